@@ -18,35 +18,35 @@ from bench.sides import Say
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     Broker,
-    Cluster,
+    ClusterState,
     Endpoint,
     KnownState,
     PartitionState,
     TopicAssignment,
     frozen,
 )
-from sordini.replication.controller.machine.election_algorithms import Election
+from sordini.replication.controller.machine.election_algorithms import ElectionType
 from sordini.replication.controller.machine.events import (
     Action,
     BrokersChanged,
     DeletionsListed,
     Done,
     Elected,
-    ElectionsWanted,
+    ElectionsRequested,
     Event,
     IsrChange,
-    IsrChangesWanted,
-    MovesWanted,
+    IsrChangesRequested,
     Outcome,
+    ReassignmentsRequested,
     Send,
-    ShutdownWanted,
+    ShutdownRequested,
     TopicsListed,
     Write,
     WriteAll,
     Wrote,
 )
 from sordini.replication.controller.machine.machine import step
-from sordini.replication.metadata_store.replica_placement import place_from, unracked
+from sordini.replication.metadata_store.replica_placement import place_from, without_racks
 from sordini.replication.ports import Set
 
 PART = "controller"
@@ -81,7 +81,7 @@ class Machine:
     """The machine with a store that grants everything."""
 
     def __init__(self) -> None:
-        self.cluster: Cluster | None = None
+        self.cluster: ClusterState | None = None
 
     def feed(self, *given: Event) -> Cost:
         """Take events and all that follows from them."""
@@ -104,7 +104,7 @@ class Machine:
                     partitions_named += len(getattr(action.command, "partitions", ()))
         return Cost(seconds, memory, writes, commands, partitions_named)
 
-    def known(self) -> Cluster:
+    def known(self) -> ClusterState:
         assert self.cluster is not None, "no controller has been elected yet"
         return self.cluster
 
@@ -142,7 +142,7 @@ def costs(size: Size) -> Iterator[tuple[str, Cost]]:
         yield name, machine.feed(*make(machine.known()))
 
 
-def _happenings(brokers: dict[BrokerId, Broker]) -> list[tuple[str, Callable[[Cluster], list[Event]]]]:
+def _happenings(brokers: dict[BrokerId, Broker]) -> list[tuple[str, Callable[[ClusterState], list[Event]]]]:
     lost = BrokerId(len(brokers) // 2)
     others = {broker_id: broker for broker_id, broker in brokers.items() if broker_id != lost}
     again = {**others, lost: _broker(lost, 10 * len(brokers))}
@@ -159,7 +159,7 @@ def _happenings(brokers: dict[BrokerId, Broker]) -> list[tuple[str, Callable[[Cl
         ("it registers again", lambda _: [BrokersChanged(frozen(again))]),
         ("it is in sync again: AlterPartition of its leaders", lambda cluster: _rejoin(cluster, lost)),
         ("the preferred elections that it can win", lambda cluster: [_preferred(cluster, lost)]),
-        ("a controlled shutdown", lambda _: [ShutdownWanted(leaving, None)]),
+        ("a controlled shutdown", lambda _: [ShutdownRequested(leaving, None)]),
         (f"{PARTITIONS_PER_TOPIC} partitions are given other replicas", lambda _: [_moves(fresh, len(brokers))]),
         (
             f"a topic of {PARTITIONS_PER_TOPIC} partitions is deleted",
@@ -174,7 +174,7 @@ def _broker(number: int, epoch: int) -> Broker:
 
 def _topic(name: str, brokers: int, number: int) -> TopicAssignment:
     ids = [BrokerId(broker) for broker in range(brokers)]
-    replicas = place_from(number * PARTITIONS_PER_TOPIC, unracked(ids), range(PARTITIONS_PER_TOPIC), REPLICAS)
+    replicas = place_from(number * PARTITIONS_PER_TOPIC, without_racks(ids), range(PARTITIONS_PER_TOPIC), REPLICAS)
     return TopicAssignment(name, frozen(replicas), TopicId((number + 1).to_bytes(16, "big")))
 
 
@@ -188,7 +188,7 @@ def _elected(brokers: dict[BrokerId, Broker], topics: int) -> Elected:
     return Elected(BrokerId(0), 2, frozen(brokers), frozen(assignments), frozen(states))
 
 
-def _shrink(cluster: Cluster, count: int) -> IsrChangesWanted:
+def _shrink(cluster: ClusterState, count: int) -> IsrChangesRequested:
     """The leader of the first partitions of one topic removes its last follower from the in-sync sets."""
     topic = next(iter(cluster.topics.values()))
     changes: list[IsrChange] = []
@@ -199,10 +199,10 @@ def _shrink(cluster: Cluster, count: int) -> IsrChangesWanted:
             if known.state.leader == leader and len(changes) < count:
                 isr = known.state.isr[:-1] if len(known.state.isr) == REPLICAS else found.assignment.replicas[partition]
                 changes.append(IsrChange(partition, isr, known.state.leader_epoch, known.version, topic=name))
-    return IsrChangesWanted(leader, cluster.brokers[leader].epoch, tuple(changes))
+    return IsrChangesRequested(leader, cluster.brokers[leader].epoch, tuple(changes))
 
 
-def _rejoin(cluster: Cluster, broker: BrokerId) -> list[Event]:
+def _rejoin(cluster: ClusterState, broker: BrokerId) -> list[Event]:
     """AlterPartition of every leader whose partition the broker is out of sync in."""
     changes: dict[BrokerId, list[IsrChange]] = {}
     for name, topic in cluster.topics.items():
@@ -211,12 +211,12 @@ def _rejoin(cluster: Cluster, broker: BrokerId) -> list[Event]:
                 change = IsrChange(partition, (*state.isr, broker), state.leader_epoch, version, topic=name)
                 changes.setdefault(state.leader, []).append(change)
     return [
-        IsrChangesWanted(leader, cluster.brokers[leader].epoch, tuple(wanted))
+        IsrChangesRequested(leader, cluster.brokers[leader].epoch, tuple(wanted))
         for leader, wanted in sorted(changes.items())
     ]
 
 
-def _preferred(cluster: Cluster, broker: BrokerId) -> ElectionsWanted:
+def _preferred(cluster: ClusterState, broker: BrokerId) -> ElectionsRequested:
     """Of partitions that prefer this broker and are led by another."""
     found = (
         TopicPartition(name, partition)
@@ -224,23 +224,23 @@ def _preferred(cluster: Cluster, broker: BrokerId) -> ElectionsWanted:
         for partition, replicas in topic.assignment.replicas.items()
         if replicas[0] == broker
     )
-    return ElectionsWanted(Election.PREFERRED, tuple(found))
+    return ElectionsRequested(ElectionType.PREFERRED, tuple(found))
 
 
-def _moves(topic: TopicAssignment, brokers: int) -> MovesWanted:
+def _moves(topic: TopicAssignment, brokers: int) -> ReassignmentsRequested:
     targets = {
         TopicPartition(topic.name, partition): tuple(BrokerId((one + 1) % brokers) for one in replicas)
         for partition, replicas in topic.replicas.items()
     }
-    return MovesWanted(frozen(targets))
+    return ReassignmentsRequested(frozen(targets))
 
 
-def _traced(cluster: Cluster | None, event: Event) -> int:
+def _traced(cluster: ClusterState | None, event: Event) -> int:
     """The most that a step holds at once beyond what is there before it."""
     gc.collect()
     tracemalloc.start()
     try:
-        after: tuple[Cluster | None, list[Action]] = step(cluster, event)
+        after: tuple[ClusterState | None, list[Action]] = step(cluster, event)
         del after
         return tracemalloc.get_traced_memory()[1]
     finally:

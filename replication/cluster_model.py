@@ -16,7 +16,7 @@ from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-EPOCH_OF_DELETION = LeaderEpoch(-2)
+EPOCH_DURING_DELETION = LeaderEpoch(-2)
 """In a StopReplica: the topic is being deleted, so the receiver does not compare leader epochs."""
 
 
@@ -55,22 +55,22 @@ class TopicAssignment:
     removing: Mapping[int, tuple[BrokerId, ...]] = field(default_factory=lambda: frozen({}))
     version: int = 0
 
-    def is_moving(self, partition: int) -> bool:
+    def is_reassigning(self, partition: int) -> bool:
         """Whether a reassignment of the partition is under way (KIP-455)."""
         return bool(self.adding.get(partition) or self.removing.get(partition))
 
-    def origin(self, partition: int) -> tuple[BrokerId, ...]:
+    def origin_replicas(self, partition: int) -> tuple[BrokerId, ...]:
         """The replicas without those that a move under way adds: what it began with."""
         adding = self.adding.get(partition, ())
         return tuple(replica for replica in self.replicas[partition] if replica not in adding)
 
-    def end(self, partition: int) -> tuple[BrokerId, ...]:
+    def target_replicas(self, partition: int) -> tuple[BrokerId, ...]:
         """The replicas without those that a move under way removes: what it ends with."""
         removing = self.removing.get(partition, ())
         return tuple(replica for replica in self.replicas[partition] if replica not in removing)
 
 
-class Plan(NamedTuple):
+class ReplicaAssignment(NamedTuple):
     """How a topic's node says that a partition is on the move: all that hold it until the end, who comes, who goes."""
 
     replicas: tuple[BrokerId, ...]
@@ -79,7 +79,7 @@ class Plan(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NotedMoves:
+class ZkReassignments:
     """What is left to be done of /admin/reassign_partitions. `version` is that node's."""
 
     targets: Mapping[TopicPartition, tuple[BrokerId, ...]]
@@ -186,7 +186,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicState:
     """A topic the controller knows: the assignment, and the states of the partitions that have one."""
 
     assignment: TopicAssignment
@@ -197,13 +197,13 @@ class Topic:
 class Deletion:
     """How far a topic's deletion has come. It is done when nothing is left in either set."""
 
-    waiting: frozenset[tuple[BrokerId, int]]
+    pending: frozenset[tuple[BrokerId, int]]
     """Replicas told to delete themselves, as (broker, partition)."""
     blocked: frozenset[tuple[BrokerId, int]]
     """Replicas on brokers that are away or refused; tried again when their broker comes back."""
 
 
-class Conventions(NamedTuple):
+class ClusterSettings(NamedTuple):
     """What all brokers of a cluster must have in common by their settings."""
 
     inter_broker_listener: str | None = None
@@ -218,25 +218,25 @@ class Conventions(NamedTuple):
     """delete.topic.enable: otherwise a wish to delete a topic is dropped."""
 
 
-ANY_CONVENTIONS = Conventions()
+DEFAULT_CLUSTER_SETTINGS = ClusterSettings()
 """Those of inter.broker.protocol.version 3.3 and later, on whatever listener."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterState:
     """All that a reigning controller knows."""
 
     controller_id: BrokerId
     epoch: int
     brokers: Mapping[BrokerId, Broker]
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, TopicState]
     deletions: Mapping[str, Deletion] = field(default_factory=lambda: frozen({}))
     shutting_down: frozenset[BrokerId] = frozenset()
     """Brokers that are about to leave: alive, and no longer to lead or to be in sync."""
     offline: frozenset[Replica] = frozenset()
     """Replicas of living brokers that lie in log directories that failed."""
-    conventions: Conventions = ANY_CONVENTIONS
-    noted_moves: NotedMoves | None = None
+    cluster_settings: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
+    zk_reassignments: ZkReassignments | None = None
     """Moves that a tool asked for by a node of the store; None when there is no such node."""
 
     def electable(self, topic_partition: TopicPartition) -> frozenset[BrokerId]:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.cluster_model import EPOCH_OF_DELETION, PartitionInfo
+from sordini.replication.cluster_model import EPOCH_DURING_DELETION, PartitionInfo
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
 from sordini.replication.terms import ALONE, PartitionSettings, Peers
@@ -249,7 +249,7 @@ class ReplicaSet:
         if state.leader not in (None, self._broker_id):
             self._resign(partition)
 
-    def stop(self, name: TopicPartition, *, leader_epoch: int = EPOCH_OF_DELETION, delete: bool) -> None:
+    def stop(self, name: TopicPartition, *, leader_epoch: int = EPOCH_DURING_DELETION, delete: bool) -> None:
         """Stop serving and fetching a partition, and delete its log when asked; one that is not here is fine.
 
         Raises BrokerError FENCED_LEADER_EPOCH for an epoch that is over (-1 and -2 are not compared: KIP-570).

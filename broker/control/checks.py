@@ -15,7 +15,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.topic_names import why_no_partition
 from sordini.protocol.types import TopicPartition
 from sordini.replication.cluster_model import (
-    EPOCH_OF_DELETION,
+    EPOCH_DURING_DELETION,
     Broker,
     Command,
     LeaderAndIsr,
@@ -118,5 +118,5 @@ def _why_no_term(info: PartitionInfo) -> ErrorCode:
 
 
 def _why_not_stopped(replica: StoppedReplica) -> ErrorCode:
-    can_be = replica.leader_epoch >= EPOCH_OF_DELETION
+    can_be = replica.leader_epoch >= EPOCH_DURING_DELETION
     return _why_no_name(replica) or (ErrorCode.NONE if can_be else ErrorCode.INVALID_REQUEST)

@@ -20,7 +20,7 @@ from sordini.broker.coordination.tree import parent_of
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.paths import parents
-from sordini.replication.metadata_store.store_format import refuse_unknown
+from sordini.replication.metadata_store.store_format import check_known_format
 from sordini.replication.ports import Create, NodeExists, NoNode, Operation, Session, Set
 
 T = TypeVar("T")
@@ -208,7 +208,7 @@ def _outcome(source: Place, found: Found) -> Outcome:
     if paths.CLUSTER_ID not in found.entries:
         raise MoveRefused(f"{source.name} holds no cluster: {paths.CLUSTER_ID} is not there")
     if paths.SORDINI in found.entries:
-        refuse_unknown(found.entries[paths.SORDINI].data)
+        check_known_format(found.entries[paths.SORDINI].data)
     cluster_id = znodes.decode_cluster_id(found.entries[paths.CLUSTER_ID].data)
     if isinstance(cluster_id, Malformed):
         raise MoveRefused(f"{source.name}: {cluster_id.path} cannot be read: {cluster_id.reason}")

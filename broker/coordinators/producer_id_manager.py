@@ -18,7 +18,7 @@ from typing import Any, Final
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, ProducerId
 from sordini.replication.cluster_model import Malformed
-from sordini.replication.controller.machine.producer_ids import block_after
+from sordini.replication.controller.machine.producer_ids import next_producer_id_block
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import BadVersion, CoordinationError, Log, Session
@@ -36,7 +36,7 @@ TakeBlock = Callable[[], Awaitable[ProducerIdBlock]]
 when none can be had now, and with another code when there never will be one."""
 
 
-class ProducerIdBlocks:
+class ProducerIdManager:
     """One broker's supply of producer ids."""
 
     def __init__(self, take_block: TakeBlock, spawn: Spawn, log: Log) -> None:
@@ -99,7 +99,7 @@ class ProducerIdBlocks:
         self._refusal = refusal
         self._failures += 1
         if self._failures == 1:
-            self._log.warning("no block of producer ids, trying again while producers wait", reason=str(refusal))
+            self._log.warning("no block of producer ids, retrying while producers wait", reason=str(refusal))
 
     def _succeeded(self) -> None:
         if self._failures:
@@ -107,7 +107,7 @@ class ProducerIdBlocks:
         self._refusal, self._failures = None, 0
 
 
-class BlocksInStore:
+class StoreBlockSource:
     """Takes blocks from the coordination store, as brokers of protocols before 3.0 do."""
 
     def __init__(self, session: Session, broker_id: BrokerId) -> None:
@@ -138,7 +138,7 @@ class BlocksInStore:
             raise BrokerError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"{last.path} holds no block of producer ids: {last.reason}"
             )
-        block = block_after(last, self._broker_id)
+        block = next_producer_id_block(last, self._broker_id)
         if block is None:
             raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, "the cluster has run out of producer ids")
         try:

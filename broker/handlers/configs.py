@@ -82,7 +82,7 @@ class Known(NamedTuple):
     """How the broker is, for those who name the keys."""
 
 
-class Itself(NamedTuple):
+class ConditionSource(NamedTuple):
     """How a broker's word on its own condition comes into an answer."""
 
     condition: Condition
@@ -100,7 +100,7 @@ class ConfigsHandler:
         metadata: MetadataCache,
         config_of: Callable[[str], TopicConfig],
         loggers: LoggerLevels,
-        itself: Itself,
+        itself: ConditionSource,
     ) -> None:
         """`config_of` finds a topic's resolved configuration."""
         self._itself = itself

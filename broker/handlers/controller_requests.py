@@ -29,7 +29,7 @@ from sordini.protocol.messages.controlled_shutdown import (
 )
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.cluster_model import KnownState
-from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted
+from sordini.replication.controller.machine.events import IsrChange, IsrChangesRequested
 from sordini.replication.controller.requests import ControllerRequests
 
 Later = Callable[[Call, Awaitable[Any]], Pending]
@@ -63,7 +63,7 @@ class ControllerRequestsHandler:
         ]
         flat = tuple(change for _, some in changes for change in some)
         verdicts = await self._requests.alter_partitions(
-            IsrChangesWanted(BrokerId(request.broker_id), request.broker_epoch, flat)
+            IsrChangesRequested(BrokerId(request.broker_id), request.broker_epoch, flat)
         )
         return AlterPartitionResponse(
             topics=[

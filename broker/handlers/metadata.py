@@ -122,7 +122,7 @@ class MetadataHandler:
         if known is not None:
             return (yield from self._topic(call, known))
         yield 2
-        code = self._metadata.why_unknown(wanted.name)
+        code = self._metadata.unknown_topic_code(wanted.name)
         may_be_made = request.allow_auto_topic_creation or call.version < 4
         if may_be_made and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             code = self._auto_create(wanted.name)

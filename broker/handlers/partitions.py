@@ -39,7 +39,7 @@ from sordini.protocol.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.controller.machine.election_algorithms import Election
+from sordini.replication.controller.machine.election_algorithms import ElectionType
 
 Later = Callable[[Call, Awaitable[Any]], Pending]
 
@@ -113,7 +113,7 @@ class PartitionsHandler:
 
     async def _elect(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
         try:
-            election = Election(request.election_type)
+            election = ElectionType(request.election_type)
         except ValueError:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}") from None
         wanted = None

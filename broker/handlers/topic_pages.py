@@ -71,7 +71,7 @@ class TopicPagesHandler:
 
     def _unknown(self, name: str) -> DescribeTopicPartitionsResponseTopic:
         return DescribeTopicPartitionsResponseTopic(
-            error_code=self._metadata.why_unknown(name),
+            error_code=self._metadata.unknown_topic_code(name),
             name=name,
             is_internal=name in INTERNAL_TOPICS,
             topic_authorized_operations=TOPIC_OPERATIONS,

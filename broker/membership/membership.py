@@ -21,7 +21,7 @@ from sordini import __version__
 from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.membership.tree_guard import TreeGuard
-from sordini.replication.cluster_model import Cluster
+from sordini.replication.cluster_model import ClusterState
 from sordini.replication.controller.controller import Controller
 from sordini.replication.ports import (
     ConnectionLoss,
@@ -90,7 +90,7 @@ class Membership:
         return self.controller is not None and self.controller.is_active
 
     @property
-    def cluster(self) -> Cluster | None:
+    def cluster(self) -> ClusterState | None:
         """What the controller in this process knows; None while it is in another."""
         return None if self.controller is None else self.controller.cluster
 
@@ -129,7 +129,7 @@ class Membership:
         controller = self.controller
         assert controller is not None, "not joined"
         lost = self._guard.place_lost(self._session.current, self._store)
-        self._opened = await _first_of(controller.over(), lost)
+        self._opened = await _first_of(controller.wait_closed(), lost)
         self._end_life()
         await controller.stop()
 

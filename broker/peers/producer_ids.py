@@ -16,7 +16,7 @@ _NEWEST = 0
 _ID_MAX = 2**63 - 1
 
 
-class BlocksOfController:
+class ControllerBlockSource:
     """Takes blocks from the controller of the moment. `take` is called by one caller at a time."""
 
     def __init__(self, broker_id: BrokerId, broker_epoch: Callable[[], int], controller: ControllerLink) -> None:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
-from sordini.replication.metadata_store.topics import why_unknown
+from sordini.replication.metadata_store.topics import unknown_topic_code
 
-CACHED_ANSWERS_MAX = 256
+CACHED_RESPONSES_MAX = 256
 CACHED_BYTES_MAX = 32 * 1024 * 1024
 
 
@@ -55,8 +55,8 @@ class MetadataCache:
         self.brokers: dict[BrokerId, BrokerMetadata] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self.epoch = 0
-        self.expects_topics = False
-        """The cluster had topics when this broker came, and nobody has told it of any yet: see `why_unknown`."""
+        self.awaits_first_topics = False
+        """The cluster had topics when this broker came, and nobody has told it of any yet: see `unknown_topic_code`."""
         self._names: dict[TopicId, str] = {}
         self._answers: dict[object, bytes] = {}
         self._answers_bytes = 0
@@ -72,13 +72,13 @@ class MetadataCache:
         known = self.topics.get(topic)
         return known is not None and index in known.partitions
 
-    def why_unknown(self, name: str) -> ErrorCode:
+    def unknown_topic_code(self, name: str) -> ErrorCode:
         """What is said of a topic that is not here: why it cannot be, or LEADER_NOT_AVAILABLE if it still may.
 
         A client that hears that its topic does not exist gives up what it has for it, and some repeat records then.
         """
-        code = why_unknown(name)
-        may_be = self.expects_topics and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code = unknown_topic_code(name)
+        may_be = self.awaits_first_topics and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.LEADER_NOT_AVAILABLE if may_be else code
 
     def why_unreachable(self, leader: BrokerId, listener: str) -> ErrorCode:
@@ -102,7 +102,7 @@ class MetadataCache:
 
     def set_partition(self, topic: str, topic_id: TopicId, index: int, partition: PartitionMetadata) -> None:
         """Take one partition's new state."""
-        self.expects_topics = False
+        self.awaits_first_topics = False
         if not self.uses_topic_ids:
             topic_id = NO_TOPIC_ID
         known = self.topics.get(topic)
@@ -166,6 +166,6 @@ class MetadataCache:
         if len(answer) > CACHED_BYTES_MAX:
             return
         self._answers_bytes += len(answer) - len(self._answers.pop(key, b""))
-        while len(self._answers) >= CACHED_ANSWERS_MAX or self._answers_bytes > CACHED_BYTES_MAX:
+        while len(self._answers) >= CACHED_RESPONSES_MAX or self._answers_bytes > CACHED_BYTES_MAX:
             self._answers_bytes -= len(self._answers.pop(next(iter(self._answers))))
         self._answers[key] = answer

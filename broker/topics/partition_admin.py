@@ -13,17 +13,17 @@ from sordini.broker.requests.slices import Slices
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.cluster_model import Cluster
+from sordini.replication.cluster_model import ClusterState
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.machine import admin_validation
-from sordini.replication.controller.machine.admin_validation import Declined, OngoingMove
-from sordini.replication.controller.machine.election_algorithms import Election
-from sordini.replication.controller.machine.events import ElectionsWanted, Event, MovesWanted
+from sordini.replication.controller.machine.admin_validation import OngoingReassignment, Rejection
+from sordini.replication.controller.machine.election_algorithms import ElectionType
+from sordini.replication.controller.machine.events import ElectionsRequested, Event, ReassignmentsRequested
 
-Outcomes = dict[TopicPartition, Declined | None]
+Outcomes = dict[TopicPartition, Rejection | None]
 """What became of each partition's wish; None: it came about."""
 
-TOO_LATE = Declined(ErrorCode.REQUEST_TIMED_OUT, "It has not come about yet.")
+TOO_LATE = Rejection(ErrorCode.REQUEST_TIMED_OUT, "It has not come about yet.")
 
 
 class PartitionAdmin:
@@ -34,21 +34,24 @@ class PartitionAdmin:
         self._metadata = metadata
         self.controller: Controller | None = None
 
-    async def elect(self, election: Election, wanted: Sequence[TopicPartition] | None, *, timeout_ms: int) -> Outcomes:
+    async def elect(
+        self, election: ElectionType, wanted: Sequence[TopicPartition] | None, *, timeout_ms: int
+    ) -> Outcomes:
         """Elect leaders of these partitions, or of all: then only those that needed it are told of.
 
         Raises BrokerError NOT_CONTROLLER.
         """
         until = _deadline(timeout_ms)
-        cluster = await self._submit(ElectionsWanted(election, ()), until)
+        cluster = await self._submit(ElectionsRequested(election, ()), until)
         partitions = _all_of(cluster) if wanted is None else list(dict.fromkeys(wanted))
         verdicts = {
-            one: admin_validation.judge_election(cluster, election, one) async for one in self._slices.paced(partitions)
+            one: admin_validation.validate_election(cluster, election, one)
+            async for one in self._slices.paced(partitions)
         }
-        winners = {one: winner for one, winner in verdicts.items() if not isinstance(winner, Declined)}
-        outcomes: Outcomes = {one: v if isinstance(v, Declined) else TOO_LATE for one, v in verdicts.items()}
+        winners = {one: winner for one, winner in verdicts.items() if not isinstance(winner, Rejection)}
+        outcomes: Outcomes = {one: v if isinstance(v, Rejection) else TOO_LATE for one, v in verdicts.items()}
         if winners:
-            await self._submit(ElectionsWanted(election, tuple(winners)), until)
+            await self._submit(ElectionsRequested(election, tuple(winners)), until)
             await self._metadata.until(lambda: all(self._leads(*one) for one in winners.items()), timeout_ms)
             outcomes |= {one: None for one, winner in winners.items() if self._leads(one, winner)}
         if wanted is None:
@@ -67,41 +70,41 @@ class PartitionAdmin:
         Raises BrokerError NOT_CONTROLLER.
         """
         until = _deadline(timeout_ms)
-        cluster = await self._submit(MovesWanted({}), until)
+        cluster = await self._submit(ReassignmentsRequested({}), until)
         ends = {
-            one: admin_validation.judge_move(cluster, one, target, keep_factor=keep_factor)
+            one: admin_validation.validate_reassignment(cluster, one, target, keep_factor=keep_factor)
             async for one, target in self._slices.paced(targets.items())
         }
-        outcomes: Outcomes = {one: end if isinstance(end, Declined) else None for one, end in ends.items()}
+        outcomes: Outcomes = {one: end if isinstance(end, Rejection) else None for one, end in ends.items()}
         granted = {
             one: end
             for one, end in ends.items()
-            if not isinstance(end, Declined) and not admin_validation.is_under_way(cluster, one, end)
+            if not isinstance(end, Rejection) and not admin_validation.is_reassigning_to(cluster, one, end)
         }
         if granted:
-            after = await self._submit(MovesWanted({one: targets[one] for one in granted}), until)
+            after = await self._submit(ReassignmentsRequested({one: targets[one] for one in granted}), until)
             outcomes |= {
-                one: TOO_LATE for one, end in granted.items() if not admin_validation.is_under_way(after, one, end)
+                one: TOO_LATE for one, end in granted.items() if not admin_validation.is_reassigning_to(after, one, end)
             }
         return outcomes
 
-    def unclean_changed(self, topic: str | None) -> None:
+    def unclean_settings_changed(self, topic: str | None) -> None:
         """Settings of a topic, or of all, have changed: the controller may have somebody to elect."""
         if self.controller is not None:
-            self.controller.unclean_elections_changed(topic)
+            self.controller.unclean_settings_changed(topic)
 
-    def moves(self) -> list[OngoingMove]:
+    def moves(self) -> list[OngoingReassignment]:
         """Every partition that is on the move. Raises BrokerError NOT_CONTROLLER."""
-        return list(admin_validation.ongoing_moves(self._cluster()))
+        return list(admin_validation.ongoing_reassignments(self._cluster()))
 
-    def _cluster(self) -> Cluster:
+    def _cluster(self) -> ClusterState:
         """What the controller knows."""
         cluster = None if self.controller is None else self.controller.cluster
         if cluster is None:
             raise BrokerError(ErrorCode.NOT_CONTROLLER, "this broker is not the controller")
         return cluster
 
-    async def _submit(self, event: Event, until: float) -> Cluster:
+    async def _submit(self, event: Event, until: float) -> ClusterState:
         """The cluster after the machine took the event, or as it is at `until` (time of the loop).
 
         An event without partitions waits for what the controller is writing: a client that has read a new state in
@@ -130,7 +133,7 @@ def _deadline(timeout_ms: int) -> float:
     return asyncio.get_running_loop().time() + max(timeout_ms, 0) / 1000
 
 
-def _all_of(cluster: Cluster) -> list[TopicPartition]:
+def _all_of(cluster: ClusterState) -> list[TopicPartition]:
     return [
         TopicPartition(name, partition)
         for name, topic in sorted(cluster.topics.items())

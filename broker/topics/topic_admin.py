@@ -19,14 +19,14 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_partitions import CreatePartitionsTopic
 from sordini.protocol.messages.create_topics import CreatableTopic
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.metadata_store.replica_placement import Racks, lacks_racks, unracked
 from sordini.replication.metadata_store import topics
+from sordini.replication.metadata_store.replica_placement import Racks, brokers_without_rack, without_racks
 from sordini.replication.ports import Session
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
-AUTO_MADE_AT_ONCE = 100
+AUTO_CREATING_MAX = 100
 """Topics that are being made at a time because a client has named them: each costs the broker some milliseconds."""
 
 
@@ -72,7 +72,7 @@ class TopicAdmin:
             # What asks for less than nothing is refused by itself, and counts as one that has to be looked at.
             sum(
                 defaults
-                if topic.num_partitions == topics.ASK_FOR_DEFAULT and not topic.assignments
+                if topic.num_partitions == topics.USE_BROKER_DEFAULT and not topic.assignments
                 else max(topic.num_partitions, len(topic.assignments), 1)
                 for topic in wanted
             )
@@ -95,8 +95,8 @@ class TopicAdmin:
         """
         configs = {entry.name: entry.value for entry in topic.configs}
         racks: Racks = self._metadata.racks
-        if not needs_racks and lacks_racks(racks):
-            racks = unracked(racks)
+        if not needs_racks and brokers_without_rack(racks):
+            racks = without_racks(racks)
         replicas = topics.plan_topic(
             topic.name,
             num_partitions=topic.num_partitions,
@@ -146,7 +146,7 @@ class TopicAdmin:
         all the same).
         """
         assignments = None if wanted.assignments is None else [row.broker_ids for row in wanted.assignments]
-        if topics.why_unknown(wanted.name) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if topics.unknown_topic_code(wanted.name) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             # No topic can have such a name, and it must not become a path in the store.
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {wanted.name!r}.")
         with store_errors():
@@ -162,16 +162,16 @@ class TopicAdmin:
     def auto_create(self, name: str) -> ErrorCode:
         """Begin to make a topic that somebody asked for, if that is allowed; what that client is told meanwhile."""
         if not self._config.auto_create_topics_enable:
-            return topics.why_unknown(name)
+            return topics.unknown_topic_code(name)
         if name in self._being_made:
             return ErrorCode.LEADER_NOT_AVAILABLE
         begun = len(self._being_made) + 1
-        if begun > AUTO_MADE_AT_ONCE or begun * self._config.num_partitions > self._config.create_topic_partitions_max:
+        if begun > AUTO_CREATING_MAX or begun * self._config.num_partitions > self._config.create_topic_partitions_max:
             return ErrorCode.LEADER_NOT_AVAILABLE  # Its turn comes when the client asks again.
         try:
             planned = self.plan(
                 CreatableTopic(
-                    name=name, num_partitions=topics.ASK_FOR_DEFAULT, replication_factor=topics.ASK_FOR_DEFAULT
+                    name=name, num_partitions=topics.USE_BROKER_DEFAULT, replication_factor=topics.USE_BROKER_DEFAULT
                 ),
                 needs_racks=False,
             )

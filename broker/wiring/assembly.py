@@ -24,7 +24,7 @@ from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.handlers.closest import ClosestReplicas
 from sordini.broker.handlers.cluster import ClusterHandler
-from sordini.broker.handlers.configs import ConfigsHandler, Itself
+from sordini.broker.handlers.configs import ConditionSource, ConfigsHandler
 from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
@@ -176,7 +176,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     receiver.on_deleted = groups.partitions_deleted
     config_receiver = ConfigReceiver(broker_id, around.dynamic, topic_configs, replicas, log)
     partition_admin = PartitionAdmin(metadata, dispatcher.slices)
-    config_receiver.unclean_changed = partition_admin.unclean_changed
+    config_receiver.unclean_changed = partition_admin.unclean_settings_changed
     config_changes = ConfigChanges(session, config_receiver.changed, clock, log)
     loggers = LoggerLevels(log)
     patience_ms = config.zookeeper_session_timeout_ms
@@ -232,7 +232,7 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
         return may_be_others or TRANSACTIONS_TOPIC in metadata.topics
 
     requests = ControllerRequests(lambda: parts.partition_admin.controller)
-    itself = Itself(parts.condition, later, slices)
+    itself = ConditionSource(parts.condition, later, slices)
     return [
         ProduceHandler(
             replicas,

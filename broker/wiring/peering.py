@@ -14,6 +14,7 @@ from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.replica_quotas import ReplicaQuotas, replica_quotas
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.control.control_wire import ControlWire
+from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, StoreBlockSource
 from sordini.broker.dispatch import Dispatcher, Spawn
 from sordini.broker.network.ports import Log, Network, Peer, SocketOptions
 from sordini.broker.peers.alter_partition import AlterPartitions
@@ -22,13 +23,12 @@ from sordini.broker.peers.controller import ControllerLink, ServeLocally
 from sordini.broker.peers.isr_in_store import IsrInStore
 from sordini.broker.peers.links import LinkLimits, PeerLinks
 from sordini.broker.peers.own_service import OwnService
-from sordini.broker.peers.producer_ids import BlocksOfController
+from sordini.broker.peers.producer_ids import ControllerBlockSource
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.following import fetchers_of
 from sordini.protocol.types import BrokerId
 from sordini.replication.fetching.fetchers import Fetchers
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
-from sordini.broker.coordinators.producer_id_manager import BlocksInStore, ProducerIdBlocks
 from sordini.replication.ports import IsrChanges, Session
 from sordini.replication.terms import Peers
 
@@ -66,7 +66,7 @@ class Peering(NamedTuple):
     quotas: ReplicaQuotas
     fetchers: Fetchers
     peers: Peers
-    producer_ids: ProducerIdBlocks
+    producer_ids: ProducerIdManager
     controllers: tuple[ControllerLink, ...]
     """Ways to the controller, each its user's own."""
 
@@ -116,9 +116,9 @@ def peering_of(
     else:
         changes = AlterPartitions(me.broker_id, me.epoch, controller(), versions, world.spawn, world.log)
     if versions.allocates_producer_ids:
-        take_block = BlocksOfController(me.broker_id, me.epoch, controller()).take
+        take_block = ControllerBlockSource(me.broker_id, me.epoch, controller()).take
     else:
-        take_block = BlocksInStore(me.session, me.broker_id).take
+        take_block = StoreBlockSource(me.session, me.broker_id).take
     return Peering(
         listener=listener,
         itself=itself,
@@ -131,6 +131,6 @@ def peering_of(
             dynamic, (me.broker_id, me.epoch), quotas.follower, links, world.spawn, world.clock, world.log
         ),
         peers=Peers(changes, lambda broker_id: broker_id in metadata.brokers, config.replica_lag_time_max_ms),
-        producer_ids=ProducerIdBlocks(take_block, world.spawn, world.log),
+        producer_ids=ProducerIdManager(take_block, world.spawn, world.log),
         controllers=tuple(controllers),
     )

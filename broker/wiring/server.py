@@ -44,10 +44,10 @@ from sordini.broker.wiring.startup import (
     tell_of_unknown_topics,
 )
 from sordini.replication import cluster_model
-from sordini.replication.metadata_store.notifications import FailureNotes
+from sordini.replication.metadata_store.notifications import LogDirFailureNotifier
 from sordini.replication.metadata_store.paths import TOPICS
 from sordini.replication.metadata_store.registration import ensure_base_paths
-from sordini.replication.metadata_store.store_format import claim_format
+from sordini.replication.metadata_store.store_format import ensure_format
 from sordini.replication.ports import CoordinationStore, Session, SessionState
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
@@ -66,7 +66,7 @@ class Running(NamedTuple):
 
     session: CurrentSession
     contact: StoreContact
-    notes: FailureNotes
+    notes: LogDirFailureNotifier
     parts: Assembly
     sockets: SocketServer
     ties: Ties
@@ -142,7 +142,7 @@ class Server:
         """What must be known before the logs are opened: how one is recovered depends on its topic's configuration."""
         owner = owner_of(self._ports.disk, self._config.log_directories)
         await refuse_other_tree(self._config, owner, session)
-        await claim_format(session)
+        await ensure_format(session)
         await ensure_base_paths(session)
         self.identity = await find_identity(self._config, self._ports.disk, session)
         await load_layers(session, self.identity.broker_id, self._dynamic, self._log)
@@ -177,7 +177,7 @@ class Server:
         parts = assemble(around, topic_configs, logs)
         self.metadata = parts.metadata
         parts.condition.doing = lambda: "" if self.doing == SERVING else self.doing
-        notes = FailureNotes(session, self.identity.broker_id, self._spawn)
+        notes = LogDirFailureNotifier(session, self.identity.broker_id, self._spawn)
         logs.on_offline = lambda failure: self._directory_failed(failure, parts, logs, notes)
         metrics = await listen_for_metrics(self._config, parts.dispatcher, log)
         service = parts.dispatcher if metrics is None else metrics.service
@@ -194,7 +194,7 @@ class Server:
             await tell_of_unknown_topics(logs, session, log)
         except LOST as error:
             raise store_lost(error) from error
-        parts.metadata.expects_topics = self._is_clustered and self._has_topics
+        parts.metadata.awaits_first_topics = self._is_clustered and self._has_topics
         ties = tie(around, session, store, parts, me)
         return Running(session, around.contact, notes, parts, sockets, ties, metrics)
 
@@ -243,11 +243,11 @@ class Server:
         metadata, patience_ms = running.parts.metadata, self._config.zookeeper_session_timeout_ms
         try:
             async with asyncio.timeout(patience_ms / 1000):
-                await metadata.until(lambda: self._is_in(metadata) and not metadata.expects_topics, patience_ms)
+                await metadata.until(lambda: self._is_in(metadata) and not metadata.awaits_first_topics, patience_ms)
                 await running.ties.channel.drained()
         except TimeoutError:
             pass
-        metadata.expects_topics = False
+        metadata.awaits_first_topics = False
         if not self._is_in(metadata):
             self._log.warning(
                 "no controller has told this broker anything yet; clients are told the same", ms=patience_ms
@@ -316,13 +316,15 @@ class Server:
         """Whether other brokers may be there: the embedded store is one process's own."""
         return bool(self._config.zookeeper_connect) or self._ports.is_store_shared
 
-    def _directory_failed(self, failure: StorageError, parts: Assembly, logs: LogManager, notes: FailureNotes) -> None:
+    def _directory_failed(
+        self, failure: StorageError, parts: Assembly, logs: LogManager, notes: LogDirFailureNotifier
+    ) -> None:
         self._log.error("log directory is offline", directory=failure.directory, reason=str(failure))
         parts.replicas.directory_failed(failure)
         if not logs.online_directories:
             self._spawn(_end(failure))
         elif self._is_clustered:
-            notes.tell()
+            notes.notify()
 
     async def _tick(self, running: Running) -> None:
         clock = self._ports.clock
@@ -330,7 +332,7 @@ class Server:
             await asyncio.sleep(TICK_S)
             await running.parts.logs.tick(clock.now_ms())
             if running.parts.receiver.put_off.is_due(clock.monotonic_ms()):
-                running.notes.tell()
+                running.notes.notify()
 
     async def _check_isr(self, replicas: ReplicaSet) -> None:
         while True:

@@ -25,10 +25,10 @@ from sordini.broker.network.server import SocketServer
 from sordini.broker.process.descriptors import Descriptors
 from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.replication import cluster_model
-from sordini.replication.controller.policy import UNCLEAN_KEY, Balance, Policy
+from sordini.replication.controller.policy import UNCLEAN_KEY, LeaderRebalance, Policy
 from sordini.replication.inter_broker import versions_for
 from sordini.replication.metadata_store.cluster_identity import NAMED_MAX, mismatch, unknown_topics
-from sordini.replication.metadata_store.registration import RegistrationRefused, other_brokers, refuse_taken_endpoints
+from sordini.replication.metadata_store.registration import RegistrationRefused, check_endpoints_free, other_brokers
 from sordini.replication.ports import (
     ConnectionLoss,
     CoordinationError,
@@ -231,13 +231,13 @@ async def join_company(config: Config, session: Session, me: cluster_model.Broke
             f"zookeeper.connect={config.zookeeper_connect} is one with broker {numbers}: allowed there is "
             f"{OLDEST_IN_CLUSTER} or newer, the same on all its brokers"
         )
-    refuse_taken_endpoints(me, others)
+    check_endpoints_free(me, others)
 
 
-def conventions_of(config: Config) -> cluster_model.Conventions:
+def cluster_settings_of(config: Config) -> cluster_model.ClusterSettings:
     """What the controller counts on, by the protocol that all brokers of the cluster speak."""
     protocol = config.inter_broker_protocol_version
-    return cluster_model.Conventions(
+    return cluster_model.ClusterSettings(
         config.inter_broker_listener_name,
         versions_for(protocol.release, protocol.step).uses_topic_ids,
         2 if protocol >= FEATURES_BY_MAXIMUM else 1,
@@ -249,9 +249,11 @@ def conventions_of(config: Config) -> cluster_model.Conventions:
 def policy_of(dynamic: DynamicConfig) -> Policy:
     """How the controller is to act; what changes at run time is asked when it matters."""
     config, unclean = dynamic.config, UNCLEAN_KEY
-    balance = Balance(config.leader_imbalance_check_interval_seconds, config.leader_imbalance_per_broker_percentage)
+    balance = LeaderRebalance(
+        config.leader_imbalance_check_interval_seconds, config.leader_imbalance_per_broker_percentage
+    )
     return Policy(
-        conventions_of(config),
+        cluster_settings_of(config),
         balance if config.auto_leader_rebalance_enable else None,
         lambda settings: bool(TopicConfig(dynamic, settings)[unclean]),
     )

@@ -20,36 +20,43 @@ from typing import Any, assert_never
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.cluster_model import Answer, Cluster, Command, Malformed
-from sordini.replication.controller.leader_rebalance import Balancing
-from sordini.replication.controller.controller_election import Candidacy, Holder, NoElection, Reign
+from sordini.replication.cluster_model import Answer, ClusterState, Command, Malformed
+from sordini.replication.controller.controller_election import (
+    ControllerElection,
+    ControllerHolder,
+    ControllerTerm,
+    ElectionImpossible,
+)
+from sordini.replication.controller.leader_rebalance import LeaderRebalanceTimer
 from sordini.replication.controller.machine.events import (
-    Answered,
-    AskUnclean,
+    CommandAnswered,
     Event,
+    ReadStates,
+    ReadUncleanSettings,
     Reply,
-    Reread,
     Send,
     StatesRead,
-    UncleanRuled,
+    UncleanSettingsRead,
     WriteAll,
     Wrote,
 )
 from sordini.replication.controller.machine.machine import step
-from sordini.replication.controller.policy import ANY_POLICY, Policy
-from sordini.replication.controller.store_reader import Reader
-from sordini.replication.controller.signals import (
+from sordini.replication.controller.policy import DEFAULT_POLICY, Policy
+from sordini.replication.controller.store_reader import StoreReader
+from sordini.replication.controller.store_signals import (
     BALANCE,
     ELECTION,
-    NOTED_ELECTIONS,
-    NOTED_MOVES,
-    Look,
-    Submitted,
-    Taken,
-    Watcher,
+    ZK_ELECTIONS,
+    ZK_REASSIGNMENTS,
+    SignalWatch,
+    StoreSignal,
+    SubmitResult,
+    SubmittedEvent,
+    leaderless_signal,
+    read_event,
+    watches_of,
 )
-from sordini.replication.controller.store_signals import leaderless_of, look_at, watches_raising
-from sordini.replication.controller.store_writer import NoLongerController, Writer
+from sordini.replication.controller.store_writer import NoLongerController, StoreWriter
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import (
     BrokerChannel,
@@ -77,23 +84,25 @@ class Controller:
         log: Log,
         *,
         topic_ids: Callable[[], TopicId],
-        policy: Policy = ANY_POLICY,
+        policy: Policy = DEFAULT_POLICY,
     ) -> None:
         """`topic_ids` draws ids for topics whose node has none (KIP-516), where the policy has such ids."""
         self._session = session
         self._broker_id = broker_id
         self._channel = channel
         self._log = log
-        self._candidacy = Candidacy(session, broker_id, clock, log, Watcher(self._signal, ELECTION), policy)
-        self._reader = Reader(session, watches_raising(self._signal), topic_ids, policy, log)
-        self._writer = Writer(session, self._reader, log)
-        self._balancing = Balancing(policy.balance, partial(self._signal, BALANCE))
-        self._signals: asyncio.Queue[Look | Answered | Submitted] = asyncio.Queue()
+        self._candidacy = ControllerElection(
+            session, broker_id, clock, log, SignalWatch(self._signal, ELECTION), policy
+        )
+        self._reader = StoreReader(session, watches_of(self._signal), topic_ids, policy, log)
+        self._writer = StoreWriter(session, self._reader, log)
+        self._balancing = LeaderRebalanceTimer(policy.balance, partial(self._signal, BALANCE))
+        self._signals: asyncio.Queue[StoreSignal | CommandAnswered | SubmittedEvent] = asyncio.Queue()
         self._waiting: set[Hashable] = set()
         self._connected = asyncio.Event()
-        self._reign: Reign | None = None
+        self._reign: ControllerTerm | None = None
         self._stale = False
-        self._cluster: Cluster | None = None
+        self._cluster: ClusterState | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -102,7 +111,7 @@ class Controller:
         return self._reign is not None
 
     @property
-    def cluster(self) -> Cluster | None:
+    def cluster(self) -> ClusterState | None:
         """What the reigning controller knows; None without a reign."""
         return self._cluster
 
@@ -144,22 +153,22 @@ class Controller:
             self._task.result()
             raise SessionExpired
 
-    async def submit(self, event: Event) -> Taken | None:
+    async def submit(self, event: Event) -> SubmitResult | None:
         """Let the machine take somebody's wish; what became of it once all is written.
 
         None without a reign, or when it ended meanwhile: then nobody knows what was written.
         """
         if self._task is None or self._cluster is None:
             return None
-        signal = Submitted(event, asyncio.get_running_loop().create_future())
+        signal = SubmittedEvent(event, asyncio.get_running_loop().create_future())
         self._signal(signal)
         waited: list[asyncio.Future[Any]] = [signal.taken, self._task]
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         return signal.taken.result() if signal.taken.done() else None
 
-    def unclean_elections_changed(self, topic: str | None) -> None:
+    def unclean_settings_changed(self, topic: str | None) -> None:
         """Whether a topic, or every one that does not say, may be led by a replica not in sync has been set anew."""
-        self._signal(leaderless_of(topic))
+        self._signal(leaderless_signal(topic))
 
     async def last_producer_ids(self) -> tuple[ProducerIdBlock | Malformed | None, int]:
         """The block of producer ids taken last, and its node's version."""
@@ -174,8 +183,8 @@ class Controller:
 
     # Signals.
 
-    def _signal(self, signal: Look | Answered | Submitted) -> None:
-        if isinstance(signal, Look):
+    def _signal(self, signal: StoreSignal | CommandAnswered | SubmittedEvent) -> None:
+        if isinstance(signal, StoreSignal):
             if signal in self._waiting:
                 return
             self._waiting.add(signal)
@@ -201,14 +210,14 @@ class Controller:
     async def _run(self) -> None:
         while True:
             signal = await self._signals.get()
-            if isinstance(signal, Look):
+            if isinstance(signal, StoreSignal):
                 self._waiting.discard(signal)
             try:
                 await self._take(signal)
             except NoLongerController:
                 self._resign("another controller was elected")
                 self._signal(ELECTION)
-            except NoElection as unreadable:
+            except ElectionImpossible as unreadable:
                 self._resign("there is no election")
                 self._log.error("no controller can be elected until this is mended", reason=str(unreadable))
             except ConnectionLoss:
@@ -223,24 +232,26 @@ class Controller:
             finally:
                 self._signals.task_done()
 
-    async def _take(self, signal: Look | Answered | Submitted) -> None:
+    async def _take(self, signal: StoreSignal | CommandAnswered | SubmittedEvent) -> None:
         if signal == ELECTION:
             await self._look_at_the_election()
-        elif isinstance(signal, Submitted):
+        elif isinstance(signal, SubmittedEvent):
             await self._take_submitted(signal)
         elif await self._is_current():
             assert self._cluster is not None
-            event = signal if isinstance(signal, Answered) else await look_at(self._reader, signal, self._cluster)
+            event = (
+                signal if isinstance(signal, CommandAnswered) else await read_event(self._reader, signal, self._cluster)
+            )
             if event is not None:
                 await self._feed(event)
 
-    async def _take_submitted(self, signal: Submitted) -> None:
+    async def _take_submitted(self, signal: SubmittedEvent) -> None:
         outcome = None
         try:
             if await self._is_current():
                 replies = await self._feed(signal.event)
                 if self._cluster is not None:
-                    outcome = Taken(self._cluster, tuple(replies))
+                    outcome = SubmitResult(self._cluster, tuple(replies))
         finally:
             if not signal.taken.done():
                 signal.taken.set_result(outcome)
@@ -263,22 +274,22 @@ class Controller:
         while True:
             holder, last = await self._candidacy.look()
             match holder:
-                case Holder.NOBODY:
+                case ControllerHolder.NOBODY:
                     self._resign("/controller is gone")
                     won = await self._candidacy.stand(last)
                     if won is None:
                         continue
                     await self._begin(won)
-                case Holder.US:
+                case ControllerHolder.US:
                     if self._stale or self._cluster is None or self._reign != last:
                         await self._begin(last)
-                case Holder.ANOTHER:
+                case ControllerHolder.ANOTHER:
                     self._resign("another controller was elected")
                 case _:
                     assert_never(holder)
             return
 
-    async def _begin(self, reign: Reign) -> None:
+    async def _begin(self, reign: ControllerTerm) -> None:
         """Begin a reign, or go on with it after a broken connection: either way everything is read anew."""
         again = self._reign == reign
         if again:
@@ -286,18 +297,18 @@ class Controller:
         self._reign, self._stale = reign, False
         elected = await self._reader.everything(self._broker_id, reign.epoch)
         self._log.info(
-            "reign goes on" if again else "elected controller", epoch=reign.epoch, brokers=len(elected.brokers)
+            "still controller" if again else "controller elected", epoch=reign.epoch, brokers=len(elected.brokers)
         )
         await self._feed(elected)
-        self._signal(NOTED_ELECTIONS)
-        self._signal(NOTED_MOVES)
+        self._signal(ZK_ELECTIONS)
+        self._signal(ZK_REASSIGNMENTS)
         if not again:
             self._balancing.begin()
 
     def _resign(self, reason: str) -> None:
         if self._reign is None:
             return
-        self._log.info("resigned as controller", epoch=self._reign.epoch, reason=reason)
+        self._log.info("controller resigned", epoch=self._reign.epoch, reason=reason)
         self._reign = self._cluster = None
         self._balancing.end()
         self._channel.set_brokers({})
@@ -319,11 +330,11 @@ class Controller:
                     case WriteAll(writes):
                         assert self._reign is not None, "only a controller writes"
                         events.append(Wrote(await self._writer.write_all(writes, self._reign.version)))
-                    case Reread(partitions):
+                    case ReadStates(partitions):
                         events.append(StatesRead(await self._reader.states(partitions)))
-                    case AskUnclean(partitions):
-                        allowed = await self._reader.allowing_unclean(one.topic for one in partitions)
-                        events.append(UncleanRuled(partitions, allowed))
+                    case ReadUncleanSettings(partitions):
+                        allowed = await self._reader.topics_allowing_unclean(one.topic for one in partitions)
+                        events.append(UncleanSettingsRead(partitions, allowed))
                     case Reply():
                         replies.append(action)
                     case _:
@@ -340,4 +351,4 @@ class Controller:
         ):
             self._log.warning("controller epoch refused, another was higher", broker=broker_id, epoch=reign.epoch)
             self._signal(ELECTION)
-        self._signal(Answered(broker_id, command, answer))
+        self._signal(CommandAnswered(broker_id, command, answer))

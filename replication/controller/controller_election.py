@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Malformed
-from sordini.replication.controller.policy import ANY_POLICY, Policy
+from sordini.replication.controller.policy import DEFAULT_POLICY, Policy
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.cluster_identity import mismatch
 from sordini.replication.ports import (
@@ -43,14 +43,14 @@ RAISES_MAX: Final = 8
 """How often one session raises the epoch for a broker that refuses it: then the reason is another."""
 
 
-class Reign(NamedTuple):
+class ControllerTerm(NamedTuple):
     """A won election. `version` is that of /controller_epoch's node, the condition of every write."""
 
     epoch: int
     version: int
 
 
-class Holder(Enum):
+class ControllerHolder(Enum):
     """Whose /controller is."""
 
     NOBODY = "nobody"
@@ -58,14 +58,14 @@ class Holder(Enum):
     ANOTHER = "another"
 
 
-class NoElection(Exception):
+class ElectionImpossible(Exception):
     """No broker can be elected: the last controller's epoch cannot be read, or the tree is not this cluster's.
 
     The watch fires when either has changed.
     """
 
 
-class Candidacy:
+class ControllerElection:
     """What one broker reads and writes to be the controller, in one session."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Candidacy:
         clock: Clock,
         log: Log,
         watch: Watch,
-        policy: Policy = ANY_POLICY,
+        policy: Policy = DEFAULT_POLICY,
     ) -> None:
         """`watch` is called when there may be an election."""
         self._session = session
@@ -92,8 +92,8 @@ class Candidacy:
         """The last epoch of which a broker has refused a command."""
         self._raises = 0
 
-    async def look(self) -> tuple[Holder, Reign]:
-        """Who reigns, and the reign of the last election. Raises NoElection."""
+    async def look(self) -> tuple[ControllerHolder, ControllerTerm]:
+        """Who reigns, and the reign of the last election. Raises ElectionImpossible."""
         await self._check_tree()
         # In this order: while /controller is ours, the epoch read before it is ours as well.
         reign, stat = await asyncio.gather(
@@ -102,16 +102,16 @@ class Candidacy:
         is_refused = reign.epoch == self._refused
         is_set_back, self._highest = reign.epoch < self._highest or is_refused, max(reign.epoch, self._highest)
         if stat is None:
-            return Holder.NOBODY, reign
+            return ControllerHolder.NOBODY, reign
         if stat.ephemeral_owner != self._session.session_id:
-            return Holder.ANOTHER, reign
+            return ControllerHolder.ANOTHER, reign
         if is_set_back:
             # Somebody has set the epoch back. Another election brings it forward.
             if is_refused:
                 self._highest += EPOCHS_AHEAD
             await self.give_up(reign)
-            return Holder.NOBODY, reign
-        return Holder.US, reign
+            return ControllerHolder.NOBODY, reign
+        return ControllerHolder.US, reign
 
     def refused(self, epoch: int) -> bool:
         """A broker has refused a command of this controller epoch: it has obeyed a higher one.
@@ -125,7 +125,7 @@ class Candidacy:
         self._raises += 1
         return True
 
-    async def stand(self, last: Reign) -> Reign | None:
+    async def stand(self, last: ControllerTerm) -> ControllerTerm | None:
         """Try to become the controller after that reign; None when somebody was faster."""
         mine = znodes.encode_controller(self._broker_id, self._clock.now_ms())
         epoch = max(last.epoch, self._highest) + 1
@@ -143,9 +143,9 @@ class Candidacy:
         self._highest = epoch
         # The watch set before fired at our own creation; this one is for the end of the reign.
         await self._session.exists(paths.CONTROLLER, watch=self._watch)
-        return Reign(epoch, stat.version)
+        return ControllerTerm(epoch, stat.version)
 
-    async def give_up(self, reign: Reign) -> None:
+    async def give_up(self, reign: ControllerTerm) -> None:
         """Remove /controller if the reign is still ours, so that another can be elected at once."""
         try:
             await self._session.multi([Check(paths.CONTROLLER_EPOCH, reign.version), Delete(paths.CONTROLLER)])
@@ -153,16 +153,18 @@ class Candidacy:
             self._log.info("left /controller to the end of the session", reason=str(error))
 
     async def _check_tree(self) -> None:
-        """Raises NoElection in the tree of another cluster, or of none."""
+        """Raises ElectionImpossible in the tree of another cluster, or of none."""
         if self._cluster_id is None or not await mismatch(self._session, self._cluster_id):
             return
         # Watched before it is read again: it may have been restored in between.
         await self._session.exists(paths.CLUSTER_ID, watch=self._watch)
         reason = await mismatch(self._session, self._cluster_id)
         if reason:
-            raise NoElection(f"the coordination store's tree is not that of cluster {self._cluster_id}: {reason}")
+            raise ElectionImpossible(
+                f"the coordination store's tree is not that of cluster {self._cluster_id}: {reason}"
+            )
 
-    async def _last_reign(self) -> Reign:
+    async def _last_reign(self) -> ControllerTerm:
         """That of the last epoch. The node is made, as epoch 0, when there is none."""
         try:
             data, stat = await self._session.get(paths.CONTROLLER_EPOCH)
@@ -173,13 +175,13 @@ class Candidacy:
                 return await self._last_reign()
             except NoNode:
                 await self._check_tree()
-                raise NoElection("the coordination store's tree is going away") from None
-            return Reign(0, 0)
+                raise ElectionImpossible("the coordination store's tree is going away") from None
+            return ControllerTerm(0, 0)
         epoch = znodes.decode_controller_epoch(data)
         if isinstance(epoch, Malformed):
             # Never guessed at: a lower epoch would make every broker deaf to this controller.
             now = await self._session.exists(paths.CONTROLLER_EPOCH, watch=self._watch)
             if now is None or now.version != stat.version:
                 return await self._last_reign()
-            raise NoElection(f"{epoch.path} holds no epoch: {epoch.reason}")
-        return Reign(epoch, stat.version)
+            raise ElectionImpossible(f"{epoch.path} holds no epoch: {epoch.reason}")
+        return ControllerTerm(epoch, stat.version)

@@ -7,13 +7,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from sordini.replication.controller.policy import FIRST_BALANCE_S, Balance
+from sordini.replication.controller.policy import FIRST_BALANCE_S, LeaderRebalance
 
 
-class Balancing:
-    """Calls `due` in time, between `begin` and `end`; never without a `Balance`."""
+class LeaderRebalanceTimer:
+    """Calls `due` in time, between `begin` and `end`; never without a `LeaderRebalance`."""
 
-    def __init__(self, balance: Balance | None, due: Callable[[], None]) -> None:
+    def __init__(self, balance: LeaderRebalance | None, due: Callable[[], None]) -> None:
         self._balance = balance
         self._due = due
         self._timer: asyncio.TimerHandle | None = None

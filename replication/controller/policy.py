@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from sordini.replication.cluster_model import ANY_CONVENTIONS, Conventions
+from sordini.replication.cluster_model import DEFAULT_CLUSTER_SETTINGS, ClusterSettings
 
 UNCLEAN_KEY = "unclean.leader.election.enable"
 FIRST_BALANCE_S = 5.0
 """From the election to the first look at who leads what; Apache Kafka's figure."""
 
 
-class Balance(NamedTuple):
+class LeaderRebalance(NamedTuple):
     """When leaderships are evened out (see `leaders`)."""
 
     interval_s: float = 300.0
@@ -26,8 +26,8 @@ def _by_topic_alone(settings: Mapping[str, str]) -> bool:
 class Policy(NamedTuple):
     """What the controller is told at its start, and whom it asks."""
 
-    conventions: Conventions = ANY_CONVENTIONS
-    balance: Balance | None = None
+    cluster_settings: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
+    balance: LeaderRebalance | None = None
     """None: leaderships are evened out only when somebody asks for it."""
     allows_unclean: Callable[[Mapping[str, str]], bool] = _by_topic_alone
     """Whether a topic with these settings of its own may be led by a replica that is not in sync."""
@@ -37,4 +37,4 @@ class Policy(NamedTuple):
     """The highest controller epoch that this broker has obeyed: an election wins one above it."""
 
 
-ANY_POLICY = Policy()
+DEFAULT_POLICY = Policy()

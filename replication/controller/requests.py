@@ -16,11 +16,11 @@ from sordini.replication.controller.machine import shutdowns
 from sordini.replication.controller.machine.events import (
     Event,
     IsrChange,
-    IsrChangesWanted,
-    ProducerIdsWanted,
-    ShutdownWanted,
+    IsrChangesRequested,
+    ProducerIdsRequested,
+    ShutdownRequested,
 )
-from sordini.replication.controller.signals import Taken
+from sordini.replication.controller.store_signals import SubmitResult
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 
 BLOCK_TRIES_MAX = 10
@@ -34,7 +34,7 @@ class ControllerRequests:
         """`controller` tells the one of the moment: each session has its own."""
         self._controller = controller
 
-    async def alter_partitions(self, wanted: IsrChangesWanted) -> Mapping[IsrChange, KnownState | ErrorCode]:
+    async def alter_partitions(self, wanted: IsrChangesRequested) -> Mapping[IsrChange, KnownState | ErrorCode]:
         """The state in the store for each change that has come about, or why it has not.
 
         Raises BrokerError: NOT_CONTROLLER, STALE_BROKER_EPOCH.
@@ -53,7 +53,7 @@ class ControllerRequests:
 
         Raises BrokerError: NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE.
         """
-        wanted = ShutdownWanted(broker_id, broker_epoch)
+        wanted = ShutdownRequested(broker_id, broker_epoch)
         taken = await self._submit(wanted)
         refusal = shutdowns.refusal(taken.cluster, wanted)
         if refusal is not None:
@@ -70,7 +70,7 @@ class ControllerRequests:
             last, version = await self._candidate().last_producer_ids()
             if isinstance(last, Malformed):
                 raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{last.path} cannot be read: {last.reason}")
-            taken = await self._submit(ProducerIdsWanted(broker_id, broker_epoch, last, version))
+            taken = await self._submit(ProducerIdsRequested(broker_id, broker_epoch, last, version))
             for reply in taken.replies:
                 if isinstance(reply.verdict, ProducerIdBlock):
                     return reply.verdict
@@ -78,7 +78,7 @@ class ControllerRequests:
                     raise _refused(reply.verdict)
         raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, "others took every block that was to be taken")
 
-    async def _submit(self, event: Event) -> Taken:
+    async def _submit(self, event: Event) -> SubmitResult:
         taken = await self._candidate().submit(event)
         if taken is None:
             raise _not_controller()

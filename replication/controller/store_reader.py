@@ -10,8 +10,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
-from sordini.replication.cluster_model import Broker, KnownState, Malformed, NotedMoves, TopicAssignment
-from sordini.replication.controller.machine.events import BalanceDue, Elected, ElectionsNoted, LogDirsFailed, StatesRead
+from sordini.replication.cluster_model import Broker, KnownState, Malformed, TopicAssignment, ZkReassignments
+from sordini.replication.controller.machine.events import (
+    Elected,
+    LeaderRebalanceDue,
+    LogDirsFailed,
+    StatesRead,
+    ZkElectionsRead,
+)
 from sordini.replication.controller.policy import Policy
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
@@ -19,7 +25,7 @@ from sordini.replication.ports import Create, Delete, Log, NoNode, Session, Set,
 
 T = TypeVar("T")
 
-READS_TOGETHER_MAX = 500
+READS_IN_FLIGHT_MAX = 500
 """Bounds what waits in the store's queue at once when a cluster has many partitions."""
 
 
@@ -31,13 +37,13 @@ class Watches(NamedTuple):
     deletions: Watch
     isr_changes: Watch
     log_dir_events: Watch
-    noted_elections: Watch
-    noted_moves: Watch
+    zk_elections: Watch
+    zk_reassignments: Watch
     broker: Callable[[BrokerId], Watch]
     topic: Callable[[str], Watch]
 
 
-class Reader:
+class StoreReader:
     """Reads through one session."""
 
     def __init__(
@@ -52,7 +58,7 @@ class Reader:
         self._watches = watches
         self._new_topic_id = new_topic_id
         self._policy = policy
-        self._conventions = policy.conventions
+        self._conventions = policy.cluster_settings
         self._log = log
 
     async def everything(self, controller_id: BrokerId, epoch: int) -> Elected:
@@ -130,22 +136,22 @@ class Reader:
         brokers = [self._sound(znodes.decode_log_dir_event(data)) for data in notes.values()]
         return LogDirsFailed(frozenset(broker for broker in brokers if broker is not None), tuple(notes))
 
-    async def noted_elections(self) -> ElectionsNoted | None:
+    async def zk_elections(self) -> ZkElectionsRead | None:
         """What a tool wants led by its preferred replicas; None without such a node."""
         # Watched before it is read, as below. A note that cannot be understood goes as well: it is in others' way.
-        await self._session.exists(paths.PREFERRED_ELECTION, watch=self._watches.noted_elections)
+        await self._session.exists(paths.PREFERRED_ELECTION, watch=self._watches.zk_elections)
         try:
             data, stat = await self._session.get(paths.PREFERRED_ELECTION)
         except NoNode:
             return None
-        return ElectionsNoted(tuple(self._sound(znodes.decode_preferred_election(data)) or ()), stat.version)
+        return ZkElectionsRead(tuple(self._sound(znodes.decode_preferred_election(data)) or ()), stat.version)
 
-    def balance_due(self) -> BalanceDue | None:
+    def balance_due(self) -> LeaderRebalanceDue | None:
         """It is time to see who leads what; None where that is not the controller's to even out."""
         balance = self._policy.balance
-        return None if balance is None else BalanceDue(balance.percentage)
+        return None if balance is None else LeaderRebalanceDue(balance.percentage)
 
-    async def allowing_unclean(self, topics: Iterable[str]) -> frozenset[str]:
+    async def topics_allowing_unclean(self, topics: Iterable[str]) -> frozenset[str]:
         """Those of the topics whose settings, or else the brokers' defaults, allow unclean elections."""
         names = sorted(set(topics))
         found = await _together(self._settings(name) for name in names)
@@ -162,15 +168,15 @@ class Reader:
             return {}
         return self._sound(znodes.decode_config(paths.topic_entity(topic), data)) or {}
 
-    async def noted_moves(self) -> NotedMoves | None:
+    async def zk_reassignments(self) -> ZkReassignments | None:
         """What a tool wants moved; None without such a node. One that cannot be understood wants nothing."""
         # Watched before it is read: it is made, written and removed by others.
-        await self._session.exists(paths.REASSIGN_PARTITIONS, watch=self._watches.noted_moves)
+        await self._session.exists(paths.REASSIGN_PARTITIONS, watch=self._watches.zk_reassignments)
         try:
             data, stat = await self._session.get(paths.REASSIGN_PARTITIONS)
         except NoNode:
             return None
-        return NotedMoves(self._sound(znodes.decode_reassignment(data)) or {}, stat.version)
+        return ZkReassignments(self._sound(znodes.decode_reassignment(data)) or {}, stat.version)
 
     async def producer_id_block(self) -> tuple[ProducerIdBlock | Malformed | None, int]:
         """The block taken last, and its node's version."""
@@ -252,6 +258,6 @@ def _is_broker_id(name: str) -> bool:
 async def _together(reads: Iterable[Awaitable[T]]) -> list[T]:
     """Make many reads, some hundreds at a time; the answers in their order."""
     waiting, answers = list(reads), list[T]()
-    for start in range(0, len(waiting), READS_TOGETHER_MAX):
-        answers += await asyncio.gather(*waiting[start : start + READS_TOGETHER_MAX])
+    for start in range(0, len(waiting), READS_IN_FLIGHT_MAX):
+        answers += await asyncio.gather(*waiting[start : start + READS_IN_FLIGHT_MAX])
     return answers

@@ -6,38 +6,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sordini.replication.cluster_model import Cluster
+from sordini.replication.cluster_model import ClusterState
 from sordini.replication.controller.machine import unclean_elections
 from sordini.replication.controller.machine.events import (
     BrokersChanged,
     DeletionsListed,
     Event,
-    MovesNoted,
     TopicChanged,
     TopicsListed,
-    UncleanRuled,
+    UncleanSettingsRead,
+    ZkReassignmentsRead,
 )
-from sordini.replication.controller.store_reader import Reader, Watches
-from sordini.replication.controller.signals import (
+from sordini.replication.controller.store_reader import StoreReader, Watches
+from sordini.replication.controller.store_signals import (
     BALANCE,
     BROKERS,
     DELETIONS,
     ISR_CHANGES,
     LEADERLESS,
     LOG_DIR_EVENTS,
-    NOTED_ELECTIONS,
-    NOTED_MOVES,
     TOPICS,
-    Look,
-    Watcher,
+    ZK_ELECTIONS,
+    ZK_REASSIGNMENTS,
+    SignalWatch,
+    StoreSignal,
 )
 
 
-def watches_raising(raise_signal: Callable[[Look], None]) -> Watches:
+def watches_of(raise_signal: Callable[[StoreSignal], None]) -> Watches:
     """The watches of everything that the controller reads."""
 
-    def watch(look: Look) -> Watcher:
-        return Watcher(raise_signal, look)
+    def watch(look: StoreSignal) -> SignalWatch:
+        return SignalWatch(raise_signal, look)
 
     return Watches(
         watch(BROKERS),
@@ -45,19 +45,19 @@ def watches_raising(raise_signal: Callable[[Look], None]) -> Watches:
         watch(DELETIONS),
         watch(ISR_CHANGES),
         watch(LOG_DIR_EVENTS),
-        watch(NOTED_ELECTIONS),
-        watch(NOTED_MOVES),
+        watch(ZK_ELECTIONS),
+        watch(ZK_REASSIGNMENTS),
         lambda _: watch(BROKERS),
-        lambda name: watch(Look("topic", name)),
+        lambda name: watch(StoreSignal("topic", name)),
     )
 
 
-def leaderless_of(topic: str | None) -> Look:
+def leaderless_signal(topic: str | None) -> StoreSignal:
     """The signal that replicas not in sync may now be allowed to lead: of a topic, or of any that does not say."""
-    return LEADERLESS if topic is None else Look(LEADERLESS.at, topic)
+    return LEADERLESS if topic is None else StoreSignal(LEADERLESS.at, topic)
 
 
-async def look_at(reader: Reader, look: Look, cluster: Cluster) -> Event | None:
+async def read_event(reader: StoreReader, look: StoreSignal, cluster: ClusterState) -> Event | None:
     """Read what a signal points at; None when there is nothing to tell the machine."""
     if look == BROKERS:
         return BrokersChanged(await reader.brokers())
@@ -71,22 +71,22 @@ async def look_at(reader: Reader, look: Look, cluster: Cluster) -> Event | None:
         return await reader.isr_changes()
     if look == LOG_DIR_EVENTS:
         return await reader.log_dir_events()
-    if look == NOTED_ELECTIONS:
-        return await reader.noted_elections()
-    if look == NOTED_MOVES:
-        return MovesNoted(await reader.noted_moves())
+    if look == ZK_ELECTIONS:
+        return await reader.zk_elections()
+    if look == ZK_REASSIGNMENTS:
+        return ZkReassignmentsRead(await reader.zk_reassignments())
     if look == BALANCE:
         return reader.balance_due()
     if look.at == LEADERLESS.at:
         return await _leaderless(reader, look, cluster)
     if look.which not in cluster.topics:
-        return await look_at(reader, TOPICS, cluster)  # It could not be read so far.
+        return await read_event(reader, TOPICS, cluster)  # It could not be read so far.
     topic = await reader.topic(look.which)
     return None if topic is None else TopicChanged(topic)
 
 
-async def _leaderless(reader: Reader, look: Look, cluster: Cluster) -> Event | None:
+async def _leaderless(reader: StoreReader, look: StoreSignal, cluster: ClusterState) -> Event | None:
     partitions = unclean_elections.leaderless(cluster, look.which or None)
     if not partitions:
         return None
-    return UncleanRuled(partitions, await reader.allowing_unclean(one.topic for one in partitions))
+    return UncleanSettingsRead(partitions, await reader.topics_allowing_unclean(one.topic for one in partitions))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
-from sordini.replication.controller.machine.events import Conflict, Done, NewIsr, NewState, Outcome, Refused, Write
-from sordini.replication.controller.store_reader import READS_TOGETHER_MAX, Reader
+from sordini.replication.controller.machine.events import Conflict, Done, NewIsr, NewState, Outcome, Write, WriteRefused
+from sordini.replication.controller.store_reader import READS_IN_FLIGHT_MAX, StoreReader
 from sordini.replication.metadata_store import paths
 from sordini.replication.ports import (
     BadVersion,
@@ -30,10 +30,10 @@ class NoLongerController(Exception):
     """A guarded write met another controller's epoch."""
 
 
-class Writer:
+class StoreWriter:
     """Writes through one session."""
 
-    def __init__(self, session: Session, reader: Reader, log: Log) -> None:
+    def __init__(self, session: Session, reader: StoreReader, log: Log) -> None:
         self._session = session
         self._reader = reader
         self._log = log
@@ -45,8 +45,8 @@ class Writer:
         """
         guard = Check(paths.CONTROLLER_EPOCH, guard_version)
         outcomes: list[Outcome] = []
-        for start in range(0, len(writes), READS_TOGETHER_MAX):
-            some = writes[start : start + READS_TOGETHER_MAX]
+        for start in range(0, len(writes), READS_IN_FLIGHT_MAX):
+            some = writes[start : start + READS_IN_FLIGHT_MAX]
             outcomes += await asyncio.gather(*(self._write(guard, write) for write in some))
         return tuple(zip(writes, outcomes, strict=True))
 
@@ -79,4 +79,4 @@ class Writer:
         if there_already or gone_already:
             return Done(0)
         self._log.warning("write refused", path=write.operation.path, reason=str(refusal))
-        return Refused(str(refusal))
+        return WriteRefused(str(refusal))

@@ -22,7 +22,7 @@ NAMED_MAX = 10
 """How many topics one log line names."""
 
 
-def judge(cluster_id: str, found: str | Malformed | None, *, lacks_topics: bool = False) -> str:
+def mismatch_reason(cluster_id: str, found: str | Malformed | None, *, lacks_topics: bool = False) -> str:
     """What is wrong with a tree whose /cluster/id holds `found` (None: there is no such node); "" for nothing.
 
     `lacks_topics`: the tree has no topic, and this broker holds replicas.
@@ -38,7 +38,9 @@ def judge(cluster_id: str, found: str | Malformed | None, *, lacks_topics: bool 
 
 async def mismatch(session: Session, cluster_id: str, *, holds_replicas: bool = False) -> str:
     """What is wrong with the tree of a session, as `judge` says. Raises SessionExpired, ConnectionLoss."""
-    return judge(cluster_id, await found_id(session), lacks_topics=holds_replicas and not await _topics(session))
+    return mismatch_reason(
+        cluster_id, await found_id(session), lacks_topics=holds_replicas and not await _topics(session)
+    )
 
 
 async def found_id(session: Session) -> str | Malformed | None:

@@ -29,7 +29,7 @@ from sordini.replication.ports import (
     Set,
 )
 
-NOTES_KEPT_MS = 15 * 60 * 1000
+NOTIFICATIONS_KEPT_MS = 15 * 60 * 1000
 RETRY_DELAY_S = 0.1
 REFUSED_DELAY_S = 1.0
 """After a refusal that lasts until an operator mends the store."""
@@ -194,7 +194,7 @@ class ConfigChanges:
         if number > self._last:
             await self._announce(path, data)
             self._dealt_with(number)
-        if self._clock.now_ms() - stat.created_ms > NOTES_KEPT_MS:
+        if self._clock.now_ms() - stat.created_ms > NOTIFICATIONS_KEPT_MS:
             with contextlib.suppress(NoNode):  # Another broker may be faster.
                 await self._session.delete(path)
 

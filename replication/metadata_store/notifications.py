@@ -13,7 +13,7 @@ from sordini.replication.ports import CoordinationError, Session, SessionState
 RETRY_DELAY_S = 1.0
 
 
-async def tell_of_failed_directory(
+async def notify_log_dir_failure(
     session: Session, broker_id: BrokerId, *, retry_delay_s: float = RETRY_DELAY_S
 ) -> None:
     """Leave the note, however long the store is away; whoever is the controller then asks what this broker still holds.
@@ -30,7 +30,7 @@ async def tell_of_failed_directory(
             return
 
 
-class FailureNotes:
+class LogDirFailureNotifier:
     """Leaves such notes, one at a time: however often one is due while the store is away, one task waits for it."""
 
     def __init__(
@@ -59,6 +59,6 @@ class FailureNotes:
         try:
             while self._is_due:
                 self._is_due = False
-                await tell_of_failed_directory(self._session, self._broker_id, retry_delay_s=self._retry_delay_s)
+                await notify_log_dir_failure(self._session, self._broker_id, retry_delay_s=self._retry_delay_s)
         finally:
             self._is_telling = False

@@ -81,7 +81,7 @@ async def other_brokers(session: Session, broker_id: BrokerId) -> list[Broker]:
     return sorted(found, key=lambda broker: broker.broker_id)
 
 
-def refuse_taken_endpoints(broker: Broker, others: Iterable[Broker]) -> None:
+def check_endpoints_free(broker: Broker, others: Iterable[Broker]) -> None:
     """Raise EndpointTaken when another broker tells clients an address that this one would tell them, too."""
     addresses = {(endpoint.host, endpoint.port) for endpoint in broker.endpoints}
     for other in others:
@@ -155,7 +155,7 @@ class Registration:
         broker_id = self._broker.broker_id
         if remaining_ms <= 0:
             raise DuplicateBrokerId(
-                f"broker id {broker_id} is registered by another living broker; give this one another broker.id"
+                f"broker id {broker_id} is registered by another live broker; give this one another broker.id"
             )
         self._log.info("broker id is taken, waiting for its session to end", broker=broker_id, ms=remaining_ms)
         with contextlib.suppress(TimeoutError):

@@ -19,12 +19,12 @@ Racks = Mapping[BrokerId, str | None]
 Placement = dict[int, tuple[BrokerId, ...]]
 
 
-def unracked(brokers: Collection[BrokerId]) -> Racks:
+def without_racks(brokers: Collection[BrokerId]) -> Racks:
     """The brokers, as if nobody knew where they stand."""
     return dict.fromkeys(brokers)
 
 
-def lacks_racks(racks: Racks) -> list[BrokerId]:
+def brokers_without_rack(racks: Racks) -> list[BrokerId]:
     """The brokers without a rack among others that have one: with them nothing can be told of racks."""
     missing = sorted(broker for broker, rack in racks.items() if rack is None)
     return missing if len(missing) < len(racks) else []
@@ -35,7 +35,7 @@ def place_from(start: int, racks: Racks, partitions: range, replication_factor: 
 
     `start` is the rule's s. Every broker has a rack or none has; the factor is not above their number.
     """
-    row = row_of(racks)
+    row = broker_order(racks)
     if None in racks.values():
         return {
             partition: tuple(row[(start + partition + replica) % len(row)] for replica in range(replication_factor))
@@ -51,11 +51,11 @@ def place_from(start: int, racks: Racks, partitions: range, replication_factor: 
 
 def start_of(first: BrokerId, racks: Racks) -> int:
     """The s by which partition 0 is led by this broker, or where that is gone, by the next one still there."""
-    row = row_of(racks)
+    row = broker_order(racks)
     return row.index(min((broker for broker in row if broker >= first), default=min(row)))
 
 
-def row_of(racks: Racks) -> list[BrokerId]:
+def broker_order(racks: Racks) -> list[BrokerId]:
     """One broker of each rack in turn, racks and brokers in their order, until all stand in the row."""
     by_rack: dict[str, list[BrokerId]] = {}
     for broker in sorted(racks):

@@ -23,7 +23,7 @@ NODE: Final = b'{"version":1,"format":1}'
 """What the first broker of a cluster writes."""
 
 
-async def claim_format(session: Session) -> None:
+async def ensure_format(session: Session) -> None:
     """See that this version knows the format of the tree; the first broker writes it down.
 
     Raises StoreUnusable when the tree's is newer than this version knows, or cannot be read.
@@ -32,11 +32,11 @@ async def claim_format(session: Session) -> None:
         await session.create(paths.SORDINI, NODE, make_parents=True)  # The chroot, of a ZooKeeper.
     except NodeExists:
         data, _ = await session.get(paths.SORDINI)
-        refuse_unknown(data)
+        check_known_format(data)
 
 
-def refuse_unknown(data: bytes) -> None:
-    """Raise StoreUnusable, as `claim_format` does, for the bytes of the node."""
+def check_known_format(data: bytes) -> None:
+    """Raise StoreUnusable, as `ensure_format` does, for the bytes of the node."""
     try:
         found = json.loads(data)["format"]
         if isinstance(found, bool) or not isinstance(found, int) or found < 1:

@@ -14,13 +14,13 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.topic_names import why_no_topic
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId
 from sordini.replication.cluster_model import Malformed, TopicAssignment, frozen
-from sordini.replication.metadata_store.replica_placement import Racks, lacks_racks, place_from, start_of
 from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.metadata_store.replica_placement import Racks, brokers_without_rack, place_from, start_of
 from sordini.replication.ports import BadVersion, Check, Create, NodeExists, NoNode, Operation, Session, Set
 
 Replicas = Mapping[int, tuple[BrokerId, ...]]
 
-ASK_FOR_DEFAULT = -1
+USE_BROKER_DEFAULT = -1
 
 
 def topic_ids(getrandbits: Callable[[int], int]) -> Callable[[], TopicId]:
@@ -42,7 +42,7 @@ def check_topic_name(name: str) -> None:
         raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}: {reason}.")
 
 
-def why_unknown(name: str) -> ErrorCode:
+def unknown_topic_code(name: str) -> ErrorCode:
     """Why there is no topic of this name: nobody made it, or nobody can."""
     try:
         check_topic_name(name)
@@ -70,7 +70,7 @@ def place(name: str, racks: Racks, partitions: range, replication_factor: int) -
 
 
 def _check_racks(racks: Racks) -> None:
-    missing = lacks_racks(racks)
+    missing = brokers_without_rack(racks)
     if missing:
         raise BrokerError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -97,15 +97,15 @@ def plan_topic(
     if name in existing:
         raise _exists(name)
     if assignments:
-        if (num_partitions, replication_factor) != (ASK_FOR_DEFAULT, ASK_FOR_DEFAULT):
+        if (num_partitions, replication_factor) != (USE_BROKER_DEFAULT, USE_BROKER_DEFAULT):
             raise BrokerError(
                 ErrorCode.INVALID_REQUEST,
                 "Give either the replicas of each partition, or counts of partitions and replicas, not both.",
             )
         replicas = _given(assignments)
     else:
-        partitions = default_partitions if num_partitions == ASK_FOR_DEFAULT else num_partitions
-        factor = default_replication_factor if replication_factor == ASK_FOR_DEFAULT else replication_factor
+        partitions = default_partitions if num_partitions == USE_BROKER_DEFAULT else num_partitions
+        factor = default_replication_factor if replication_factor == USE_BROKER_DEFAULT else replication_factor
         _check_counts(partitions, factor, len(racks))
         replicas = place(name, racks, range(partitions), factor)
     check_topic_name(name)

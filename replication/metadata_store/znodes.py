@@ -230,7 +230,7 @@ def decode_controller_epoch(data: bytes) -> int:
 
 
 def encode_features(version: int) -> bytes:
-    """/feature as a controller leaves it (`Conventions`): feature versioning is on, no feature is final."""
+    """/feature as a controller leaves it (`ClusterSettings`): feature versioning is on, no feature is final."""
     return _encode({"features": {}, "version": version, "status": 1})
 
 

@@ -9,11 +9,11 @@ from random import Random
 import pytest
 
 from sordini.broker.clock import SystemClock
+from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, StoreBlockSource
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import Answer, Broker, Command, Endpoint, LeaderAndIsr, PartitionState
 from sordini.replication.controller.controller import Controller
 from sordini.replication.metadata_store import paths, topics, znodes
-from sordini.broker.coordinators.producer_id_manager import BlocksInStore, ProducerIdBlocks
 from sordini.replication.metadata_store.registration import Registration, cluster_id, ensure_base_paths
 from sordini.replication.metadata_store.topics import topic_ids
 from sordini.replication.ports import Session, WatchKind
@@ -72,7 +72,9 @@ async def test_topics_are_made_led_and_deleted(store: Store, session: Session, r
         await topics.delete_topic(session, "t")
         await gone(session, paths.delete_topic("t"))
         assert await session.exists(paths.topic("t")) is None
-    assert await ProducerIdBlocks(BlocksInStore(session, BrokerId(0)).take, asyncio.create_task, ListLog()).next() == 0
+    assert (
+        await ProducerIdManager(StoreBlockSource(session, BrokerId(0)).take, asyncio.create_task, ListLog()).next() == 0
+    )
     await controller.stop()
     assert await session.exists(paths.CONTROLLER) is None
 
@@ -88,7 +90,7 @@ async def test_when_a_controllers_session_expires_another_broker_leads_its_parti
     await topics.create_topic(session, "t", {0: (BrokerId(1), BrokerId(2))}, TOPIC_ID, {})
     await first.caught_up()
     await store.expire(other)
-    await asyncio.wait_for(first.over(), 20)
+    await asyncio.wait_for(first.wait_closed(), 20)
     while True:
         _, state = await asyncio.wait_for(channel.led.get(), 20)
         if state.leader == 2:

@@ -13,15 +13,15 @@ from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartitio
 from sordini.replication.cluster_model import (
     Answer,
     Broker,
+    ClusterSettings,
     Command,
-    Conventions,
     Endpoint,
     LeaderAndIsr,
     PartitionState,
     UpdateMetadata,
 )
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted
+from sordini.replication.controller.machine.events import IsrChange, IsrChangesRequested
 from sordini.replication.controller.policy import Policy
 from sordini.replication.controller.requests import ControllerRequests
 from sordini.replication.metadata_store import notifications, paths, topics, znodes
@@ -70,8 +70,8 @@ class Asking:
         self.session, self.channel, self.controller, self.epochs = session, channel, controller, epochs
         self.requests = ControllerRequests(lambda: controller)
 
-    def wanted(self, *changes: IsrChange) -> IsrChangesWanted:
-        return IsrChangesWanted(BrokerId(1), self.epochs[1], changes)
+    def wanted(self, *changes: IsrChange) -> IsrChangesRequested:
+        return IsrChangesRequested(BrokerId(1), self.epochs[1], changes)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ async def asking(store: Store, session: Session) -> AsyncIterator[Asking]:
         SystemClock(),
         Silent(),
         topic_ids=lambda: TOPIC_ID,
-        policy=Policy(Conventions("PLAINTEXT")),
+        policy=Policy(ClusterSettings("PLAINTEXT")),
     )
     await controller.start()
     await topics.create_topic(session, "orders", {0: REPLICAS}, TOPIC_ID, {})
@@ -127,7 +127,7 @@ async def test_a_broker_is_relieved_and_the_next_producer_ids_are_nobodys(asking
 
 async def test_notes_are_heard_and_removed(asking: Asking) -> None:
     asking.channel.lost.add(BrokerId(1))
-    await notifications.tell_of_failed_directory(asking.session, BrokerId(1))
+    await notifications.notify_log_dir_failure(asking.session, BrokerId(1))
     assert await asking.channel.state() == PartitionState(BrokerId(2), LeaderEpoch(1), REPLICAS[1:], 1)
     state = PartitionState(BrokerId(2), LeaderEpoch(1), REPLICAS, 1)
     await asking.session.set(paths.state(ORDERS), znodes.encode_state(state))

@@ -68,7 +68,7 @@ async def test_one_controller_stays_and_other_brokers_failures_are_handled(
         await led(third_channel, 1)
     assert (await third_session.get(paths.CONTROLLER_EPOCH))[0] == b"2"
     await third.stop()
-    await asyncio.wait_for(second.over(), 20)
+    await asyncio.wait_for(second.wait_closed(), 20)
     await stranger.close()
 
 

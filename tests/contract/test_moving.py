@@ -20,7 +20,7 @@ from sordini.cli.__main__ import main
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import PartitionState, TopicAssignment
 from sordini.replication.metadata_store import paths, registration, znodes
-from sordini.replication.metadata_store.store_format import claim_format
+from sordini.replication.metadata_store.store_format import ensure_format
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import ConnectionLoss, Create, Operation, Session, StoreUnusable
 from sordini.storage.disk import SystemDisk
@@ -64,7 +64,7 @@ async def fill(place: Place) -> None:
     session = place.session
     await moving._make_root(place)
     here = Rooted(place)
-    await claim_format(here)
+    await ensure_format(here)
     await registration.ensure_base_paths(here)
     await registration.cluster_id(here)
     assignment = TopicAssignment("orders", {0: (BrokerId(7),), 1: (BrokerId(7),)}, b"\x01" * 16, {}, {}, 0)

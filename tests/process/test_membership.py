@@ -265,7 +265,7 @@ def test_brokers_register_in_one_tree_under_numbers_of_their_own_and_not_twice_w
     assert other.wait_for_exit(20) == 1, other.tail()
     assert f"{brokers[1].bootstrap} is registered by broker 22" in other.output().splitlines()[-1]
 
-    (controller,) = [broker for broker in brokers if "elected controller" in broker.output()]
+    (controller,) = [broker for broker in brokers if "controller elected" in broker.output()]
     assert connect(controller).create("orders", partitions=6, replicas=3) == [0]
     for broker in brokers:
         broker.terminate()

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from sordini.replication.controller.machine.restored_epochs import EPOCHS_AHEAD
+from sordini.replication.controller.machine.restored_epochs import LEADER_EPOCH_RAISE
 from tests.outside.java import SHORT_LIVED, java_command
 from tests.outside.ports import free_port
 from tests.outside.versions import APACHE_KAFKA
@@ -172,7 +172,7 @@ def test_each_recipe_of_the_page_brings_back_what_it_says(shell: Shell) -> None:
     shell.run("sordini serve server.properties --daemon")
     assert "2 topics with 6 partitions" in shell.run(export)
     assert "4 figs" in lose_and_restore(shell, lose, restore)
-    until(lambda: shell.epoch() == EPOCHS_AHEAD, shell, "the leader epoch that was set back is raised")
+    until(lambda: shell.epoch() == LEADER_EPOCH_RAISE, shell, "the leader epoch that was set back is raised")
     assert "orders-0 is in leader epoch 7 here, and 0 in the coordination store: its data is older" in shell.log()
     refused = shell.run(restore_export)
     assert re.search(r"is not its tree: it holds no cluster, /cluster/id is not there\. Wrong chroot, or rest", refused)

@@ -23,7 +23,7 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
     return tuple(map(BrokerId, brokers))
 
 
-class Scene:
+class ControllerHarness:
     """Broker 1 is the controller; others come and go as sessions of their own."""
 
     def __init__(self, store: EmbeddedStore, session: EmbeddedSession, settled: Settled) -> None:
@@ -73,7 +73,7 @@ class Scene:
         """Change a topic's settings, and let the controller hear of it as its broker would tell it."""
         await change_config(self.session, paths.topic_entity(topic), lambda _: settings)
         if self.controller is not None:
-            self.controller.unclean_elections_changed(topic)
+            self.controller.unclean_settings_changed(topic)
             await self.settled()
 
     async def write(self, one: TopicPartition, leader: int, epoch: int, *isr: int) -> None:

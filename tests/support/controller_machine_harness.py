@@ -12,49 +12,49 @@ from collections.abc import Callable, Iterable
 from sordini.broker.coordination.tree import Tree
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
-    ANY_CONVENTIONS,
+    DEFAULT_CLUSTER_SETTINGS,
     Answer,
     Broker,
-    Cluster,
+    ClusterState,
     Command,
     Endpoint,
     KnownState,
     LeaderAndIsr,
     Malformed,
-    NotedMoves,
     PartitionState,
     StopReplica,
     TopicAssignment,
+    ZkReassignments,
 )
 from sordini.replication.controller.machine import unclean_elections
 from sordini.replication.controller.machine.events import (
-    Answered,
-    AskUnclean,
-    BalanceDue,
     BrokersChanged,
+    CommandAnswered,
     Conflict,
     DeletionsListed,
     Done,
     Elected,
-    ElectionsNoted,
     Event,
+    LeaderRebalanceDue,
     LogDirsFailed,
-    MovesNoted,
     NewIsr,
     NewState,
     Outcome,
-    ProducerIdsWanted,
-    Refused,
+    ProducerIdsRequested,
+    ReadStates,
+    ReadUncleanSettings,
     Reply,
-    Reread,
     Send,
     StatesRead,
     TopicChanged,
     TopicsListed,
-    UncleanRuled,
+    UncleanSettingsRead,
     Write,
     WriteAll,
+    WriteRefused,
     Wrote,
+    ZkElectionsRead,
+    ZkReassignmentsRead,
 )
 from sordini.replication.controller.machine.machine import step
 from sordini.replication.metadata_store import paths, znodes
@@ -71,14 +71,14 @@ from sordini.replication.ports import (
 from tests.support.controller_transcript_lines import describe, operation_line, reply_line
 
 
-class World:
+class MachineHarness:
     """`said` collects one line for each thing that happened since it was last taken."""
 
     def __init__(self) -> None:
         self.tree = Tree()
-        self.cluster: Cluster | None = None
-        self.said: list[str] = []
-        self.answers: deque[tuple[BrokerId, Command]] = deque()
+        self.cluster: ClusterState | None = None
+        self.lines: list[str] = []
+        self.unanswered: deque[tuple[BrokerId, Command]] = deque()
         self.sent: list[tuple[BrokerId, Command]] = []
         self.guard = 0
         self.replies: list[Reply] = []
@@ -86,29 +86,29 @@ class World:
         self.written_by_others: list[tuple[TopicPartition, KnownState]] = []
         self.before_write: Callable[[Write], None] = lambda _: None
         self.unclean: set[str] = set()
-        self.conventions = ANY_CONVENTIONS
+        self.cluster_settings = DEFAULT_CLUSTER_SETTINGS
         self.is_refused: Callable[[Write], bool] = lambda _: False
         for path in ("/brokers", *paths.BASE_PATHS, "/config", "/admin"):
             self._ensure(path)
         self._do(Create(paths.CONTROLLER_EPOCH, b"0"))
 
-    # What happens in the world. The machine is told by `feed` only, so a test may let it lag behind.
+    # What happens in the harness. The machine is told by `feed` only, so a test may let it lag behind.
 
-    def broker_comes(self, broker_id: int) -> None:
+    def register_broker(self, broker_id: int) -> None:
         broker = Broker(BrokerId(broker_id), 0, (Endpoint("PLAINTEXT", f"b{broker_id}", 9092),))
         self._do(Create(paths.broker(broker.broker_id), znodes.encode_broker(broker, 0)))
 
-    def broker_goes(self, broker_id: int) -> None:
+    def fail_broker(self, broker_id: int) -> None:
         self._do(Delete(paths.broker(BrokerId(broker_id))))
 
-    def topic_made(
+    def create_topic(
         self, name: str, replicas: dict[int, tuple[BrokerId, ...]], *, topic_id: bytes | None = None
     ) -> None:
         identity = TopicId(name.encode().ljust(16, b".")[:16] if topic_id is None else topic_id)
         self._do(Create(paths.topic_config(name), znodes.encode_config({})))
         self._do(Create(paths.topic(name), znodes.encode_topic(TopicAssignment(name, replicas, identity))))
 
-    def topic_set(
+    def write_topic(
         self,
         name: str,
         replicas: dict[int, tuple[BrokerId, ...]],
@@ -120,30 +120,30 @@ class World:
         assignment = TopicAssignment(name, replicas, TopicId(topic_id), adding or {}, removing or {})
         self._do(Set(paths.topic(name), znodes.encode_topic(assignment)))
 
-    def moves_noted(self, targets: dict[TopicPartition, tuple[BrokerId, ...]]) -> None:
+    def write_zk_reassignments(self, targets: dict[TopicPartition, tuple[BrokerId, ...]]) -> None:
         """By a tool, which may add to what there is."""
         there = self.tree.stat(paths.REASSIGN_PARTITIONS) is not None
         data = znodes.encode_reassignment(targets)
         self._do(Set(paths.REASSIGN_PARTITIONS, data) if there else Create(paths.REASSIGN_PARTITIONS, data))
 
-    def deletion_wanted(self, name: str) -> None:
+    def request_deletion(self, name: str) -> None:
         self._do(Create(paths.delete_topic(name)))
 
-    def isr_noted(self, *partitions: TopicPartition) -> None:
+    def write_isr_notification(self, *partitions: TopicPartition) -> None:
         self._do(Create(paths.ISR_CHANGE_PREFIX, znodes.encode_isr_change(partitions), sequential=True))
 
-    def directory_failed(self, broker_id: int) -> None:
+    def write_log_dir_event(self, broker_id: int) -> None:
         note = znodes.encode_log_dir_event(BrokerId(broker_id))
         self._do(Create(paths.LOG_DIR_EVENT_PREFIX, note, sequential=True))
 
-    def state_written(self, topic_partition: TopicPartition, state: PartitionState) -> None:
+    def write_state(self, topic_partition: TopicPartition, state: PartitionState) -> None:
         """By somebody else."""
         self._do(Set(paths.state(topic_partition), znodes.encode_state(state)))
         known = self.state(topic_partition)
         assert known is not None
         self.written_by_others.append((topic_partition, known))
 
-    def usurped(self) -> None:
+    def elect_other_controller(self) -> None:
         """Another broker is elected without this machine knowing."""
         data, _ = self.tree.get(paths.CONTROLLER_EPOCH)
         self._do(Set(paths.CONTROLLER_EPOCH, b"%d" % (int(data) + 1)))
@@ -176,42 +176,42 @@ class World:
                 states,
                 self.deletions(),
                 fresh_ids=self._ids(topics),
-                conventions=self.conventions,
+                cluster_settings=self.cluster_settings,
             )
         )
 
-    def look_at_brokers(self) -> None:
+    def read_brokers(self) -> None:
         self.feed(BrokersChanged(self.brokers()))
 
-    def look_at_topics(self) -> None:
+    def read_topics(self) -> None:
         topics = self.topics()
         known = self.cluster.topics.keys() if self.cluster else set()
         read = {name: topic for name, topic in topics.items() if name not in known}
         names = frozenset(self.tree.children(paths.TOPICS))
         self.feed(TopicsListed(names, read, self._ids(read)))
 
-    def look_at_topic(self, name: str) -> None:
+    def read_topic(self, name: str) -> None:
         self.feed(TopicChanged(self.topics()[name]))
 
-    def look_at_deletions(self) -> None:
+    def read_deletions(self) -> None:
         self.feed(DeletionsListed(self.deletions()))
 
-    def look_at_noted_moves(self) -> None:
+    def read_zk_reassignments(self) -> None:
         try:
             data, stat = self.tree.get(paths.REASSIGN_PARTITIONS)
         except NoNode:
-            self.feed(MovesNoted(None))
+            self.feed(ZkReassignmentsRead(None))
             return
         targets = znodes.decode_reassignment(data)
-        self.feed(MovesNoted(NotedMoves({} if isinstance(targets, Malformed) else targets, stat.version)))
+        self.feed(ZkReassignmentsRead(ZkReassignments({} if isinstance(targets, Malformed) else targets, stat.version)))
 
-    def look_at_isr_changes(self) -> None:
+    def read_isr_changes(self) -> None:
         notes = self._notes(paths.ISR_CHANGES)
         named = [znodes.decode_isr_change(data) for data in notes.values()]
         partitions = [one for some in named if not isinstance(some, Malformed) for one in some]
         self.feed(StatesRead(self._states(partitions), tuple(notes)))
 
-    def look_at_log_dir_events(self) -> None:
+    def read_log_dir_events(self) -> None:
         notes = self._notes(paths.LOG_DIR_EVENTS)
         brokers = [znodes.decode_log_dir_event(data) for data in notes.values()]
         self.feed(LogDirsFailed(frozenset(b for b in brokers if not isinstance(b, Malformed)), tuple(notes)))
@@ -221,29 +221,29 @@ class World:
         self.unclean.add(topic)
         if self.cluster is not None:
             partitions = unclean_elections.leaderless(self.cluster, topic)
-            self.feed(UncleanRuled(partitions, self._allowing_unclean(partitions)))
+            self.feed(UncleanSettingsRead(partitions, self._allowing_unclean(partitions)))
 
-    def elections_noted(self, *partitions: TopicPartition) -> None:
+    def write_zk_elections(self, *partitions: TopicPartition) -> None:
         self._do(Create(paths.PREFERRED_ELECTION, znodes.encode_preferred_election(partitions)))
 
-    def look_at_noted_elections(self) -> None:
+    def read_zk_elections(self) -> None:
         data, stat = self.tree.get(paths.PREFERRED_ELECTION)
         noted = znodes.decode_preferred_election(data)
-        self.feed(ElectionsNoted(() if isinstance(noted, Malformed) else tuple(noted), stat.version))
+        self.feed(ZkElectionsRead(() if isinstance(noted, Malformed) else tuple(noted), stat.version))
 
     def balance(self, percentage: int) -> None:
-        self.feed(BalanceDue(percentage))
+        self.feed(LeaderRebalanceDue(percentage))
 
-    def want_producer_ids(self, broker_id: int, broker_epoch: int) -> None:
+    def request_producer_ids(self, broker_id: int, broker_epoch: int) -> None:
         data, stat = self.tree.get(paths.PRODUCER_ID_BLOCK)
         last = znodes.decode_producer_id_block(data)
         assert not isinstance(last, Malformed)
-        self.feed(ProducerIdsWanted(BrokerId(broker_id), broker_epoch, last, stat.version))
+        self.feed(ProducerIdsRequested(BrokerId(broker_id), broker_epoch, last, stat.version))
 
     def answer_leader_and_isr(self, broker_id: int, codes: dict[TopicPartition, int], *, which: int = -1) -> None:
         """The broker answers what it was told to lead and follow, last if not another is said."""
         told = [c for receiver, c in self.sent if receiver == broker_id and isinstance(c, LeaderAndIsr)]
-        self.feed(Answered(BrokerId(broker_id), told[which], Answer(0, codes)))
+        self.feed(CommandAnswered(BrokerId(broker_id), told[which], Answer(0, codes)))
 
     def epoch_of(self, broker_id: int) -> int:
         """The broker epoch, or -1 of one that is not there."""
@@ -252,8 +252,8 @@ class World:
 
     def answer(self, error: int = 0) -> None:
         """The oldest command that waits for it is answered."""
-        broker_id, command = self.answers.popleft()
-        self.feed(Answered(broker_id, command, Answer(error)))
+        broker_id, command = self.unanswered.popleft()
+        self.feed(CommandAnswered(broker_id, command, Answer(error)))
 
     def feed(self, event: Event) -> None:
         """Take a step and carry it out, as the shell does; a lost guard ends the reign."""
@@ -263,42 +263,42 @@ class World:
             for action in actions:
                 match action:
                     case Send(broker_id, command):
-                        self.said.append(f"{broker_id} <- {describe(command)}")
+                        self.lines.append(f"{broker_id} <- {describe(command)}")
                         self.sent.append((broker_id, command))
                         if isinstance(command, StopReplica):
-                            self.answers.append((broker_id, command))
+                            self.unanswered.append((broker_id, command))
                     case WriteAll(writes):
                         outcomes = [(write, self._write(write)) for write in writes]
                         if any(outcome is None for _, outcome in outcomes):
-                            self.said.append("resigns")
+                            self.lines.append("resigns")
                             self.cluster = None
                             return
                         events.append(Wrote(tuple((write, outcome) for write, outcome in outcomes if outcome)))
-                    case Reread(partitions):
-                        self.said.append(f"reads {' '.join(map(str, partitions))}")
+                    case ReadStates(partitions):
+                        self.lines.append(f"reads {' '.join(map(str, partitions))}")
                         events.append(StatesRead(self._states(partitions)))
-                    case AskUnclean(partitions):
-                        self.said.append(f"asks for {' '.join(map(str, partitions))}")
-                        events.append(UncleanRuled(partitions, self._allowing_unclean(partitions)))
+                    case ReadUncleanSettings(partitions):
+                        self.lines.append(f"asks for {' '.join(map(str, partitions))}")
+                        events.append(UncleanSettingsRead(partitions, self._allowing_unclean(partitions)))
                     case Reply():
-                        self.said.append(f"reply {reply_line(action)}")
+                        self.lines.append(f"reply {reply_line(action)}")
                         self.replies.append(action)
 
     def _write(self, write: Write) -> Outcome | None:
         guard = Check(paths.CONTROLLER_EPOCH, self.guard)
         self.before_write(write)
         if self.is_refused(write):
-            self.said.append(f"{operation_line(write.operation)} ! refused")
-            return Refused("for a reason of its own")
+            self.lines.append(f"{operation_line(write.operation)} ! refused")
+            return WriteRefused("for a reason of its own")
         try:
             results, _ = self.tree.apply([guard, write.operation], 0, 0)
         except CoordinationError as refusal:
             if refusal.index == 0:
                 return None
             outcome = self._refused(write, refusal)
-            self.said.append(f"{operation_line(write.operation)} ! {type(refusal).__name__}")
+            self.lines.append(f"{operation_line(write.operation)} ! {type(refusal).__name__}")
             return outcome
-        self.said.append(operation_line(write.operation))
+        self.lines.append(operation_line(write.operation))
         done = Done(getattr(results[1], "version", 0))
         if isinstance(write.purpose, NewState | NewIsr):
             self.written.append((write.purpose.topic_partition, KnownState(write.purpose.state, done.version)))
@@ -308,7 +308,7 @@ class World:
         if isinstance(write.purpose, NewState | NewIsr):
             return Conflict(self.state(write.purpose.topic_partition))
         expected = NodeExists if isinstance(write.operation, Create) else NoNode
-        return Done(0) if isinstance(refusal, expected) else Refused(str(refusal))
+        return Done(0) if isinstance(refusal, expected) else WriteRefused(str(refusal))
 
     # Reading.
 

@@ -33,7 +33,7 @@ from sordini.protocol.messages.list_partition_reassignments import (
 )
 from sordini.protocol.messages.metadata import MetadataResponse
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.metadata_store.replica_placement import Racks, lacks_racks, unracked
+from sordini.replication.metadata_store.replica_placement import Racks, brokers_without_rack, without_racks
 
 REQUEST_TIMEOUT_MS: Final = 15_000
 MOVES: Final = ("adding", "removing")
@@ -103,7 +103,7 @@ async def drain_plan(
     staying = {broker: rack for broker, rack in racks.items() if broker not in drained}
     targets = _chosen(staying, brokers)
     if ignore_racks:
-        staying = dict(unracked(staying))
+        staying = dict(without_racks(staying))
     _check_racks(staying)
     held = {one: now.target for one, now in assignments.items() if now.target}
     wanted = [
@@ -134,7 +134,7 @@ async def new_plan(
     racks = {BrokerId(broker.node_id): broker.rack for broker in (await cluster.metadata([])).brokers}
     chosen = _chosen(racks, brokers)
     if ignore_racks:
-        chosen = dict(unracked(chosen))
+        chosen = dict(without_racks(chosen))
     _check_racks(chosen)
     try:
         return generate_plan(current, chosen, replication_factor)
@@ -264,7 +264,7 @@ def _chosen(racks: Racks, brokers: Collection[int] | None) -> dict[BrokerId, str
 
 
 def _check_racks(racks: Racks) -> None:
-    if lacking := lacks_racks(racks):
+    if lacking := brokers_without_rack(racks):
         raise Failure(f"brokers {_listed(lacking)} have no rack and others have one; --ignore-racks ignores racks")
 
 

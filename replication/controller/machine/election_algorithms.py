@@ -15,7 +15,7 @@ from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import PartitionState
 
 
-class Election(IntEnum):
+class ElectionType(IntEnum):
     """What is asked for, by its number on the wire."""
 
     PREFERRED = 0
@@ -24,9 +24,9 @@ class Election(IntEnum):
     """Where nobody leads, any live replica may, though it may lack acknowledged records."""
 
 
-NOBODY = {
-    Election.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-    Election.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+NO_WINNER_CODES = {
+    ElectionType.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    ElectionType.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
 }
 """What is said when nobody can win."""
 
@@ -46,18 +46,18 @@ def preferred(assignment: Sequence[BrokerId], isr: Collection[BrokerId], live: C
 
 
 def judge(
-    election: Election, assignment: Sequence[BrokerId], state: PartitionState, live: Collection[BrokerId]
+    election: ElectionType, assignment: Sequence[BrokerId], state: PartitionState, live: Collection[BrokerId]
 ) -> BrokerId | ErrorCode:
     """The broker that wins the election asked for, or the code that says why there is none."""
     match election:
-        case Election.PREFERRED:
+        case ElectionType.PREFERRED:
             if state.leader == assignment[0]:
                 return ErrorCode.ELECTION_NOT_NEEDED
             winner = preferred(assignment, state.isr, live)
-        case Election.UNCLEAN:
+        case ElectionType.UNCLEAN:
             if state.leader is not None and state.leader in live:
                 return ErrorCode.ELECTION_NOT_NEEDED
             winner = offline(assignment, state.isr, live, unclean=True)
         case _:
             assert_never(election)
-    return NOBODY[election] if winner is None else winner
+    return NO_WINNER_CODES[election] if winner is None else winner

@@ -10,17 +10,17 @@ from typing import NamedTuple
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
-    ANY_CONVENTIONS,
+    DEFAULT_CLUSTER_SETTINGS,
     Answer,
     Broker,
+    ClusterSettings,
     Command,
-    Conventions,
     KnownState,
-    NotedMoves,
     PartitionState,
     TopicAssignment,
+    ZkReassignments,
 )
-from sordini.replication.controller.machine.election_algorithms import Election
+from sordini.replication.controller.machine.election_algorithms import ElectionType
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Delete, Set
 
@@ -41,7 +41,7 @@ class Elected:
     """Writes of a new reign that need no decision: /feature, and notifications that the new reading has overtaken."""
     fresh_ids: Mapping[str, TopicId] | None = None
     """Ids drawn for the topics that have none (made by brokers older than KIP-516)."""
-    conventions: Conventions = ANY_CONVENTIONS
+    cluster_settings: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class DeletionsListed:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class CommandAnswered:
     """A broker answered a command."""
 
     broker_id: BrokerId
@@ -84,15 +84,15 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class ElectionsWanted:
+class ElectionsRequested:
     """Somebody asks for elections of these partitions."""
 
-    election: Election
+    election: ElectionType
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ElectionsNoted:
+class ZkElectionsRead:
     """What /admin/preferred_replica_election holds: partitions that their preferred replicas shall lead.
 
     `version` is that node's, which goes when it is done.
@@ -103,14 +103,14 @@ class ElectionsNoted:
 
 
 @dataclass(frozen=True, slots=True)
-class BalanceDue:
+class LeaderRebalanceDue:
     """Where a broker leads so many per cent fewer partitions than prefer it, it shall lead them again."""
 
     percentage: int
 
 
 @dataclass(frozen=True, slots=True)
-class UncleanRuled:
+class UncleanSettingsRead:
     """Whether a replica that is not in sync may lead these partitions: yes where the topic is one of `allowed`."""
 
     partitions: tuple[TopicPartition, ...]
@@ -118,14 +118,14 @@ class UncleanRuled:
 
 
 @dataclass(frozen=True, slots=True)
-class MovesNoted:
+class ZkReassignmentsRead:
     """What /admin/reassign_partitions holds now; None when there is no such node."""
 
-    noted: NotedMoves | None
+    noted: ZkReassignments | None
 
 
 @dataclass(frozen=True, slots=True)
-class MovesWanted:
+class ReassignmentsRequested:
     """Somebody asks that partitions have these replicas; None is to undo the move under way."""
 
     targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
@@ -149,7 +149,7 @@ class IsrChange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class IsrChangesWanted:
+class IsrChangesRequested:
     """A leader asks for other in-sync sets (AlterPartition). Each change, or the whole, gets a `Reply`."""
 
     broker_id: BrokerId
@@ -166,7 +166,7 @@ class StatesRead:
 
 
 @dataclass(frozen=True, slots=True)
-class ShutdownWanted:
+class ShutdownRequested:
     """A broker is about to stop and wants its leaderships taken over; without an epoch it is not checked."""
 
     broker_id: BrokerId
@@ -174,7 +174,7 @@ class ShutdownWanted:
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIdsWanted:
+class ProducerIdsRequested:
     """A broker asks for producer ids. `last` is the block taken last, from a node of that version."""
 
     broker_id: BrokerId
@@ -214,19 +214,19 @@ class NewState(NamedTuple):
     """Of `Step.ROOM`: the replicas that are wanted."""
 
 
-class TopicGone(NamedTuple):
+class TopicRemoved(NamedTuple):
     """The write removes the last node of a deleted topic but for the mark that asks for its deletion."""
 
     topic: str
 
 
-class MarkGone(NamedTuple):
+class DeletionMarkRemoved(NamedTuple):
     """The write removes the mark: the deletion is over."""
 
     topic: str
 
 
-class Moved(NamedTuple):
+class NewAssignment(NamedTuple):
     """The write begins the moves of some partitions of a topic and ends those of others: `assignment` says how."""
 
     assignment: TopicAssignment
@@ -234,10 +234,10 @@ class Moved(NamedTuple):
     ended: tuple[int, ...]
 
 
-class NotesKept(NamedTuple):
+class RemainingZkReassignments(NamedTuple):
     """The write leaves these moves in /admin/reassign_partitions."""
 
-    noted: NotedMoves
+    noted: ZkReassignments
 
 
 class NewIsr(NamedTuple):
@@ -248,7 +248,7 @@ class NewIsr(NamedTuple):
     change: IsrChange
 
 
-class NewBlock(NamedTuple):
+class NewProducerIdBlock(NamedTuple):
     """The write takes a block of producer ids."""
 
     block: ProducerIdBlock
@@ -258,7 +258,16 @@ class Routine(NamedTuple):
     """Nothing hangs on the write; that the node is there (or gone) already is fine."""
 
 
-Purpose = NewState | NewIsr | TopicGone | MarkGone | Moved | NotesKept | NewBlock | Routine
+Purpose = (
+    NewState
+    | NewIsr
+    | TopicRemoved
+    | DeletionMarkRemoved
+    | NewAssignment
+    | RemainingZkReassignments
+    | NewProducerIdBlock
+    | Routine
+)
 
 
 class Write(NamedTuple):
@@ -280,13 +289,13 @@ class Conflict(NamedTuple):
     current: KnownState | None
 
 
-class Refused(NamedTuple):
+class WriteRefused(NamedTuple):
     """The store would not do it."""
 
     reason: str
 
 
-Outcome = Done | Conflict | Refused
+Outcome = Done | Conflict | WriteRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,18 +311,18 @@ Event = (
     | TopicsListed
     | TopicChanged
     | DeletionsListed
-    | Answered
+    | CommandAnswered
     | Wrote
-    | ElectionsWanted
-    | ElectionsNoted
-    | BalanceDue
-    | UncleanRuled
-    | MovesNoted
-    | MovesWanted
-    | IsrChangesWanted
+    | ElectionsRequested
+    | ZkElectionsRead
+    | LeaderRebalanceDue
+    | UncleanSettingsRead
+    | ZkReassignmentsRead
+    | ReassignmentsRequested
+    | IsrChangesRequested
     | StatesRead
-    | ShutdownWanted
-    | ProducerIdsWanted
+    | ShutdownRequested
+    | ProducerIdsRequested
     | LogDirsFailed
 )
 
@@ -332,14 +341,14 @@ class WriteAll(NamedTuple):
     writes: tuple[Write, ...]
 
 
-class Reread(NamedTuple):
+class ReadStates(NamedTuple):
     """Read these states and feed the machine one `StatesRead`: somebody knows a newer one than the controller."""
 
     partitions: tuple[TopicPartition, ...]
 
 
-class AskUnclean(NamedTuple):
-    """Find out whether unclean elections are allowed for these, and feed the machine one `UncleanRuled`.
+class ReadUncleanSettings(NamedTuple):
+    """Find out whether unclean elections are allowed for these, and feed the machine one `UncleanSettingsRead`.
 
     None of their in-sync sets is there, and somebody else is.
     """
@@ -358,4 +367,4 @@ class Reply(NamedTuple):
     verdict: KnownState | ProducerIdBlock | ErrorCode
 
 
-Action = Send | WriteAll | Reread | AskUnclean | Reply
+Action = Send | WriteAll | ReadStates | ReadUncleanSettings | Reply

@@ -24,13 +24,13 @@ from sordini.replication.controller.machine.events import (
     Conflict,
     Done,
     IsrChange,
-    IsrChangesWanted,
+    IsrChangesRequested,
     NewIsr,
     Outcome,
     StatesRead,
     Write,
 )
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.transition import Transition
 from sordini.replication.ports import Delete
 
 _NOT_BY_NAME: Final = frozenset(
@@ -39,92 +39,100 @@ _NOT_BY_NAME: Final = frozenset(
 """Codes that a leader gets only where topics are told by their ids, in version 2 and later."""
 
 
-def grant(turn: Turn, event: IsrChangesWanted) -> None:
+def grant(transition: Transition, event: IsrChangesRequested) -> None:
     """Write what is granted, and answer what is not."""
-    sender = turn.brokers.get(event.broker_id)
+    sender = transition.brokers.get(event.broker_id)
     if sender is None or sender.epoch != event.broker_epoch:
-        turn.reply(None, ErrorCode.STALE_BROKER_EPOCH)
+        transition.reply(None, ErrorCode.STALE_BROKER_EPOCH)
         return
     by_id = any(change.topic_id != NO_TOPIC_ID for change in event.changes)
-    names = {topic.topic_id: topic.name for topic in turn.kept() if topic.topic_id != NO_TOPIC_ID} if by_id else {}
+    names = (
+        {topic.topic_id: topic.name for topic in transition.active_topics() if topic.topic_id != NO_TOPIC_ID}
+        if by_id
+        else {}
+    )
     ahead, seen = [], set[TopicPartition]()
     for change in event.changes:
-        found = _find(turn, names, change)
+        found = _find(transition, names, change)
         if isinstance(found, ErrorCode):
-            turn.reply(change, found)
+            transition.reply(change, found)
             continue
         topic_partition, known = found
-        refusal = _judge(turn, event.broker_id, topic_partition, known, change)
+        refusal = _judge(transition, event.broker_id, topic_partition, known, change)
         if topic_partition in seen:
             refusal = ErrorCode.INVALID_REQUEST  # Which of the two is meant?
         seen.add(topic_partition)
         if refusal is None:
-            turn.write_isr(topic_partition, known, change)
+            transition.write_isr(topic_partition, known, change)
             continue
-        turn.reply(change, _answer_to(event.broker_id, change, known, refusal))
+        transition.reply(change, _answer_to(event.broker_id, change, known, refusal))
         if refusal is ErrorCode.NOT_CONTROLLER:
             ahead.append(topic_partition)
-    turn.reread(ahead)
+    transition.read_states(ahead)
 
 
-def wrote(turn: Turn, purpose: NewIsr, outcome: Outcome) -> bool:
+def wrote(transition: Transition, purpose: NewIsr, outcome: Outcome) -> bool:
     """Answer what became of a granted change; whether it has come about."""
     topic_partition, change = purpose.topic_partition, purpose.change
-    topic = turn.assignment(topic_partition.topic)
+    topic = transition.assignment(topic_partition.topic)
     match outcome:
         case Done(version):
             known = KnownState(purpose.state, version)
-            turn.reply(change, known)
+            transition.reply(change, known)
             if topic is not None:
-                turn.put_state(topic_partition, known)
+                transition.put_state(topic_partition, known)
             return topic is not None
         case Conflict(current):
             leader, refusal = purpose.state.leader, ErrorCode.INVALID_UPDATE_VERSION
-            turn.reply(change, refusal if current is None else _answer_to(leader, change, current, refusal))
+            transition.reply(change, refusal if current is None else _answer_to(leader, change, current, refusal))
             if current is not None and topic is not None:
-                turn.put_state(topic_partition, current)
-                if topic.name not in turn.deletions:
+                transition.put_state(topic_partition, current)
+                if topic.name not in transition.deletions:
                     # A leader that hears this waits for a LeaderAndIsr, and obeys only one of a new epoch.
-                    leader_election.decide_again(turn, topic, topic_partition.partition, anew=True)
+                    leader_election.update_state(transition, topic, topic_partition.partition, anew=True)
         case _:
-            turn.reply(change, ErrorCode.NOT_CONTROLLER if change.topic else ErrorCode.UNKNOWN_SERVER_ERROR)
+            transition.reply(change, ErrorCode.NOT_CONTROLLER if change.topic else ErrorCode.UNKNOWN_SERVER_ERROR)
     return False
 
 
-def read_again(turn: Turn, event: StatesRead) -> tuple[list[TopicPartition], list[TopicPartition]]:
+def read_again(transition: Transition, event: StatesRead) -> tuple[list[TopicPartition], list[TopicPartition]]:
     """Learn states that somebody else wrote: those whose leader is as it was, and those that have another epoch."""
     grown, moved = list[TopicPartition](), list[TopicPartition]()
     for topic_partition, found in event.states.items():
-        topic = turn.assignment(topic_partition.topic)
-        former = turn.states(topic_partition.topic).get(topic_partition.partition)
+        topic = transition.assignment(topic_partition.topic)
+        former = transition.states(topic_partition.topic).get(topic_partition.partition)
         if topic is None or topic_partition.partition not in topic.replicas or former == found:
             continue
-        turn.put_state(topic_partition, found)
-        if topic.name in turn.deletions or leader_election.decide_again(turn, topic, topic_partition.partition):
+        transition.put_state(topic_partition, found)
+        if topic.name in transition.deletions or leader_election.update_state(
+            transition, topic, topic_partition.partition
+        ):
             continue
         same = former is not None and former.state.leader_epoch == found.state.leader_epoch
         (grown if same else moved).append(topic_partition)
-    turn.write(*(Write(Delete(note)) for note in event.notes))
+    transition.write(*(Write(Delete(note)) for note in event.notes))
     return grown, moved
 
 
-def _find(turn: Turn, names: Mapping[TopicId, str], change: IsrChange) -> tuple[TopicPartition, KnownState] | ErrorCode:
+def _find(
+    transition: Transition, names: Mapping[TopicId, str], change: IsrChange
+) -> tuple[TopicPartition, KnownState] | ErrorCode:
     """The partition that is meant, as it is known."""
     name = change.topic or names.get(change.topic_id, "")
-    topic = turn.assignment(name)
-    if topic is None or name in turn.deletions:
+    topic = transition.assignment(name)
+    if topic is None or name in transition.deletions:
         by_id = change.topic_id != NO_TOPIC_ID
         return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if change.topic_id not in (NO_TOPIC_ID, topic.topic_id):
         return ErrorCode.INCONSISTENT_TOPIC_ID
-    known = turn.states(name).get(change.partition)
+    known = transition.states(name).get(change.partition)
     if known is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return TopicPartition(name, change.partition), known
 
 
 def _judge(
-    turn: Turn, sender: BrokerId, topic_partition: TopicPartition, known: KnownState, change: IsrChange
+    transition: Transition, sender: BrokerId, topic_partition: TopicPartition, known: KnownState, change: IsrChange
 ) -> ErrorCode | None:
     """Why a change is not written; NONE when the state is as it is wished, None when it may be written."""
     state, asked = known.state, set(change.isr)
@@ -138,13 +146,13 @@ def _judge(
         return ErrorCode.NONE  # Asked again, since the first answer was lost.
     if change.partition_epoch < known.version:
         return ErrorCode.INVALID_UPDATE_VERSION
-    assignment = turn.assignment(topic_partition.topic)
+    assignment = transition.assignment(topic_partition.topic)
     assert assignment is not None
     if sender not in asked or not asked <= set(assignment.replicas.get(topic_partition.partition, ())):
         return ErrorCode.INVALID_REQUEST
     if change.recovering and (not state.recovering or len(asked) > 1):
         return ErrorCode.INVALID_REQUEST
-    if any(not _is_eligible(turn, topic_partition, *member) for member in _newcomers(state.isr, change)):
+    if any(not _is_eligible(transition, topic_partition, *member) for member in _newcomers(state.isr, change)):
         return ErrorCode.INELIGIBLE_REPLICA
     return None
 
@@ -174,5 +182,5 @@ def _newcomers(isr: Iterable[BrokerId], change: IsrChange) -> Iterable[tuple[Bro
     return [(member, epoch) for member, epoch in zip(change.isr, epochs, strict=True) if member not in isr]
 
 
-def _is_eligible(turn: Turn, topic_partition: TopicPartition, member: BrokerId, broker_epoch: int) -> bool:
-    return turn.may_join(member, topic_partition) and broker_epoch in (-1, turn.brokers[member].epoch)
+def _is_eligible(transition: Transition, topic_partition: TopicPartition, member: BrokerId, broker_epoch: int) -> bool:
+    return transition.is_eligible(member, topic_partition) and broker_epoch in (-1, transition.brokers[member].epoch)

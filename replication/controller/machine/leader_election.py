@@ -19,140 +19,144 @@ from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import PartitionState, TopicAssignment
 from sordini.replication.controller.machine import election_algorithms
 from sordini.replication.controller.machine.events import Write
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.transition import Transition
 from sordini.replication.metadata_store import paths
 from sordini.replication.ports import Create
 
 
-class Waits(Enum):
+class Deferred(Enum):
     """A decision that is not made in this step."""
 
-    TO_BE_RULED = "nobody who is in sync is there; whether anybody else may lead is being asked"
+    UNCLEAN_SETTING = "nobody who is in sync is there; whether anybody else may lead is being asked"
 
 
 def decide(
-    turn: Turn,
+    transition: Transition,
     topic: TopicAssignment,
-    steady: Collection[BrokerId],
+    uninterrupted: Collection[BrokerId],
     live: Collection[BrokerId],
     partitions: Collection[int] | None = None,
 ) -> list[TopicPartition]:
     """Write the states that must change now that these brokers are alive; the partitions concerned.
 
-    Those that wait for a ruling are among them: their states change in the step after that. `steady` are the brokers
+    Those that wait for a ruling are among them: their states change in the step after that. `uninterrupted` are the brokers
     that have been alive without a break. One that broke off and came back lost its leadership and its place in the
     in-sync sets with its former life, but may lead again if there is nobody better. Without `partitions` all of the
     topic are looked at.
     """
     decided = []
-    states = turn.states(topic.name)
+    states = transition.states(topic.name)
     if not states and any(replica in live for held in topic.replicas.values() for replica in held):
-        turn.write(Write(Create(paths.partitions(topic.name))))
+        transition.write(Write(Create(paths.partitions(topic.name))))
     for partition, replicas in sorted(topic.replicas.items()):
         if partitions is not None and partition not in partitions:
             continue
         topic_partition, known = TopicPartition(topic.name, partition), states.get(partition)
         if known is None:
-            present = tuple(r for r in replicas if r in live and turn.may_join(r, topic_partition))
+            present = tuple(r for r in replicas if r in live and transition.is_eligible(r, topic_partition))
             if not present:
                 continue  # Nobody can hold it; decided when somebody comes.
-            turn.write(Write(Create(paths.partition(topic_partition))))
-            turn.write_state(topic_partition, turn.first_state(present[0], present))
+            transition.write(Write(Create(paths.partition(topic_partition))))
+            transition.write_state(topic_partition, transition.first_state(present[0], present))
         else:
-            state = state_among(turn, topic_partition, known.state, replicas, steady, live)
+            state = next_state_of(transition, topic_partition, known.state, replicas, uninterrupted, live)
             if state is None:
                 continue
             if isinstance(state, PartitionState):
-                turn.write_state(topic_partition, state)
+                transition.write_state(topic_partition, state)
         decided.append(topic_partition)
     return decided
 
 
-def decide_again(turn: Turn, topic: TopicAssignment, partition: int, *, anew: bool = False) -> bool:
+def update_state(transition: Transition, topic: TopicAssignment, partition: int, *, anew: bool = False) -> bool:
     """Write what follows from a state that was found; false when it may stay as it is.
 
     With `anew` a new leader epoch begins in any case: brokers must hear of what was found, and obey only those.
     """
-    known = turn.states(topic.name)[partition].state
+    known = transition.states(topic.name)[partition].state
     replicas, live, topic_partition = (
         topic.replicas[partition],
-        turn.brokers.keys(),
+        transition.brokers.keys(),
         TopicPartition(topic.name, partition),
     )
-    state = state_among(turn, topic_partition, known, replicas, live, live)
+    state = next_state_of(transition, topic_partition, known, replicas, live, live)
     if state is None and anew:
-        state = turn.next_state(known, known.leader, known.isr)
+        state = transition.next_state(known, known.leader, known.isr)
     if isinstance(state, PartitionState):
-        turn.write_state(topic_partition, state)
+        transition.write_state(topic_partition, state)
     return state is not None
 
 
-def state_among(
-    turn: Turn,
+def next_state_of(
+    transition: Transition,
     topic_partition: TopicPartition,
     state: PartitionState,
     replicas: tuple[BrokerId, ...],
-    steady: Collection[BrokerId],
+    uninterrupted: Collection[BrokerId],
     live: Collection[BrokerId],
     *,
     unclean: bool | None = None,
-) -> PartitionState | Waits | None:
+) -> PartitionState | Deferred | None:
     """The state a partition must go to, or None if it may stay as it is.
 
     `unclean` says whether a replica may lead that is not in sync; None is not known, and asked if it matters.
     """
-    if _is_whole(turn, state, replicas, steady):
+    if _is_whole(transition, state, replicas, uninterrupted):
         return None
-    fit = [replica for replica in replicas if replica in steady and turn.may_join(replica, topic_partition)]
+    fit = [
+        replica for replica in replicas if replica in uninterrupted and transition.is_eligible(replica, topic_partition)
+    ]
     leader = state.leader
     keeps_leader = (
         leader is not None
-        and leader in steady
+        and leader in uninterrupted
         and leader in replicas
         and leader in state.isr
-        and turn.is_online(leader, topic_partition)
+        and transition.is_online(leader, topic_partition)
     )
     if leader not in fit or not keeps_leader:
-        winner = election_algorithms.offline(replicas, state.isr, fit)
+        winner = election_algorithms.elect_offline(replicas, state.isr, fit)
         if winner is None and not keeps_leader:
-            returned = [replica for replica in live if turn.may_join(replica, topic_partition)]
-            winner = election_algorithms.offline(replicas, state.isr, returned)
+            returned = [replica for replica in live if transition.is_eligible(replica, topic_partition)]
+            winner = election_algorithms.elect_offline(replicas, state.isr, returned)
         if winner is not None or not keeps_leader:
             leader, keeps_leader = winner, False
         # Else it is shutting down and there is nobody to take over: it leads for as long as it is there.
     if leader is None:
-        return _without_in_sync(turn, topic_partition, state, replicas, unclean=unclean)
+        return _without_in_sync(transition, topic_partition, state, replicas, unclean=unclean)
     isr = tuple(replica for replica in state.isr if replica in fit or replica == leader)
-    return None if keeps_leader and isr == state.isr else turn.next_state(state, leader, isr)
+    return None if keeps_leader and isr == state.isr else transition.next_state(state, leader, isr)
 
 
 def _without_in_sync(
-    turn: Turn,
+    transition: Transition,
     topic_partition: TopicPartition,
     state: PartitionState,
     replicas: tuple[BrokerId, ...],
     *,
     unclean: bool | None,
-) -> PartitionState | Waits | None:
+) -> PartitionState | Deferred | None:
     """The state of a partition of which nobody who is in sync is there."""
-    lagging = next((replica for replica in replicas if turn.may_join(replica, topic_partition)), None)
+    lagging = next((replica for replica in replicas if transition.is_eligible(replica, topic_partition)), None)
     if lagging is not None and unclean:
-        return turn.unclean_state(state, lagging)
+        return transition.unclean_state(state, lagging)
     if lagging is not None and unclean is None:
-        turn.ask_unclean(topic_partition)
+        transition.read_unclean_setting(topic_partition)
         # Where nobody leads already brokers are told of that; it stays so unless the ruling is that it need not.
-        return None if state.leader is None else Waits.TO_BE_RULED
+        return None if state.leader is None else Deferred.UNCLEAN_SETTING
     # The in-sync set is kept whole: any of it may lead when it comes back, and nobody else.
-    return None if state.leader is None else turn.next_state(state, None, state.isr)
+    return None if state.leader is None else transition.next_state(state, None, state.isr)
 
 
-def _is_whole(turn: Turn, state: PartitionState, replicas: tuple[BrokerId, ...], steady: Collection[BrokerId]) -> bool:
+def _is_whole(
+    transition: Transition, state: PartitionState, replicas: tuple[BrokerId, ...], uninterrupted: Collection[BrokerId]
+) -> bool:
     """Whether nothing has happened to the leader and whoever is in sync.
 
     Of a large cluster that is nearly every partition whenever a broker comes or goes: to see it without the look at
     each replica that follows took a fifth of the time.
     """
-    if turn.offline or state.leader not in state.isr:
+    if transition.offline or state.leader not in state.isr:
         return False
-    leaving = turn.shutting_down
-    return all(member in steady and member in replicas and member not in leaving for member in state.isr)
+    leaving = transition.shutting_down
+    return all(member in uninterrupted and member in replicas and member not in leaving for member in state.isr)

@@ -14,20 +14,20 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.replication.cluster_model import LeaderAndIsr, PartitionInfo, Replica
 from sordini.replication.controller.machine import leader_election
-from sordini.replication.controller.machine.events import Answered, LogDirsFailed, Write
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.events import CommandAnswered, LogDirsFailed, Write
+from sordini.replication.controller.machine.transition import Transition
 from sordini.replication.ports import Delete
 
 
-def look(turn: Turn, event: LogDirsFailed) -> None:
+def look(transition: Transition, event: LogDirsFailed) -> None:
     """Ask the brokers what they still hold."""
-    turn.send_states(turn.infos(), event.brokers & turn.brokers.keys(), is_survey=True)
-    turn.write(*(Write(Delete(note)) for note in event.notes))
+    transition.send_states(transition.partition_infos(), event.brokers & transition.brokers.keys(), is_survey=True)
+    transition.write(*(Write(Delete(note)) for note in event.notes))
 
 
-def answered(turn: Turn, event: Answered) -> None:
+def answered(transition: Transition, event: CommandAnswered) -> None:
     """A broker says which replicas it has in hand, and which it has not."""
-    broker, command = turn.brokers.get(event.broker_id), event.command
+    broker, command = transition.brokers.get(event.broker_id), event.command
     if not isinstance(command, LeaderAndIsr) or broker is None or broker.epoch != command.broker_epoch:
         return  # Another command's answer, or one of a former life.
     if event.answer.error:
@@ -36,14 +36,14 @@ def answered(turn: Turn, event: Answered) -> None:
     for info in command.partitions:
         replica = Replica(event.broker_id, info.topic_partition)
         code = event.answer.partitions.get(info.topic_partition, ErrorCode.NONE)
-        if code == ErrorCode.KAFKA_STORAGE_ERROR and replica not in turn.offline:
+        if code == ErrorCode.KAFKA_STORAGE_ERROR and replica not in transition.offline:
             lost.add(replica)
-        elif replica in turn.offline and _is_held(code, info, command):
+        elif replica in transition.offline and _is_held(code, info, command):
             found.add(replica)
     if lost or found:
-        turn.offline = (turn.offline | lost) - found
+        transition.offline = (transition.offline | lost) - found
         _decide(
-            turn,
+            transition,
             [
                 info.topic_partition
                 for info in command.partitions
@@ -61,15 +61,15 @@ def _is_held(code: int, info: PartitionInfo, command: LeaderAndIsr) -> bool:
     return code == ErrorCode.NONE and info.state.leader is not None
 
 
-def _decide(turn: Turn, changed: list[TopicPartition]) -> None:
-    live, told = turn.brokers.keys(), []
+def _decide(transition: Transition, changed: list[TopicPartition]) -> None:
+    live, told = transition.brokers.keys(), []
     for topic_partition in changed:
-        topic = turn.assignment(topic_partition.topic)
-        if topic is None or topic.name in turn.deletions or topic_partition.partition not in topic.replicas:
+        topic = transition.assignment(topic_partition.topic)
+        if topic is None or topic.name in transition.deletions or topic_partition.partition not in topic.replicas:
             continue
-        if not leader_election.decide(turn, topic, live, live, [topic_partition.partition]):
-            info = turn.info(*topic_partition)
+        if not leader_election.update_states(transition, topic, live, live, [topic_partition.partition]):
+            info = transition.partition_info(*topic_partition)
             told += [info] if info is not None else []
     if told:
         # Nobody leads otherwise than before, but clients hear which replicas are offline.
-        turn.send_metadata(turn.brokers, told)
+        transition.send_metadata(transition.brokers, told)

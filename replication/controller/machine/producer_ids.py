@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller.machine.events import Done, NewBlock, Outcome, ProducerIdsWanted, Write
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.events import Done, NewProducerIdBlock, Outcome, ProducerIdsRequested, Write
+from sordini.replication.controller.machine.transition import Transition
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.znodes import PRODUCER_IDS_PER_BLOCK, ProducerIdBlock
 from sordini.replication.ports import Set
@@ -17,7 +17,7 @@ from sordini.replication.ports import Set
 _ID_MAX = 2**63 - 1
 
 
-def block_after(last: ProducerIdBlock | None, broker_id: BrokerId) -> ProducerIdBlock | None:
+def next_producer_id_block(last: ProducerIdBlock | None, broker_id: BrokerId) -> ProducerIdBlock | None:
     """The broker's block when this was the last one taken; None when the cluster has run out of ids."""
     start = 0 if last is None else last.end
     if start > _ID_MAX - PRODUCER_IDS_PER_BLOCK:
@@ -25,21 +25,21 @@ def block_after(last: ProducerIdBlock | None, broker_id: BrokerId) -> ProducerId
     return ProducerIdBlock(broker_id, start, start + PRODUCER_IDS_PER_BLOCK)
 
 
-def take(turn: Turn, event: ProducerIdsWanted) -> None:
+def take(transition: Transition, event: ProducerIdsRequested) -> None:
     """Write the next block for a broker that is known in this life."""
-    broker = turn.brokers.get(event.broker_id)
-    block = block_after(event.last, event.broker_id)
+    broker = transition.brokers.get(event.broker_id)
+    block = next_producer_id_block(event.last, event.broker_id)
     if broker is None:
-        turn.reply(None, ErrorCode.BROKER_ID_NOT_REGISTERED)
+        transition.reply(None, ErrorCode.BROKER_ID_NOT_REGISTERED)
     elif broker.epoch != event.broker_epoch:
-        turn.reply(None, ErrorCode.STALE_BROKER_EPOCH)
+        transition.reply(None, ErrorCode.STALE_BROKER_EPOCH)
     elif block is None:
-        turn.reply(None, ErrorCode.UNKNOWN_SERVER_ERROR)
+        transition.reply(None, ErrorCode.UNKNOWN_SERVER_ERROR)
     else:
         operation = Set(paths.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(block), event.version)
-        turn.write(Write(operation, NewBlock(block)))
+        transition.write(Write(operation, NewProducerIdBlock(block)))
 
 
-def wrote(turn: Turn, purpose: NewBlock, outcome: Outcome) -> None:
+def wrote(transition: Transition, purpose: NewProducerIdBlock, outcome: Outcome) -> None:
     """Hand the block over; a write that was refused gives none, and the block taken last has to be read again."""
-    turn.reply(None, purpose.block if isinstance(outcome, Done) else ErrorCode.INVALID_UPDATE_VERSION)
+    transition.reply(None, purpose.block if isinstance(outcome, Done) else ErrorCode.INVALID_UPDATE_VERSION)

@@ -15,40 +15,40 @@ from collections.abc import Iterable
 
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller.machine import admin_validation
-from sordini.replication.controller.machine.election_algorithms import Election
-from sordini.replication.controller.machine.events import BalanceDue, ElectionsNoted, Write
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.election_algorithms import ElectionType
+from sordini.replication.controller.machine.events import LeaderRebalanceDue, Write, ZkElectionsRead
+from sordini.replication.controller.machine.transition import Transition
 from sordini.replication.metadata_store import paths
 from sordini.replication.ports import Delete
 
 
-def elect(turn: Turn, election: Election, partitions: Iterable[TopicPartition]) -> None:
+def elect(transition: Transition, election: ElectionType, partitions: Iterable[TopicPartition]) -> None:
     """Write the states of those whose election is granted."""
     for wanted in dict.fromkeys(partitions):
-        winner = admin_validation.judge_election(turn.before, election, wanted)
-        known = turn.states(wanted.topic).get(wanted.partition)
-        if isinstance(winner, admin_validation.Declined) or known is None:
+        winner = admin_validation.validate_election(transition.before, election, wanted)
+        known = transition.states(wanted.topic).get(wanted.partition)
+        if isinstance(winner, admin_validation.Rejection) or known is None:
             continue
         if winner in known.state.isr:
-            turn.write_state(wanted, turn.next_state(known.state, winner, known.state.isr))
+            transition.write_state(wanted, transition.next_state(known.state, winner, known.state.isr))
         else:
-            turn.write_state(wanted, turn.unclean_state(known.state, winner))
+            transition.write_state(wanted, transition.unclean_state(known.state, winner))
 
 
-def noted(turn: Turn, event: ElectionsNoted) -> None:
+def noted(transition: Transition, event: ZkElectionsRead) -> None:
     """Elect what a tool asks for; its note goes when that is written, so that there is room for another."""
-    elect(turn, Election.PREFERRED, event.partitions)
-    turn.write(Write(Delete(paths.PREFERRED_ELECTION, event.version)))
+    elect(transition, ElectionType.PREFERRED, event.partitions)
+    transition.write(Write(Delete(paths.PREFERRED_ELECTION, event.version)))
 
 
-def balance(turn: Turn, event: BalanceDue) -> None:
+def balance(transition: Transition, event: LeaderRebalanceDue) -> None:
     """Give brokers back what they should lead, where they lead too little of it."""
     preferring: dict[BrokerId, int] = defaultdict(int)
     elsewhere: dict[BrokerId, list[TopicPartition]] = defaultdict(list)
-    for topic in turn.kept():
+    for topic in transition.active_topics():
         if topic.adding or topic.removing:
             return
-        states = turn.states(topic.name)
+        states = transition.states(topic.name)
         for partition, replicas in sorted(topic.replicas.items()):
             preferred, known = replicas[0], states.get(partition)
             preferring[preferred] += 1
@@ -56,4 +56,4 @@ def balance(turn: Turn, event: BalanceDue) -> None:
                 elsewhere[preferred].append(TopicPartition(topic.name, partition))
     for broker, partitions in sorted(elsewhere.items()):
         if 100 * len(partitions) > event.percentage * preferring[broker]:
-            elect(turn, Election.PREFERRED, partitions)
+            elect(transition, ElectionType.PREFERRED, partitions)

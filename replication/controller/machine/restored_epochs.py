@@ -19,8 +19,8 @@ from typing import Final
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import LeaderEpoch
 from sordini.replication.cluster_model import LeaderAndIsr
-from sordini.replication.controller.machine.events import Answered
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.events import CommandAnswered
+from sordini.replication.controller.machine.transition import Transition
 
 EPOCHS_AHEAD: Final = 1_000
 """How far a new leader epoch is above one that was set back: above all that were begun since the backup. Where it is
@@ -29,26 +29,26 @@ not, it is raised again.
 EPOCH_MAX: Final = 2**31 - 1
 
 
-def answered(turn: Turn, event: Answered) -> None:
+def answered(transition: Transition, event: CommandAnswered) -> None:
     """A broker refuses partitions whose leader epoch is older than its own."""
-    broker, command = turn.brokers.get(event.broker_id), event.command
+    broker, command = transition.brokers.get(event.broker_id), event.command
     if not isinstance(command, LeaderAndIsr) or broker is None or broker.epoch != command.broker_epoch:
         return  # Another command's answer, or one of a former life.
     if event.answer.error:
         return
     for info in command.partitions:
         name, one = info.topic_partition
-        topic, known = turn.assignment(name), turn.states(name).get(one)
+        topic, known = transition.assignment(name), transition.states(name).get(one)
         if (
             event.answer.partitions.get(info.topic_partition) != ErrorCode.FENCED_LEADER_EPOCH
             or topic is None
             or known is None
-            or name in turn.deletions
+            or name in transition.deletions
             or known.state.leader_epoch != info.state.leader_epoch  # Decided anew since it was sent.
             or event.broker_id not in topic.replicas.get(one, ())
-            or not turn.may_join(event.broker_id, info.topic_partition)
+            or not transition.is_eligible(event.broker_id, info.topic_partition)
         ):
             continue
-        state = turn.next_state(known.state, event.broker_id, (event.broker_id,))
+        state = transition.next_state(known.state, event.broker_id, (event.broker_id,))
         epoch = LeaderEpoch(min(known.state.leader_epoch + EPOCHS_AHEAD, EPOCH_MAX))
-        turn.write_state(info.topic_partition, replace(state, leader_epoch=epoch))
+        transition.write_state(info.topic_partition, replace(state, leader_epoch=epoch))

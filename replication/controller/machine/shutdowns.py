@@ -13,13 +13,13 @@ from collections.abc import Iterator
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.cluster_model import Cluster, PartitionState, StoppedReplica
+from sordini.replication.cluster_model import ClusterState, PartitionState, StoppedReplica
 from sordini.replication.controller.machine import leader_election
-from sordini.replication.controller.machine.events import ShutdownWanted
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.events import ShutdownRequested
+from sordini.replication.controller.machine.transition import Transition
 
 
-def refusal(cluster: Cluster, event: ShutdownWanted) -> ErrorCode | None:
+def refusal(cluster: ClusterState, event: ShutdownRequested) -> ErrorCode | None:
     """Why a broker's shutdown is not looked after."""
     broker = cluster.brokers.get(event.broker_id)
     if broker is None:
@@ -29,26 +29,26 @@ def refusal(cluster: Cluster, event: ShutdownWanted) -> ErrorCode | None:
     return None
 
 
-def begin(turn: Turn, event: ShutdownWanted) -> None:
+def begin(transition: Transition, event: ShutdownRequested) -> None:
     """Write what must change for the broker to leave; asked again, only what could not be done before."""
-    if refusal(turn.before, event) is not None:
+    if refusal(transition.before, event) is not None:
         return
     broker_id = event.broker_id
-    turn.shutting_down |= {broker_id}
+    transition.shutting_down |= {broker_id}
     followed = [
         StoppedReplica(topic_partition, state.leader_epoch, delete=False)
-        for topic_partition, state in _shared(turn, broker_id)
+        for topic_partition, state in _shared(transition, broker_id)
         if state.leader != broker_id
     ]
     if followed:
-        turn.send_stop({broker_id: followed})
-    live = turn.brokers.keys()
-    for topic in list(turn.kept()):
+        transition.send_stop({broker_id: followed})
+    live = transition.brokers.keys()
+    for topic in list(transition.active_topics()):
         held = [partition for partition, replicas in topic.replicas.items() if broker_id in replicas]
-        leader_election.decide(turn, topic, live, live, held)
+        leader_election.update_states(transition, topic, live, live, held)
 
 
-def remaining(cluster: Cluster, broker_id: BrokerId) -> list[TopicPartition]:
+def remaining(cluster: ClusterState, broker_id: BrokerId) -> list[TopicPartition]:
     """Partitions with other replicas that the broker leads all the same: no other replica is in sync.
 
     None where every other broker is about to stop, too: a repetition could not move them either, and brokers that are
@@ -65,10 +65,10 @@ def remaining(cluster: Cluster, broker_id: BrokerId) -> list[TopicPartition]:
     ]
 
 
-def _shared(turn: Turn, broker_id: BrokerId) -> Iterator[tuple[TopicPartition, PartitionState]]:
+def _shared(transition: Transition, broker_id: BrokerId) -> Iterator[tuple[TopicPartition, PartitionState]]:
     """Every partition that the broker holds together with others."""
-    for topic in turn.kept():
-        states = turn.states(topic.name)
+    for topic in transition.active_topics():
+        states = transition.states(topic.name)
         for partition, replicas in sorted(topic.replicas.items()):
             if broker_id in replicas and len(replicas) > 1 and partition in states:
                 yield TopicPartition(topic.name, partition), states[partition].state

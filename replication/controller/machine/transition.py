@@ -1,6 +1,6 @@
 """One step of the controller's machine in the making: the cluster as it becomes, and what is to be done about it.
 
-A `Turn` is the scratch paper of `machine.step`: it copies what is changed once, however much is changed, and hands
+A `Transition` is the scratch paper of `machine.step`: it copies what is changed once, however much is changed, and hands
 out a frozen cluster at the end. It also knows how to word the three commands, each batched per broker.
 """
 
@@ -14,30 +14,30 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import (
     Broker,
-    Cluster,
+    ClusterState,
     DeletedPartition,
     Deletion,
     KnownState,
     LeaderAndIsr,
     PartitionInfo,
     PartitionState,
-    Plan,
     Replica,
+    ReplicaAssignment,
     StoppedReplica,
     StopReplica,
-    Topic,
     TopicAssignment,
+    TopicState,
     UpdateMetadata,
     frozen,
 )
 from sordini.replication.controller.machine.events import (
     Action,
-    AskUnclean,
     IsrChange,
     NewIsr,
     NewState,
+    ReadStates,
+    ReadUncleanSettings,
     Reply,
-    Reread,
     Send,
     Step,
     Write,
@@ -48,28 +48,28 @@ from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Set
 
 
-class Turn:
+class Transition:
     """The changes and actions of one step."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterState) -> None:
         self._cluster = self.before = cluster
         self.brokers: Mapping[BrokerId, Broker] = cluster.brokers
         self.deletions: dict[str, Deletion] = dict(cluster.deletions)
         self.shutting_down = cluster.shutting_down
         self.offline = cluster.offline
-        self.noted_moves = cluster.noted_moves
+        self.zk_reassignments = cluster.zk_reassignments
         self._assignments: dict[str, TopicAssignment | None] = {}
         self._states: dict[str, dict[int, KnownState]] = {}
-        self._planned: dict[TopicPartition, Plan] = {}
+        self._planned: dict[TopicPartition, ReplicaAssignment] = {}
         self._actions: list[Action] = []
         self._to_ask: dict[TopicPartition, None] = {}
         self._writes: list[Write] = []
 
-    def finish(self) -> tuple[Cluster, list[Action]]:
+    def finish(self) -> tuple[ClusterState, list[Action]]:
         """The cluster after this step, and what is to be done, in order."""
         self.flush()
         if self._to_ask:
-            self._actions.append(AskUnclean(tuple(self._to_ask)))
+            self._actions.append(ReadUncleanSettings(tuple(self._to_ask)))
             self._to_ask = {}
         topics = self._cluster.topics
         changed = {*self._assignments, *self._states}
@@ -80,7 +80,7 @@ class Turn:
                 if assignment is None:
                     edited.pop(name, None)
                 else:
-                    edited[name] = Topic(assignment, frozen(dict(self.states(name))))
+                    edited[name] = TopicState(assignment, frozen(dict(self.states(name))))
             topics = frozen(edited)
         cluster = replace(
             self._cluster,
@@ -89,21 +89,21 @@ class Turn:
             deletions=frozen(self.deletions),
             shutting_down=self.shutting_down,
             offline=self.offline,
-            noted_moves=self.noted_moves,
+            zk_reassignments=self.zk_reassignments,
         )
         return cluster, self._actions
 
     # What is known.
 
-    def names(self) -> Iterator[str]:
+    def topic_names(self) -> Iterator[str]:
         """All topics, those that are being deleted included."""
         for name in [*self._cluster.topics, *(self._assignments.keys() - self._cluster.topics.keys())]:
             if self.assignment(name) is not None:
                 yield name
 
-    def kept(self) -> Iterator[TopicAssignment]:
+    def active_topics(self) -> Iterator[TopicAssignment]:
         """The assignments of topics that nobody wants deleted."""
-        for name in self.names():
+        for name in self.topic_names():
             assignment = self.assignment(name)
             if assignment is not None and name not in self.deletions:
                 yield assignment
@@ -124,7 +124,7 @@ class Turn:
         """Whether a broker is alive, and its copy of the partition in a sound log directory."""
         return broker_id in self.brokers and Replica(broker_id, topic_partition) not in self.offline
 
-    def may_join(self, broker_id: BrokerId, topic_partition: TopicPartition) -> bool:
+    def is_eligible(self, broker_id: BrokerId, topic_partition: TopicPartition) -> bool:
         """Whether a broker may lead the partition or be in sync with its leader, as far as it is concerned."""
         return broker_id not in self.shutting_down and self.is_online(broker_id, topic_partition)
 
@@ -150,7 +150,7 @@ class Turn:
         self._writes += writes
 
     @property
-    def has_written(self) -> bool:
+    def has_writes(self) -> bool:
         """Whether this step writes anything: then another follows, with what became of that."""
         return bool(self._writes) or any(isinstance(action, WriteAll) for action in self._actions)
 
@@ -173,7 +173,7 @@ class Turn:
         operation = Set(paths.state(topic_partition), znodes.encode_state(state), known.version)
         self.write(Write(operation, NewIsr(topic_partition, state, change)))
 
-    def tell_planned(self, topic_partition: TopicPartition, plan: Plan) -> None:
+    def announce_planned(self, topic_partition: TopicPartition, plan: ReplicaAssignment) -> None:
         """Let brokers hear in this step of the replicas that the partition's assignment is about to have."""
         self._planned[topic_partition] = plan
 
@@ -181,13 +181,13 @@ class Turn:
         """Answer a part of what was asked, now: what is written in this step has not come about yet."""
         self._actions.append(Reply(change, verdict))
 
-    def reread(self, partitions: Iterable[TopicPartition]) -> None:
+    def read_states(self, partitions: Iterable[TopicPartition]) -> None:
         """Have these states read again."""
         wanted = tuple(dict.fromkeys(partitions))
         if wanted:
-            self._actions.append(Reread(wanted))
+            self._actions.append(ReadStates(wanted))
 
-    def ask_unclean(self, topic_partition: TopicPartition) -> None:
+    def read_unclean_setting(self, topic_partition: TopicPartition) -> None:
         """Have it found out whether a replica that is not in sync may lead; decided in the step after that."""
         self._to_ask[topic_partition] = None
 
@@ -201,7 +201,9 @@ class Turn:
 
         It leads alone: what others have beyond its log is not to be believed.
         """
-        return replace(self.next_state(state, leader, (leader,)), recovering=self._cluster.conventions.marks_recovery)
+        return replace(
+            self.next_state(state, leader, (leader,)), recovering=self._cluster.cluster_settings.marks_recovery
+        )
 
     def first_state(self, leader: BrokerId, isr: tuple[BrokerId, ...]) -> PartitionState:
         return PartitionState(leader, LeaderEpoch(0), isr, self._cluster.epoch)
@@ -212,7 +214,7 @@ class Turn:
             self._actions.append(WriteAll(tuple(self._writes)))
             self._writes = []
 
-    def info(self, name: str, partition: int, *, is_new: bool = False) -> PartitionInfo | None:
+    def partition_info(self, name: str, partition: int, *, is_new: bool = False) -> PartitionInfo | None:
         """What commands tell of a partition; None while it has no state."""
         assignment, known = self.assignment(name), self.states(name).get(partition)
         if assignment is None or known is None:
@@ -221,7 +223,7 @@ class Turn:
         adding, removing = assignment.adding.get(partition, ()), assignment.removing.get(partition, ())
         if topic_partition in self._planned:
             replicas, adding, removing = self._planned[topic_partition]
-        elif (adding or removing) and set(end := assignment.end(partition)) == set(known.state.isr):
+        elif (adding or removing) and set(end := assignment.target_replicas(partition)) == set(known.state.isr):
             # Those that stay have it all, and nobody else is in sync: for brokers the move is over.
             replicas, adding, removing = end, (), ()
         return PartitionInfo(
@@ -241,9 +243,11 @@ class Turn:
             return ()  # As for nearly all: half of what a partition costs in a command.
         return tuple(replica for replica in replicas if not self.is_online(replica, topic_partition))
 
-    def infos(self) -> list[PartitionInfo]:
+    def partition_infos(self) -> list[PartitionInfo]:
         """Every partition that has a state and nobody wants deleted."""
-        found = (self.info(topic.name, partition) for topic in self.kept() for partition in topic.replicas)
+        found = (
+            self.partition_info(topic.name, partition) for topic in self.active_topics() for partition in topic.replicas
+        )
         return [info for info in found if info is not None]
 
     def send_metadata(

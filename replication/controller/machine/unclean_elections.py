@@ -10,13 +10,13 @@ Pure, like the machine it belongs to.
 from __future__ import annotations
 
 from sordini.protocol.types import TopicPartition
-from sordini.replication.cluster_model import Cluster, PartitionState
+from sordini.replication.cluster_model import ClusterState, PartitionState
 from sordini.replication.controller.machine import leader_election
-from sordini.replication.controller.machine.events import UncleanRuled
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.events import UncleanSettingsRead
+from sordini.replication.controller.machine.transition import Transition
 
 
-def leaderless(cluster: Cluster, topic: str | None = None) -> tuple[TopicPartition, ...]:
+def leaderless(cluster: ClusterState, topic: str | None = None) -> tuple[TopicPartition, ...]:
     """Partitions that nobody leads, of one topic or of all."""
     names = sorted(cluster.topics) if topic is None else [topic] if topic in cluster.topics else []
     return tuple(
@@ -28,16 +28,22 @@ def leaderless(cluster: Cluster, topic: str | None = None) -> tuple[TopicPartiti
     )
 
 
-def rule(turn: Turn, event: UncleanRuled) -> None:
+def rule(transition: Transition, event: UncleanSettingsRead) -> None:
     """Decide on partitions now that it is known what is allowed."""
-    live = turn.brokers.keys()
+    live = transition.brokers.keys()
     for topic_partition in event.partitions:
         name, partition = topic_partition
-        topic, known = turn.assignment(name), turn.states(name).get(partition)
-        if topic is None or known is None or name in turn.deletions or partition not in topic.replicas:
+        topic, known = transition.assignment(name), transition.states(name).get(partition)
+        if topic is None or known is None or name in transition.deletions or partition not in topic.replicas:
             continue
-        state = leader_election.state_among(
-            turn, topic_partition, known.state, topic.replicas[partition], live, live, unclean=name in event.allowed
+        state = leader_election.next_state_of(
+            transition,
+            topic_partition,
+            known.state,
+            topic.replicas[partition],
+            live,
+            live,
+            unclean=name in event.allowed,
         )
         if isinstance(state, PartitionState):
-            turn.write_state(topic_partition, state)
+            transition.write_state(topic_partition, state)

@@ -13,39 +13,45 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sordini.replication.controller.machine import admin_validation, reassignment
-from sordini.replication.controller.machine.events import Done, MovesNoted, NotesKept, Outcome, Write
-from sordini.replication.controller.machine.transition import Turn
+from sordini.replication.controller.machine.events import (
+    Done,
+    Outcome,
+    RemainingZkReassignments,
+    Write,
+    ZkReassignmentsRead,
+)
+from sordini.replication.controller.machine.transition import Transition
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Delete, Set
 
 
-def look(turn: Turn, event: MovesNoted) -> None:
+def look(transition: Transition, event: ZkReassignmentsRead) -> None:
     """Begin what is in the node and not under way yet."""
-    turn.noted_moves = event.noted
+    transition.zk_reassignments = event.noted
     if event.noted is not None:
-        reassignment.begin(turn, event.noted.targets)
+        reassignment.begin(transition, event.noted.targets)
 
 
-def tick_off(turn: Turn) -> None:
+def tick_off(transition: Transition) -> None:
     """Strike off what is over. Not in a step that writes: what becomes of that is not known yet."""
-    noted = turn.noted_moves
-    if noted is None or turn.has_written:
+    noted = transition.zk_reassignments
+    if noted is None or transition.has_writes:
         return
-    cluster, _ = turn.finish()
+    cluster, _ = transition.finish()
     left = {
         one: target
         for one, target in noted.targets.items()
-        if admin_validation.is_moving(cluster, one) and admin_validation.is_under_way(cluster, one, target)
+        if admin_validation.is_reassigning(cluster, one) and admin_validation.is_reassigning_to(cluster, one, target)
     }
     if not left:
-        turn.noted_moves = None
-        turn.write(Write(Delete(paths.REASSIGN_PARTITIONS, noted.version)))
+        transition.zk_reassignments = None
+        transition.write(Write(Delete(paths.REASSIGN_PARTITIONS, noted.version)))
     elif len(left) < len(noted.targets):
         kept = replace(noted, targets=left)
         operation = Set(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment(left), noted.version)
-        turn.write(Write(operation, NotesKept(kept)))
+        transition.write(Write(operation, RemainingZkReassignments(kept)))
 
 
-def wrote(turn: Turn, purpose: NotesKept, outcome: Outcome) -> None:
+def wrote(transition: Transition, purpose: RemainingZkReassignments, outcome: Outcome) -> None:
     """Learn what the node holds now. When somebody else wrote it, it is about to be read again."""
-    turn.noted_moves = replace(purpose.noted, version=outcome.version) if isinstance(outcome, Done) else None
+    transition.zk_reassignments = replace(purpose.noted, version=outcome.version) if isinstance(outcome, Done) else None

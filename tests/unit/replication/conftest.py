@@ -119,9 +119,9 @@ def settled() -> Callable[[Any], Awaitable[None]]:
 async def scene(
     store: EmbeddedStore, session: EmbeddedSession, settled: Callable[[Any], Awaitable[None]]
 ) -> AsyncIterator[Any]:
-    from tests.support.controller_harness import Scene
+    from tests.support.controller_harness import ControllerHarness
 
-    scene = Scene(store, session, settled)
+    scene = ControllerHarness(store, session, settled)
     yield scene
     if scene.controller is not None:
         await scene.controller.stop()

@@ -21,7 +21,7 @@ from sordini.protocol.messages.update_metadata import (
 )
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
-    EPOCH_OF_DELETION,
+    EPOCH_DURING_DELETION,
     Answer,
     Broker,
     Command,
@@ -271,7 +271,7 @@ def test_a_leaderless_partition_is_told_by_the_leader_minus_one() -> None:
 
 
 def test_epochs_that_are_not_compared_travel_as_they_are() -> None:
-    command = StopReplica(ME, 2, -1, (StoppedReplica(TopicPartition("orders", 0), EPOCH_OF_DELETION, True),))
+    command = StopReplica(ME, 2, -1, (StoppedReplica(TopicPartition("orders", 0), EPOCH_DURING_DELETION, True),))
     request: Any = request_of(command, 4, LISTENER)
     assert request.topic_states[0].partition_states[0].leader_epoch == -2
     assert request.broker_epoch == -1

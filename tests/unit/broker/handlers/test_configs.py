@@ -100,7 +100,7 @@ async def a_broker_with_orders(**entries: str) -> AsyncIterator[UnitBroker]:
         yield broker
 
 
-async def test_whoever_describes_right_after_a_change_sees_it() -> None:
+async def test_a_description_right_after_a_change_has_it() -> None:
     async with a_broker_with_orders() as broker:
         partition = broker.parts.replicas.partition("orders", 0)
         assert await change(broker, ORDERS, (RETENTION, SET, "1000"), ("segment.bytes", SET, "4096")) == 0
@@ -124,7 +124,7 @@ async def test_a_change_leaves_other_keys_and_a_replacement_does_not() -> None:
         assert await stored(broker, "topics/orders") == {}
 
 
-async def test_what_is_only_validated_is_judged_alike_and_changes_nothing() -> None:
+async def test_a_change_that_is_only_validated_is_checked_alike_and_changes_nothing() -> None:
     async with a_broker_with_orders() as broker:
         for resource, key, code in (
             (ORDERS, RETENTION, 0),
@@ -165,9 +165,7 @@ async def test_what_is_only_validated_is_judged_alike_and_changes_nothing() -> N
         (99, "x", "y", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_cannot_be_changed_is_refused_and_the_store_untouched(
-    kind: int, name: str, key: str, code: int
-) -> None:
+async def test_invalid_changes_are_rejected_and_write_nothing(kind: int, name: str, key: str, code: int) -> None:
     async with a_broker_with_orders() as broker:
         assert await change(broker, (kind, name), (key, SET, "5")) == code
         assert await replace(broker, (kind, name), **{key: "5"}) == code
@@ -194,7 +192,7 @@ async def test_a_request_for_too_many_resources_is_refused_as_a_whole() -> None:
         assert {code for code, _ in outcome} == {ErrorCode.POLICY_VIOLATION}
 
 
-async def test_what_a_broker_is_told_goes_before_what_all_are_told_and_that_before_the_start() -> None:
+async def test_a_brokers_own_setting_precedes_the_default_of_all_and_that_the_configuration_file() -> None:
     key = "message.max.bytes"
     async with a_broker_with_orders(message_max_bytes="300") as broker:
         partition = broker.parts.replicas.partition("orders", 0)
@@ -219,7 +217,7 @@ async def test_what_a_broker_is_told_goes_before_what_all_are_told_and_that_befo
         assert partition.settings.rules.message_bytes_max == 300
 
 
-async def test_the_cleaner_is_told_what_changes_for_it() -> None:
+async def test_the_cleaner_is_notified_of_its_changed_settings() -> None:
     async with a_broker_with_orders() as broker:
         changed = ("log.cleaner.threads", SET, "2"), ("log.cleaner.backoff.ms", SET, "7")
         rate = ("log.cleaner.io.max.bytes.per.second", SET, "1e6")
@@ -244,7 +242,7 @@ async def test_cleaner_threads_are_halved_or_doubled_at_a_time_and_no_more(
         assert broker.parts.cleaner.config.threads == (4 if code else int(threads))
 
 
-async def test_a_buffer_too_small_for_its_threads_is_refused_and_stands_in_the_way_of_nothing_else() -> None:
+async def test_a_buffer_too_small_for_its_threads_is_rejected_and_affects_nothing_else() -> None:
     async with a_broker_with_orders() as broker:
         small = ("log.cleaner.dedupe.buffer.size", SET, "1048576")
         assert await change(broker, COMMON, small) == ErrorCode.INVALID_REQUEST
@@ -262,7 +260,7 @@ async def test_a_topics_own_setting_stays_when_what_it_inherits_changes() -> Non
         assert (config.retention_ms, config.producer_expiration_ms, config.segment_ms) == (1000, 7, 9)
 
 
-async def test_the_common_settings_are_described_by_themselves() -> None:
+async def test_the_default_settings_of_all_brokers_are_described_alone() -> None:
     async with a_broker_with_orders() as broker:
         assert described(broker, COMMON) == {}
         entries = ("message.max.bytes", SET, "5"), ("theirs", SET, "hush"), ("num.io.threads", SET, "9")
@@ -275,7 +273,7 @@ async def test_the_common_settings_are_described_by_themselves() -> None:
         }
 
 
-async def test_nobody_is_shown_what_may_be_a_secret() -> None:
+async def test_possible_secrets_are_never_shown() -> None:
     async with a_broker_with_orders() as broker:
         assert await change(broker, MINE, ("theirs", SET, "hush")) == 0
         row = described(broker, MINE, "theirs")["theirs"]
@@ -286,7 +284,7 @@ async def test_nobody_is_shown_what_may_be_a_secret() -> None:
         assert "hush" not in str(broker.log.lines)
 
 
-async def test_only_keys_that_can_be_changed_say_so() -> None:
+async def test_only_dynamic_keys_are_not_read_only() -> None:
     async with a_broker_with_orders() as broker:
         rows = described(broker, MINE)
         assert not rows["log.retention.ms"].read_only
@@ -330,7 +328,7 @@ async def test_a_wrong_level_and_an_unknown_logger_are_refused(entry: tuple[str,
         assert broker.log.level == "info"
 
 
-async def test_levels_are_only_validated_where_that_is_asked_and_never_replaced_as_a_whole() -> None:
+async def test_levels_are_only_validated_where_requested_and_never_replaced_as_a_whole() -> None:
     async with a_broker_with_orders() as broker:
         assert await change(broker, (LOGGER, "1"), ("root", SET, "DEBUG"), validate_only=True) == 0
         assert await replace(broker, (LOGGER, "1"), root="DEBUG") == ErrorCode.INVALID_REQUEST
@@ -348,14 +346,14 @@ async def test_two_writers_do_not_lose_each_others_change() -> None:
         assert await stored(broker, "topics/orders") == dict.fromkeys(keys, "4096") | {"file.delete.delay.ms": "1"}
 
 
-async def test_a_topic_that_goes_meanwhile_gets_no_settings() -> None:
+async def test_a_topic_deleted_meanwhile_gets_no_settings() -> None:
     async with a_broker_with_orders() as broker:
         await broker.session.delete(paths.topic("orders"))
         assert await change(broker, ORDERS, (RETENTION, SET, "5")) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert await broker.session.children("/config/topics") == []
 
 
-async def test_more_settings_than_the_store_takes_are_refused() -> None:
+async def test_more_settings_than_the_store_accepts_are_rejected() -> None:
     async with a_broker_with_orders() as broker:
         entries = [(f"theirs.{number}", SET, "x" * 30_000) for number in range(20)]
         assert await change(broker, MINE, *entries) == ErrorCode.INVALID_CONFIG
@@ -370,14 +368,14 @@ async def test_a_resource_with_more_settings_than_there_can_be_is_refused_and_th
         assert await change(broker, ORDERS, (RETENTION, SET, "5")) == 0
 
 
-async def test_settings_nobody_can_read_count_as_none_and_are_mended_by_a_change() -> None:
+async def test_settings_that_cannot_be_decoded_count_as_none_and_are_repaired_by_a_change() -> None:
     async with a_broker_with_orders() as broker:
         await broker.session.create(paths.config("topics/orders"), b"{not json")
         assert await change(broker, ORDERS, (RETENTION, SET, "5")) == 0
         assert await stored(broker, "topics/orders") == {RETENTION: "5"}
 
 
-async def test_what_a_tool_writes_and_announces_is_taken_and_what_is_wrong_in_it_passed_over() -> None:
+async def test_settings_written_by_a_tool_are_applied_and_invalid_ones_ignored() -> None:
     async with a_broker_with_orders() as broker:
         config = {"segment.ms": "soon", "theirs": "1", RETENTION: "9"}
         await broker.session.create(paths.config("topics/orders"), json.dumps({"config": config}).encode())
@@ -410,7 +408,7 @@ async def test_a_broker_that_starts_finds_what_was_changed_and_before_its_logs_a
         (1, [LOGGER, METRICS, GROUP], [("1", LOGGER)]),
     ],
 )
-async def test_what_has_settings_is_listed(version: int, kinds: list[int], found: list[tuple[str, int]]) -> None:
+async def test_resources_with_settings_are_listed(version: int, kinds: list[int], found: list[tuple[str, int]]) -> None:
     async with a_broker_with_orders() as broker:
         await broker.lead("bills")
         request = ListConfigResourcesRequest(resource_types=kinds)
@@ -419,7 +417,7 @@ async def test_what_has_settings_is_listed(version: int, kinds: list[int], found
         assert [(row.resource_name, row.resource_type) for row in answer.config_resources] == found
 
 
-async def test_a_resource_type_that_there_is_not_is_refused() -> None:
+async def test_an_unknown_resource_type_is_rejected() -> None:
     async with a_broker_with_orders() as broker:
         request = ListConfigResourcesRequest(resource_types=[TOPIC, 1])
         answer = broker.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, request)

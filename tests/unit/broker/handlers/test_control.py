@@ -19,7 +19,7 @@ from sordini.protocol.messages.write_txn_markers import (
 )
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import (
-    EPOCH_OF_DELETION,
+    EPOCH_DURING_DELETION,
     Broker,
     Command,
     DeletedPartition,
@@ -52,7 +52,7 @@ def become(leader: BrokerId = ME, *, epoch: int = 0, controller_epoch: int = 1, 
     return LeaderAndIsr(OTHER, controller_epoch, broker_epoch, (info,), ())
 
 
-def stop(*, epoch: int = EPOCH_OF_DELETION, delete: bool = True) -> StopReplica:
+def stop(*, epoch: int = EPOCH_DURING_DELETION, delete: bool = True) -> StopReplica:
     return StopReplica(OTHER, 1, -1, (StoppedReplica(NAME, LeaderEpoch(epoch), delete),))
 
 

@@ -127,14 +127,14 @@ async def altered(whole: Counter, version: int, *isr: int, **fields: Any) -> Alt
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_a_leader_gets_its_in_sync_set_in_every_version(whole: Counter, version: int) -> None:
+async def test_a_leader_gets_its_isr_in_every_version(whole: Counter, version: int) -> None:
     row = await altered(whole, version, ME)
     assert row == AlteredPartitionData(leader_id=ME, leader_epoch=0, isr=[ME], partition_epoch=1)
     assert (await whole.state()).isr == (ME,)
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_a_member_that_may_not_join_is_refused_by_a_code_and_below_version_2_by_the_state_in_force(
+async def test_an_ineligible_member_is_rejected_by_a_code_and_below_version_2_by_the_current_state(
     whole: Counter, version: int
 ) -> None:
     await whole.session.delete(paths.broker(OTHER))
@@ -146,9 +146,7 @@ async def test_a_member_that_may_not_join_is_refused_by_a_code_and_below_version
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_a_change_on_a_state_that_is_gone_gets_the_present_one_below_version_2(
-    whole: Counter, version: int
-) -> None:
+async def test_a_change_of_an_outdated_state_gets_the_current_one_below_version_2(whole: Counter, version: int) -> None:
     await altered(whole, version, ME)
     row = await altered(whole, version, ME, OTHER)
     in_force = AlteredPartitionData(leader_id=ME, leader_epoch=0, isr=[ME], partition_epoch=1)
@@ -180,7 +178,7 @@ async def test_a_leader_epoch_that_another_controller_began_meanwhile_fences_the
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_a_broker_that_does_not_lead_is_fenced_below_version_2(whole: Counter, version: int) -> None:
+async def test_a_broker_that_is_not_the_leader_is_fenced_below_version_2(whole: Counter, version: int) -> None:
     request = a_request(await epoch_of(whole, OTHER), version, OTHER)
     request.broker_id = OTHER
     answer = await whole.ask(ALTER, version, request)
@@ -188,7 +186,7 @@ async def test_a_broker_that_does_not_lead_is_fenced_below_version_2(whole: Coun
     assert answer.topics[0].partitions[0] == AlteredPartitionData(error_code=code)
 
 
-async def test_a_member_seen_in_its_former_life_may_not_join(whole: Counter) -> None:
+async def test_a_member_with_its_former_broker_epoch_may_not_join(whole: Counter) -> None:
     await altered(whole, 3, ME)
     epoch = await epoch_of(whole, ME)
     request = a_request(epoch, 3, ME, partition_epoch=1)
@@ -225,26 +223,26 @@ async def test_a_leader_says_that_it_has_recovered(whole: Counter) -> None:
     assert not (await whole.state()).recovering
 
 
-async def test_a_broker_that_stops_is_relieved(whole: Counter) -> None:
+async def test_the_leaderships_of_a_stopping_broker_are_transferred(whole: Counter) -> None:
     for version, epoch in ((0, -1), (2, await epoch_of(whole, ME)), (3, -1)):
         answer = await whole.ask(SHUTDOWN, version, ControlledShutdownRequest(broker_id=ME, broker_epoch=epoch))
         assert (answer.error_code, list(answer.remaining_partitions)) == (0, [])
     assert (await whole.state()).leader == OTHER
 
 
-async def test_a_broker_hears_what_it_still_leads(whole: Counter) -> None:
+async def test_a_controlled_shutdown_returns_the_remaining_partitions(whole: Counter) -> None:
     await altered(whole, 3, ME)
     answer = await whole.ask(SHUTDOWN, 3, ControlledShutdownRequest(broker_id=ME, broker_epoch=-1))
     assert [(row.topic_name, row.partition_index) for row in answer.remaining_partitions] == [("orders", 0)]
 
 
-async def test_producer_ids_come_in_blocks_of_a_thousand(whole: Counter) -> None:
+async def test_producer_ids_are_allocated_in_blocks_of_a_thousand(whole: Counter) -> None:
     request = AllocateProducerIdsRequest(broker_id=OTHER, broker_epoch=await epoch_of(whole, OTHER))
     answers = [await whole.ask(ALLOCATE, 0, request) for _ in range(2)]
     assert [(a.error_code, a.producer_id_start, a.producer_id_len) for a in answers] == [(0, 0, 1000), (0, 1000, 1000)]
 
 
-async def test_a_request_of_a_life_that_is_over_is_refused_as_a_whole(whole: Counter) -> None:
+async def test_a_request_of_a_former_incarnation_is_rejected_as_a_whole(whole: Counter) -> None:
     epoch = await epoch_of(whole, ME) - 1
     for key, version, request in (
         (ALTER, 3, a_request(epoch, 3, ME)),
@@ -254,7 +252,7 @@ async def test_a_request_of_a_life_that_is_over_is_refused_as_a_whole(whole: Cou
         assert (await whole.ask(key, version, request)).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-async def test_who_is_not_the_controller_says_so(whole: Counter) -> None:
+async def test_a_broker_that_is_not_the_controller_answers_not_controller(whole: Counter) -> None:
     await whole.controller.stop()
     for key, version, request in (
         (ALTER, 0, a_request(0, 0, ME)),

@@ -23,11 +23,11 @@ def topics_of(answer: MetadataResponse) -> list[tuple[str | None, int]]:
 
 
 def kept(broker: UnitBroker) -> int:
-    return len(broker.parts.metadata._answers)
+    return len(broker.parts.metadata._responses)
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_brokers_topics_and_leaders_are_told_in_every_version(version: int) -> None:
+async def test_brokers_topics_and_leaders_are_in_every_version(version: int) -> None:
     async with a_broker() as broker:
         await broker.lead("orders", 2, epoch=3)
         answer = broker.ask(METADATA, version, of("orders"))
@@ -46,7 +46,7 @@ async def test_all_topics_are_a_null_list_and_in_version_0_an_empty_one() -> Non
         assert topics_of(broker.ask(METADATA, 1, of())) == []
 
 
-async def test_an_answer_is_drawn_once_until_something_changes() -> None:
+async def test_a_response_is_built_once_until_a_change() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         first = broker.serve(METADATA, 12, of("orders"))
@@ -57,7 +57,7 @@ async def test_an_answer_is_drawn_once_until_something_changes() -> None:
         assert broker.ask(METADATA, 12, of("orders")).topics[0].partitions[0].leader_epoch == 1
 
 
-async def test_answers_differ_by_version_listener_and_what_is_asked_for() -> None:
+async def test_responses_differ_by_version_listener_and_requested_topics() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         for version in (9, 12):
@@ -69,15 +69,15 @@ async def test_answers_differ_by_version_listener_and_what_is_asked_for() -> Non
         assert answer.brokers == [], "no broker is reached through that listener"
 
 
-async def test_a_topic_named_a_thousand_times_is_answered_once_and_kept_under_a_short_key() -> None:
+async def test_a_topic_named_a_thousand_times_is_answered_once_and_cached_under_a_short_key() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         assert topics_of(broker.ask(METADATA, 12, of(*["orders"] * 1_000))) == [("orders", 0)]
-        (key,) = broker.parts.metadata._answers
+        (key,) = broker.parts.metadata._responses
         assert len(key[2]) == 1
 
 
-async def test_an_unknown_topic_is_made_where_that_is_allowed_and_its_answer_is_not_kept() -> None:
+async def test_an_unknown_topic_is_auto_created_if_enabled_and_its_response_is_not_cached() -> None:
     async with a_broker() as broker:
         answer = broker.ask(METADATA, 12, of("orders", allow_auto_topic_creation=True))
         assert topics_of(answer) == [("orders", ErrorCode.LEADER_NOT_AVAILABLE)]
@@ -87,7 +87,7 @@ async def test_an_unknown_topic_is_made_where_that_is_allowed_and_its_answer_is_
             task.cancel()
 
 
-async def test_an_unknown_topic_is_not_made_for_who_does_not_want_that() -> None:
+async def test_an_unknown_topic_is_not_created_for_a_client_that_forbids_it() -> None:
     async with a_broker() as broker:
         answer = broker.ask(METADATA, 12, of("orders", "../x", "", "a\nb", allow_auto_topic_creation=False))
         unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -103,7 +103,7 @@ async def test_by_id_a_topic_is_known_or_not() -> None:
         assert topics_of(answer) == [("orders", 0), (None, ErrorCode.UNKNOWN_TOPIC_ID)]
 
 
-async def test_by_id_before_version_12_and_by_nothing_are_refused() -> None:
+async def test_requests_by_id_before_version_12_and_without_name_or_id_are_rejected() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         for version, topic in (
@@ -114,7 +114,7 @@ async def test_by_id_before_version_12_and_by_nothing_are_refused() -> None:
             assert [code for _, code in topics_of(answer)] == [ErrorCode.INVALID_REQUEST]
 
 
-async def test_a_partition_without_a_leader_says_so() -> None:
+async def test_a_partition_without_a_leader_is_reported_as_such() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         known = broker.parts.metadata.topics["orders"]
@@ -123,15 +123,15 @@ async def test_a_partition_without_a_leader_says_so() -> None:
         assert (row.error_code, row.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
 
 
-async def test_nothing_is_made_or_called_unknown_while_the_controller_has_not_told_of_topics() -> None:
+async def test_no_topic_is_created_or_reported_as_unknown_before_the_first_metadata() -> None:
     async with a_broker({"auto.create.topics.enable": "true"}) as broker:
-        broker.parts.metadata.expects_topics = True
+        broker.parts.metadata.awaits_first_topics = True
         (row,) = broker.ask(METADATA, 12, of("orders")).topics
         assert row.error_code == ErrorCode.LEADER_NOT_AVAILABLE
         assert await broker.session.exists("/brokers/topics/orders") is None
 
 
-async def test_a_leader_that_is_not_among_the_brokers_told_is_not_told_either() -> None:
+async def test_a_leader_that_is_not_among_the_brokers_of_the_response_is_not_reported() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         broker.parts.metadata.set_brokers(ME, [])
@@ -140,7 +140,7 @@ async def test_a_leader_that_is_not_among_the_brokers_told_is_not_told_either() 
 
 
 @pytest.mark.parametrize(("version", "code"), [(5, ErrorCode.LEADER_NOT_AVAILABLE), (6, ErrorCode.LISTENER_NOT_FOUND)])
-async def test_a_leader_without_the_listener_that_was_asked_is_not_told(version: int, code: ErrorCode) -> None:
+async def test_a_leader_without_the_clients_listener_is_not_reported(version: int, code: ErrorCode) -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         broker.peer = a_peer("ELSEWHERE")
@@ -160,7 +160,7 @@ async def test_topics_have_ids_from_protocol_2_8_on(protocol: str, *, has_ids: b
 
 
 @pytest.mark.parametrize(("protocol", "has_ids"), [("2.7", False), ("2.8-IV0", True)])
-async def test_topics_are_made_with_ids_from_protocol_2_8_on(protocol: str, *, has_ids: bool) -> None:
+async def test_topics_are_created_with_ids_from_protocol_2_8_on(protocol: str, *, has_ids: bool) -> None:
     async with a_broker({"inter.broker.protocol.version": protocol}) as broker:
         wanted = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
         request = CreateTopicsRequest(topics=[wanted], timeout_ms=1)

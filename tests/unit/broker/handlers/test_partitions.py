@@ -28,8 +28,8 @@ from sordini.protocol.messages.list_partition_reassignments import (
 )
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.types import TopicPartition
-from sordini.replication.controller.machine.election_algorithms import Election
-from sordini.replication.controller.machine.events import ElectionsWanted
+from sordini.replication.controller.machine.election_algorithms import ElectionType
+from sordini.replication.controller.machine.events import ElectionsRequested
 from sordini.replication.metadata_store import paths
 from tests.support.builders import a_batch, an_idempotent_batch
 from tests.support.controlled_broker import GovernedBroker, a_governed_broker, governed, write_partition
@@ -83,7 +83,7 @@ async def test_new_partitions_are_answered_once_they_can_be_written_to(version: 
         assert assignment.version == 1, "written once, on the version that was read"
 
 
-async def test_producers_and_consumers_of_the_old_partitions_go_on() -> None:
+async def test_producers_and_consumers_of_the_existing_partitions_continue() -> None:
     async with a_governed_broker() as whole:
         await whole.make("orders")
         broker = whole.broker
@@ -118,7 +118,7 @@ async def test_producers_and_consumers_of_the_old_partitions_go_on() -> None:
     ],
 )
 @pytest.mark.parametrize("validate_only", [False, True])
-async def test_what_is_refused_with_which_code_whether_it_is_only_validated_or_not(
+async def test_invalid_growth_has_its_error_code_whether_only_validated_or_not(
     wanted: tuple[Any, ...], code: ErrorCode, validate_only: bool
 ) -> None:
     async with a_governed_broker() as whole:
@@ -144,14 +144,14 @@ async def test_a_topic_named_twice_is_refused_once_and_the_others_grow() -> None
         assert len((await whole.assignment("bills")).replicas) == 2
 
 
-async def test_new_partitions_go_where_they_are_told_to() -> None:
+async def test_new_partitions_have_the_requested_replicas() -> None:
     async with a_governed_broker() as whole:
         await whole.make("orders")
         assert await grown(whole, grow(("orders", 3, [[1], [1]]))) == [("orders", 0)]
         assert (await whole.assignment("orders")).replicas[2] == (1,)
 
 
-async def test_without_time_to_wait_the_answer_is_a_timeout_and_the_partitions_come_all_the_same() -> None:
+async def test_without_time_to_wait_the_answer_is_a_timeout_and_the_partitions_are_created_all_the_same() -> None:
     async with a_governed_broker() as whole:
         await whole.make("orders")
         answer = await whole.ask(CREATE, 3, grow(("orders", 2), timeout_ms=0))
@@ -170,7 +170,7 @@ async def test_a_topic_that_is_being_deleted_does_not_grow() -> None:
         assert outcome == [("orders", ErrorCode.INVALID_TOPIC_EXCEPTION)]
 
 
-async def test_a_topic_on_the_move_does_not_grow() -> None:
+async def test_a_topic_being_reassigned_does_not_grow() -> None:
     async with a_broker() as broker:
         await write_partition(broker, "orders", (1, 2), 1, (1,), adding=(2,))
         async with governed(broker) as whole:
@@ -185,7 +185,7 @@ async def test_only_the_controller_adds_partitions() -> None:
         assert await grown(whole, grow(("orders", 2))) == [("orders", ErrorCode.NOT_CONTROLLER)]
 
 
-async def test_many_topics_may_not_ask_for_more_together_than_one_may() -> None:
+async def test_the_limit_of_new_partitions_is_that_of_all_topics_of_a_request() -> None:
     async with a_governed_broker({"sordini.create.partitions.max": "5"}) as whole:
         await whole.make("orders", (1,), (1,))
         await whole.make("bills")
@@ -216,7 +216,7 @@ async def elected(
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_who_leads_as_he_should_is_not_elected_again(version: int) -> None:
+async def test_a_preferred_leader_is_not_elected_again(version: int) -> None:
     async with a_governed_broker() as whole:
         await whole.make("orders", (1,), (1,))
         outcome = await elected(whole, elections(("orders", [0, 7]), ("nothing", [0]), ("orders", [1, 0])), version)
@@ -228,7 +228,7 @@ async def test_who_leads_as_he_should_is_not_elected_again(version: int) -> None
         assert (await whole.state("orders")).leader_epoch == 0
 
 
-async def test_asked_for_all_partitions_only_those_that_needed_an_election_are_told_of() -> None:
+async def test_an_election_of_all_partitions_reports_only_those_that_needed_one() -> None:
     async with a_broker() as broker:
         await write_partition(broker, "stuck", (2, 1), None, (2,))
         async with governed(broker) as whole:
@@ -239,7 +239,7 @@ async def test_asked_for_all_partitions_only_those_that_needed_an_election_are_t
             assert await elected(whole, elections(everything=True, kind=UNCLEAN)) == []
 
 
-async def test_an_unclean_election_gives_a_leaderless_partition_to_the_replica_that_lives() -> None:
+async def test_an_unclean_election_elects_the_live_replica_of_a_partition_without_a_leader() -> None:
     async with a_broker() as broker:
         await write_partition(broker, "orders", (2, 1), None, (2,))
         async with governed(broker) as whole:
@@ -251,7 +251,7 @@ async def test_an_unclean_election_gives_a_leaderless_partition_to_the_replica_t
             assert produced(broker, a_batch()) == (0, 0), "it leads by the time that is answered"
 
 
-async def test_nobody_is_elected_where_no_replica_lives() -> None:
+async def test_no_leader_is_elected_without_a_live_replica() -> None:
     async with a_broker() as broker:
         await write_partition(broker, "orders", (2, 3), None, (2,))
         async with governed(broker) as whole:
@@ -260,11 +260,11 @@ async def test_nobody_is_elected_where_no_replica_lives() -> None:
                 assert outcome == [("orders", [(0, code)])]
 
 
-async def test_an_election_is_judged_after_what_the_controller_is_writing_already() -> None:
+async def test_an_election_is_validated_after_the_writes_in_flight() -> None:
     async with a_broker() as broker:
         await write_partition(broker, "orders", (2, 1), None, (2,))
         async with governed(broker) as whole:
-            earlier = ElectionsWanted(Election.UNCLEAN, (TopicPartition("orders", 0),))
+            earlier = ElectionsRequested(ElectionType.UNCLEAN, (TopicPartition("orders", 0),))
             under_way = asyncio.create_task(whole.controller.submit(earlier))
             await asyncio.sleep(0)  # It is in the queue, and nothing of it is written.
             outcome = await elected(whole, elections(("orders", [0]), kind=UNCLEAN))
@@ -272,7 +272,7 @@ async def test_an_election_is_judged_after_what_the_controller_is_writing_alread
             assert await under_way is not None
 
 
-async def test_a_leader_that_comes_too_late_is_answered_with_a_timeout() -> None:
+async def test_an_election_that_takes_too_long_is_answered_with_a_timeout() -> None:
     async with a_broker() as broker:
         await write_partition(broker, "orders", (2, 1), None, (2,))
         async with governed(broker) as whole:
@@ -282,7 +282,7 @@ async def test_a_leader_that_comes_too_late_is_answered_with_a_timeout() -> None
             assert (await whole.state("orders")).leader == 1
 
 
-async def test_a_kind_of_election_nobody_knows_is_refused_for_each_partition() -> None:
+async def test_an_unknown_election_type_is_rejected_for_each_partition() -> None:
     async with a_governed_broker() as whole:
         await whole.make("orders")
         answer = await whole.ask(ELECT, 2, elections(("orders", [0]), kind=2))
@@ -290,7 +290,7 @@ async def test_a_kind_of_election_nobody_knows_is_refused_for_each_partition() -
         assert answer.replica_election_results[0].partition_result[0].error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_without_a_reign_nobody_elects_moves_or_lists() -> None:
+async def test_only_the_active_controller_elects_reassigns_and_lists() -> None:
     async with a_broker() as broker:
         answer = await broker.ask_later(ELECT, 2, elections(("orders", [0])))
         assert answer.error_code == ErrorCode.NOT_CONTROLLER
@@ -340,7 +340,7 @@ async def moved(
         ("nothing", 0, [], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-async def test_what_one_broker_says_to_a_move(
+async def test_the_answers_of_a_single_broker_to_reassignments(
     name: str, index: int, replicas: list[int] | None, code: int, version: int
 ) -> None:
     async with a_governed_broker() as whole:
@@ -349,7 +349,7 @@ async def test_what_one_broker_says_to_a_move(
         assert (await whole.assignment("orders")).version == 0, "and nothing is written"
 
 
-async def test_replicas_of_brokers_that_are_gone_for_good_can_be_dropped() -> None:
+async def test_replicas_of_lost_brokers_can_be_dropped() -> None:
     async with a_broker() as broker:
         await write_partition(broker, "orders", (2, 1), 1, (1,))
         async with governed(broker) as whole:
@@ -367,7 +367,7 @@ async def test_replicas_of_brokers_that_are_gone_for_good_can_be_dropped() -> No
             assert produced(broker, a_batch()) == (0, 0)
 
 
-async def test_a_move_that_another_controller_left_is_listed_and_can_be_undone() -> None:
+async def test_a_reassignment_of_a_former_controller_is_listed_and_can_be_cancelled() -> None:
     async with a_broker() as broker:
         await write_partition(broker, "orders", (1, 2), 1, (1,), adding=(2,), removing=(1,))
         async with governed(broker) as whole:

@@ -43,7 +43,7 @@ def produced(broker: UnitBroker, batch: bytes) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("version", [11, 13])
-async def test_a_fetch_parked_on_a_topic_is_answered_when_the_topic_is_deleted(version: int) -> None:
+async def test_a_delayed_fetch_is_answered_when_its_topic_is_deleted(version: int) -> None:
     async with a_governed_broker() as whole:
         await whole.make("orders")
         waiting = whole.broker.serve(FETCH, version, a_fetch(0))
@@ -94,7 +94,7 @@ async def test_a_fetch_that_waits_for_two_topics_gives_what_the_other_one_has() 
         assert not whole.broker.parts.replicas.partition("orders", 0).waiters
 
 
-async def test_a_producer_is_told_that_its_topic_is_gone_and_may_begin_again_in_a_new_one() -> None:
+async def test_a_producer_gets_an_error_for_a_deleted_topic_and_may_produce_to_a_new_one() -> None:
     async with a_governed_broker() as whole:
         await whole.make("orders")
         assert produced(whole.broker, an_idempotent_batch(sequence=0)) == (0, 0)

@@ -51,7 +51,7 @@ def page(response: DescribeTopicPartitionsResponse) -> tuple[list[tuple[str, lis
     return rows, None if cursor is None else (cursor.topic_name, cursor.partition_index)
 
 
-async def test_a_leader_that_cannot_be_reached_is_not_told() -> None:
+async def test_a_leader_that_cannot_be_reached_is_not_reported() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         broker.peer = a_peer("ELSEWHERE")
@@ -60,7 +60,7 @@ async def test_a_leader_that_cannot_be_reached_is_not_told() -> None:
         assert (row.error_code, row.leader_id) == (ErrorCode.LISTENER_NOT_FOUND, -1)
 
 
-async def test_all_that_is_known_of_a_topic_is_told() -> None:
+async def test_all_metadata_of_a_topic_is_in_the_response() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", epoch=4)
         broker.parts.metadata.set_partition("orders", topic_id_of("orders"), 1, led(BrokerId(-1)))
@@ -91,7 +91,7 @@ async def test_all_that_is_known_of_a_topic_is_told() -> None:
         (-1, [("x", [0])], ("x", 1)),
     ],
 )
-def test_a_page_ends_where_it_is_full_and_says_where_the_next_begins(
+def test_a_page_ends_when_it_is_full_with_a_cursor_to_the_next(
     limit: int, rows: list[tuple[str, list[int]]], cursor: tuple[str, int] | None
 ) -> None:
     handler = a_handler(XYZ)
@@ -112,24 +112,24 @@ def test_no_page_is_larger_than_the_broker_allows() -> None:
         (("z", 0), 2000, [("z", [0])], None),
     ],
 )
-def test_a_cursor_goes_on_where_it_points(
+def test_a_page_starts_at_the_cursor(
     cursor: tuple[str, int], limit: int, rows: list[tuple[str, list[int]]], after: tuple[str, int] | None
 ) -> None:
     assert page(asked(a_handler(XYZ), *XYZ, cursor=cursor, limit=limit)) == (rows, after)
 
 
 @pytest.mark.parametrize("cursor", [("x", -1), ("w", 0), ("zz", 0)])
-def test_a_cursor_that_points_nowhere_is_refused(cursor: tuple[str, int]) -> None:
+def test_an_invalid_cursor_is_rejected(cursor: tuple[str, int]) -> None:
     with pytest.raises(BrokerError) as refusal:
         asked(a_handler(XYZ), *XYZ, cursor=cursor)
     assert refusal.value.code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_cursor_into_a_topic_deleted_meanwhile_goes_on_behind_it_when_all_are_asked_for() -> None:
+def test_a_cursor_into_a_topic_deleted_meanwhile_continues_behind_it_when_all_are_requested() -> None:
     assert page(asked(a_handler(XYZ), cursor=("xx", 1)))[0] == [("y", [0, 1]), ("z", [0])]
 
 
-def test_topics_that_cannot_be_told_have_an_error_and_take_no_room() -> None:
+def test_unknown_topics_have_an_error_and_take_no_room_on_a_page() -> None:
     answer = asked(a_handler(XYZ), "a", "x", "../x", "__consumer_offsets", limit=3)
     assert [(topic.name, topic.error_code, topic.is_internal) for topic in answer.topics] == [
         ("../x", ErrorCode.INVALID_TOPIC_EXCEPTION, False),

@@ -63,12 +63,12 @@ async def test_a_name_that_could_leave_the_directory_or_forge_a_line_is_refused(
         assert broker.disk.tree() == before
 
 
-async def test_the_longest_name_is_taken() -> None:
+async def test_the_longest_topic_name_is_accepted() -> None:
     async with a_broker() as broker:
         assert await created(broker, wanted("a" * 249)) == [("a" * 249, ErrorCode.REQUEST_TIMED_OUT)]
 
 
-async def test_a_request_that_only_validates_makes_nothing_and_is_checked_alike() -> None:
+async def test_a_request_that_only_validates_creates_nothing_and_is_validated_alike() -> None:
     async with a_broker() as broker:
         request = wanted("orders")
         request.validate_only = True
@@ -79,7 +79,7 @@ async def test_a_request_that_only_validates_makes_nothing_and_is_checked_alike(
         assert await broker.session.children("/brokers/topics") == []
 
 
-async def test_a_topic_that_is_still_being_deleted_is_there_for_a_request_that_only_validates() -> None:
+async def test_a_topic_that_is_being_deleted_exists_for_a_request_that_only_validates() -> None:
     async with a_broker() as broker:
         await broker.session.create("/brokers/topics/orders", b"{}")  # The metadata has forgotten it already.
         request = wanted("orders")
@@ -104,7 +104,7 @@ async def test_deleting_too_many_at_once_is_refused_as_a_whole() -> None:
         assert {code for _, code in outcome} == {ErrorCode.POLICY_VIOLATION}
 
 
-async def test_only_the_controller_makes_and_deletes() -> None:
+async def test_only_the_controller_creates_and_deletes_topics() -> None:
     async with a_broker() as broker:
         broker.parts.metadata.set_brokers(OTHER, [known_broker()])
         assert await created(broker, wanted("orders")) == [("orders", ErrorCode.NOT_CONTROLLER)]

@@ -261,7 +261,7 @@ async def test_a_hung_store_does_not_hold_up_whoever_leaves(life: Life, monkeypa
         await asyncio.get_running_loop().create_future()
 
     assert life.membership.controller is not None
-    monkeypatch.setattr(life.membership.controller._candidacy, "give_up", never)
+    monkeypatch.setattr(life.membership.controller._election, "resign", never)
     monkeypatch.setattr(module, "LEAVE_S_MAX", 0)
     await asyncio.wait_for(life.membership.leave(), 20)
 

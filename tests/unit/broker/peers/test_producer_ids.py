@@ -10,15 +10,21 @@ from typing import Any
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordinators.producer_id_manager import (
+    RETRY_PAUSE_S,
+    TRIES_MAX,
+    WAIT_S_MAX,
+    ProducerIdManager,
+    StoreBlockSource,
+)
 from sordini.broker.peers.controller import ControllerLink
-from sordini.broker.peers.producer_ids import BlocksOfController
+from sordini.broker.peers.producer_ids import ControllerBlockSource
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from sordini.replication.metadata_store import paths
-from sordini.broker.coordinators.producer_id_manager import RETRY_PAUSE_S, TRIES_MAX, WAIT_S_MAX, BlocksInStore, ProducerIdBlocks
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time, refused, silence
 from tests.support.network import ListLog, StillClock
 from tests.support.unit_broker import CLUSTER_ID, ME, OTHER, inline
@@ -47,8 +53,8 @@ class Bench:
         self.metadata.set_brokers(OTHER, [])
         controller = ControllerLink(ME, self.metadata, self.links, serve)
         self.log = ListLog()
-        take = BlocksOfController(ME, lambda: BROKER_EPOCH, controller).take
-        self.ids = ProducerIdBlocks(take, asyncio.create_task, self.log)
+        take = ControllerBlockSource(ME, lambda: BROKER_EPOCH, controller).take
+        self.ids = ProducerIdManager(take, asyncio.create_task, self.log)
 
     def asked(self) -> list[AllocateProducerIdsRequest]:
         return self.links.requests(AllocateProducerIdsRequest)
@@ -113,7 +119,7 @@ def test_a_store_that_is_away_makes_producers_ask_again_and_no_id_is_given_twice
         fickle: Any = Fickle(session)
         # One fate for each call: two tries without an answer, a block whose answer is lost, an expired session.
         fickle.fates = ["not made", "not made", "fine", "lost", *["expired"] * 9]
-        ids = ProducerIdBlocks(BlocksInStore(fickle, ME).take, asyncio.create_task, ListLog())
+        ids = ProducerIdManager(StoreBlockSource(fickle, ME).take, asyncio.create_task, ListLog())
         assert await code_of(ids.next()) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         fickle.fates.clear()
         # The block whose answer was lost stays lost.
@@ -129,7 +135,7 @@ def test_a_node_without_a_block_is_answered_at_once_and_not_read_again() -> None
         session = await store.open_session()
         await session.create(paths.PRODUCER_ID_BLOCK, b"{")
         fickle: Any = Fickle(session)
-        ids = ProducerIdBlocks(BlocksInStore(fickle, ME).take, asyncio.create_task, ListLog())
+        ids = ProducerIdManager(StoreBlockSource(fickle, ME).take, asyncio.create_task, ListLog())
         begun = loop.time()
         assert await code_of(ids.next()) == ErrorCode.UNKNOWN_SERVER_ERROR
         assert (fickle.calls, loop.time()) == (1, begun)
@@ -150,7 +156,7 @@ def test_blocks_that_other_brokers_take_first_are_not_tried_for_ever() -> None:
             fickle.meanwhile = faster
 
         fickle.meanwhile = faster
-        assert await code_of(BlocksInStore(fickle, ME).take()) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await code_of(StoreBlockSource(fickle, ME).take()) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert fickle.calls == 2 * TRIES_MAX
         await store.close()
 
@@ -167,7 +173,7 @@ def test_however_many_producers_wait_one_request_is_under_way_with_a_pause_after
         assert len(times) == 4
         assert all(later - sooner >= RETRY_PAUSE_S for sooner, later in pairwise(times))
         assert [event for _, event, _ in bench.log.lines] == [
-            "no block of producer ids, trying again while producers wait",
+            "no block of producer ids, retrying while producers wait",
             "block of producer ids received",
         ]
 

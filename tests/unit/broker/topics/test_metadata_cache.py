@@ -19,20 +19,22 @@ def a_cache() -> MetadataCache:
     return cache
 
 
-def test_a_topic_that_may_only_not_have_been_told_yet_is_not_called_unknown() -> None:
+def test_a_topic_that_may_not_have_been_received_yet_is_not_reported_as_unknown() -> None:
     cache = MetadataCache("a-cluster")
-    assert cache.why_unknown("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "nothing is expected"
-    cache.expects_topics = True
-    assert cache.why_unknown("orders") is ErrorCode.LEADER_NOT_AVAILABLE
-    assert cache.why_unknown("or/ders") is ErrorCode.INVALID_TOPIC_EXCEPTION, "it cannot be there either way"
+    assert cache.unknown_topic_code("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "nothing is expected"
+    cache.awaits_first_topics = True
+    assert cache.unknown_topic_code("orders") is ErrorCode.LEADER_NOT_AVAILABLE
+    assert cache.unknown_topic_code("or/ders") is ErrorCode.INVALID_TOPIC_EXCEPTION, "it cannot be there either way"
     cache.set_brokers(ME, [])
     cache.changed()
-    assert cache.why_unknown("orders") is ErrorCode.LEADER_NOT_AVAILABLE, "a new controller tells of brokers first"
+    assert cache.unknown_topic_code("orders") is ErrorCode.LEADER_NOT_AVAILABLE, (
+        "a new controller tells of brokers first"
+    )
     cache.set_partition("payments", OLD_ID, 0, led())
-    assert cache.why_unknown("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "all are told at once"
+    assert cache.unknown_topic_code("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "all are told at once"
 
 
-def test_a_partition_exists_wherever_it_is() -> None:
+def test_a_partition_exists_on_whichever_broker_it_is() -> None:
     cache = a_cache()
     cache.set_partition("orders", OLD_ID, 2, led(OTHER))
     assert [cache.exists("orders", index) for index in (0, 1, 2, 3, -1)] == [True, True, True, False, False]
@@ -45,7 +47,7 @@ def test_a_partitions_new_state_replaces_its_old_one() -> None:
     assert cache.topics["orders"].partitions == {0: led(), 1: led(OTHER, epoch=5)}
 
 
-def test_a_topic_made_again_has_its_new_id_and_none_of_its_old_partitions() -> None:
+def test_a_recreated_topic_has_its_new_id_and_none_of_its_old_partitions() -> None:
     cache = a_cache()
     cache.set_partition("orders", NEW_ID, 0, led(epoch=1))
     assert cache.name_of(NEW_ID) == "orders"
@@ -65,7 +67,7 @@ def test_topics_without_ids_are_found_by_name_alone() -> None:
     assert list(cache.topics) == ["bills"]
 
 
-def test_under_a_protocol_without_topic_ids_nobody_is_told_one() -> None:
+def test_under_a_protocol_without_topic_ids_no_client_is_sent_one() -> None:
     cache = MetadataCache("a-cluster", uses_topic_ids=False)
     cache.set_partition("orders", OLD_ID, 0, led())
     assert cache.topics["orders"].topic_id == NO_TOPIC_ID
@@ -101,50 +103,50 @@ def test_before_the_first_command_there_is_no_controller() -> None:
     assert MetadataCache("a-cluster").controller_id == BrokerId(-1)
 
 
-def test_a_kept_answer_is_given_until_something_changes() -> None:
+def test_a_cached_response_is_used_until_a_change() -> None:
     cache = a_cache()
-    cache.keep("key", b"answer")
-    assert cache.answer("key") == b"answer"
-    assert cache.answer("other") is None
+    cache.cache_response("key", b"answer")
+    assert cache.cached_response("key") == b"answer"
+    assert cache.cached_response("other") is None
     epoch = cache.epoch
     cache.changed()
-    assert cache.answer("key") is None
+    assert cache.cached_response("key") is None
     assert cache.epoch == epoch + 1
 
 
-def test_the_oldest_answers_make_room_for_new_ones() -> None:
+def test_the_oldest_cached_responses_are_evicted() -> None:
     cache = a_cache()
-    count = metadata_cache.CACHED_ANSWERS_MAX + 2
+    count = metadata_cache.CACHED_RESPONSES_MAX + 2
     for number in range(count):
-        cache.keep(number, b"answer")
-    kept = [number for number in range(count) if cache.answer(number) is not None]
+        cache.cache_response(number, b"answer")
+    kept = [number for number in range(count) if cache.cached_response(number) is not None]
     assert kept == list(range(2, count))
 
 
-def test_the_answers_that_are_kept_are_bounded_in_bytes() -> None:
+def test_cached_responses_are_bounded_in_bytes() -> None:
     cache = a_cache()
     half = bytes(metadata_cache.CACHED_BYTES_MAX // 2)
     for number in range(3):
-        cache.keep(number, half)
-    assert [cache.answer(number) is not None for number in range(3)] == [False, True, True]
-    cache.keep("huge", bytes(metadata_cache.CACHED_BYTES_MAX + 1))
-    assert cache.answer("huge") is None
-    assert cache.answer(2) is not None, "and pushes nothing out"
+        cache.cache_response(number, half)
+    assert [cache.cached_response(number) is not None for number in range(3)] == [False, True, True]
+    cache.cache_response("huge", bytes(metadata_cache.CACHED_BYTES_MAX + 1))
+    assert cache.cached_response("huge") is None
+    assert cache.cached_response(2) is not None, "and pushes nothing out"
     cache.changed()
     for number in range(2):
-        cache.keep(number, half)
-    assert [cache.answer(number) is not None for number in range(2)] == [True, True]
+        cache.cache_response(number, half)
+    assert [cache.cached_response(number) is not None for number in range(2)] == [True, True]
 
 
-def test_an_answer_kept_again_counts_once() -> None:
+def test_a_response_cached_again_counts_once() -> None:
     cache = a_cache()
     half = bytes(metadata_cache.CACHED_BYTES_MAX // 2)
     for number in (0, 1, 1, 1):
-        cache.keep(number, half)
-    assert cache.answer(0) is not None
+        cache.cache_response(number, half)
+    assert cache.cached_response(0) is not None
 
 
-def test_listeners_hear_of_every_change_until_they_end() -> None:
+def test_listeners_are_called_for_every_change_until_removed() -> None:
     cache = a_cache()
     heard: list[str] = []
     end_one = cache.on_change(lambda: heard.append("one"))
@@ -155,7 +157,7 @@ def test_listeners_hear_of_every_change_until_they_end() -> None:
     assert heard == ["one", "two", "two"]
 
 
-def test_a_listener_may_end_while_it_is_told() -> None:
+def test_a_listener_may_be_removed_while_it_is_called() -> None:
     cache = a_cache()
     heard: list[str] = []
 

@@ -105,7 +105,7 @@ async def test_configuration_and_assignment_are_in_the_store_together() -> None:
         assert await read_config(office.session, "topics/orders") == {"segment.bytes": "5000"}
 
 
-async def test_a_topic_that_takes_too_long_is_being_made_all_the_same() -> None:
+async def test_a_topic_creation_that_times_out_continues() -> None:
     async with a_broker() as broker:
         office = Office(broker)
         assert (
@@ -117,7 +117,7 @@ async def test_a_topic_that_takes_too_long_is_being_made_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-async def test_without_time_to_wait_it_is_made_and_answered_as_too_late(timeout_ms: int) -> None:
+async def test_without_time_to_wait_a_topic_is_created_and_answered_with_a_timeout(timeout_ms: int) -> None:
     async with a_broker() as broker:
         office = Office(broker)
         planned = office.admin.plan(wanted())
@@ -126,7 +126,7 @@ async def test_without_time_to_wait_it_is_made_and_answered_as_too_late(timeout_
         assert await office.topics() == ["orders"]
 
 
-async def test_of_two_who_make_one_topic_one_is_told_that_it_is_there() -> None:
+async def test_of_two_creations_of_one_topic_one_is_answered_that_it_exists() -> None:
     async with a_broker() as broker:
         office = Office(broker)
         plans = [office.admin.plan(wanted()) for _ in range(2)]
@@ -162,7 +162,7 @@ async def test_a_deleted_topic_is_answered_once_it_is_gone() -> None:
         await deleting
 
 
-async def test_a_deletion_that_takes_too_long_goes_on() -> None:
+async def test_a_deletion_that_times_out_continues() -> None:
     async with a_broker() as broker:
         office = Office(broker)
         office.appear("orders")
@@ -171,7 +171,7 @@ async def test_a_deletion_that_takes_too_long_goes_on() -> None:
         assert await office.session.exists("/admin/delete_topics/orders") is not None
 
 
-async def test_deletion_may_be_switched_off() -> None:
+async def test_deletion_can_be_disabled() -> None:
     async with a_broker() as broker:
         office = Office(broker, delete_topic_enable="false")
         office.appear("orders")
@@ -181,7 +181,7 @@ async def test_deletion_may_be_switched_off() -> None:
             await office.session.get("/admin/delete_topics/orders")
 
 
-async def test_a_topic_nobody_made_is_made_once_however_often_it_is_asked_for() -> None:
+async def test_an_unknown_topic_is_auto_created_once_however_often_it_is_requested() -> None:
     async with a_broker() as broker:
         office = Office(broker)
         codes = {office.admin.auto_create("orders") for _ in range(100)}
@@ -199,7 +199,7 @@ async def test_a_topic_nobody_made_is_made_once_however_often_it_is_asked_for() 
         broker.tasks.clear()
 
 
-async def test_one_that_cannot_be_made_may_be_asked_for_again() -> None:
+async def test_a_failed_auto_creation_can_be_requested_again() -> None:
     async with a_broker(entries={}) as broker:
         office = Office(broker, zookeeper_session_timeout_ms="1")
         for _ in range(2):
@@ -209,14 +209,14 @@ async def test_one_that_cannot_be_made_may_be_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../../x", "a/b", "a\nb", "a" * 250, "ü"])
-async def test_a_name_that_is_no_name_is_not_made(name: str) -> None:
+async def test_an_invalid_name_is_not_auto_created(name: str) -> None:
     async with a_broker() as broker:
         office = Office(broker)
         assert office.admin.auto_create(name) == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert not broker.tasks
 
 
-async def test_automatic_creation_may_be_switched_off() -> None:
+async def test_auto_creation_can_be_disabled() -> None:
     async with a_broker() as broker:
         office = Office(broker, auto_create_topics_enable="false")
         assert office.admin.auto_create("orders") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -224,7 +224,7 @@ async def test_automatic_creation_may_be_switched_off() -> None:
         assert not broker.tasks
 
 
-async def test_topics_being_made_automatically_are_bounded() -> None:
+async def test_concurrent_auto_creations_are_bounded() -> None:
     async with a_broker() as broker:
         office = Office(broker, sordini_create_partitions_max="9", num_partitions="3")
         codes = {office.admin.auto_create(f"topic-{number}") for number in range(50)}
@@ -254,7 +254,9 @@ async def test_topics_being_made_automatically_are_bounded() -> None:
         ([wanted(f"t{number}", 0) for number in range(11)], True),
     ],
 )
-async def test_one_request_makes_a_bounded_number_of_partitions(topics: list[CreatableTopic], is_refused: bool) -> None:
+async def test_one_request_creates_a_bounded_number_of_partitions(
+    topics: list[CreatableTopic], is_refused: bool
+) -> None:
     async with a_broker() as broker:
         office = Office(broker, sordini_create_partitions_max="10", num_partitions="5")
         if is_refused:
@@ -276,7 +278,7 @@ def one_broker_tells_its_rack(office: Office) -> None:
     office.metadata.set_brokers(ME, [known_broker(), others])
 
 
-async def test_replicas_are_spread_over_the_racks_that_brokers_tell() -> None:
+async def test_replicas_are_spread_over_the_racks_of_the_brokers() -> None:
     async with a_broker() as broker:
         office = Office(broker)
         stands = {1: "a", 2: "a", 3: "b"}
@@ -285,7 +287,7 @@ async def test_replicas_are_spread_over_the_racks_that_brokers_tell() -> None:
         assert all({stands[one] for one in held} == {"a", "b"} for held in planned.replicas.values())
 
 
-async def test_what_is_made_by_itself_is_made_while_some_brokers_tell_no_rack() -> None:
+async def test_auto_creation_works_while_some_brokers_have_no_rack() -> None:
     async with a_broker() as broker:
         office = Office(broker)
         one_broker_tells_its_rack(office)

@@ -9,10 +9,10 @@ import pytest
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
-from sordini.broker.wiring.startup import StartRefused, conventions_of, join_company, policy_of
+from sordini.broker.wiring.startup import StartRefused, cluster_settings_of, join_company, policy_of
 from sordini.protocol.types import BrokerId
-from sordini.replication.cluster_model import Broker, Conventions, Endpoint
-from sordini.replication.controller.policy import Balance
+from sordini.replication.cluster_model import Broker, ClusterSettings, Endpoint
+from sordini.replication.controller.policy import LeaderRebalance
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.registration import EndpointTaken, ensure_base_paths
 from tests.support.network import StillClock
@@ -90,16 +90,16 @@ def test_what_a_controller_counts_on_follows_from_the_protocol(
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,IN:PLAINTEXT",
         "inter.broker.listener.name": "IN",
     }
-    counted_on = conventions_of(speaking(protocol, **names))
-    assert counted_on == Conventions("IN", uses_topic_ids, feature_version, marks_recovery)
-    assert not conventions_of(speaking(protocol, **names, **{"delete.topic.enable": "false"})).deletes_topics
+    counted_on = cluster_settings_of(speaking(protocol, **names))
+    assert counted_on == ClusterSettings("IN", uses_topic_ids, feature_version, marks_recovery)
+    assert not cluster_settings_of(speaking(protocol, **names, **{"delete.topic.enable": "false"})).deletes_topics
 
 
 def test_leaderships_are_evened_out_as_the_settings_say() -> None:
-    assert policy_of(DynamicConfig(speaking("3.9"))).balance == Balance(300, 10)
+    assert policy_of(DynamicConfig(speaking("3.9"))).rebalance == LeaderRebalance(300, 10)
     given = {"leader.imbalance.check.interval.seconds": "7", "leader.imbalance.per.broker.percentage": "0"}
-    assert policy_of(DynamicConfig(speaking("3.9", **given))).balance == Balance(7, 0)
-    assert policy_of(DynamicConfig(speaking("3.9", **{"auto.leader.rebalance.enable": "false"}))).balance is None
+    assert policy_of(DynamicConfig(speaking("3.9", **given))).rebalance == LeaderRebalance(7, 0)
+    assert policy_of(DynamicConfig(speaking("3.9", **{"auto.leader.rebalance.enable": "false"}))).rebalance is None
 
 
 def test_unclean_elections_are_allowed_by_the_topic_or_else_by_the_brokers_default_of_the_moment() -> None:

@@ -61,7 +61,7 @@ async def make(session: EmbeddedSession, name: str, *replicas: tuple[int, ...]) 
     await topics.create_topic(session, name, placed, TOPIC_ID, {})
 
 
-async def test_the_first_to_stand_is_the_controller_and_says_so(
+async def test_the_first_candidate_is_elected_controller_and_announced(
     session: EmbeddedSession, start: Any, brokers: Any, clock: Any, log: Any
 ) -> None:
     await register(session, 0, clock, log)
@@ -75,10 +75,10 @@ async def test_the_first_to_stand_is_the_controller_and_says_so(
     (told,) = brokers.commands(UpdateMetadata)
     assert [broker.broker_id for broker in told.live_brokers] == [0]
     assert told.controller_epoch == 1
-    assert log.events.count("elected controller") == 1
+    assert log.events.count("controller elected") == 1
 
 
-async def test_a_topic_that_is_made_gets_leaders(
+async def test_a_created_topic_gets_leaders(
     session: EmbeddedSession, start: Any, brokers: Any, clock: Any, log: Any, settled: Settled
 ) -> None:
     epoch = await register(session, 0, clock, log)
@@ -114,7 +114,7 @@ async def test_a_topic_that_is_deleted_leaves_no_node(
     assert (await state_of(session, "t")).leader_epoch == 0
 
 
-async def test_partitions_that_are_added_get_leaders(
+async def test_added_partitions_get_leaders(
     session: EmbeddedSession, start: Any, clock: Any, log: Any, settled: Settled
 ) -> None:
     await register(session, 0, clock, log)
@@ -127,7 +127,7 @@ async def test_partitions_that_are_added_get_leaders(
     assert (await state_of(session, "t", 1)).leader == 0
 
 
-async def test_the_second_waits_and_takes_over_when_the_first_is_gone(
+async def test_the_second_candidate_waits_and_is_elected_when_the_first_is_gone(
     store: EmbeddedStore, session: EmbeddedSession, start: Any, brokers: Any, clock: Any, log: Any, settled: Settled
 ) -> None:
     other = await store.open_session()
@@ -142,11 +142,11 @@ async def test_the_second_waits_and_takes_over_when_the_first_is_gone(
     assert second.is_active
     assert (await other.get(paths.CONTROLLER_EPOCH))[0] == b"2"
     assert await state_of(other, "t") == PartitionState(BrokerId(1), znodes.LeaderEpoch(1), (BrokerId(1),), 2)
-    await first.over()
+    await first.wait_closed()
     assert not first.is_active
 
 
-async def test_a_controller_that_stops_makes_room_at_once(
+async def test_a_controller_that_stops_resigns_at_once(
     store: EmbeddedStore, session: EmbeddedSession, start: Any, brokers: Any, settled: Settled
 ) -> None:
     other = await store.open_session()
@@ -157,7 +157,7 @@ async def test_a_controller_that_stops_makes_room_at_once(
     assert session.state is SessionState.CONNECTED
 
 
-async def test_a_write_of_an_old_reign_is_refused_and_ends_it(
+async def test_a_write_of_a_former_controller_is_refused_and_it_resigns(
     store: EmbeddedStore, session: EmbeddedSession, start: Any, brokers: Any, clock: Any, log: Any, settled: Settled
 ) -> None:
     other = await store.open_session()
@@ -169,11 +169,11 @@ async def test_a_write_of_an_old_reign_is_refused_and_ends_it(
     told = len(brokers.sent)
     await make(other, "t", (0,))
     await settled(controller)
-    assert "resigned as controller" in log.events
+    assert "controller resigned" in log.events
     assert not [c for _, c in brokers.sent[told:] if isinstance(c, LeaderAndIsr) and c.controller_epoch == 1]
 
 
-async def test_an_operator_may_remove_the_controller_to_have_another_elected(
+async def test_an_operator_may_delete_the_controller_node_to_force_an_election(
     session: EmbeddedSession, start: Any, settled: Settled
 ) -> None:
     controller = await start(session, 0)
@@ -183,7 +183,7 @@ async def test_an_operator_may_remove_the_controller_to_have_another_elected(
     assert (await session.get(paths.CONTROLLER_EPOCH))[0] == b"2"
 
 
-async def test_a_broker_that_cannot_be_read_is_left_out_and_nothing_else_suffers(
+async def test_a_registration_that_cannot_be_decoded_affects_no_other_broker(
     store: EmbeddedStore, session: EmbeddedSession, start: Any, brokers: Any, clock: Any, log: Any, settled: Settled
 ) -> None:
     await register(session, 0, clock, log)
@@ -205,7 +205,7 @@ async def test_a_broker_that_cannot_be_read_is_left_out_and_nothing_else_suffers
     assert sorted(brokers.alive) == [0, 6]
 
 
-async def test_a_topic_that_cannot_be_read_is_left_out(
+async def test_a_topic_that_cannot_be_decoded_is_left_out(
     session: EmbeddedSession, start: Any, clock: Any, log: Any, settled: Settled
 ) -> None:
     await register(session, 0, clock, log)
@@ -217,7 +217,9 @@ async def test_a_topic_that_cannot_be_read_is_left_out(
     assert list(controller.cluster.topics) == ["good"]
 
 
-async def test_a_new_reign_clears_what_was_noted_for_the_old_one(session: EmbeddedSession, start: Any) -> None:
+async def test_a_new_controller_deletes_the_notifications_for_the_former_one(
+    session: EmbeddedSession, start: Any
+) -> None:
     await session.create(f"{paths.LOG_DIR_EVENTS}/log_dir_event_", b"{}", sequential=True)
     await session.create(f"{paths.ISR_CHANGES}/isr_change_", b"{}", sequential=True)
     await start(session, 0)
@@ -238,7 +240,7 @@ async def test_a_topic_without_an_id_gets_one(
     assert brokers.commands(LeaderAndIsr)[-1].partitions[0].topic_id == TOPIC_ID
 
 
-async def test_after_a_turn_that_could_not_be_saved_the_reign_goes_on_from_what_is_there(
+async def test_after_a_failed_save_the_controller_continues_from_the_stored_state(
     store: EmbeddedStore, session: EmbeddedSession, start: Any, clock: Any, log: Any, settled: Settled
 ) -> None:
     await register(session, 0, clock, log)
@@ -253,21 +255,21 @@ async def test_after_a_turn_that_could_not_be_saved_the_reign_goes_on_from_what_
     store._database.save = fail_once  # type: ignore[method-assign]
     await make(session, "t", (0,))
     await settled(controller)
-    await log.line("reign goes on")
+    await log.line("still controller")
     await settled(controller)
     assert not failures
     assert (await state_of(session, "t")).leader == 0
     assert (await session.get(paths.CONTROLLER_EPOCH))[0] == b"1"
 
 
-async def test_a_controller_of_a_session_that_is_over_does_not_start(store: EmbeddedStore, start: Any) -> None:
+async def test_a_controller_of_an_ended_session_does_not_start(store: EmbeddedStore, start: Any) -> None:
     session = await store.open_session()
     await session.close()
     with pytest.raises(SessionExpired):
         await start(session, 0)
 
 
-async def test_all_partitions_of_a_topic_are_told_of_in_one_command_per_broker(
+async def test_all_partitions_of_a_topic_are_sent_in_one_command_per_broker(
     session: EmbeddedSession, start: Any, brokers: Any, clock: Any, log: Any, settled: Settled
 ) -> None:
     await register(session, 0, clock, log)
@@ -278,7 +280,7 @@ async def test_all_partitions_of_a_topic_are_told_of_in_one_command_per_broker(
     assert len(told.partitions) == 600
 
 
-async def test_a_dead_controllers_half_made_topic_is_finished_by_the_next(
+async def test_a_topic_half_created_by_a_crashed_controller_is_completed_by_the_next(
     store: EmbeddedStore, session: EmbeddedSession, start: Any, clock: Any, log: Any, settled: Settled
 ) -> None:
     await register(session, 0, clock, log)
@@ -289,7 +291,7 @@ async def test_a_dead_controllers_half_made_topic_is_finished_by_the_next(
     assert (await state_of(session, "t", 1)).leader == 0
 
 
-async def test_a_wish_to_delete_an_unknown_topic_is_dropped(
+async def test_a_request_to_delete_an_unknown_topic_is_dropped(
     session: EmbeddedSession, start: Any, settled: Settled
 ) -> None:
     controller = await start(session, 0)

@@ -7,12 +7,12 @@ from dataclasses import replace
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     Broker,
-    Cluster,
+    ClusterState,
     KnownState,
     PartitionState,
     Replica,
-    Topic,
     TopicAssignment,
+    TopicState,
     UpdateMetadata,
     frozen,
 )
@@ -25,9 +25,9 @@ ORDERS = TopicPartition("orders", 0)
 ASSIGNMENT = TopicAssignment("orders", frozen({0: IDS}), TopicId(bytes(15) + b"1"))
 
 
-def a_cluster(state: PartitionState) -> Cluster:
-    topic = Topic(ASSIGNMENT, frozen({0: KnownState(state, 0)}))
-    return Cluster(IDS[0], 1, frozen(BROKERS), frozen({"orders": topic}))
+def a_cluster(state: PartitionState) -> ClusterState:
+    topic = TopicState(ASSIGNMENT, frozen({0: KnownState(state, 0)}))
+    return ClusterState(IDS[0], 1, frozen(BROKERS), frozen({"orders": topic}))
 
 
 def led(leader: int | None = 1, isr: tuple[int, ...] = (1, 2, 3)) -> PartitionState:
@@ -36,14 +36,14 @@ def led(leader: int | None = 1, isr: tuple[int, ...] = (1, 2, 3)) -> PartitionSt
     )
 
 
-def decided(cluster: Cluster, brokers: dict[BrokerId, Broker]) -> list[PartitionState]:
+def decided(cluster: ClusterState, brokers: dict[BrokerId, Broker]) -> list[PartitionState]:
     """The states that are written when these are the brokers."""
     _, actions = step(cluster, BrokersChanged(frozen(brokers)))
     writes = [write for action in actions if isinstance(action, WriteAll) for write in action.writes]
     return [write.purpose.state for write in writes if hasattr(write.purpose, "state")]
 
 
-def test_all_receivers_share_what_they_are_told() -> None:
+def test_all_receivers_share_the_partitions_of_their_commands() -> None:
     elected = Elected(IDS[0], 1, frozen(BROKERS), frozen({"orders": ASSIGNMENT}), {ORDERS: KnownState(led(), 0)})
     _, actions = step(None, elected)
     told = [
@@ -55,13 +55,13 @@ def test_all_receivers_share_what_they_are_told() -> None:
     assert all(partitions is told[0] for partitions in told)
 
 
-def test_a_partition_to_which_nothing_happened_is_left_alone() -> None:
+def test_a_partition_to_which_nothing_happened_is_unchanged() -> None:
     without_other = {**BROKERS, BrokerId(4): Broker(BrokerId(4), 4, ())}
     assert decided(a_cluster(led()), without_other) == []
     assert decided(a_cluster(led(2, (2, 3))), without_other) == [], "one who is not in sync is no reason"
 
 
-def test_whoever_is_in_sync_and_not_there_or_not_to_be_is_a_reason_to_decide() -> None:
+def test_an_in_sync_replica_that_failed_or_is_shutting_down_leads_to_a_decision() -> None:
     two = {one: BROKERS[one] for one in IDS[:2]}
     (state,) = decided(a_cluster(led()), two)
     assert (state.leader, state.isr) == (1, IDS[:2])

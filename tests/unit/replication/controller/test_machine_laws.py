@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import KnownState, LeaderAndIsr, PartitionState, StopReplica
-from sordini.replication.controller.machine.election_algorithms import Election
+from sordini.replication.controller.machine.election_algorithms import ElectionType
 from sordini.replication.controller.machine.events import (
-    ElectionsWanted,
+    ElectionsRequested,
     IsrChange,
-    IsrChangesWanted,
-    MovesWanted,
-    ShutdownWanted,
+    IsrChangesRequested,
+    ReassignmentsRequested,
+    ShutdownRequested,
 )
 from sordini.replication.metadata_store import paths
-from tests.support.controller_machine_harness import World
+from tests.support.controller_machine_harness import MachineHarness
 
 BROKERS = (1, 2, 3)
 TOPICS = ("a", "b")
@@ -69,7 +69,7 @@ STEPS = st.lists(
         st.tuples(st.just("elect"), st.sampled_from(BROKERS)),
         st.tuples(st.just("answer"), st.sampled_from((0, 0, 0, 56))),
         st.tuples(st.just("look"), st.sampled_from(("brokers", "topics", "deletions"))),
-        st.tuples(st.just("elect-leader"), st.sampled_from(Election), st.sampled_from(TOPICS), st.integers(0, 1)),
+        st.tuples(st.just("elect-leader"), st.sampled_from(ElectionType), st.sampled_from(TOPICS), st.integers(0, 1)),
         st.tuples(st.just("move"), st.sampled_from(TOPICS), st.integers(0, 1), PARTITION),
         st.tuples(st.just("shutdown"), st.sampled_from(BROKERS)),
         st.tuples(st.just("allow unclean"), st.sampled_from(TOPICS)),
@@ -90,96 +90,96 @@ class Judge:
         self.leaders: dict[tuple[TopicPartition, bytes, int], BrokerId | None] = {}
         self.seen = 0
 
-    def look(self, world: World) -> None:
-        for _, command in world.sent[self.seen :]:
+    def look(self, harness: MachineHarness) -> None:
+        for _, command in harness.sent[self.seen :]:
             if isinstance(command, LeaderAndIsr):
                 for info in command.partitions:
                     key = (info.topic_partition, info.topic_id, info.state.leader_epoch)
                     assert self.leaders.setdefault(key, info.state.leader) == info.state.leader, key
-        self.seen = len(world.sent)
-        if world.cluster is not None:
-            for topic in world.cluster.topics.values():
+        self.seen = len(harness.sent)
+        if harness.cluster is not None:
+            for topic in harness.cluster.topics.values():
                 for partition, known in topic.states.items():
                     assert known.state.isr, "the in-sync set is never empty"
                     assert known.state.leader is None or known.state.leader in known.state.isr
                     assert set(known.state.isr) <= set(topic.assignment.replicas[partition])
 
 
-def carry_out(world: World, step: tuple[object, ...]) -> None:
+def carry_out(harness: MachineHarness, step: tuple[object, ...]) -> None:
     match step:
         case ("flip", int(broker)):
-            flip(world, broker)
-        case ("bounce", int(broker)) if world.tree.stat(paths.broker(BrokerId(broker))):
-            world.broker_goes(broker)
-            world.broker_comes(broker)
-        case ("topic", str(name), list(replicas)) if not world.tree.stat(paths.topic(name)):
-            lives = len(world.sent).to_bytes(4, "big") + name.encode()
-            world.topic_made(name, dict(enumerate(replicas)), topic_id=lives.ljust(16, b"."))
-        case ("delete", str(name)) if world.tree.stat(paths.topic(name)):
-            if not world.tree.stat(paths.delete_topic(name)):
-                world.deletion_wanted(name)
+            flip(harness, broker)
+        case ("bounce", int(broker)) if harness.tree.stat(paths.broker(BrokerId(broker))):
+            harness.fail_broker(broker)
+            harness.register_broker(broker)
+        case ("topic", str(name), list(replicas)) if not harness.tree.stat(paths.topic(name)):
+            lives = len(harness.sent).to_bytes(4, "big") + name.encode()
+            harness.create_topic(name, dict(enumerate(replicas)), topic_id=lives.ljust(16, b"."))
+        case ("delete", str(name)) if harness.tree.stat(paths.topic(name)):
+            if not harness.tree.stat(paths.delete_topic(name)):
+                harness.request_deletion(name)
         case ("shrink", str(name)):
-            shrink(world, TopicPartition(name, 0))
+            shrink(harness, TopicPartition(name, 0))
         case ("elect", int(broker)):
-            world.elect(broker)
-        case ("answer", int(error)) if world.answers and world.cluster is not None:
-            world.answer(error)
+            harness.elect(broker)
+        case ("answer", int(error)) if harness.unanswered and harness.cluster is not None:
+            harness.answer_stop_replica(error)
         case ("look", "brokers"):
-            world.look_at_brokers()
+            harness.read_brokers()
         case ("look", "topics"):
-            world.look_at_topics()
+            harness.read_topics()
         case ("look", "deletions"):
-            world.look_at_topics()
-            world.look_at_deletions()
-        case ("elect-leader", Election() as election, str(name), int(partition)):
-            world.feed(ElectionsWanted(election, (TopicPartition(name, partition),)))
+            harness.read_topics()
+            harness.read_deletions()
+        case ("elect-leader", ElectionType() as election, str(name), int(partition)):
+            harness.feed(ElectionsRequested(election, (TopicPartition(name, partition),)))
         case ("move", str(name), int(partition), tuple(target)):
-            world.feed(MovesWanted({TopicPartition(name, partition): target}))
+            harness.feed(ReassignmentsRequested({TopicPartition(name, partition): target}))
         case ("allow unclean", str(name)):
-            world.allow_unclean(name)
+            harness.allow_unclean(name)
         case ("balance", int(percentage)):
-            world.balance(percentage)
+            harness.rebalance(percentage)
         case ("shutdown", int(broker)):
-            world.feed(ShutdownWanted(BrokerId(broker), None))
+            harness.feed(ShutdownRequested(BrokerId(broker), None))
         case ("directory", int(broker), str(name), int(code)):
-            fail(world, broker, TopicPartition(name, 0), code)
+            fail(harness, broker, TopicPartition(name, 0), code)
         case ("alter", str(name), tuple(isr), sender, int(epoch), int(version), int(life)):
-            alter(world, TopicPartition(name, 0), isr, sender, epoch, version, life)
+            alter(harness, TopicPartition(name, 0), isr, sender, epoch, version, life)
         case ("shrink while it writes", str(name)):
-            world.before_write = lambda _: once(world, lambda: shrink(world, TopicPartition(name, 0)))
+            harness.before_write = lambda _: once(harness, lambda: shrink(harness, TopicPartition(name, 0)))
         case ("refuse", int(count)):
             left = iter(range(count))
-            world.is_refused = lambda _: next(left, None) is not None
+            harness.is_refused = lambda _: next(left, None) is not None
 
 
-def flip(world: World, broker: int) -> None:
-    if world.tree.stat(paths.broker(BrokerId(broker))):
-        world.broker_goes(broker)
+def flip(harness: MachineHarness, broker: int) -> None:
+    if harness.tree.stat(paths.broker(BrokerId(broker))):
+        harness.fail_broker(broker)
     else:
-        world.broker_comes(broker)
+        harness.register_broker(broker)
 
 
-def shrink(world: World, topic_partition: TopicPartition) -> None:
+def shrink(harness: MachineHarness, topic_partition: TopicPartition) -> None:
     """A leader of an old protocol writes a smaller in-sync set itself."""
-    known = world.state(topic_partition)
+    known = harness.state(topic_partition)
     if known is not None and known.state.leader is not None:
-        world.state_written(topic_partition, replace(known.state, isr=(known.state.leader,)))
+        harness.write_state(topic_partition, replace(known.state, isr=(known.state.leader,)))
 
 
-def once(world: World, act: Callable[[], None]) -> None:
-    world.before_write = lambda _: None
+def once(harness: MachineHarness, act: Callable[[], None]) -> None:
+    harness.before_write = lambda _: None
     act()
 
 
-def fail(world: World, broker: int, topic_partition: TopicPartition, code: int) -> None:
+def fail(harness: MachineHarness, broker: int, topic_partition: TopicPartition, code: int) -> None:
     """A broker answers what it was told last with this code for one partition."""
-    told = any(receiver == broker and isinstance(command, LeaderAndIsr) for receiver, command in world.sent)
-    if world.cluster is not None and told:
-        world.answer_leader_and_isr(broker, {topic_partition: code})
+    told = any(receiver == broker and isinstance(command, LeaderAndIsr) for receiver, command in harness.sent)
+    if harness.cluster is not None and told:
+        harness.answer_leader_and_isr(broker, {topic_partition: code})
 
 
 def alter(
-    world: World,
+    harness: MachineHarness,
     topic_partition: TopicPartition,
     isr: tuple[BrokerId, ...],
     sender: object,
@@ -188,7 +188,7 @@ def alter(
     life: int,
 ) -> None:
     """A leader, or whoever thinks so, asks for another in-sync set on a state that may be gone."""
-    known = world.state(topic_partition)
+    known = harness.state(topic_partition)
     if known is None:
         return
     leader = known.state.leader if sender is None else sender
@@ -201,21 +201,21 @@ def alter(
         known.version + version,
         topic=topic_partition.topic,
     )
-    world.feed(IsrChangesWanted(BrokerId(leader), world.epoch_of(leader) + life, (change,)))
+    harness.feed(IsrChangesRequested(BrokerId(leader), harness.epoch_of(leader) + life, (change,)))
 
 
 class Clerk:
     """Follows what is in the store, write by write, and what was replied meanwhile."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, harness: MachineHarness) -> None:
+        self.harness = harness
         self.last: dict[TopicPartition, KnownState] = {}
         self.seen = 0
         self.heard = 0
 
     def look(self) -> None:
-        world = self.world
-        fresh = world.written[self.seen :]
+        harness = self.harness
+        fresh = harness.written[self.seen :]
         for topic_partition, known in fresh:
             state, former = known.state, self.last.get(topic_partition)
             assert state.isr, "the in-sync set is never empty"
@@ -223,11 +223,11 @@ class Clerk:
             if former is not None and former.state.leader != state.leader:
                 assert state.leader_epoch > former.state.leader_epoch, "every leader has an epoch of its own"
                 was_in_sync = state.leader is None or state.leader in former.state.isr
-                assert was_in_sync or topic_partition.topic in world.unclean, "who leads was in sync"
+                assert was_in_sync or topic_partition.topic in harness.unclean, "who leads was in sync"
                 assert was_in_sync or (state.recovering and len(state.isr) == 1), "or leads alone, recovering"
             assert former is None or state.leader_epoch >= former.state.leader_epoch
             self.last[topic_partition] = known
-        for change, verdict in world.replies[self.heard :]:
+        for change, verdict in harness.replies[self.heard :]:
             assert change is None or isinstance(verdict, KnownState) or verdict in SURVIVED, "asked by name"
             if change is not None and isinstance(verdict, KnownState):
                 topic_partition = TopicPartition(change.topic, change.partition)
@@ -236,34 +236,34 @@ class Clerk:
                     assert set(verdict.state.isr) == set(change.isr), "what is granted is what was asked for"
                     is_there_already = verdict.version == change.partition_epoch
                     assert is_there_already or verdict.version == change.partition_epoch + 1, "on the state asked on"
-        self.seen, self.heard = len(world.written), len(world.replies)
+        self.seen, self.heard = len(harness.written), len(harness.replies)
 
     def _is_in_store(self, topic_partition: TopicPartition, change: IsrChange, verdict: KnownState) -> None:
         assert verdict.state.leader_epoch == change.leader_epoch
-        world = self.world
-        written = [*world.written, *world.written_by_others, (topic_partition, world.state(topic_partition))]
+        harness = self.harness
+        written = [*harness.written, *harness.written_by_others, (topic_partition, harness.state(topic_partition))]
         assert (topic_partition, verdict) in written, "what is granted is, or was, in the store"
 
 
-def settle(world: World) -> None:
+def settle(harness: MachineHarness) -> None:
     """The machine hears of everything, all brokers are there, and they answer all they are asked."""
     for broker in BROKERS:
-        if not world.tree.stat(paths.broker(BrokerId(broker))):
-            world.broker_comes(broker)
-    world.look_at_brokers()
-    world.look_at_topics()
-    world.look_at_deletions()
+        if not harness.tree.stat(paths.broker(BrokerId(broker))):
+            harness.register_broker(broker)
+    harness.read_brokers()
+    harness.read_topics()
+    harness.read_deletions()
     for broker in BROKERS:  # What was blocked by a refusal is tried again in another life.
-        while world.answers:
-            world.answer()
-        world.broker_goes(broker)
-        world.broker_comes(broker)
-        world.look_at_brokers()
-    while world.answers:
-        world.answer()
-    for name, topic in world.topics().items():
+        while harness.unanswered:
+            harness.answer_stop_replica()
+        harness.fail_broker(broker)
+        harness.register_broker(broker)
+        harness.read_brokers()
+    while harness.unanswered:
+        harness.answer_stop_replica()
+    for name, topic in harness.topics().items():
         for partition, replicas in topic.replicas.items():
-            alter(world, TopicPartition(name, partition), replicas, None, 0, 0, 0)  # Moves end.
+            alter(harness, TopicPartition(name, partition), replicas, None, 0, 0, 0)  # Moves end.
 
 
 @settings(max_examples=300, deadline=None)
@@ -278,51 +278,53 @@ def settle(world: World) -> None:
         ("alter", "a", (1,), None, 0, -1, 0),
     ]
 )
-def test_the_store_never_holds_a_bad_state_and_what_is_granted_is_in_it(steps: list[tuple[object, ...]]) -> None:
-    world, judge = World(), Judge()
-    clerk = Clerk(world)
+def test_the_store_never_contains_an_invalid_state_and_contains_every_accepted_isr(
+    steps: list[tuple[object, ...]],
+) -> None:
+    harness, judge = MachineHarness(), Judge()
+    clerk = Clerk(harness)
     for broker in BROKERS:
-        world.broker_comes(broker)
-    world.elect()
-    carry_out(world, ("topic", "a", [(BrokerId(1), BrokerId(2), BrokerId(3))]))
-    world.look_at_topics()
+        harness.register_broker(broker)
+    harness.elect()
+    carry_out(harness, ("topic", "a", [(BrokerId(1), BrokerId(2), BrokerId(3))]))
+    harness.read_topics()
     clerk.look()
     for step in steps:
-        carry_out(world, step)
+        carry_out(harness, step)
         if step[0] == "topic":
-            world.look_at_topics()
+            harness.read_topics()
         clerk.look()
-        judge.look(world)
+        judge.look(harness)
 
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
 def test_no_epoch_has_two_leaders_and_every_leader_is_in_sync(steps: list[tuple[object, ...]]) -> None:
-    world, judge = World(), Judge()
+    harness, judge = MachineHarness(), Judge()
     for broker in BROKERS:
-        world.broker_comes(broker)
-    world.elect()
+        harness.register_broker(broker)
+    harness.elect()
     for step in steps:
-        carry_out(world, step)
-        judge.look(world)
-    settle(world)
-    judge.look(world)
+        carry_out(harness, step)
+        judge.look(harness)
+    settle(harness)
+    judge.look(harness)
 
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
-def test_what_brokers_are_told_is_in_the_store_already(steps: list[tuple[object, ...]]) -> None:
-    world = World()
+def test_states_sent_to_brokers_are_in_the_store_already(steps: list[tuple[object, ...]]) -> None:
+    harness = MachineHarness()
     for broker in BROKERS:
-        world.broker_comes(broker)
-    world.elect()
+        harness.register_broker(broker)
+    harness.elect()
     for step in steps:
-        told = len(world.sent)
-        carry_out(world, step)
-        for _, command in world.sent[told:]:
+        told = len(harness.sent)
+        carry_out(harness, step)
+        for _, command in harness.sent[told:]:
             if isinstance(command, LeaderAndIsr):
                 for info in command.partitions:
-                    stored = world.state(info.topic_partition)
+                    stored = harness.state(info.topic_partition)
                     if stored is not None and stored.version == info.partition_epoch:
                         assert stored.state == info.state
                     else:
@@ -331,67 +333,67 @@ def test_what_brokers_are_told_is_in_the_store_already(steps: list[tuple[object,
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
-def test_once_all_is_heard_everything_is_led_or_gone_and_a_new_controller_would_think_the_same(
+def test_once_all_events_are_processed_every_partition_is_led_or_deleted_and_a_new_controller_has_the_same_state(
     steps: list[tuple[object, ...]],
 ) -> None:
-    world = World()
+    harness = MachineHarness()
     for broker in BROKERS:
-        world.broker_comes(broker)
-    world.elect()
+        harness.register_broker(broker)
+    harness.elect()
     for step in steps:
-        carry_out(world, step)
-    settle(world)
-    before = world.cluster
+        carry_out(harness, step)
+    settle(harness)
+    before = harness.cluster
     assert before is not None
     assert not before.deletions
-    assert world.deletions() == frozenset()
-    assert before.topics.keys() == world.topics().keys()
+    assert harness.deletions() == frozenset()
+    assert before.topics.keys() == harness.topics().keys()
     for topic in before.topics.values():
         assert topic.states.keys() == topic.assignment.replicas.keys()
         assert all(known.state.leader is not None for known in topic.states.values())
-    world.said.clear()
-    world.elect()
-    after = world.cluster
+    harness.lines.clear()
+    harness.elect()
+    after = harness.cluster
     assert after is not None
     assert replace(after, epoch=before.epoch, controller_id=before.controller_id) == before
-    assert not any(line.startswith(("set", "create", "delete")) for line in world.said), world.said
+    assert not any(line.startswith(("set", "create", "delete")) for line in harness.lines), harness.lines
 
 
-def test_a_replica_is_deleted_only_of_a_topic_that_somebody_wants_deleted() -> None:
-    world = World()
-    world.broker_comes(1)
-    world.topic_made("kept", {0: (BrokerId(1),)})
-    world.topic_made("gone", {0: (BrokerId(1),)})
-    world.elect()
-    world.deletion_wanted("gone")
-    world.look_at_deletions()
-    stopped = {s.topic_partition.topic for _, c in world.sent if isinstance(c, StopReplica) for s in c.partitions}
+def test_only_replicas_of_topics_requested_to_be_deleted_are_deleted() -> None:
+    harness = MachineHarness()
+    harness.register_broker(1)
+    harness.create_topic("kept", {0: (BrokerId(1),)})
+    harness.create_topic("gone", {0: (BrokerId(1),)})
+    harness.elect()
+    harness.request_deletion("gone")
+    harness.read_deletions()
+    stopped = {s.topic_partition.topic for _, c in harness.sent if isinstance(c, StopReplica) for s in c.partitions}
     assert stopped == {"gone"}
 
 
 def test_a_state_written_by_another_between_reading_and_deciding_is_not_overwritten() -> None:
-    world = World()
+    harness = MachineHarness()
     for broker in BROKERS:
-        world.broker_comes(broker)
+        harness.register_broker(broker)
     partition = TopicPartition("t", 0)
-    world.topic_made("t", {0: (BrokerId(1), BrokerId(2), BrokerId(3))})
-    world.elect()
+    harness.create_topic("t", {0: (BrokerId(1), BrokerId(2), BrokerId(3))})
+    harness.elect()
     smaller = PartitionState(BrokerId(1), LeaderEpoch(0), (BrokerId(1), BrokerId(3)), 1)
-    world.state_written(partition, smaller)
-    world.broker_goes(1)
-    world.look_at_brokers()
-    known = world.state(partition)
+    harness.write_state(partition, smaller)
+    harness.fail_broker(1)
+    harness.read_brokers()
+    known = harness.state(partition)
     assert known is not None
     assert known.state.leader == 3, "2 had left the in-sync set, though the controller did not know"
 
 
-def test_what_the_store_refuses_to_write_for_a_leader_that_asks_by_name_is_to_be_asked_for_again() -> None:
-    world = World()
+def test_a_leader_that_names_its_topic_repeats_a_change_that_the_store_refused() -> None:
+    harness = MachineHarness()
     for broker in BROKERS:
-        world.broker_comes(broker)
-    world.elect()
-    carry_out(world, ("topic", "a", [(BrokerId(1), BrokerId(2))]))
-    world.look_at_topics()
-    carry_out(world, ("refuse", 1))
-    alter(world, TopicPartition("a", 0), (BrokerId(1),), None, 0, 0, 0)
-    assert [verdict for _, verdict in world.replies] == [ErrorCode.NOT_CONTROLLER]
+        harness.register_broker(broker)
+    harness.elect()
+    carry_out(harness, ("topic", "a", [(BrokerId(1), BrokerId(2))]))
+    harness.read_topics()
+    carry_out(harness, ("refuse", 1))
+    alter(harness, TopicPartition("a", 0), (BrokerId(1),), None, 0, 0, 0)
+    assert [verdict for _, verdict in harness.replies] == [ErrorCode.NOT_CONTROLLER]

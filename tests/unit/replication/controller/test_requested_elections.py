@@ -10,44 +10,46 @@ import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.protocol.types import BrokerId, LeaderEpoch
-from sordini.replication.cluster_model import Conventions, KnownState, PartitionState, StopReplica
+from sordini.replication.cluster_model import ClusterSettings, KnownState, PartitionState, StopReplica
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.policy import UNCLEAN_KEY, Balance, Policy
+from sordini.replication.controller.policy import UNCLEAN_KEY, LeaderRebalance, Policy
 from sordini.replication.metadata_store import paths, topics, znodes
 from sordini.replication.metadata_store.configs import change_config
 from sordini.replication.metadata_store.registration import ensure_base_paths
-from tests.support.controller_harness import ORDERS, TOPIC_ID, Scene, ids
+from tests.support.controller_harness import ORDERS, TOPIC_ID, ControllerHarness, ids
 from tests.support.virtual_loop import Deadlock, SimLoop, elapse, run
 from tests.unit.replication.conftest import StoppedClock, inline
 
 
-async def without_in_sync(scene: Scene, settings: Mapping[str, str], policy: Policy = Policy()) -> KnownState:  # noqa: B008
+async def without_in_sync(
+    scene: ControllerHarness, settings: Mapping[str, str], policy: Policy = Policy()
+) -> KnownState:  # noqa: B008
     """Of a partition on 2 and 3 only 2 was in sync, and 2 has gone."""
-    await scene.come(1, 2, 3)
-    await scene.begin(policy)
-    await scene.make("orders", (2, 3), settings=settings)
-    await scene.write(ORDERS, 2, 4, 2)
-    before = (await scene.known()).version
-    await scene.go(2)
-    after = await scene.known()
+    await scene.register(1, 2, 3)
+    await scene.start(policy)
+    await scene.create_topic("orders", (2, 3), settings=settings)
+    await scene.write_state(ORDERS, 2, 4, 2)
+    before = (await scene.state()).version
+    await scene.fail(2)
+    after = await scene.state()
     assert after.version == before + 1, "one decision is one write"
     return after
 
 
-async def test_a_replica_that_lags_leads_where_the_topic_allows_it_and_recovers(scene: Scene) -> None:
+async def test_a_replica_that_lags_leads_where_the_topic_allows_it_and_recovers(scene: ControllerHarness) -> None:
     found = await without_in_sync(scene, {UNCLEAN_KEY: "true"})
     assert found.state == PartitionState(BrokerId(3), LeaderEpoch(5), ids(3), 1, recovering=True)
 
 
-async def test_it_does_not_where_nobody_allows_it(scene: Scene) -> None:
+async def test_a_replica_that_lags_does_not_lead_where_it_is_not_allowed(scene: ControllerHarness) -> None:
     assert (await without_in_sync(scene, {})).state == PartitionState(None, LeaderEpoch(5), ids(2), 1)
-    await scene.set("orders", {"retention.ms": "1"})
+    await scene.set_config("orders", {"retention.ms": "1"})
     assert await scene.leader() is None
-    await scene.come(2)
+    await scene.register(2)
     assert await scene.leader() == 2
 
 
-async def test_the_brokers_default_is_asked_with_the_topics_own_settings(scene: Scene) -> None:
+async def test_the_brokers_default_is_applied_with_the_topics_own_settings(scene: ControllerHarness) -> None:
     asked = list[Mapping[str, str]]()
 
     def allows(settings: Mapping[str, str]) -> bool:
@@ -59,50 +61,50 @@ async def test_the_brokers_default_is_asked_with_the_topics_own_settings(scene: 
     assert asked == [{"retention.ms": "1"}]
 
 
-async def test_settings_that_cannot_be_read_allow_nothing_of_their_own(scene: Scene) -> None:
-    await scene.come(1, 2, 3)
-    await scene.begin()
-    await scene.make("orders", (2, 3))
-    await scene.write(ORDERS, 2, 4, 2)
+async def test_settings_that_cannot_be_decoded_allow_nothing(scene: ControllerHarness) -> None:
+    await scene.register(1, 2, 3)
+    await scene.start()
+    await scene.create_topic("orders", (2, 3))
+    await scene.write_state(ORDERS, 2, 4, 2)
     await scene.session.set(paths.topic_config("orders"), b"\xff{")
-    await scene.go(2)
+    await scene.fail(2)
     assert await scene.leader() is None
     await scene.session.delete(paths.topic_config("orders"))
-    await scene.come(4)
+    await scene.register(4)
     assert await scene.leader() is None
 
 
-async def test_allowing_it_while_nobody_leads_elects_at_once(scene: Scene) -> None:
+async def test_allowing_it_while_there_is_no_leader_elects_at_once(scene: ControllerHarness) -> None:
     await without_in_sync(scene, {})
-    await scene.set("orders", {UNCLEAN_KEY: "true"})
+    await scene.set_config("orders", {UNCLEAN_KEY: "true"})
     assert await scene.leader() == 3
 
 
-async def test_allowing_it_for_all_elects_at_once_too(scene: Scene) -> None:
+async def test_allowing_it_for_all_topics_elects_at_once(scene: ControllerHarness) -> None:
     allowed = list[bool]()
     await without_in_sync(scene, {}, Policy(allows_unclean=lambda _: bool(allowed)))
     allowed.append(True)
     assert scene.controller is not None
-    scene.controller.unclean_elections_changed(None)
+    scene.controller.unclean_settings_changed(None)
     await scene.settled()
     assert await scene.leader() == 3
 
 
-async def test_a_new_controller_elects_what_may_be_led_uncleanly(scene: Scene) -> None:
+async def test_a_new_controller_elects_what_may_be_led_uncleanly(scene: ControllerHarness) -> None:
     await without_in_sync(scene, {})
     assert scene.controller is not None
     await scene.controller.stop()
     await change_config(scene.session, paths.topic_entity("orders"), lambda _: {UNCLEAN_KEY: "true"})
-    await scene.begin(Policy(Conventions(marks_recovery=False)))
-    assert (await scene.known()).state == PartitionState(BrokerId(3), LeaderEpoch(6), ids(3), 2)
+    await scene.start(Policy(ClusterSettings(marks_recovery=False)))
+    assert (await scene.state()).state == PartitionState(BrokerId(3), LeaderEpoch(6), ids(3), 2)
 
 
-async def led_by_another(scene: Scene) -> None:
+async def led_by_another(scene: ControllerHarness) -> None:
     """The partition prefers 2 and is led by 3, both being in sync."""
-    await scene.come(1, 2, 3)
-    await scene.begin()
-    await scene.make("orders", (2, 3))
-    await scene.write(ORDERS, 3, 4, 3, 2)
+    await scene.register(1, 2, 3)
+    await scene.start()
+    await scene.create_topic("orders", (2, 3))
+    await scene.write_state(ORDERS, 3, 4, 3, 2)
     assert await scene.leader() == 3
 
 
@@ -116,8 +118,8 @@ async def led_by_another(scene: Scene) -> None:
         (b'{"partitions":[{"topic":7,"partition":0}]}', 3),
     ],
 )
-async def test_a_tools_wish_for_preferred_leaders_is_granted_and_taken_away(
-    scene: Scene, note: bytes, leader: int
+async def test_a_tools_request_for_preferred_leaders_is_carried_out_and_its_node_deleted(
+    scene: ControllerHarness, note: bytes, leader: int
 ) -> None:
     await led_by_another(scene)
     for _ in range(2):  # After the first there is room for another.
@@ -127,21 +129,21 @@ async def test_a_tools_wish_for_preferred_leaders_is_granted_and_taken_away(
         assert await scene.session.exists(paths.PREFERRED_ELECTION) is None
 
 
-async def test_a_wish_that_was_left_while_nobody_reigned_is_found(scene: Scene) -> None:
+async def test_a_request_written_while_there_was_no_controller_is_found(scene: ControllerHarness) -> None:
     await led_by_another(scene)
     assert scene.controller is not None
     await scene.controller.stop()
     await scene.session.create(paths.PREFERRED_ELECTION, znodes.encode_preferred_election([ORDERS]))
-    await scene.begin()
+    await scene.start()
     assert await scene.leader() == 2
     assert await scene.session.exists(paths.PREFERRED_ELECTION) is None
 
 
-async def test_a_topic_is_not_deleted_where_topics_may_not_be(scene: Scene) -> None:
-    await scene.come(1)
+async def test_a_topic_is_not_deleted_while_deletion_is_disabled(scene: ControllerHarness) -> None:
+    await scene.register(1)
     await scene.session.create(paths.delete_topic("orders"))
     await topics.create_topic(scene.session, "orders", {0: ids(1)}, TOPIC_ID, {})
-    await scene.begin(Policy(Conventions(deletes_topics=False)))
+    await scene.start(Policy(ClusterSettings(deletes_topics=False)))
     assert await scene.leader() == 1
     await scene.session.create(paths.delete_topic("orders"))
     await scene.settled()
@@ -149,7 +151,9 @@ async def test_a_topic_is_not_deleted_where_topics_may_not_be(scene: Scene) -> N
     assert not scene.brokers.commands(StopReplica)
 
 
-def over_time(balance: Balance | None, story: Callable[[Scene, Controller], Awaitable[None]]) -> None:
+def over_time(
+    balance: LeaderRebalance | None, story: Callable[[ControllerHarness, Controller], Awaitable[None]]
+) -> None:
     """Play a story in virtual time, on a cluster whose one partition prefers 2 and is led by 3."""
 
     async def settled(controller: Any) -> None:
@@ -161,11 +165,11 @@ def over_time(balance: Balance | None, story: Callable[[Scene, Controller], Awai
         store = await EmbeddedStore.open(":memory:", inline, StoppedClock())
         session = await store.open_session()
         await ensure_base_paths(session)
-        scene = Scene(store, session, settled)
-        await scene.come(1, 2, 3)
-        controller = await scene.begin(Policy(balance=balance))
-        await scene.make("orders", (2, 3))
-        await scene.write(ORDERS, 3, 4, 3, 2)
+        scene = ControllerHarness(store, session, settled)
+        await scene.register(1, 2, 3)
+        controller = await scene.start(Policy(rebalance=balance))
+        await scene.create_topic("orders", (2, 3))
+        await scene.write_state(ORDERS, 3, 4, 3, 2)
         await story(scene, controller)
         await controller.stop()
         await store.close()
@@ -173,46 +177,46 @@ def over_time(balance: Balance | None, story: Callable[[Scene, Controller], Awai
     run(SimLoop(1), main())
 
 
-def test_leaderships_are_evened_out_five_seconds_after_the_election_and_then_at_the_interval() -> None:
-    async def story(scene: Scene, _: Controller) -> None:
+def test_leaders_are_rebalanced_five_seconds_after_the_election_and_then_at_the_interval() -> None:
+    async def story(scene: ControllerHarness, _: Controller) -> None:
         await elapse(4.9)
         assert await scene.leader() == 3
         await elapse(0.2)
         assert await scene.leader() == 2
-        await scene.write(ORDERS, 3, 9, 3, 2)
+        await scene.write_state(ORDERS, 3, 9, 3, 2)
         await elapse(299)
         assert await scene.leader() == 3
         await elapse(1)
         assert await scene.leader() == 2
 
-    over_time(Balance(), story)
+    over_time(LeaderRebalance(), story)
 
 
-def test_nothing_is_left_to_happen_once_the_controller_has_stopped() -> None:
-    async def story(_: Scene, controller: Controller) -> None:
+def test_no_timer_is_left_once_the_controller_has_stopped() -> None:
+    async def story(_: ControllerHarness, controller: Controller) -> None:
         await controller.stop()
         await asyncio.Event().wait()
 
     with pytest.raises(Deadlock):
-        over_time(Balance(), story)
+        over_time(LeaderRebalance(), story)
 
 
-def test_a_share_that_is_suffered_is_left_alone() -> None:
-    async def story(scene: Scene, _: Controller) -> None:
+def test_an_imbalance_within_the_percentage_is_kept() -> None:
+    async def story(scene: ControllerHarness, _: Controller) -> None:
         await elapse(1_000)
         assert await scene.leader() == 3
 
-    over_time(Balance(1, 100), story)
+    over_time(LeaderRebalance(1, 100), story)
 
 
-def test_leaderships_are_left_alone_where_that_is_wished_and_after_the_reign() -> None:
-    async def nothing(scene: Scene, _: Controller) -> None:
+def test_leaders_are_not_rebalanced_where_disabled_and_after_a_resignation() -> None:
+    async def nothing(scene: ControllerHarness, _: Controller) -> None:
         await elapse(1_000)
         assert await scene.leader() == 3
 
     over_time(None, nothing)
 
-    async def resigned(scene: Scene, controller: Controller) -> None:
+    async def resigned(scene: ControllerHarness, controller: Controller) -> None:
         await elapse(2)
         await scene.session.delete(paths.CONTROLLER)
         await scene.session.create(paths.CONTROLLER, znodes.encode_controller(BrokerId(7), 0))
@@ -228,4 +232,4 @@ def test_leaderships_are_left_alone_where_that_is_wished_and_after_the_reign() -
         await elapse(0.2)
         assert await scene.leader() == 2
 
-    over_time(Balance(), resigned)
+    over_time(LeaderRebalance(), resigned)

@@ -13,7 +13,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     Broker,
-    Conventions,
+    ClusterSettings,
     Endpoint,
     KnownState,
     LeaderAndIsr,
@@ -22,7 +22,7 @@ from sordini.replication.cluster_model import (
     UpdateMetadata,
 )
 from sordini.replication.controller.controller import Controller
-from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted
+from sordini.replication.controller.machine.events import IsrChange, IsrChangesRequested
 from sordini.replication.controller.policy import Policy
 from sordini.replication.controller.requests import ControllerRequests
 from sordini.replication.metadata_store import notifications, paths, topics, znodes
@@ -73,7 +73,7 @@ class Reign:
         registration = Registration(self.sessions[broker_id], broker, self._clock, self._log, session_timeout_ms=1000)
         self.epochs[broker_id] = await registration.register()
 
-    async def begin(self, conventions: Conventions = Conventions(), **named: Any) -> Controller:  # noqa: B008 - a value.
+    async def begin(self, cluster_settings: ClusterSettings = ClusterSettings(), **named: Any) -> Controller:  # noqa: B008 - a value.
         self.controller = Controller(
             self.session,
             BrokerId(1),
@@ -81,14 +81,14 @@ class Reign:
             self._clock,
             self._log,
             topic_ids=lambda: TOPIC_ID,
-            policy=Policy(conventions),
+            policy=Policy(cluster_settings),
             **named,
         )
         await self.controller.start()
         return self.controller
 
-    def wanted(self, broker_id: int, *changes: IsrChange) -> IsrChangesWanted:
-        return IsrChangesWanted(BrokerId(broker_id), self.epochs[broker_id], changes)
+    def wanted(self, broker_id: int, *changes: IsrChange) -> IsrChangesRequested:
+        return IsrChangesRequested(BrokerId(broker_id), self.epochs[broker_id], changes)
 
     async def state(self) -> PartitionState:
         data, _ = await self.session.get(paths.state(ORDERS))
@@ -123,7 +123,7 @@ async def code_of(question: Awaitable[object]) -> ErrorCode:
     return refused.value.code
 
 
-async def test_a_granted_in_sync_set_is_in_the_store_before_it_is_answered(reign: Reign) -> None:
+async def test_an_accepted_isr_is_in_the_store_before_the_response(reign: Reign) -> None:
     change = shrink(ids(1, 2))
     verdicts = await reign.requests.alter_partitions(reign.wanted(1, change))
     state = await reign.state()
@@ -133,7 +133,7 @@ async def test_a_granted_in_sync_set_is_in_the_store_before_it_is_answered(reign
     assert not reign.brokers.commands(LeaderAndIsr)
 
 
-async def test_who_does_not_reign_says_so(reign: Reign) -> None:
+async def test_a_broker_that_is_not_the_controller_answers_so(reign: Reign) -> None:
     nobody = ControllerRequests(lambda: None)
     assert await code_of(nobody.shut_down(BrokerId(1), None)) == ErrorCode.NOT_CONTROLLER
     assert reign.controller is not None
@@ -143,7 +143,7 @@ async def test_who_does_not_reign_says_so(reign: Reign) -> None:
     assert await code_of(reign.requests.allocate_producer_ids(BrokerId(1), 0)) == ErrorCode.NOT_CONTROLLER
 
 
-async def test_a_reign_that_ended_unnoticed_grants_nothing(reign: Reign) -> None:
+async def test_a_controller_that_was_replaced_unnoticed_accepts_nothing(reign: Reign) -> None:
     _, stat = await reign.session.get(paths.CONTROLLER_EPOCH)
     await reign.session.set(paths.CONTROLLER_EPOCH, b"7", stat.version)
     wanted = reign.wanted(1, shrink(ids(1)))
@@ -151,9 +151,9 @@ async def test_a_reign_that_ended_unnoticed_grants_nothing(reign: Reign) -> None
     assert (await reign.state()).isr == ids(1, 2, 3)
 
 
-async def test_a_broker_of_another_life_is_refused(reign: Reign) -> None:
+async def test_a_broker_of_another_incarnation_is_refused(reign: Reign) -> None:
     for off in (-1, 1):
-        stale = IsrChangesWanted(BrokerId(1), reign.epochs[1] + off, (shrink(ids(1)),))
+        stale = IsrChangesRequested(BrokerId(1), reign.epochs[1] + off, (shrink(ids(1)),))
         assert await code_of(reign.requests.alter_partitions(stale)) == ErrorCode.STALE_BROKER_EPOCH
     old = reign.epochs[2] - 1
     assert await code_of(reign.requests.shut_down(BrokerId(2), old)) == ErrorCode.STALE_BROKER_EPOCH
@@ -162,7 +162,7 @@ async def test_a_broker_of_another_life_is_refused(reign: Reign) -> None:
     assert await code_of(reign.requests.allocate_producer_ids(BrokerId(9), 0)) == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-async def test_a_state_that_somebody_else_wrote_is_not_overwritten_by_a_wish(reign: Reign, settled: Settled) -> None:
+async def test_a_state_of_another_writer_is_not_overwritten_by_a_request(reign: Reign, settled: Settled) -> None:
     await reign.write(PartitionState(BrokerId(1), LeaderEpoch(0), ids(1, 3), 1))
     change = by_id(ids(1, 2))
     verdicts = await reign.requests.alter_partitions(reign.wanted(1, change))
@@ -171,7 +171,7 @@ async def test_a_state_that_somebody_else_wrote_is_not_overwritten_by_a_wish(rei
     assert {info.state.leader_epoch for c in reign.brokers.commands(LeaderAndIsr) for info in c.partitions} == {1}
 
 
-async def test_a_broker_is_relieved_before_it_stops(reign: Reign) -> None:
+async def test_leaderships_are_transferred_before_a_broker_stops(reign: Reign) -> None:
     assert await reign.requests.shut_down(BrokerId(1), reign.epochs[1]) == []
     assert await reign.state() == PartitionState(BrokerId(2), LeaderEpoch(1), ids(2, 3), 1)
     change = by_id(ids(2, 3, 1), epoch=1, version=1)
@@ -179,7 +179,7 @@ async def test_a_broker_is_relieved_before_it_stops(reign: Reign) -> None:
     assert verdicts == {change: ErrorCode.INELIGIBLE_REPLICA}
 
 
-async def test_a_leader_that_asks_by_name_for_a_broker_that_stops_gets_the_state_in_force(reign: Reign) -> None:
+async def test_a_leader_that_names_its_topic_and_adds_a_stopping_broker_gets_the_current_state(reign: Reign) -> None:
     await reign.requests.shut_down(BrokerId(1), reign.epochs[1])
     in_force = KnownState(await reign.state(), 1)
     reign.brokers.sent.clear()
@@ -190,13 +190,13 @@ async def test_a_leader_that_asks_by_name_for_a_broker_that_stops_gets_the_state
     assert reign.brokers.sent == [], "no new leader epoch, nothing to notify brokers of"
 
 
-async def test_what_a_stopping_broker_has_alone_remains_with_it(reign: Reign) -> None:
+async def test_partitions_that_only_a_stopping_broker_holds_remain_with_it(reign: Reign) -> None:
     await reign.requests.alter_partitions(reign.wanted(1, shrink(ids(1))))
     assert await reign.requests.shut_down(BrokerId(1), None) == [ORDERS]
     assert (await reign.state()).leader == 1
 
 
-async def test_nothing_remains_to_be_asked_for_again_where_every_other_broker_is_about_to_stop(reign: Reign) -> None:
+async def test_no_partitions_remain_where_every_other_broker_is_shutting_down(reign: Reign) -> None:
     await reign.requests.alter_partitions(reign.wanted(1, shrink(ids(1))))
     for other in sorted(reign.epochs.keys() - {1}):
         await reign.requests.shut_down(BrokerId(other), None)
@@ -206,7 +206,7 @@ async def test_nothing_remains_to_be_asked_for_again_where_every_other_broker_is
     assert (await reign.state()).leader == 1
 
 
-async def test_a_follower_that_stops_is_told_to_stop_following(reign: Reign) -> None:
+async def test_a_stopping_follower_is_sent_a_stop_replica(reign: Reign) -> None:
     assert await reign.requests.shut_down(BrokerId(3), reign.epochs[3]) == []
     ((receiver, stop),) = [(b, c) for b, c in reign.brokers.sent if isinstance(c, StopReplica)]
     assert receiver == 3
@@ -215,7 +215,9 @@ async def test_a_follower_that_stops_is_told_to_stop_following(reign: Reign) -> 
     assert 3 not in {broker for broker, command in reign.brokers.sent if isinstance(command, LeaderAndIsr)}
 
 
-async def test_a_reign_that_goes_on_remembers_who_is_stopping(reign: Reign, log: Any, settled: Settled) -> None:
+async def test_a_controller_remembers_stopping_brokers_after_a_reconnect(
+    reign: Reign, log: Any, settled: Settled
+) -> None:
     await reign.requests.shut_down(BrokerId(3), reign.epochs[3])
     save, failures = reign.store._database.save, [OSError("the disk is full")]
 
@@ -227,7 +229,7 @@ async def test_a_reign_that_goes_on_remembers_who_is_stopping(reign: Reign, log:
     reign.store._database.save = fail_once  # type: ignore[method-assign]
     lost = reign.wanted(1, shrink(ids(1), epoch=1, version=1))
     assert await code_of(reign.requests.alter_partitions(lost)) == ErrorCode.NOT_CONTROLLER
-    await log.line("reign goes on")
+    await log.line("still controller")
     assert reign.controller is not None
     await settled(reign.controller)
     change = by_id(ids(1, 2, 3), epoch=1, version=1)
@@ -252,14 +254,14 @@ async def test_no_two_brokers_get_the_same_producer_ids(reign: Reign) -> None:
 
 
 @pytest.mark.parametrize("block", [b"{", znodes.encode_producer_id_block(ProducerIdBlock(BrokerId(1), 0, 2**63 - 1))])
-async def test_without_a_readable_block_or_ids_left_none_are_given(reign: Reign, block: bytes) -> None:
+async def test_no_producer_ids_are_allocated_without_a_readable_block_or_ids_left(reign: Reign, block: bytes) -> None:
     await reign.session.set(paths.PRODUCER_ID_BLOCK, block)
     asked = reign.requests.allocate_producer_ids(BrokerId(2), reign.epochs[2])
     assert await code_of(asked) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert (await reign.session.get(paths.PRODUCER_ID_BLOCK))[0] == block
 
 
-async def test_what_a_leader_wrote_itself_is_read_by_its_note(reign: Reign, settled: Settled) -> None:
+async def test_a_state_written_by_its_leader_is_read_by_its_notification(reign: Reign, settled: Settled) -> None:
     await reign.write(PartitionState(BrokerId(1), LeaderEpoch(0), ids(1, 3), 1))
     for note in (b"{not json", znodes.encode_isr_change([ORDERS])):
         await reign.session.create(paths.ISR_CHANGE_PREFIX, note, sequential=True)
@@ -270,9 +272,9 @@ async def test_what_a_leader_wrote_itself_is_read_by_its_note(reign: Reign, sett
     assert await reign.session.children(paths.ISR_CHANGES) == []
 
 
-async def test_a_broker_whose_directory_failed_is_asked_what_it_holds(reign: Reign, settled: Settled) -> None:
+async def test_a_broker_whose_log_directory_failed_is_surveyed(reign: Reign, settled: Settled) -> None:
     await reign.session.create(paths.LOG_DIR_EVENT_PREFIX, b"{}", sequential=True)
-    await notifications.tell_of_failed_directory(reign.session, BrokerId(2))
+    await notifications.notify_log_dir_failure(reign.session, BrokerId(2))
     assert reign.controller is not None
     await settled(reign.controller)
     assert [b for b, command in reign.brokers.sent if isinstance(command, LeaderAndIsr)] == [2]
@@ -293,31 +295,31 @@ class Flaky:
         return await self._session.create(path, data, **named)
 
 
-async def test_the_note_of_a_failed_directory_waits_for_the_store(reign: Reign, settled: Settled) -> None:
+async def test_the_notification_of_a_failed_directory_waits_for_the_store(reign: Reign, settled: Settled) -> None:
     flaky: Any = Flaky(reign.session)
-    await notifications.tell_of_failed_directory(flaky, BrokerId(2), retry_delay_s=0)
+    await notifications.notify_log_dir_failure(flaky, BrokerId(2), retry_delay_s=0)
     assert reign.controller is not None
     await settled(reign.controller)
     assert [b for b, command in reign.brokers.sent if isinstance(command, LeaderAndIsr)] == [2]
     closed = await reign.store.open_session()
     await closed.close()
-    await notifications.tell_of_failed_directory(closed, BrokerId(2), retry_delay_s=0)
+    await notifications.notify_log_dir_failure(closed, BrokerId(2), retry_delay_s=0)
 
 
-async def test_however_often_a_note_is_due_while_the_store_is_away_one_task_waits_for_it(
+async def test_all_notifications_due_while_the_store_is_unavailable_share_one_task(
     reign: Reign, settled: Settled
 ) -> None:
     flaky: Any = Flaky(reign.session)
     spawned: list[Any] = []
-    told = notifications.FailureNotes(flaky, BrokerId(2), spawned.append, retry_delay_s=0)
+    notifier = notifications.LogDirFailureNotifier(flaky, BrokerId(2), spawned.append, retry_delay_s=0)
     for _ in range(10):
-        told.tell()
+        notifier.notify()
     (task,) = spawned
     await task
     assert reign.controller is not None
     await settled(reign.controller)
     assert [b for b, command in reign.brokers.sent if isinstance(command, LeaderAndIsr)] == [2]
-    told.tell()
+    notifier.notify()
     assert len(spawned) == 2, "and another when one is due again"
     await spawned[1]
 
@@ -336,24 +338,24 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("registration", UNFIT.values(), ids=UNFIT)
-async def test_a_broker_that_others_cannot_reach_is_left_out_and_elections_go_on(
+async def test_a_broker_without_the_inter_broker_listener_is_left_out_and_elections_continue(
     reign: Reign, registration: bytes, log: Any, settled: Settled
 ) -> None:
     assert reign.controller is not None
     await reign.controller.stop()
     for name in ("9", "09", "4294967296", "99999999999999999999"):
         await reign.session.create(f"{paths.BROKER_IDS}/{name}", registration, ephemeral=True)
-    controller = await reign.begin(Conventions(inter_broker_listener="PLAINTEXT"))
+    controller = await reign.begin(ClusterSettings(inter_broker_listener="PLAINTEXT"))
     assert controller.is_active
     await reign.sessions[3].close()
     await settled(controller)
     assert sorted(reign.brokers.alive) == [1, 2]
     assert (await reign.state()).isr == ids(1, 2)
-    assert {"unreadable node left out", "broker left out, brokers cannot reach it"} & set(log.events)
+    assert {"unreadable node ignored", "broker ignored, it has no inter-broker listener"} & set(log.events)
     assert (await reign.session.get(paths.CONTROLLER_EPOCH))[0] == b"2"
 
 
-async def test_a_broker_whose_id_has_no_room_on_the_wire_is_left_out(reign: Reign, settled: Settled) -> None:
+async def test_a_broker_whose_id_does_not_fit_the_wire_format_is_left_out(reign: Reign, settled: Settled) -> None:
     sound = znodes.encode_broker(Broker(BrokerId(9), 0, (Endpoint("PLAINTEXT", "h", 1),)), 0)
     for name in ("2147483648", "9" * 5_000, "nine", "-9", "٩"):
         await reign.session.create(f"{paths.BROKER_IDS}/{name}", sound, ephemeral=True)
@@ -366,7 +368,7 @@ async def test_below_two_eight_topics_get_no_id_but_keep_one_that_they_have(reig
     assert reign.controller is not None
     await reign.controller.stop()
     await reign.session.create(paths.topic("old"), b'{"version":2,"partitions":{"0":[2,1]}}')
-    await reign.begin(Conventions("PLAINTEXT", uses_topic_ids=False, feature_version=1))
+    await reign.begin(ClusterSettings("PLAINTEXT", uses_topic_ids=False, feature_version=1))
     await topics.create_topic(reign.session, "new", {0: ids(1)}, znodes.NO_TOPIC_ID, {})
     await settled(reign.controller)
     assert (await reign.session.get(paths.FEATURE))[0] == b'{"features":{},"version":1,"status":1}'
@@ -375,7 +377,7 @@ async def test_below_two_eight_topics_get_no_id_but_keep_one_that_they_have(reig
         assert (b"topic_id" in data, b'"version":2' in data) == (has_id, not has_id)
 
 
-async def test_a_node_of_features_that_says_the_same_is_left_alone(reign: Reign) -> None:
+async def test_a_feature_node_with_the_same_content_is_not_written(reign: Reign) -> None:
     assert reign.controller is not None
     await reign.controller.stop()
     theirs = b'{"version": 2, "features": {}, "status": 1}'
@@ -384,13 +386,13 @@ async def test_a_node_of_features_that_says_the_same_is_left_alone(reign: Reign)
     assert (await reign.session.get(paths.FEATURE))[0] == theirs
 
 
-async def test_notes_left_while_nobody_reigned_are_removed_and_later_ones_are_heard(
+async def test_notifications_left_without_a_controller_are_deleted_and_later_ones_are_processed(
     reign: Reign, settled: Settled
 ) -> None:
     assert reign.controller is not None
     await reign.controller.stop()
     await reign.session.multi([Create(paths.ISR_CHANGE_PREFIX, b"{}", sequential=True)])
-    await notifications.tell_of_failed_directory(reign.session, BrokerId(2))
+    await notifications.notify_log_dir_failure(reign.session, BrokerId(2))
     controller = await reign.begin()
     assert await reign.session.children(paths.ISR_CHANGES) == await reign.session.children(paths.LOG_DIR_EVENTS) == []
     await settled(controller)
@@ -440,7 +442,7 @@ class Unsure:
             listener(state)
 
 
-async def test_a_controller_that_lost_an_answer_refuses_nothing_before_it_knows_what_was_written(
+async def test_a_controller_that_lost_a_response_rejects_nothing_before_it_knows_what_was_written(
     reign: Reign, settled: Settled
 ) -> None:
     """A leader that is refused believes its former in-sync set to be in force; the new one was written."""

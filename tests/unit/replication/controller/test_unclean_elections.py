@@ -6,58 +6,62 @@ import pytest
 
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller.machine import unclean_elections
-from sordini.replication.controller.machine.events import UncleanRuled
-from tests.support.controller_machine_harness import World
+from sordini.replication.controller.machine.events import UncleanSettingsRead
+from tests.support.controller_machine_harness import MachineHarness
 
 ORDERS = TopicPartition("orders", 0)
 
 
 @pytest.fixture
-def world() -> World:
+def harness() -> MachineHarness:
     """`orders` is on 1 and 2, 1 alone is in sync, and gone."""
-    world = World()
+    harness = MachineHarness()
     for broker in (1, 2, 3):
-        world.broker_comes(broker)
-    world.topic_made("orders", {0: (BrokerId(1), BrokerId(2)), 1: (BrokerId(3),)})
-    world.elect(3)
-    world.broker_goes(2)
-    world.look_at_brokers()
-    world.broker_comes(2)
-    world.broker_goes(1)
-    world.look_at_brokers()
-    assert world.cluster is not None
-    assert unclean_elections.leaderless(world.cluster) == unclean_elections.leaderless(world.cluster, "orders") == (ORDERS,)
-    assert unclean_elections.leaderless(world.cluster, "bills") == ()
-    world.said.clear()
-    return world
+        harness.register_broker(broker)
+    harness.create_topic("orders", {0: (BrokerId(1), BrokerId(2)), 1: (BrokerId(3),)})
+    harness.elect(3)
+    harness.fail_broker(2)
+    harness.read_brokers()
+    harness.register_broker(2)
+    harness.fail_broker(1)
+    harness.read_brokers()
+    assert harness.cluster is not None
+    assert (
+        unclean_elections.leaderless(harness.cluster)
+        == unclean_elections.leaderless(harness.cluster, "orders")
+        == (ORDERS,)
+    )
+    assert unclean_elections.leaderless(harness.cluster, "bills") == ()
+    harness.lines.clear()
+    return harness
 
 
-def test_a_topic_that_is_being_deleted_gets_no_leader_whatever_the_ruling(world: World) -> None:
-    world.deletion_wanted("orders")
-    world.look_at_deletions()
-    assert world.cluster is not None
-    assert unclean_elections.leaderless(world.cluster) == ()
-    before = world.state(ORDERS)
-    world.feed(UncleanRuled((ORDERS,), frozenset({"orders"})))
-    assert world.state(ORDERS) == before
+def test_a_topic_that_is_being_deleted_gets_no_leader_whatever_the_setting(harness: MachineHarness) -> None:
+    harness.request_deletion("orders")
+    harness.read_deletions()
+    assert harness.cluster is not None
+    assert unclean_elections.leaderless(harness.cluster) == ()
+    before = harness.state(ORDERS)
+    harness.feed(UncleanSettingsRead((ORDERS,), frozenset({"orders"})))
+    assert harness.state(ORDERS) == before
 
 
-def test_what_is_not_there_or_is_led_by_now_is_left_alone(world: World) -> None:
-    world.broker_comes(1)
-    world.look_at_brokers()
-    world.said.clear()
+def test_partitions_that_are_unknown_or_have_a_leader_meanwhile_are_unchanged(harness: MachineHarness) -> None:
+    harness.register_broker(1)
+    harness.read_brokers()
+    harness.lines.clear()
     gone = (TopicPartition("bills", 0), TopicPartition("orders", 7))
-    world.feed(UncleanRuled((ORDERS, *gone), frozenset({"orders", "bills"})))
-    assert world.said == []
+    harness.feed(UncleanSettingsRead((ORDERS, *gone), frozenset({"orders", "bills"})))
+    assert harness.lines == []
 
 
-def test_a_ruling_that_forbids_it_changes_nothing_where_nobody_leads(world: World) -> None:
-    world.feed(UncleanRuled((ORDERS,), frozenset()))
-    assert world.said == []
+def test_a_setting_that_forbids_it_changes_nothing_without_a_leader(harness: MachineHarness) -> None:
+    harness.feed(UncleanSettingsRead((ORDERS,), frozenset()))
+    assert harness.lines == []
 
 
-def test_the_first_of_the_assignment_that_is_there_leads(world: World) -> None:
-    world.feed(UncleanRuled((ORDERS,), frozenset({"orders"})))
-    known = world.state(ORDERS)
+def test_the_first_live_replica_of_the_assignment_leads(harness: MachineHarness) -> None:
+    harness.feed(UncleanSettingsRead((ORDERS,), frozenset({"orders"})))
+    known = harness.state(ORDERS)
     assert known is not None
     assert (known.state.leader, known.state.isr, known.state.recovering) == (2, (2,), True)

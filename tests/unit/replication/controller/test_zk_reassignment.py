@@ -9,15 +9,15 @@ import pytest
 
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import Malformed
-from sordini.replication.controller.machine.events import IsrChange, IsrChangesWanted
+from sordini.replication.controller.machine.events import IsrChange, IsrChangesRequested
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import NoNode
-from tests.support.controller_harness import ORDERS, Scene, ids
+from tests.support.controller_harness import ORDERS, ControllerHarness, ids
 
 BILLS = TopicPartition("bills", 0)
 
 
-async def node(scene: Scene) -> dict[str, Any] | None:
+async def node(scene: ControllerHarness) -> dict[str, Any] | None:
     """What the node holds, by partition; None without one."""
     try:
         data, _ = await scene.session.get(paths.REASSIGN_PARTITIONS)
@@ -26,31 +26,33 @@ async def node(scene: Scene) -> dict[str, Any] | None:
     return {f"{row['topic']}-{row['partition']}": row["replicas"] for row in json.loads(data)["partitions"]}
 
 
-async def catch_up(scene: Scene, one: TopicPartition, *isr: int) -> None:
+async def catch_up(scene: ControllerHarness, one: TopicPartition, *isr: int) -> None:
     assert scene.controller is not None
-    known = await scene.known(one)
+    known = await scene.state(one)
     assert known.state.leader is not None
     broker = scene.brokers.alive[known.state.leader]
     change = IsrChange(one.partition, ids(*isr), known.state.leader_epoch, known.version, topic=one.topic)
-    await scene.controller.submit(IsrChangesWanted(broker.broker_id, broker.epoch, (change,)))
+    await scene.controller.submit(IsrChangesRequested(broker.broker_id, broker.epoch, (change,)))
     await scene.settled()
 
 
-async def replicas(scene: Scene, name: str) -> tuple[BrokerId, ...]:
+async def replicas(scene: ControllerHarness, name: str) -> tuple[BrokerId, ...]:
     data, stat = await scene.session.get(paths.topic(name))
     found = znodes.decode_topic(name, data, stat.version)
     assert not isinstance(found, Malformed)
     return found.replicas[0]
 
 
-async def a_cluster(scene: Scene) -> None:
-    await scene.come(1, 2, 3)
-    await scene.begin()
-    await scene.make("orders", (1, 2))
-    await scene.make("bills", (1, 2))
+async def a_cluster(scene: ControllerHarness) -> None:
+    await scene.register(1, 2, 3)
+    await scene.start()
+    await scene.create_topic("orders", (1, 2))
+    await scene.create_topic("bills", (1, 2))
 
 
-async def test_the_node_is_heard_shrinks_with_each_move_that_ends_and_goes_with_the_last(scene: Scene) -> None:
+async def test_the_node_is_read_shrinks_with_each_completed_reassignment_and_is_deleted_with_the_last(
+    scene: ControllerHarness,
+) -> None:
     await a_cluster(scene)
     wanted = {ORDERS: ids(3, 1), BILLS: ids(2, 3), TopicPartition("bills", 7): ids(1)}
     await scene.session.create(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment(wanted))
@@ -64,18 +66,18 @@ async def test_the_node_is_heard_shrinks_with_each_move_that_ends_and_goes_with_
     assert await replicas(scene, "orders") == (3, 1)
 
 
-async def test_a_node_written_while_nobody_reigned_is_found(scene: Scene) -> None:
+async def test_a_node_written_while_there_was_no_controller_is_found(scene: ControllerHarness) -> None:
     await a_cluster(scene)
     assert scene.controller is not None
     await scene.controller.stop()
     await scene.session.create(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment({ORDERS: ids(3, 1)}))
-    await scene.begin()
+    await scene.start()
     assert await node(scene) == {"orders-0": [3, 1]}
     await catch_up(scene, ORDERS, 1, 2, 3)
     assert await node(scene) is None
 
 
-async def test_what_is_added_to_the_node_is_heard_and_a_second_node_after_the_first(scene: Scene) -> None:
+async def test_additions_to_the_node_and_a_second_node_are_read(scene: ControllerHarness) -> None:
     await a_cluster(scene)
     await scene.session.create(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment({ORDERS: ids(3, 1)}))
     await scene.settled()
@@ -93,14 +95,14 @@ async def test_what_is_added_to_the_node_is_heard_and_a_second_node_after_the_fi
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"version":1,"partitions":[{"topic":"orders"}]}', b"[]"], ids=str)
-async def test_a_node_that_cannot_be_understood_is_removed_so_that_there_is_room_for_another(
-    scene: Scene, data: bytes
+async def test_a_node_that_cannot_be_decoded_is_deleted_so_that_another_can_be_created(
+    scene: ControllerHarness, data: bytes
 ) -> None:
     await a_cluster(scene)
     await scene.session.create(paths.REASSIGN_PARTITIONS, data)
     await scene.settled()
     assert await scene.session.exists(paths.REASSIGN_PARTITIONS) is None
-    assert "unreadable node left out" in scene.log.events
+    assert "unreadable node ignored" in scene.log.events
     assert await replicas(scene, "orders") == (1, 2)
 
 

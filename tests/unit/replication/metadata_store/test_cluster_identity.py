@@ -11,11 +11,11 @@ from sordini.broker.coordination.embedded import EmbeddedSession
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.cluster_model import Answer, Broker, Endpoint, Malformed
-from sordini.replication.controller.controller_election import EPOCHS_AHEAD
 from sordini.replication.controller.controller import Controller
+from sordini.replication.controller.controller_election import EPOCHS_AHEAD
 from sordini.replication.controller.policy import Policy
 from sordini.replication.metadata_store import paths, znodes
-from sordini.replication.metadata_store.cluster_identity import judge, mismatch, unknown_topics
+from sordini.replication.metadata_store.cluster_identity import mismatch, mismatch_reason, unknown_topics
 from sordini.replication.metadata_store.registration import Registration
 from sordini.replication.ports import Check, NoNode
 from tests.unit.replication.conftest import Brokers, Lines, StoppedClock
@@ -36,10 +36,10 @@ Settled = Callable[[Any], Awaitable[None]]
         (OURS, True, "it holds the cluster's id and none of its topics"),
     ],
 )
-def test_a_tree_is_told_by_its_id_and_its_topics(
+def test_a_tree_is_identified_by_its_id_and_its_topics(
     found: str | Malformed | None, lacks_topics: bool, reason: str
 ) -> None:
-    assert judge(OURS, found, lacks_topics=lacks_topics) == reason
+    assert mismatch_reason(OURS, found, lacks_topics=lacks_topics) == reason
 
 
 async def set_id(session: EmbeddedSession, cluster_id: str = OURS) -> None:
@@ -50,7 +50,7 @@ async def set_id(session: EmbeddedSession, cluster_id: str = OURS) -> None:
         await session.set(paths.CLUSTER_ID, data)
 
 
-async def test_a_tree_without_topics_is_another_one_to_a_broker_that_holds_replicas(session: EmbeddedSession) -> None:
+async def test_a_tree_without_topics_is_another_one_for_a_broker_with_replicas(session: EmbeddedSession) -> None:
     await set_id(session)
     assert await mismatch(session, OURS) == ""
     assert "none of its topics" in await mismatch(session, OURS, holds_replicas=True)
@@ -103,7 +103,7 @@ async def test_no_broker_is_elected_in_another_tree_until_it_is_restored(
         await set_id(session, other)
     controller = await candidate.stand()
     assert not controller.is_active
-    assert candidate.log.events == ["no controller can be elected until this is mended"]
+    assert candidate.log.events == ["no controller can be elected until this is repaired"]
     for path in (paths.CONTROLLER, paths.CONTROLLER_EPOCH, paths.FEATURE):
         assert await session.exists(path) is None
     await set_id(session)
@@ -111,7 +111,7 @@ async def test_no_broker_is_elected_in_another_tree_until_it_is_restored(
     assert controller.is_active
 
 
-async def test_a_controller_whose_tree_goes_away_resigns_and_is_not_elected_in_what_is_left(
+async def test_a_controller_whose_tree_disappears_resigns_and_is_not_elected_in_the_rest(
     candidate: Candidate,
 ) -> None:
     session = candidate.session
@@ -128,7 +128,7 @@ async def test_a_controller_whose_tree_goes_away_resigns_and_is_not_elected_in_w
     assert await session.get(paths.CONTROLLER_EPOCH) != b"1", "commands of the first epoch were obeyed"
 
 
-async def test_a_tree_that_goes_away_in_the_middle_of_an_election_gets_no_controller(candidate: Candidate) -> None:
+async def test_a_tree_that_disappears_during_an_election_gets_no_controller(candidate: Candidate) -> None:
     session, multi = candidate.session, candidate.session.multi
 
     async def lose_first(operations: Any) -> Any:
@@ -142,7 +142,7 @@ async def test_a_tree_that_goes_away_in_the_middle_of_an_election_gets_no_contro
     assert await session.exists(paths.CONTROLLER) is None
 
 
-async def test_a_registration_is_made_only_while_its_conditions_hold(session: EmbeddedSession) -> None:
+async def test_a_registration_is_created_only_while_its_conditions_hold(session: EmbeddedSession) -> None:
     broker = Broker(BrokerId(1), 0, (Endpoint("PLAINTEXT", "h", 9092),))
     registration = Registration(
         session, broker, StoppedClock(), Lines(), session_timeout_ms=1000, conditions=(Check(paths.CLUSTER_ID),)
@@ -154,7 +154,7 @@ async def test_a_registration_is_made_only_while_its_conditions_hold(session: Em
     assert await registration.register() > 0
 
 
-async def test_an_election_wins_an_epoch_above_all_that_this_broker_has_obeyed(candidate: Candidate) -> None:
+async def test_an_elected_controller_has_an_epoch_above_all_that_this_broker_has_obeyed(candidate: Candidate) -> None:
     await set_id(candidate.session)
     await candidate.session.create(paths.CONTROLLER_EPOCH, b"3")
     await candidate.stand(epoch_min=7)

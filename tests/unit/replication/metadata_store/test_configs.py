@@ -25,7 +25,7 @@ ENTITY = "topics/orders"
 PATH = paths.config(ENTITY)
 
 
-async def test_the_first_change_makes_the_node_and_every_change_a_note(session: EmbeddedSession) -> None:
+async def test_the_first_change_creates_the_node_and_every_change_a_notification(session: EmbeddedSession) -> None:
     numbers = [await change_config(session, ENTITY, lambda found, key=key: {**found, key: "1"}) for key in "ab"]
     assert numbers == [0, 1]
     assert (await session.get(PATH))[0] == b'{"version":1,"config":{"a":"1","b":"1"}}'
@@ -47,7 +47,7 @@ class Decision:
 
 
 @pytest.mark.parametrize("there", [False, True])
-async def test_whoever_was_faster_is_not_overwritten(session: EmbeddedSession, there: bool) -> None:
+async def test_the_change_of_a_faster_writer_is_not_overwritten(session: EmbeddedSession, there: bool) -> None:
     if there:
         await session.create(PATH, b'{"config":{"old":"0"}}')
     ours, theirs = Decision(), Decision()
@@ -72,7 +72,7 @@ async def test_a_refusal_writes_nothing(session: EmbeddedSession) -> None:
 
 
 @pytest.mark.parametrize("there", [False, True])
-async def test_without_what_it_belongs_to_nothing_is_written(session: EmbeddedSession, there: bool) -> None:
+async def test_without_the_guard_node_nothing_is_written(session: EmbeddedSession, there: bool) -> None:
     if there:
         await session.create(PATH)
     with pytest.raises(NoNode):
@@ -82,13 +82,13 @@ async def test_without_what_it_belongs_to_nothing_is_written(session: EmbeddedSe
     assert await change_config(session, ENTITY, dict, guard=paths.topic("orders")) == 0
 
 
-async def test_settings_without_a_place_are_refused_and_not_tried_for_ever(session: EmbeddedSession) -> None:
+async def test_settings_without_a_parent_node_are_refused_and_not_retried_forever(session: EmbeddedSession) -> None:
     await session.delete("/config/topics")
     with pytest.raises(NoNode):
         await change_config(session, ENTITY, dict)
 
 
-async def test_a_change_is_applied_when_its_note_was_dealt_with(session: EmbeddedSession) -> None:
+async def test_a_change_is_applied_when_its_notification_was_processed(session: EmbeddedSession) -> None:
     heard: list[tuple[str, dict[str, str]]] = []
     changes = ConfigChanges(session, lambda entity, found: heard.append((entity, dict(found))), StoppedClock(), Lines())
     await changes.start()
@@ -126,7 +126,7 @@ class Away:
         return await self._session.children(path, watch=watch)
 
 
-async def test_without_a_connection_notes_are_looked_for_once_and_again_when_there_is_one(
+async def test_without_a_connection_notifications_are_read_once_and_again_after_a_reconnect(
     session: EmbeddedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(configs, "RETRY_DELAY_S", 0)

@@ -10,20 +10,20 @@ import pytest
 
 from sordini.broker.coordination.current import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
+from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, StoreBlockSource
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker, Endpoint
 from sordini.replication.metadata_store import paths, znodes
-from sordini.replication.metadata_store.configs import NOTES_KEPT_MS, ConfigChanges, read_config
-from sordini.broker.coordinators.producer_id_manager import BlocksInStore, ProducerIdBlocks
+from sordini.replication.metadata_store.configs import NOTIFICATIONS_KEPT_MS, ConfigChanges, read_config
 from sordini.replication.metadata_store.registration import (
     DuplicateBrokerId,
     EndpointTaken,
     Registration,
+    check_endpoints_free,
     cluster_id,
     ensure_base_paths,
     other_brokers,
-    refuse_taken_endpoints,
 )
 from sordini.replication.ports import StoreUnusable
 from tests.support.network import ListLog
@@ -31,7 +31,7 @@ from tests.support.network import ListLog
 BROKER = Broker(BrokerId(4), 0, (Endpoint("PLAINTEXT", "h", 9092),))
 
 
-async def test_a_registration_dies_with_its_session_and_its_epoch_is_its_creation(
+async def test_a_registration_ends_with_its_session_and_its_epoch_is_its_creation(
     store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
 ) -> None:
     other = await store.open_session()
@@ -43,7 +43,7 @@ async def test_a_registration_dies_with_its_session_and_its_epoch_is_its_creatio
     assert await session.exists("/brokers/ids/4") is None
 
 
-async def test_an_id_that_is_taken_is_refused_after_the_session_timeout(
+async def test_a_used_broker_id_is_refused_after_the_session_timeout(
     store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
 ) -> None:
     await Registration(session, BROKER, clock, log, session_timeout_ms=0).register()
@@ -63,7 +63,7 @@ async def test_a_broker_waits_for_its_own_former_session_to_end(
     assert await second > first
 
 
-async def test_a_former_node_that_went_unnoticed_is_looked_for_once_more_before_the_id_is_refused(
+async def test_the_former_node_is_checked_once_more_before_the_id_is_refused(
     store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
 ) -> None:
     await Registration(session, BROKER, clock, log, session_timeout_ms=0).register()
@@ -75,7 +75,7 @@ async def test_a_former_node_that_went_unnoticed_is_looked_for_once_more_before_
     assert await second > 0
 
 
-async def test_an_id_is_waited_for_half_a_session_timeout_longer_since_a_store_ends_sessions_late(
+async def test_a_broker_waits_half_a_session_timeout_longer_because_stores_end_sessions_late(
     store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
 ) -> None:
     await Registration(session, BROKER, clock, log, session_timeout_ms=0).register()
@@ -107,7 +107,9 @@ async def test_the_epoch_is_known_with_the_registration_itself(
     assert (await session.get("/brokers/ids/4"))[1].czxid == epoch
 
 
-async def test_the_node_says_exactly_what_apache_kafkas_says(session: EmbeddedSession, clock: Any, log: Any) -> None:
+async def test_the_node_has_exactly_the_content_of_apache_kafkas(
+    session: EmbeddedSession, clock: Any, log: Any
+) -> None:
     me = Broker(BrokerId(4), 0, (*BROKER.endpoints, Endpoint("IN", "::1", 9093, "SASL_SSL")), "r1")
     await Registration(session, me, clock, log, session_timeout_ms=0).register()
     assert json.loads((await session.get("/brokers/ids/4"))[0]) == {
@@ -123,7 +125,7 @@ async def test_the_node_says_exactly_what_apache_kafkas_says(session: EmbeddedSe
     }
 
 
-async def test_the_other_brokers_are_all_that_are_registered_readable_or_not(
+async def test_the_other_brokers_are_all_registered_ones_decodable_or_not(
     session: EmbeddedSession, clock: Any, log: Any
 ) -> None:
     await Registration(session, BROKER, clock, log, session_timeout_ms=0).register()
@@ -148,10 +150,10 @@ def test_an_address_of_another_broker_is_refused_whatever_its_listener_is_called
 ) -> None:
     other = Broker(BrokerId(3), 7, (Endpoint("INTERNAL", "h", 1), Endpoint(listener, host, port)))
     if not taken:
-        refuse_taken_endpoints(BROKER, [other])
+        check_endpoints_free(BROKER, [other])
         return
     with pytest.raises(EndpointTaken, match=r"h:9092 is registered by broker 3: .* advertised\.listeners"):
-        refuse_taken_endpoints(BROKER, [other])
+        check_endpoints_free(BROKER, [other])
 
 
 async def test_registering_twice_in_one_session_is_one_registration(
@@ -161,14 +163,14 @@ async def test_registering_twice_in_one_session_is_one_registration(
     assert await registration.register() == await registration.register()
 
 
-async def test_base_paths_are_made_once_and_found_the_next_time(session: EmbeddedSession) -> None:
+async def test_base_paths_are_created_once(session: EmbeddedSession) -> None:
     await ensure_base_paths(session)
     for path in paths.BASE_PATHS:
         data, stat = await session.get(path)
         assert (data, stat.version) == (b"", 0)
 
 
-async def test_the_cluster_keeps_the_id_that_was_drawn_first(session: EmbeddedSession) -> None:
+async def test_the_cluster_keeps_the_id_that_was_generated_first(session: EmbeddedSession) -> None:
     first = await cluster_id(session, lambda count: bytes(range(count)))
     assert first == "AAECAwQFBgcICQoLDA0ODw"
     assert await cluster_id(session, bytes) == first
@@ -185,7 +187,7 @@ async def announce(session: EmbeddedSession, entity_path: str, config: dict[str,
     await session.create(paths.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity_path), sequential=True)
 
 
-async def test_changes_are_heard_in_order_and_those_before_the_start_are_replayed(
+async def test_changes_are_processed_in_order_and_those_before_the_start_are_replayed(
     session: EmbeddedSession, clock: Any, log: Any
 ) -> None:
     heard: asyncio.Queue[tuple[str, dict[str, str]]] = asyncio.Queue()
@@ -197,13 +199,13 @@ async def test_changes_are_heard_in_order_and_those_before_the_start_are_replaye
     await session.create(paths.CONFIG_CHANGE_PREFIX, b"not json", sequential=True)
     await announce(session, "topics/b", {})
     assert [(await asyncio.wait_for(heard.get(), 20))[0] for _ in range(2)] == ["brokers/4", "topics/b"]
-    assert "unreadable note of a change left out" in log.events
+    assert "unreadable config change ignored" in log.events
     await changes.stop()
 
 
-async def test_old_notes_are_removed_once_dealt_with(session: EmbeddedSession, clock: Any, log: Any) -> None:
+async def test_old_notifications_are_deleted_once_processed(session: EmbeddedSession, clock: Any, log: Any) -> None:
     await announce(session, "topics/a", {})
-    clock.ms += NOTES_KEPT_MS + 1
+    clock.ms += NOTIFICATIONS_KEPT_MS + 1
     await announce(session, "topics/b", {})
     heard: list[str] = []
     changes = ConfigChanges(session, lambda path, _: heard.append(path), clock, log)
@@ -213,7 +215,7 @@ async def test_old_notes_are_removed_once_dealt_with(session: EmbeddedSession, c
     assert await session.children(paths.CONFIG_CHANGES) == ["config_change_0000000001"]
 
 
-async def test_changes_made_while_a_session_was_over_are_heard_in_the_next(
+async def test_changes_made_after_the_end_of_a_session_are_processed_in_the_next(
     store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
 ) -> None:
     heard: asyncio.Queue[tuple[str, dict[str, str]]] = asyncio.Queue()
@@ -230,7 +232,7 @@ async def test_changes_made_while_a_session_was_over_are_heard_in_the_next(
     await changes.stop()
 
 
-async def test_a_session_that_ends_before_its_notes_are_read_holds_nobody_up_who_will_open_the_next(
+async def test_a_session_that_ends_before_its_notifications_are_read_does_not_block_the_start(
     store: EmbeddedStore, session: EmbeddedSession, clock: Any, log: Any
 ) -> None:
     heard: asyncio.Queue[tuple[str, dict[str, str]]] = asyncio.Queue()
@@ -252,12 +254,14 @@ async def test_an_entity_without_a_node_has_no_settings(session: EmbeddedSession
 # Producer ids.
 
 
-async def test_producer_ids_are_unique_across_brokers_and_come_in_blocks(
+async def test_producer_ids_are_unique_across_brokers_and_allocated_in_blocks(
     store: EmbeddedStore, session: EmbeddedSession
 ) -> None:
     one, two = (
-        ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take, asyncio.create_task, ListLog()),
-        ProducerIdBlocks(BlocksInStore(await store.open_session(), BrokerId(2)).take, asyncio.create_task, ListLog()),
+        ProducerIdManager(StoreBlockSource(session, BrokerId(1)).take, asyncio.create_task, ListLog()),
+        ProducerIdManager(
+            StoreBlockSource(await store.open_session(), BrokerId(2)).take, asyncio.create_task, ListLog()
+        ),
     )
     assert one.at_once() is None
     ids = await asyncio.gather(*(blocks.next() for _ in range(1500) for blocks in (one, two)))
@@ -273,14 +277,14 @@ async def test_producer_ids_are_unique_across_brokers_and_come_in_blocks(
     assert at_hand not in ids
 
 
-async def test_a_damaged_block_is_not_guessed_at(session: EmbeddedSession) -> None:
+async def test_a_damaged_producer_id_block_is_not_guessed(session: EmbeddedSession) -> None:
     await session.set(paths.PRODUCER_ID_BLOCK, b'{"version":1}')
     with pytest.raises(BrokerError, match="/latest_producer_id_block"):
-        await ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()
+        await ProducerIdManager(StoreBlockSource(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()
 
 
-async def test_ids_that_have_run_out_are_refused(session: EmbeddedSession) -> None:
+async def test_exhausted_producer_ids_are_refused(session: EmbeddedSession) -> None:
     last = znodes.ProducerIdBlock(BrokerId(1), 2**63 - 1500, 2**63 - 500)
     await session.set(paths.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(last))
     with pytest.raises(BrokerError, match="run out"):
-        await ProducerIdBlocks(BlocksInStore(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()
+        await ProducerIdManager(StoreBlockSource(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()

@@ -13,8 +13,8 @@ from sordini.broker.coordination.embedded import EmbeddedSession
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.cluster_model import TopicAssignment
-from sordini.replication.metadata_store.replica_placement import unracked
 from sordini.replication.metadata_store import paths, topics, znodes
+from sordini.replication.metadata_store.replica_placement import without_racks
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
 BROKERS = [BrokerId(b) for b in (0, 1, 2)]
@@ -25,7 +25,7 @@ def plan(name: str = "t", **changes: Any) -> Any:
         "num_partitions": -1,
         "replication_factor": -1,
         "assignments": [],
-        "racks": unracked(BROKERS),
+        "racks": without_racks(BROKERS),
         "existing": [],
         "default_partitions": 1,
         "default_replication_factor": 1,
@@ -45,7 +45,7 @@ def test_names_that_are_refused(name: str) -> None:
     assert refusal.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_defaults_hold_where_the_request_leaves_the_choice() -> None:
+def test_defaults_apply_where_the_request_has_none() -> None:
     placed = plan(default_partitions=4, default_replication_factor=2)
     assert len(placed) == 4
     assert {len(held) for held in placed.values()} == {2}
@@ -73,13 +73,13 @@ def test_defaults_hold_where_the_request_leaves_the_choice() -> None:
         ({"assignments": [(0, [0]), (0, [1])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_what_is_refused_with_which_code(changes: dict[str, Any], code: ErrorCode) -> None:
+def test_invalid_topics_are_rejected_with_their_code(changes: dict[str, Any], code: ErrorCode) -> None:
     with pytest.raises(BrokerError) as refusal:
         plan(**changes)
     assert refusal.value.code == code
 
 
-def test_a_manual_assignment_is_taken_as_it_is_even_on_brokers_nobody_knows() -> None:
+def test_a_manual_assignment_is_kept_even_on_unknown_brokers() -> None:
     assert plan(assignments=[(1, [7]), (0, [0])]) == {0: (0,), 1: (7,)}
 
 
@@ -97,7 +97,7 @@ async def test_a_topic_and_its_settings_are_written_together(session: EmbeddedSe
     assert stat.czxid == config_stat.czxid
 
 
-async def test_making_a_topic_twice_is_refused_and_leaves_its_settings_alone(session: EmbeddedSession) -> None:
+async def test_creating_a_topic_twice_is_refused_and_keeps_its_settings(session: EmbeddedSession) -> None:
     await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {"retention.ms": "5"})
     with pytest.raises(BrokerError) as refusal:
         await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {})
@@ -114,8 +114,8 @@ async def test_settings_that_were_left_behind_are_replaced(session: EmbeddedSess
 
 
 def more(count: int, *given: list[int], topic: TopicAssignment | None = None, brokers: list[BrokerId] = BROKERS) -> Any:
-    topic = topic or TopicAssignment("t", topics.place("t", unracked(BROKERS), range(3), 2))
-    return topics.plan_more_partitions(topic, count, list(given) or None, unracked(brokers))
+    topic = topic or TopicAssignment("t", topics.place("t", without_racks(BROKERS), range(3), 2))
+    return topics.plan_more_partitions(topic, count, list(given) or None, without_racks(brokers))
 
 
 @given(
@@ -126,7 +126,7 @@ def more(count: int, *given: list[int], topic: TopicAssignment | None = None, br
     st.dictionaries(st.integers(0, 9), st.sampled_from("abc"), min_size=3, max_size=7),
     st.booleans(),
 )
-def test_a_topic_that_grew_lies_as_if_it_had_been_made_so_large(
+def test_a_grown_topic_is_placed_as_if_created_with_that_size(
     name: str, first: int, added: int, factor: int, stands: dict[int, str], knows_racks: bool
 ) -> None:
     racks = {BrokerId(broker): rack if knows_racks else None for broker, rack in stands.items()}
@@ -135,13 +135,13 @@ def test_a_topic_that_grew_lies_as_if_it_had_been_made_so_large(
     assert grown == topics.place(name, racks, range(first + added), factor)
 
 
-def test_a_topic_that_was_placed_by_hand_grows_from_where_its_first_partition_lies() -> None:
+def test_a_manually_placed_topic_grows_from_its_first_partition() -> None:
     held = {0: (BrokerId(2),), 1: (BrokerId(2),)}
     assert more(4, topic=TopicAssignment("t", held)) == {2: (1,), 3: (2,)}
     assert more(3, topic=TopicAssignment("t", {0: (BrokerId(9),), 1: (BrokerId(9),)})) == {2: (2,)}
 
 
-def test_new_partitions_lie_where_they_are_told_to() -> None:
+def test_new_partitions_are_placed_as_requested() -> None:
     assert more(5, [2, 0], [1, 2]) == {3: (2, 0), 4: (1, 2)}
 
 
@@ -158,14 +158,14 @@ def test_new_partitions_lie_where_they_are_told_to() -> None:
         (4, [[0, 1, 2]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_how_a_topic_may_not_grow(count: int, given: list[list[int]], code: ErrorCode) -> None:
+def test_invalid_growth_of_a_topic_is_rejected(count: int, given: list[list[int]], code: ErrorCode) -> None:
     with pytest.raises(BrokerError) as refusal:
         more(count, *given)
     assert refusal.value.code == code
 
 
-def test_no_topic_is_made_or_grows_while_racks_are_known_of_some_brokers_only() -> None:
-    racks = unracked(BROKERS) | {BROKERS[1]: "a"}
+def test_no_topic_is_created_or_grown_while_only_some_brokers_have_a_rack() -> None:
+    racks = without_racks(BROKERS) | {BROKERS[1]: "a"}
     grown = TopicAssignment("t", {0: (BrokerId(0),)})
     for planned in (
         lambda: plan(racks=racks),
@@ -184,7 +184,7 @@ def test_a_topic_does_not_grow_with_fewer_brokers_than_its_partitions_have_repli
     assert refusal.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-async def test_settings_of_a_former_topic_may_go_while_the_new_one_is_made(session: EmbeddedSession) -> None:
+async def test_settings_of_a_former_topic_may_be_deleted_while_the_new_one_is_created(session: EmbeddedSession) -> None:
     await session.create(paths.topic_config("t"), znodes.encode_config({"old": "x"}), make_parents=True)
     multi, asked = session.multi, []
 
@@ -201,7 +201,7 @@ async def test_settings_of_a_former_topic_may_go_while_the_new_one_is_made(sessi
     assert data == znodes.encode_config({"new": "y"})
 
 
-async def test_partitions_are_added_to_what_the_topic_is_when_they_are_written(session: EmbeddedSession) -> None:
+async def test_partitions_are_added_to_the_topic_as_it_is_when_they_are_written(session: EmbeddedSession) -> None:
     await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {})
     seen: list[int] = []
 
@@ -228,7 +228,7 @@ async def test_partitions_are_added_to_what_the_topic_is_when_they_are_written(s
     assert (written.replicas, written.topic_id) == ({0: (0,), 1: (2,), 2: (1,)}, TOPIC_ID)
 
 
-async def test_no_partitions_are_added_to_a_topic_that_is_gone_or_going(session: EmbeddedSession) -> None:
+async def test_no_partitions_are_added_to_a_deleted_topic_or_one_being_deleted(session: EmbeddedSession) -> None:
     async def code_of(name: str) -> ErrorCode:
         with pytest.raises(BrokerError) as refusal:
             await topics.add_partitions(session, name, lambda _: {1: (BrokerId(0),)}, validate_only=False)
@@ -242,7 +242,7 @@ async def test_no_partitions_are_added_to_a_topic_that_is_gone_or_going(session:
     assert await code_of("odd") == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-async def test_deleting_a_topic_asks_the_controller_and_asking_twice_is_fine(session: EmbeddedSession) -> None:
+async def test_deleting_a_topic_is_requested_from_the_controller_and_idempotent(session: EmbeddedSession) -> None:
     await topics.create_topic(session, "t", {0: (BrokerId(0),)}, TOPIC_ID, {})
     await topics.delete_topic(session, "t")
     await topics.delete_topic(session, "t")

@@ -40,14 +40,14 @@ def test_a_broker_without_a_plaintext_endpoint_has_no_host_for_old_readers_and_k
         '{"version":6,"new":{"x":[1]},"endpoints":["PLAINTEXT://h:9092"],"features":{"f":{"min":1}}}',
     ],
 )
-def test_other_versions_of_a_broker_are_understood(text: str) -> None:
+def test_other_versions_of_a_broker_are_decoded(text: str) -> None:
     assert znodes.decode_broker(BrokerId(3), text.encode(), 77) == BROKER
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[]", b"null", b"\xff\xfe\xfa", b'{"version":5}', b'{"endpoints":["h:9092"]}', b"[" * 100_000]
 )
-def test_a_malformed_broker_is_a_value_that_says_so(data: bytes) -> None:
+def test_a_malformed_broker_is_a_malformed_value(data: bytes) -> None:
     broker = znodes.decode_broker(BrokerId(3), data, 1)
     assert isinstance(broker, Malformed)
     assert broker.path == "/brokers/ids/3"
@@ -81,7 +81,7 @@ def test_a_topic_of_an_old_broker_has_no_id() -> None:
         b'{"version":3,"partitions":{"0":[2147483648]}}',
     ],
 )
-def test_a_topic_that_makes_no_sense_is_malformed(data: bytes) -> None:
+def test_an_inconsistent_topic_is_malformed(data: bytes) -> None:
     assert isinstance(znodes.decode_topic("t", data, 0), Malformed)
 
 
@@ -92,25 +92,25 @@ def test_a_topic_without_an_id_is_written_as_version_two() -> None:
     )
 
 
-def test_a_note_of_changed_in_sync_sets_names_partitions() -> None:
+def test_an_isr_change_notification_names_partitions() -> None:
     data = znodes.encode_isr_change([TopicPartition("t", 0), TopicPartition("t", 2)])
     assert data == b'{"version":1,"partitions":[{"topic":"t","partition":0},{"topic":"t","partition":2}]}'
     assert znodes.decode_isr_change(data) == [TopicPartition("t", 0), TopicPartition("t", 2)]
 
 
-def test_a_note_of_in_sync_sets_leads_to_no_node_but_a_partitions() -> None:
+def test_an_isr_change_notification_names_valid_partitions_only() -> None:
     named = [TopicPartition(name, 0) for name in ("../x", "a/b", "", "..", "a")] + [TopicPartition("a", -1)]
     assert znodes.decode_isr_change(znodes.encode_isr_change(named)) == [TopicPartition("a", 0)]
 
 
-def test_a_note_of_a_failed_directory_names_its_broker() -> None:
+def test_a_log_dir_event_notification_names_its_broker() -> None:
     data = znodes.encode_log_dir_event(BrokerId(3))
     assert data == b'{"version":1,"broker":3,"event":1}'
     assert znodes.decode_log_dir_event(data) == 3
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"partitions":[7]}', b'{"partitions":7,"broker":"3"}'])
-def test_a_note_that_says_nothing_is_malformed(data: bytes) -> None:
+def test_an_empty_notification_is_malformed(data: bytes) -> None:
     assert isinstance(znodes.decode_isr_change(data), Malformed)
     assert isinstance(znodes.decode_log_dir_event(data), Malformed)
 
@@ -139,7 +139,7 @@ def test_a_controller_is_read_from_both_versions() -> None:
     assert znodes.decode_controller(znodes.encode_controller(BrokerId(2), 5)) == 2
 
 
-def test_a_change_is_read_from_both_kinds_of_note() -> None:
+def test_a_config_change_is_read_from_both_versions_of_its_notification() -> None:
     assert znodes.decode_config_change(b'{"version":2,"entity_path":"topics/t1"}') == "topics/t1"
     assert znodes.decode_config_change(b'{"version":1,"entity_type":"topics","entity_name":"t1"}') == "topics/t1"
     assert isinstance(znodes.decode_config_change(b'{"version":2,"entity_path":""}'), Malformed)
@@ -153,7 +153,7 @@ def test_settings_are_all_text() -> None:
     assert isinstance(znodes.decode_config("topics/t", b'{"config":[]}'), Malformed)
 
 
-def test_a_block_of_producer_ids_ends_inclusively_on_paper() -> None:
+def test_the_end_of_a_producer_id_block_is_inclusive_in_its_node() -> None:
     block = znodes.ProducerIdBlock(BrokerId(3), 2000, 3000)
     data = znodes.encode_producer_id_block(block)
     assert data == b'{"version":1,"broker":3,"block_start":"2000","block_end":"2999"}'
