@@ -12,9 +12,9 @@ from sordini.broker.clock import Clock
 from sordini.broker.configuration.settings import INT64_MAX
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.groups.coordinator import NOBODY, GroupCoordinator
-from sordini.broker.groups.events import Committing
-from sordini.broker.groups.offsets import OffsetTable
-from sordini.broker.groups.state import CommittedOffset
+from sordini.broker.groups.machine.events import Committing
+from sordini.broker.groups.machine.offset_table import OffsetTable
+from sordini.broker.groups.machine.state import CommittedOffset
 from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
 from sordini.broker.handlers.settling import once_settled

@@ -1,7 +1,7 @@
 """Members and groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups, ListGroups, DeleteGroups.
 
 The wire's "", -1 and versions become the coordinator's events here, and its answers messages again. What a group
-decides is in `broker/groups/machine.py`.
+decides is in `broker/groups/machine/machine.py`.
 """
 
 from __future__ import annotations
@@ -12,18 +12,8 @@ from typing import Any, TypeVar
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.groups.coordinator import NOBODY, GroupCoordinator
-from sordini.broker.groups.events import (
-    Answer,
-    Heartbeat,
-    Join,
-    JoinAnswer,
-    Leave,
-    LeaveAnswer,
-    Leaving,
-    Sync,
-    SyncAnswer,
-)
-from sordini.broker.groups.state import Group, GroupState, Member, Protocol
+from sordini.broker.groups.machine.events import Answer, Heartbeat, Join, JoinAnswer, Leave, LeaveAnswer, Leaving, Sync, SyncAnswer
+from sordini.broker.groups.machine.state import Group, GroupState, Member, Protocol
 from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
 from sordini.broker.handlers.settling import once_settled

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.handlers.coordinators import NO_TRANSACTIONS
+from sordini.broker.handlers.find_coordinator import NO_TRANSACTIONS
 from sordini.broker.network.ports import Pending
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode

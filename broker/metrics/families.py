@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from sordini.broker.groups.offsets import OffsetTable
-from sordini.broker.groups.state import Group
+from sordini.broker.groups.machine.offset_table import OffsetTable
+from sordini.broker.groups.machine.state import Group
 from sordini.broker.membership.peer_clocks import PeerClocks
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.metrics.latency import Latencies

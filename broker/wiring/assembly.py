@@ -18,8 +18,8 @@ from sordini.broker.control.command_origin import CommandOrigin
 from sordini.broker.control.commands import CommandReceiver
 from sordini.broker.dispatch import Dispatcher, Route
 from sordini.broker.groups.coordinator import GroupCoordinator
-from sordini.broker.groups.internal_topic import OffsetsTopic
-from sordini.broker.groups.ports import CallLater, Ports
+from sordini.broker.coordinators.internal_topic import OffsetsTopic
+from sordini.broker.coordinators.ports import CallLater, Ports
 from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.handlers.closest import ClosestReplicas
@@ -29,7 +29,7 @@ from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
 from sordini.broker.handlers.conversions import Conversions
-from sordini.broker.handlers.coordinators import TRANSACTIONS_TOPIC, CoordinatorsHandler
+from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC, CoordinatorsHandler
 from sordini.broker.handlers.fetch import FetchHandler, Readers
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler

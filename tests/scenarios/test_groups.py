@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sordini.broker.groups import machine
-from sordini.broker.groups.events import Leaving
-from sordini.broker.groups.state import Protocol
+from sordini.broker.groups.machine import machine
+from sordini.broker.groups.machine.events import Leaving
+from sordini.broker.groups.machine.state import Protocol
 from sordini.protocol.errors import ErrorCode
 from tests.support.groups_world import Client, World, describe
 from tests.support.transcripts import assert_as_written

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from sordini.broker.groups.records import offset_key, offset_value
-from sordini.broker.groups.state import CommittedOffset
+from sordini.broker.groups.machine.records import offset_key, offset_value
+from sordini.broker.groups.machine.state import CommittedOffset
 from sordini.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.types import TopicPartition

@@ -10,30 +10,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from sordini.broker.groups import machine, records
-from sordini.broker.groups.durable import value_of
-from sordini.broker.groups.events import (
-    Answer,
-    Committing,
-    Delete,
-    Event,
-    GroupLimits,
-    Heartbeat,
-    Join,
-    JoinAnswer,
-    Leave,
-    LeaveAnswer,
-    Leaving,
-    Now,
-    OffsetsGone,
-    Sync,
-    SyncAnswer,
-    Tick,
-    Unload,
-    Write,
-    Written,
-)
-from sordini.broker.groups.state import Caller, Group, GroupState, GroupValue, Protocol
+from sordini.broker.groups.machine import machine, records
+from sordini.broker.groups.machine.persistent_state import value_of
+from sordini.broker.groups.machine.events import Answer, Committing, Delete, Event, GroupLimits, Heartbeat, Join, JoinAnswer, Leave, LeaveAnswer, Leaving, Now, OffsetsGone, Sync, SyncAnswer, Tick, Unload, Write, Written
+from sordini.broker.groups.machine.state import Caller, Group, GroupState, GroupValue, Protocol
 from sordini.protocol.errors import ErrorCode
 
 EPOCH_MS = 1_700_000_000_000

@@ -7,8 +7,8 @@ import struct
 import zlib
 from typing import Final
 
-from sordini.broker.groups import records as group_records
-from sordini.broker.groups.state import CommittedOffset, GroupValue, MemberValue
+from sordini.broker.groups.machine import records as group_records
+from sordini.broker.groups.machine.state import CommittedOffset, GroupValue, MemberValue
 from sordini.broker.transactions.records import TransactionValue, transaction_key, transaction_value
 from sordini.protocol.records.batch import (
     LOG_APPEND_TIME_BIT,

@@ -14,8 +14,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from sordini.broker.groups import records as group_records
-from sordini.broker.groups.state import GroupValue, MemberValue
+from sordini.broker.groups.machine import records as group_records
+from sordini.broker.groups.machine.state import GroupValue, MemberValue
 from sordini.broker.transactions import records as transaction_records
 from sordini.cli.commands.log.dump.kafka_log import Parser, Shown
 from sordini.cli.commands.log.dump.kafka_text import java_text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sordini.broker.groups.records import GroupKey, OffsetKey, read_group, read_key, read_offset
-from sordini.broker.groups.state import GroupValue, MemberValue
+from sordini.broker.groups.machine.records import GroupKey, OffsetKey, read_group, read_key, read_offset
+from sordini.broker.groups.machine.state import GroupValue, MemberValue
 from sordini.cli.commands.groups.consumer_assignment import read_assignment
 from sordini.cli.commands.log.dump.items import Item
 from sordini.protocol.records.versioned import Damaged

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from sordini.broker.groups import records
-from sordini.broker.groups.internal_topic import OFFSETS_TOPIC
-from sordini.broker.groups.loading import _Loading
-from sordini.broker.groups.state import CommittedOffset
+from sordini.broker.groups.machine import records
+from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC
+from sordini.broker.coordinators.loading import _Loading
+from sordini.broker.groups.machine.state import CommittedOffset
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, build_batch, read_header

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.broker.groups import machine, static_members
-from sordini.broker.groups.durable import group_from, value_of
-from sordini.broker.groups.events import (
-    Answer,
-    Delete,
-    GroupLimits,
-    Heartbeat,
-    Leaving,
-    Now,
-    Reply,
-    Tick,
-    Unload,
-    Write,
-    Written,
-)
-from sordini.broker.groups.sessions import GRACE_MS_MIN
-from sordini.broker.groups.state import Caller, Group, GroupState
-from sordini.broker.groups.transition import Turn
+from sordini.broker.groups.machine import machine, static_members
+from sordini.broker.groups.machine.persistent_state import group_from, value_of
+from sordini.broker.groups.machine.events import Answer, Delete, GroupLimits, Heartbeat, Leaving, Now, Reply, Tick, Unload, Write, Written
+from sordini.broker.groups.machine.member_sessions import GRACE_MS_MIN
+from sordini.broker.groups.machine.state import Caller, Group, GroupState
+from sordini.broker.groups.machine.transition import Turn
 from sordini.protocol.errors import ErrorCode
 from tests.support.groups_world import Client, World
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sordini.broker.groups.events import GroupLimits, Leaving
-from sordini.broker.groups.state import GroupState, Protocol
+from sordini.broker.groups.machine.events import GroupLimits, Leaving
+from sordini.broker.groups.machine.state import GroupState, Protocol
 from sordini.protocol.errors import ErrorCode
 from tests.support.groups_world import Client, World
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.groups import records
-from sordini.broker.groups.records import GroupKey, OffsetKey, UnknownKey
-from sordini.broker.groups.state import CommittedOffset, GroupValue, MemberValue
+from sordini.broker.groups.machine import records
+from sordini.broker.groups.machine.records import GroupKey, OffsetKey, UnknownKey
+from sordini.broker.groups.machine.state import CommittedOffset, GroupValue, MemberValue
 from sordini.protocol.records.versioned import Damaged
 
 SMILE = "grüße-\N{GRINNING FACE}"

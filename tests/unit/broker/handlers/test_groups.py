@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.broker.groups.internal_topic import OFFSETS_TOPIC
+from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import Pending
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from sordini.broker.groups.offsets import OffsetTable
-from sordini.broker.groups.state import CommittedOffset, Group, GroupState
+from sordini.broker.groups.machine.offset_table import OffsetTable
+from sordini.broker.groups.machine.state import CommittedOffset, Group, GroupState
 from sordini.broker.membership.peer_clocks import PeerClocks
 from sordini.broker.metrics.broker_families import BROKER_FAMILIES
 from sordini.broker.metrics.families import Row, Sources

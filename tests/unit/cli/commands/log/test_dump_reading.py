@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.groups import records as group_records
-from sordini.broker.groups.state import CommittedOffset, GroupValue, MemberValue
+from sordini.broker.groups.machine import records as group_records
+from sordini.broker.groups.machine.state import CommittedOffset, GroupValue, MemberValue
 from sordini.cli.commands.groups.consumer_assignment import AssignedTopic, ConsumerAssignment
 from sordini.cli.commands.log.dump.file_items import UnknownFile, read_file
 from sordini.cli.commands.log.dump.group_records import decoded

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from sordini.broker.groups.ports import Ports, Timer
+from sordini.broker.coordinators.ports import Ports, Timer
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.produced import take_own

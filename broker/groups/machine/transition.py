@@ -8,31 +8,10 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from sordini.broker.groups import voting
-from sordini.broker.groups.durable import value_of
-from sordini.broker.groups.events import (
-    Action,
-    Answer,
-    GroupLimits,
-    JoinAnswer,
-    LeaveAnswer,
-    Now,
-    Reply,
-    SyncAnswer,
-    Write,
-)
-from sordini.broker.groups.state import (
-    Assigning,
-    Caller,
-    Deleting,
-    Emptying,
-    Group,
-    GroupState,
-    Member,
-    Protocol,
-    Replacing,
-    Writing,
-)
+from sordini.broker.groups.machine import protocol_selection
+from sordini.broker.groups.machine.persistent_state import value_of
+from sordini.broker.groups.machine.events import Action, Answer, GroupLimits, JoinAnswer, LeaveAnswer, Now, Reply, SyncAnswer, Write
+from sordini.broker.groups.machine.state import Assigning, Caller, Deleting, Emptying, Group, GroupState, Member, Protocol, Replacing, Writing
 from sordini.protocol.errors import ErrorCode
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
@@ -122,7 +101,7 @@ class Turn:
         """Whether somebody with these protocols can be in the group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
-        return protocol_type == self.protocol_type and voting.has_common(self.support, len(self.members), protocols)
+        return protocol_type == self.protocol_type and protocol_selection.has_common(self.support, len(self.members), protocols)
 
     def earliest_ms(self) -> int | None:
         """The next deadline."""
@@ -153,7 +132,7 @@ class Turn:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
-        voting.count(self.support, member.protocols, 1)
+        protocol_selection.count(self.support, member.protocols, 1)
         if member.group_instance_id is not None:
             self.static_ids[member.group_instance_id] = member.member_id
         if self.leader_id is None:
@@ -166,7 +145,7 @@ class Turn:
         member = self.members.pop(member_id, None)
         if member is None:
             return
-        voting.count(self.support, member.protocols, -1)
+        protocol_selection.count(self.support, member.protocols, -1)
         if member.group_instance_id is not None:
             del self.static_ids[member.group_instance_id]
         if self.leader_id == member_id:
@@ -183,14 +162,14 @@ class Turn:
             for member_id, member in self.members.items()
         }
         self.static_ids[new.group_instance_id] = new.member_id
-        voting.count(self.support, old.protocols, -1)
-        voting.count(self.support, new.protocols, 1)
+        protocol_selection.count(self.support, old.protocols, -1)
+        protocol_selection.count(self.support, new.protocols, 1)
         if self.leader_id == old_id:
             self.leader_id = new.member_id
 
     def change_protocols(self, member: Member, protocols: tuple[Protocol, ...]) -> Member:
-        voting.count(self.support, member.protocols, -1)
-        voting.count(self.support, protocols, 1)
+        protocol_selection.count(self.support, member.protocols, -1)
+        protocol_selection.count(self.support, protocols, 1)
         changed = member._replace(protocols=protocols)
         self.put(changed)
         return changed

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sordini.broker.groups import rebalance
-from sordini.broker.groups.events import Answer, Delete, Leave, LeaveAnswer, Leaving
-from sordini.broker.groups.members import refusal
-from sordini.broker.groups.state import Caller, Deleting, GroupState
-from sordini.broker.groups.transition import Turn
+from sordini.broker.groups.machine import rebalance
+from sordini.broker.groups.machine.events import Answer, Delete, Leave, LeaveAnswer, Leaving
+from sordini.broker.groups.machine.member_validation import refusal
+from sordini.broker.groups.machine.state import Caller, Deleting, GroupState
+from sordini.broker.groups.machine.transition import Turn
 from sordini.protocol.errors import ErrorCode
 
 DELETE_REFUSALS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sordini.broker.groups import voting
-from sordini.broker.groups.state import Member, Protocol
+from sordini.broker.groups.machine import protocol_selection
+from sordini.broker.groups.machine.state import Member, Protocol
 
 LISTS = st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5), min_size=1, max_size=6)
 
@@ -21,13 +21,13 @@ def members_of(lists: list[list[str]]) -> list[Member]:
 def support_of(members: list[Member]) -> dict[str, int]:
     support: dict[str, int] = {}
     for member in members:
-        voting.count(support, member.protocols, 1)
+        protocol_selection.count(support, member.protocols, 1)
     return support
 
 
 def elected(*lists: str) -> str:
     members = members_of([list(names) for names in lists])
-    return voting.select(members, support_of(members))
+    return protocol_selection.select(members, support_of(members))
 
 
 def test_the_one_that_most_like_best_is_taken() -> None:
@@ -51,7 +51,7 @@ def test_the_winner_is_known_to_all_and_nobody_has_more_votes(lists: list[list[s
     assume(common)
     members = members_of(lists)
     votes = [next(name for name in names if name in common) for names in lists]
-    winner = voting.select(members, support_of(members))
+    winner = protocol_selection.select(members, support_of(members))
     assert winner in common
     assert votes.count(winner) == max(votes.count(name) for name in votes)
 
@@ -61,9 +61,9 @@ def test_support_counts_members_and_forgets_those_who_go(lists: list[list[str]])
     members = members_of(lists)
     support = support_of(members)
     assert support == {name: count for name in "abcd" if (count := sum(name in names for names in lists))}
-    assert voting.has_common(support, len(members), members[0].protocols) == bool(
+    assert protocol_selection.has_common(support, len(members), members[0].protocols) == bool(
         set.intersection(*(set(names) for names in lists))
     )
     for member in members:
-        voting.count(support, member.protocols, -1)
+        protocol_selection.count(support, member.protocols, -1)
     assert support == {}

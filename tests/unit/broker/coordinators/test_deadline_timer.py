@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.broker.groups.timer import DRAIN_S, LATE_MS, DueTimer
+from sordini.broker.coordinators.deadline_timer import DRAIN_S, LATE_MS, DueTimer
 from tests.support.network import StillClock
 from tests.support.unit_broker import Timers
 

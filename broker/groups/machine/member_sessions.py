@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from sordini.broker.groups import rebalance
-from sordini.broker.groups.events import Action, Answer, Committing, Heartbeat, Now, Reply
-from sordini.broker.groups.leaving import went
-from sordini.broker.groups.members import refusal
-from sordini.broker.groups.state import Grace, Group, GroupState
-from sordini.broker.groups.transition import Turn
+from sordini.broker.groups.machine import rebalance
+from sordini.broker.groups.machine.events import Action, Answer, Committing, Heartbeat, Now, Reply
+from sordini.broker.groups.machine.leave_group import went
+from sordini.broker.groups.machine.member_validation import refusal
+from sordini.broker.groups.machine.state import Grace, Group, GroupState
+from sordini.broker.groups.machine.transition import Turn
 from sordini.protocol.errors import ErrorCode
 
 GRACE_MS_MIN = 50

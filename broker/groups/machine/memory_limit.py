@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from sordini.broker.groups.events import Event, Join, Written
-from sordini.broker.groups.offsets import OffsetTable
-from sordini.broker.groups.state import CommittedOffset, Group, Member, Protocol
+from sordini.broker.groups.machine.events import Event, Join, Written
+from sordini.broker.groups.machine.offset_table import OffsetTable
+from sordini.broker.groups.machine.state import CommittedOffset, Group, Member, Protocol
 from sordini.protocol.types import TopicPartition
 
 GROUP_BYTES: Final = 2000

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.groups.internal_topic import OFFSETS_TOPIC
-from sordini.broker.groups.records import partition_for
-from sordini.broker.handlers.coordinators import TRANSACTIONS_TOPIC
+from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC
+from sordini.broker.groups.machine.records import partition_for
+from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC
 from sordini.broker.network.ports import Pending
 from sordini.broker.topics.metadata_cache import BrokerMetadata
 from sordini.protocol.api import ApiKey

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sordini.broker.groups.state import Member
+from sordini.broker.groups.machine.state import Member
 from sordini.protocol.errors import ErrorCode
 
 

@@ -7,11 +7,11 @@ are out at a time than the group may have members.
 
 from __future__ import annotations
 
-from sordini.broker.groups import rebalance, static_members
-from sordini.broker.groups.events import Join, JoinAnswer
-from sordini.broker.groups.members import refusal
-from sordini.broker.groups.state import GroupState, Member
-from sordini.broker.groups.transition import Turn
+from sordini.broker.groups.machine import rebalance, static_members
+from sordini.broker.groups.machine.events import Join, JoinAnswer
+from sordini.broker.groups.machine.member_validation import refusal
+from sordini.broker.groups.machine.state import GroupState, Member
+from sordini.broker.groups.machine.transition import Turn
 from sordini.protocol.errors import ErrorCode
 
 

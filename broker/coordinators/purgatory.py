@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sordini.broker.groups.ports import CallLater, Timer
+from sordini.broker.coordinators.ports import CallLater, Timer
 from sordini.protocol.errors import ErrorCode
 
 Refuse = Callable[[ErrorCode], None]

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
-from sordini.broker.groups.state import CommittedOffset, GroupValue, MemberValue
+from sordini.broker.groups.machine.state import CommittedOffset, GroupValue, MemberValue
 from sordini.protocol.primitives import Array, Bytes, Int32, Int64, NullableString, String
 from sordini.protocol.records.versioned import Damaged, read_versioned, version_of, written
 from sordini.protocol.schema import EMPTY, NEVER, message, since, struct

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.groups.memory import GroupMemory, ShardMemory
-from sordini.broker.groups.offsets import OffsetTable
+from sordini.broker.groups.machine.memory_limit import GroupMemory, ShardMemory
+from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sordini.broker.groups import voting
-from sordini.broker.groups.events import Now
-from sordini.broker.groups.state import Group, GroupState, GroupValue, Member, MemberValue, Protocol
+from sordini.broker.groups.machine import protocol_selection
+from sordini.broker.groups.machine.events import Now
+from sordini.broker.groups.machine.state import Group, GroupState, GroupValue, Member, MemberValue, Protocol
 
 
 def value_of(group: Group, assignments: Mapping[str, bytes] | None = None) -> GroupValue:
@@ -45,7 +45,7 @@ def group_from(group_id: str, value: GroupValue, now: Now) -> Group:
     members = {member.member_id: _member(member, value.protocol_name, now) for member in value.members}
     static_ids, support = dict[str, str](), dict[str, int]()
     for member in members.values():
-        voting.count(support, member.protocols, 1)
+        protocol_selection.count(support, member.protocols, 1)
         if member.group_instance_id is not None:
             static_ids[member.group_instance_id] = member.member_id
     # The record's leader may be missing where damage or another's bug left it so; somebody has to lead.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from sordini.broker.groups import rebalance
-from sordini.broker.groups.events import Sync, SyncAnswer
-from sordini.broker.groups.members import refusal
-from sordini.broker.groups.state import Assigning, GroupState, Member, Writing
-from sordini.broker.groups.transition import Turn
+from sordini.broker.groups.machine import rebalance
+from sordini.broker.groups.machine.events import Sync, SyncAnswer
+from sordini.broker.groups.machine.member_validation import refusal
+from sordini.broker.groups.machine.state import Assigning, GroupState, Member, Writing
+from sordini.broker.groups.machine.transition import Turn
 from sordini.protocol.errors import ErrorCode
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterable, Mapping
 
-from sordini.broker.groups.state import CommittedOffset, Group, GroupState
+from sordini.broker.groups.machine.state import CommittedOffset, Group, GroupState
 from sordini.protocol.errors import WireError
 from sordini.protocol.primitives import Array, NullableBytes, String
 from sordini.protocol.schema import EMPTY, NEVER, decode, message

@@ -22,51 +22,36 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from sordini.broker.groups import durable, joining, leaving, rebalance, sessions, static_members, syncing, voting
-from sordini.broker.groups.events import (
-    Action,
-    Committing,
-    Delete,
-    Event,
-    GroupLimits,
-    Heartbeat,
-    Join,
-    Leave,
-    Now,
-    OffsetsGone,
-    Sync,
-    Tick,
-    Unload,
-    Written,
-)
-from sordini.broker.groups.state import Assigning, Deleting, Emptying, Group, GroupState, GroupValue, Replacing, Writing
-from sordini.broker.groups.transition import Turn
+from sordini.broker.groups.machine import persistent_state, join_group, leave_group, rebalance, member_sessions, static_members, sync_group, protocol_selection
+from sordini.broker.groups.machine.events import Action, Committing, Delete, Event, GroupLimits, Heartbeat, Join, Leave, Now, OffsetsGone, Sync, Tick, Unload, Written
+from sordini.broker.groups.machine.state import Assigning, Deleting, Emptying, Group, GroupState, GroupValue, Replacing, Writing
+from sordini.broker.groups.machine.transition import Turn
 
 
 def step(group: Group, event: Event, now: Now, limits: GroupLimits) -> tuple[Group, list[Action]]:
     """Take one event."""
     if isinstance(event, Heartbeat):
-        return sessions.heartbeat(group, event, now)
+        return member_sessions.heartbeat(group, event, now)
     if isinstance(event, Committing):
-        return sessions.committing(group, event, now)
+        return member_sessions.committing(group, event, now)
     turn = Turn(group, now, limits)
     match event:
         case Join():
-            joining.join(turn, event)
+            join_group.join(turn, event)
         case Sync():
-            syncing.sync(turn, event)
+            sync_group.sync(turn, event)
         case Leave():
-            leaving.leave(turn, event)
+            leave_group.leave(turn, event)
         case Tick(late_ms):
-            sessions.tick(turn, late_ms)
+            member_sessions.tick(turn, late_ms)
         case Written():
             _written(turn, event)
         case Delete():
-            leaving.delete(turn, event)
+            leave_group.delete(turn, event)
         case OffsetsGone():
-            leaving.offsets_gone(turn)
+            leave_group.offsets_gone(turn)
         case Unload():
-            leaving.unload(turn)
+            leave_group.unload(turn)
         case _:
             assert_never(event)
     return turn.finish()
@@ -74,7 +59,7 @@ def step(group: Group, event: Event, now: Now, limits: GroupLimits) -> tuple[Gro
 
 def restored(group_id: str, value: GroupValue, now: Now, limits: GroupLimits) -> Group:
     """The group that a record tells of. One that is larger than is allowed by now begins with a rebalance."""
-    group = durable.group_from(group_id, value, now)
+    group = persistent_state.group_from(group_id, value, now)
     if len(group.members) <= limits.members_max:
         return group
     turn = Turn(group, now, limits)
@@ -101,11 +86,11 @@ def _written(turn: Turn, event: Written) -> None:
     turn.writing = tuple(other for other in turn.writing if other is not writing)
     match writing.purpose:
         case Assigning() as purpose:
-            syncing.written(turn, writing, purpose, event.error)
+            sync_group.written(turn, writing, purpose, event.error)
         case Replacing() as purpose:
             static_members.written(turn, writing, purpose, event.error)
         case Deleting() as purpose:
-            leaving.written(turn, purpose, event.error)
+            leave_group.written(turn, purpose, event.error)
         case Emptying():
             # Nobody waits for it. If it failed, a restart finds the members of before, whose sessions end soon.
             pass
@@ -131,7 +116,7 @@ def check(group: Group) -> None:
     assert len(static) == sum(member.is_static for member in members.values())
     support: dict[str, int] = {}
     for member in members.values():
-        voting.count(support, member.protocols, 1)
+        protocol_selection.count(support, member.protocols, 1)
     assert group.support == support
     assert not members or len(members) in support.values(), "no protocol is common to all"
     _check_state(group)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from sordini.broker.clock import Clock
-from sordini.broker.groups.ports import CallLater, Timer
+from sordini.broker.coordinators.ports import CallLater, Timer
 
 K = TypeVar("K", bound=Hashable)
 

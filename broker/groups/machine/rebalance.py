@@ -7,10 +7,10 @@ group that was empty waits its initial delay out, however many have joined, and 
 
 from __future__ import annotations
 
-from sordini.broker.groups import voting
-from sordini.broker.groups.events import JoinAnswer, JoinedMember, SyncAnswer
-from sordini.broker.groups.state import Caller, Emptying, GroupState, InitialDelay, Member
-from sordini.broker.groups.transition import Turn
+from sordini.broker.groups.machine import protocol_selection
+from sordini.broker.groups.machine.events import JoinAnswer, JoinedMember, SyncAnswer
+from sordini.broker.groups.machine.state import Caller, Emptying, GroupState, InitialDelay, Member
+from sordini.broker.groups.machine.transition import Turn
 from sordini.protocol.errors import ErrorCode
 
 POSTPONED_MS_MIN = 1_000
@@ -88,7 +88,7 @@ def _become_empty(turn: Turn) -> None:
 
 def _begin_generation(turn: Turn) -> None:
     turn.generation_id += 1
-    turn.protocol_name = voting.select(turn.members.values(), turn.support)
+    turn.protocol_name = protocol_selection.select(turn.members.values(), turn.support)
     turn.rebalance_ends_ms = None
     turn.become(GroupState.COMPLETING_REBALANCE)
     for member in list(turn.members.values()):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from sordini.broker.groups.state import Member, Protocol
+from sordini.broker.groups.machine.state import Member, Protocol
 
 
 def names(protocols: Iterable[Protocol]) -> dict[str, None]:

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from sordini.broker.groups.ports import Ports
+from sordini.broker.coordinators.ports import Ports
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader, crc_is_right, read_header

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sordini.broker.configuration.config import Config
-from sordini.broker.groups.ports import Spawn
+from sordini.broker.coordinators.ports import Spawn
 from sordini.broker.network.ports import Log
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.topics.topic_admin import TopicAdmin

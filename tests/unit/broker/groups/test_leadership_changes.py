@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from sordini.broker.groups.internal_topic import OFFSETS_TOPIC
-from sordini.broker.groups.records import partition_for
+from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC
+from sordini.broker.groups.machine.records import partition_for
 from sordini.broker.network.ports import Pending
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode

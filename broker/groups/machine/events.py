@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sordini.broker.groups.state import Caller, GroupValue, Protocol
+from sordini.broker.groups.machine.state import Caller, GroupValue, Protocol
 from sordini.protocol.errors import ErrorCode
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.groups.internal_topic import OFFSETS_TOPIC, OffsetsTopic
-from sordini.broker.groups.records import partition_for
+from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC, OffsetsTopic
+from sordini.broker.groups.machine.records import partition_for
 from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP
 from sordini.broker.network.ports import Pending
