@@ -14,17 +14,17 @@ from contextlib import suppress
 from uuid import UUID
 
 from sordini.broker.configuration.group_keys import GroupSettings
-from sordini.broker.groups.machine import records
-from sordini.broker.groups.machine.events import Answer, Committing, Delete, GroupLimits, Tick
+from sordini.broker.coordinators.deadline_timer import DueTimer
 from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC, OffsetsTopic
 from sordini.broker.coordinators.loading import is_committed, load
+from sordini.broker.coordinators.ports import Ports
+from sordini.broker.groups.machine import records
+from sordini.broker.groups.machine.events import Answer, Committing, Delete, GroupLimits, Tick
 from sordini.broker.groups.machine.memory_limit import GroupMemory
 from sordini.broker.groups.machine.offset_table import CONSUMER_PROTOCOL, OffsetTable, is_subscribed
-from sordini.broker.coordinators.ports import Ports
+from sordini.broker.groups.machine.state import Caller, CommittedOffset, Group, GroupState
 from sordini.broker.groups.replay import restore
 from sordini.broker.groups.shard import Asked, Done, Ended, Setup, Shard
-from sordini.broker.groups.machine.state import Caller, CommittedOffset, Group, GroupState
-from sordini.broker.coordinators.deadline_timer import DueTimer
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.replication.partition import Partition

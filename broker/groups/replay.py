@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from sordini.broker.groups.machine import machine, records
 from sordini.broker.coordinators.loading import Latest
-from sordini.broker.groups.shard import Setup, Shard
+from sordini.broker.groups.machine import machine, records
 from sordini.broker.groups.machine.state import Group, GroupValue
+from sordini.broker.groups.shard import Setup, Shard
 from sordini.protocol.records.versioned import Damaged
 from sordini.protocol.types import TopicPartition
 

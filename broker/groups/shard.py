@@ -14,15 +14,34 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from sordini.broker.configuration.group_keys import GroupSettings
-from sordini.broker.groups.machine import machine, records
-from sordini.broker.groups.machine.events import Action, Answer, Committing, Delete, Event, GroupLimits, Heartbeat, Join, JoinAnswer, Leave, Now, OffsetsGone, Reply, Sync, Tick, Unload, Write, Written
+from sordini.broker.coordinators.deadline_timer import DueTimer
 from sordini.broker.coordinators.journal import Journal, KeyValue
+from sordini.broker.coordinators.ports import Ports
+from sordini.broker.coordinators.purgatory import Parked
+from sordini.broker.groups.machine import machine, records
+from sordini.broker.groups.machine.events import (
+    Action,
+    Answer,
+    Committing,
+    Delete,
+    Event,
+    GroupLimits,
+    Heartbeat,
+    Join,
+    JoinAnswer,
+    Leave,
+    Now,
+    OffsetsGone,
+    Reply,
+    Sync,
+    Tick,
+    Unload,
+    Write,
+    Written,
+)
 from sordini.broker.groups.machine.memory_limit import GroupMemory, ShardMemory
 from sordini.broker.groups.machine.offset_table import OffsetTable
-from sordini.broker.coordinators.purgatory import Parked
-from sordini.broker.coordinators.ports import Ports
 from sordini.broker.groups.machine.state import Caller, CommittedOffset, Group, GroupState
-from sordini.broker.coordinators.deadline_timer import DueTimer
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.replication.partition import Partition

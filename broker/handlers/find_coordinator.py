@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sordini.broker.dispatch import Call, Route
 from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC, OffsetsTopic
+from sordini.broker.dispatch import Call, Route
 from sordini.broker.groups.machine.records import partition_for
 from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP
@@ -43,7 +43,7 @@ REASONS = {
 }
 
 
-class CoordinatorsHandler:
+class FindCoordinatorHandler:
     """Finds coordinators by the metadata of their topic."""
 
     def __init__(
@@ -60,7 +60,7 @@ class CoordinatorsHandler:
     def find(self, call: Call) -> FindCoordinatorResponse | Pending | Work[FindCoordinatorResponse]:
         request: FindCoordinatorRequest = call.body
         if request.key_type == TRANSACTION and not self._coordinates_transactions():
-            raise BrokerError(refusal_of_transactions(call.version), NO_TRANSACTIONS)
+            raise BrokerError(transactions_error(call.version), NO_TRANSACTIONS)
         if request.key_type in (TRANSACTION, GROUP) and len(request.coordinator_keys) > KEYS_AT_ONCE:
             return self._many(call)
         if request.key_type == TRANSACTION:
@@ -131,7 +131,7 @@ class CoordinatorsHandler:
         )
 
 
-def refusal_of_transactions(version: int) -> ErrorCode:
+def transactions_error(version: int) -> ErrorCode:
     """The code at which a client that asks in this version of FindCoordinator gives up."""
     if version < FIRST_OF_KNOWN_CODES:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

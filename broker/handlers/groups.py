@@ -12,7 +12,17 @@ from typing import Any, TypeVar
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.groups.coordinator import NOBODY, GroupCoordinator
-from sordini.broker.groups.machine.events import Answer, Heartbeat, Join, JoinAnswer, Leave, LeaveAnswer, Leaving, Sync, SyncAnswer
+from sordini.broker.groups.machine.events import (
+    Answer,
+    Heartbeat,
+    Join,
+    JoinAnswer,
+    Leave,
+    LeaveAnswer,
+    Leaving,
+    Sync,
+    SyncAnswer,
+)
 from sordini.broker.groups.machine.state import Group, GroupState, Member, Protocol
 from sordini.broker.handlers.exchange import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions

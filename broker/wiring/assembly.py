@@ -16,10 +16,10 @@ from sordini.broker.configuration.settings import INT32_MAX
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.control.command_origin import CommandOrigin
 from sordini.broker.control.commands import CommandReceiver
+from sordini.broker.coordinators.internal_topic import InternalTopic
+from sordini.broker.coordinators.ports import CallLater, Ports
 from sordini.broker.dispatch import Dispatcher, Route
 from sordini.broker.groups.coordinator import GroupCoordinator
-from sordini.broker.coordinators.internal_topic import OffsetsTopic
-from sordini.broker.coordinators.ports import CallLater, Ports
 from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.handlers.closest import ClosestReplicas
@@ -29,8 +29,8 @@ from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
 from sordini.broker.handlers.conversions import Conversions
-from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC, CoordinatorsHandler
 from sordini.broker.handlers.fetch import FetchHandler, Readers
+from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC, FindCoordinatorHandler
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
 from sordini.broker.handlers.guard import BetweenBrokers, guarded
@@ -112,7 +112,7 @@ class Assembly(NamedTuple):
     loggers: LoggerLevels
     replicas: ReplicaSet
     sessions: FetchSessions
-    offsets_topic: OffsetsTopic
+    offsets_topic: InternalTopic
     groups: GroupCoordinator
     receiver: CommandReceiver
     dispatcher: Dispatcher
@@ -169,7 +169,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     )
     new_topic_id = topic_ids(draw) if with_ids else lambda: NO_TOPIC_ID
     topic_admin = TopicAdmin(broker_id, session, metadata, topic_configs, config, new_topic_id, spawn)
-    offsets_topic = OffsetsTopic(config, topic_admin, metadata, spawn, log)
+    offsets_topic = InternalTopic(config, topic_admin, metadata, spawn, log)
     ports = Ports(clock, around.call_later, spawn, around.randomness, log)
     groups = replicas.listener = GroupCoordinator(config, offsets_topic, ports)
     receiver = CommandReceiver(replicas, metadata, topic_configs, log)
@@ -270,7 +270,9 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
             broker_id, around.dynamic, metadata, parts.topic_configs.config_of, parts.loggers, itself
         ).route(),
         *AlterConfigsHandler(parts.config_admin, metadata, later, slices).routes(),
-        CoordinatorsHandler(parts.offsets_topic, metadata, coordinates_transactions=coordinates_transactions).route(),
+        FindCoordinatorHandler(
+            parts.offsets_topic, metadata, coordinates_transactions=coordinates_transactions
+        ).route(),
         ConsumerGroupsHandler().route(),
         *GroupsHandler(groups).routes(),
         *GroupOffsetsHandler(groups, metadata, clock, metadata_bytes_max=note_bytes_max).routes(),

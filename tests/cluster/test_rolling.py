@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
 
-from sordini.broker.groups.machine.records import partition_for
+from sordini.broker.coordinators.partitioning import partition_for
 from sordini.cli.__main__ import main
 from tests.cluster.applications import (
     Application,

@@ -11,8 +11,28 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from sordini.broker.groups.machine import machine, records
+from sordini.broker.groups.machine.events import (
+    Answer,
+    Committing,
+    Delete,
+    Event,
+    GroupLimits,
+    Heartbeat,
+    Join,
+    JoinAnswer,
+    Leave,
+    LeaveAnswer,
+    Leaving,
+    Now,
+    OffsetsGone,
+    Sync,
+    SyncAnswer,
+    Tick,
+    Unload,
+    Write,
+    Written,
+)
 from sordini.broker.groups.machine.persistent_state import value_of
-from sordini.broker.groups.machine.events import Answer, Committing, Delete, Event, GroupLimits, Heartbeat, Join, JoinAnswer, Leave, LeaveAnswer, Leaving, Now, OffsetsGone, Sync, SyncAnswer, Tick, Unload, Write, Written
 from sordini.broker.groups.machine.state import Caller, Group, GroupState, GroupValue, Protocol
 from sordini.protocol.errors import ErrorCode
 

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from sordini.broker.dispatch import bound_of
-from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC
+from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import Parts, Pending, release_parts
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey

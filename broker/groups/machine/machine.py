@@ -22,9 +22,42 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from sordini.broker.groups.machine import persistent_state, join_group, leave_group, rebalance, member_sessions, static_members, sync_group, protocol_selection
-from sordini.broker.groups.machine.events import Action, Committing, Delete, Event, GroupLimits, Heartbeat, Join, Leave, Now, OffsetsGone, Sync, Tick, Unload, Written
-from sordini.broker.groups.machine.state import Assigning, Deleting, Emptying, Group, GroupState, GroupValue, Replacing, Writing
+from sordini.broker.groups.machine import (
+    join_group,
+    leave_group,
+    member_sessions,
+    persistent_state,
+    protocol_selection,
+    rebalance,
+    static_members,
+    sync_group,
+)
+from sordini.broker.groups.machine.events import (
+    Action,
+    Committing,
+    Delete,
+    Event,
+    GroupLimits,
+    Heartbeat,
+    Join,
+    Leave,
+    Now,
+    OffsetsGone,
+    Sync,
+    Tick,
+    Unload,
+    Written,
+)
+from sordini.broker.groups.machine.state import (
+    Assigning,
+    Deleting,
+    Emptying,
+    Group,
+    GroupState,
+    GroupValue,
+    Replacing,
+    Writing,
+)
 from sordini.broker.groups.machine.transition import Turn
 
 

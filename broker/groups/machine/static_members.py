@@ -8,7 +8,7 @@ of the result: it is told to skip that (KIP-814), or, if it is too old for that,
 
 from __future__ import annotations
 
-from sordini.broker.groups.machine import rebalance, protocol_selection
+from sordini.broker.groups.machine import protocol_selection, rebalance
 from sordini.broker.groups.machine.events import Join, JoinAnswer
 from sordini.broker.groups.machine.state import GroupState, Replacing, Writing
 from sordini.broker.groups.machine.transition import Turn
@@ -34,7 +34,10 @@ def replace_by(turn: Turn, event: Join, instance_id: str) -> None:
         joining=event.caller,
     )
     turn.rename(before.member_id, turn.heard(member))
-    if turn.state is GroupState.STABLE and protocol_selection.select(turn.members.values(), turn.support) == turn.protocol_name:
+    if (
+        turn.state is GroupState.STABLE
+        and protocol_selection.select(turn.members.values(), turn.support) == turn.protocol_name
+    ):
         turn.write(Replacing(before, member.member_id, leader_id, event.may_skip_assignment))
     else:
         # While the leader assigns, it assigns to the old id: that has to begin again.

@@ -9,9 +9,30 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from sordini.broker.groups.machine import protocol_selection
+from sordini.broker.groups.machine.events import (
+    Action,
+    Answer,
+    GroupLimits,
+    JoinAnswer,
+    LeaveAnswer,
+    Now,
+    Reply,
+    SyncAnswer,
+    Write,
+)
 from sordini.broker.groups.machine.persistent_state import value_of
-from sordini.broker.groups.machine.events import Action, Answer, GroupLimits, JoinAnswer, LeaveAnswer, Now, Reply, SyncAnswer, Write
-from sordini.broker.groups.machine.state import Assigning, Caller, Deleting, Emptying, Group, GroupState, Member, Protocol, Replacing, Writing
+from sordini.broker.groups.machine.state import (
+    Assigning,
+    Caller,
+    Deleting,
+    Emptying,
+    Group,
+    GroupState,
+    Member,
+    Protocol,
+    Replacing,
+    Writing,
+)
 from sordini.protocol.errors import ErrorCode
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
@@ -101,7 +122,9 @@ class Turn:
         """Whether somebody with these protocols can be in the group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
-        return protocol_type == self.protocol_type and protocol_selection.has_common(self.support, len(self.members), protocols)
+        return protocol_type == self.protocol_type and protocol_selection.has_common(
+            self.support, len(self.members), protocols
+        )
 
     def earliest_ms(self) -> int | None:
         """The next deadline."""

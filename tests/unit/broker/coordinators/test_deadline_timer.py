@@ -30,7 +30,7 @@ class Desk:
         self.timers.fire()
 
 
-def test_there_is_one_timer_for_whoever_is_due_first() -> None:
+def test_there_is_one_timer_for_the_earliest_deadline() -> None:
     desk = Desk()
     desk.enter("a", 500)
     desk.enter("b", 300)
@@ -40,7 +40,7 @@ def test_there_is_one_timer_for_whoever_is_due_first() -> None:
     assert (desk.called, desk.waits) == ([("b", 0)], [0.2])
 
 
-def test_whoever_was_called_is_called_no_more() -> None:
+def test_a_key_is_called_once() -> None:
     desk = Desk()
     desk.enter("a", 100)
     desk.pass_time(100)
@@ -48,7 +48,7 @@ def test_whoever_was_called_is_called_no_more() -> None:
     assert (desk.called, desk.waits) == ([("a", 0)], [])
 
 
-def test_an_earlier_time_replaces_a_later_one_and_stands_against_it() -> None:
+def test_an_earlier_deadline_replaces_a_later_one() -> None:
     desk = Desk()
     desk.enter("a", 500)
     desk.enter("a", 200)
@@ -59,7 +59,7 @@ def test_an_earlier_time_replaces_a_later_one_and_stands_against_it() -> None:
     assert desk.called == [("a", 0)]
 
 
-def test_whoever_is_forgotten_is_not_called() -> None:
+def test_a_cancelled_key_is_not_called() -> None:
     desk = Desk()
     desk.enter("a", 100)
     desk.enter("b", 130)
@@ -68,14 +68,14 @@ def test_whoever_is_forgotten_is_not_called() -> None:
     assert desk.called == [("b", 0)]
 
 
-def test_a_little_late_is_on_time() -> None:
+def test_a_small_delay_is_not_late() -> None:
     desk = Desk()
     desk.enter("a", 100)
     desk.pass_time(100 + LATE_MS - 1)
     assert desk.called == [("a", LATE_MS - 1)]
 
 
-def test_whoever_is_late_lets_the_sockets_be_read_first_and_says_how_late_it_is() -> None:
+def test_a_late_timer_lets_sockets_be_read_first_and_reports_its_lateness() -> None:
     desk = Desk()
     desk.enter("a", 100)
     desk.enter("b", 150)
@@ -88,7 +88,7 @@ def test_whoever_is_late_lets_the_sockets_be_read_first_and_says_how_late_it_is(
     assert desk.waits == [0.005]
 
 
-def test_what_is_due_because_of_a_call_is_not_called_in_the_same_turn() -> None:
+def test_a_deadline_set_by_a_call_is_not_due_in_the_same_iteration() -> None:
     desk = Desk()
 
     def again(key: str, _late_ms: int) -> None:

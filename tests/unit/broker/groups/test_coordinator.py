@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC
+from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import Pending
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -65,7 +65,7 @@ async def in_sync(broker: UnitBroker, *isr: int, epoch: int) -> None:
 # Answers.
 
 
-async def test_a_group_of_one_forms_without_anybody_waiting() -> None:
+async def test_a_group_of_one_member_is_formed_without_a_wait() -> None:
     async with a_coordinator() as broker:
         joined = a_stable_group(broker)
         assert (joined.generation_id, joined.leader) == (1, joined.member_id)
@@ -90,7 +90,7 @@ async def test_a_join_waits_for_the_members_that_were_there_before() -> None:
         assert answer_of(late, ApiKey.SYNC_GROUP, 2).assignment == b"the other"
 
 
-async def test_an_answer_nobody_waits_for_any_more_is_dropped() -> None:
+async def test_the_answer_to_a_closed_connection_is_dropped() -> None:
     async with a_coordinator() as broker:
         first = a_stable_group(broker)
         second = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
@@ -98,7 +98,7 @@ async def test_an_answer_nobody_waits_for_any_more_is_dropped() -> None:
         assert join(broker, first.member_id).error_code == 0
 
 
-async def test_a_member_is_called_after_its_client_or_its_instance() -> None:
+async def test_a_member_id_starts_with_the_client_id_or_the_instance_id() -> None:
     async with a_coordinator() as broker:
         named = join(broker, version=5)
         assert named.error_code == ErrorCode.MEMBER_ID_REQUIRED
@@ -108,14 +108,14 @@ async def test_a_member_is_called_after_its_client_or_its_instance() -> None:
         assert static.member_id.startswith("rack-7-")
 
 
-async def test_the_longest_client_id_still_makes_a_member_id() -> None:
+async def test_the_longest_client_id_gives_a_valid_member_id() -> None:
     async with a_coordinator() as broker:
         answer = broker.ask(ApiKey.JOIN_GROUP, 3, join_request(), client_id="é" * 16_000)
         assert answer.error_code == 0
         assert len(answer.member_id.encode()) < 32_767
 
 
-async def test_a_group_may_not_grow_past_its_bound() -> None:
+async def test_a_group_does_not_grow_beyond_its_maximum_size() -> None:
     async with a_coordinator({"group.max.size": "1"}) as broker:
         a_stable_group(broker)
         assert join(broker).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -130,7 +130,7 @@ async def test_session_timeouts_are_held_to_the_brokers_bounds() -> None:
 # Commits.
 
 
-async def test_a_commit_is_seen_when_it_is_answered() -> None:
+async def test_a_commit_is_visible_when_it_is_answered() -> None:
     async with a_coordinator() as broker:
         joined = a_stable_group(broker)
         assert commit(broker, {0: 5, 2: 7}, joined) == [0, 0]
@@ -140,7 +140,7 @@ async def test_a_commit_is_seen_when_it_is_answered() -> None:
         assert not broker.tasks
 
 
-async def test_a_commit_counts_only_when_all_in_sync_replicas_have_it() -> None:
+async def test_a_commit_is_visible_only_when_all_in_sync_replicas_have_it() -> None:
     async with a_coordinator() as broker:
         await in_sync(broker, ME, OTHER, epoch=1)
         end = log_end(broker)
@@ -153,7 +153,7 @@ async def test_a_commit_counts_only_when_all_in_sync_replicas_have_it() -> None:
         assert committed(broker) == {("orders", 0): 5}
 
 
-async def test_a_commit_counts_when_the_last_replica_has_fetched_it() -> None:
+async def test_a_commit_is_visible_when_the_last_replica_has_fetched_it() -> None:
     async with a_coordinator() as broker:
         await in_sync(broker, ME, OTHER, epoch=1)
         pending = commit_later(broker, {0: 5})
@@ -169,7 +169,7 @@ async def test_a_commit_counts_when_the_last_replica_has_fetched_it() -> None:
         assert not partition.waiters
 
 
-async def test_commits_count_in_their_order() -> None:
+async def test_commits_take_effect_in_their_order() -> None:
     async with a_coordinator() as broker:
         await in_sync(broker, ME, OTHER, epoch=1)
         pendings = [commit_later(broker, {0: offset}) for offset in (1, 2, 3)]
@@ -178,7 +178,7 @@ async def test_commits_count_in_their_order() -> None:
         assert committed(broker) == {("orders", 0): 3}
 
 
-async def test_a_commit_that_takes_too_long_is_given_up_and_counts_all_the_same() -> None:
+async def test_a_commit_that_times_out_still_takes_effect() -> None:
     async with a_coordinator() as broker:
         await in_sync(broker, ME, OTHER, epoch=1)
         pending = commit_later(broker, {0: 5})
@@ -191,7 +191,7 @@ async def test_a_commit_that_takes_too_long_is_given_up_and_counts_all_the_same(
         assert committed(broker) == {("orders", 0): 5}
 
 
-async def test_an_assignment_is_given_only_when_all_in_sync_replicas_have_it() -> None:
+async def test_an_assignment_is_sent_only_when_all_in_sync_replicas_have_it() -> None:
     async with a_coordinator() as broker:
         joined = join(broker)
         await in_sync(broker, ME, OTHER, epoch=1)
@@ -200,7 +200,7 @@ async def test_an_assignment_is_given_only_when_all_in_sync_replicas_have_it() -
         assert answer_of(pending, ApiKey.SYNC_GROUP, 2).assignment == b"all of it"
 
 
-async def test_an_assignment_that_takes_too_long_begins_the_rebalance_anew() -> None:
+async def test_an_assignment_that_times_out_restarts_the_rebalance() -> None:
     async with a_coordinator() as broker:
         joined = join(broker)
         await in_sync(broker, ME, OTHER, epoch=1)
@@ -210,7 +210,7 @@ async def test_an_assignment_that_takes_too_long_begins_the_rebalance_anew() -> 
         assert answer_of(pending, ApiKey.SYNC_GROUP, 2).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-async def test_a_topic_that_asks_for_flushes_answers_after_them() -> None:
+async def test_with_flush_messages_answers_follow_the_flush() -> None:
     async with a_coordinator() as broker:
         broker.parts.topic_configs.set(OFFSETS_TOPIC, {"flush.messages": "1"})
         broker.parts.replicas.reconfigure(OFFSETS_TOPIC)
@@ -224,7 +224,7 @@ async def test_a_topic_that_asks_for_flushes_answers_after_them() -> None:
         assert log.recovery_point == log.log_end_offset
 
 
-async def test_too_few_in_sync_replicas_are_told_as_a_coordinator_that_is_not_there() -> None:
+async def test_too_few_in_sync_replicas_are_answered_coordinator_not_available() -> None:
     async with a_coordinator() as broker:
         broker.parts.topic_configs.set(OFFSETS_TOPIC, {"min.insync.replicas": "2"})
         broker.parts.replicas.reconfigure(OFFSETS_TOPIC)
@@ -237,7 +237,7 @@ async def test_too_few_in_sync_replicas_are_told_as_a_coordinator_that_is_not_th
         assert committed(broker) == {}
 
 
-async def test_what_is_too_large_for_the_topic_is_told_by_kind() -> None:
+async def test_a_batch_too_large_for_the_topic_is_answered_by_kind_of_request() -> None:
     async with a_coordinator() as broker:
         joined = join(broker)
         broker.parts.topic_configs.set(OFFSETS_TOPIC, {"max.message.bytes": "100"})
@@ -247,7 +247,7 @@ async def test_what_is_too_large_for_the_topic_is_told_by_kind() -> None:
         assert commit(broker, {0: 5}, group_id="h") == [ErrorCode.INVALID_COMMIT_OFFSET_SIZE]
 
 
-async def test_a_full_disk_refuses_commits_and_heals() -> None:
+async def test_commits_fail_on_a_full_disk_and_succeed_afterwards() -> None:
     async with a_coordinator() as broker:
         broker.disk.fail_while(lambda call, _path: call == "write", errno.ENOSPC)
         assert commit(broker, {0: 5}) == [ErrorCode.NOT_COORDINATOR]
@@ -256,7 +256,7 @@ async def test_a_full_disk_refuses_commits_and_heals() -> None:
         assert commit(broker, {0: 5}) == [0]
 
 
-async def test_a_directory_that_fails_takes_its_groups_with_it() -> None:
+async def test_a_failed_log_directory_ends_the_coordination_of_its_groups() -> None:
     async with a_coordinator() as broker:
         first = a_stable_group(broker)
         second = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
@@ -266,7 +266,7 @@ async def test_a_directory_that_fails_takes_its_groups_with_it() -> None:
         assert heartbeat(broker, first) == ErrorCode.NOT_COORDINATOR
 
 
-async def test_whoever_waits_when_the_broker_stops_is_answered() -> None:
+async def test_pending_requests_are_answered_when_the_broker_stops() -> None:
     async with a_coordinator() as broker:
         a_stable_group(broker)
         joining = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
@@ -308,7 +308,7 @@ def durable(broker: UnitBroker) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("slice_bytes", [1, 300, 5_242_880])
-async def test_a_killed_broker_finds_its_groups_as_they_were(slice_bytes: int) -> None:
+async def test_a_killed_broker_restores_its_groups(slice_bytes: int) -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         before = await settle_group(broker)
@@ -318,7 +318,7 @@ async def test_a_killed_broker_finds_its_groups_as_they_were(slice_bytes: int) -
 
 
 @pytest.mark.parametrize("codec", range(5))
-async def test_records_are_written_in_the_codec_that_is_configured(codec: int) -> None:
+async def test_records_are_written_with_the_configured_codec(codec: int) -> None:
     disk = ForgetfulDisk()
     async with a_coordinator({"offsets.topic.compression.codec": str(codec)}, disk=disk) as broker:
         before = await settle_group(broker)
@@ -326,7 +326,7 @@ async def test_records_are_written_in_the_codec_that_is_configured(codec: int) -
         assert durable(broker) == before
 
 
-async def test_a_member_goes_on_after_a_restart_as_if_nothing_had_happened() -> None:
+async def test_a_member_continues_after_a_restart_of_the_broker() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         joined = a_stable_group(broker)
@@ -337,7 +337,7 @@ async def test_a_member_goes_on_after_a_restart_as_if_nothing_had_happened() -> 
         assert commit(broker, {0: 3}, joined) == [0]
 
 
-async def test_while_groups_are_read_everybody_is_told_so() -> None:
+async def test_while_groups_are_loaded_requests_are_answered_so() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         joined = a_stable_group(broker)
@@ -356,7 +356,7 @@ async def test_while_groups_are_read_everybody_is_told_so() -> None:
 
 
 @pytest.mark.parametrize("turns", range(4))
-async def test_leadership_that_ends_while_groups_are_read_leaves_nothing_behind(turns: int) -> None:
+async def test_leadership_that_ends_during_the_loading_leaves_no_groups(turns: int) -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         a_stable_group(broker)
@@ -372,7 +372,7 @@ async def test_leadership_that_ends_while_groups_are_read_leaves_nothing_behind(
         assert not (was_loading and broker.log.at("info"))
 
 
-async def test_leadership_that_comes_back_begins_with_what_is_written() -> None:
+async def test_a_new_leadership_loads_what_is_written() -> None:
     async with a_coordinator() as broker:
         joined = a_stable_group(broker)
         assert commit(broker, {0: 4}, joined) == [0]
@@ -384,14 +384,14 @@ async def test_leadership_that_comes_back_begins_with_what_is_written() -> None:
         assert heartbeat(broker, joined) == ErrorCode.NONE
 
 
-async def test_the_end_of_another_partition_disturbs_nobody() -> None:
+async def test_the_end_of_another_partition_changes_no_group() -> None:
     async with a_coordinator() as broker:
         joined = a_stable_group(broker)
         broker.parts.replicas.stop(TopicPartition("orders", 0), delete=False)
         assert heartbeat(broker, joined) == ErrorCode.NONE
 
 
-async def test_a_new_term_of_ones_own_disturbs_nobody() -> None:
+async def test_a_new_leader_epoch_of_the_same_leader_keeps_pending_requests() -> None:
     async with a_coordinator() as broker:
         a_stable_group(broker)
         waiting = parked(broker, ApiKey.JOIN_GROUP, 3, join_request())
@@ -403,7 +403,7 @@ async def test_a_new_term_of_ones_own_disturbs_nobody() -> None:
 # Time.
 
 
-async def test_a_member_that_is_not_heard_of_is_expelled() -> None:
+async def test_a_member_without_heartbeats_is_fenced() -> None:
     async with a_coordinator() as broker:
         joined = a_stable_group(broker)
         broker.timers.fire()
@@ -412,7 +412,7 @@ async def test_a_member_that_is_not_heard_of_is_expelled() -> None:
         assert heartbeat(broker, joined) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_a_heartbeat_puts_the_end_of_the_session_off() -> None:
+async def test_a_heartbeat_extends_the_session() -> None:
     async with a_coordinator() as broker:
         joined = a_stable_group(broker)
         broker.timers.fire()
@@ -426,7 +426,7 @@ async def test_a_heartbeat_puts_the_end_of_the_session_off() -> None:
         assert heartbeat(broker, joined) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_a_broker_that_was_held_up_hears_what_waits_before_it_expels() -> None:
+async def test_after_a_stall_the_broker_reads_heartbeats_before_it_fences_members() -> None:
     async with a_coordinator() as broker:
         joined = a_stable_group(broker)
         broker.timers.fire()
@@ -445,7 +445,7 @@ async def expire(broker: UnitBroker) -> None:
     await broker.settled()
 
 
-async def test_offsets_of_a_simple_consumer_are_forgotten_a_week_after_their_commit() -> None:
+async def test_offsets_of_a_simple_consumer_expire_a_week_after_their_commit() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         assert commit(broker, {0: 1}) == [0]
@@ -460,7 +460,7 @@ async def test_offsets_of_a_simple_consumer_are_forgotten_a_week_after_their_com
         assert committed(broker) == {}
 
 
-async def test_an_old_client_says_how_long_its_offsets_are_kept() -> None:
+async def test_an_old_client_sets_the_retention_of_its_offsets() -> None:
     async with a_coordinator() as broker:
         assert commit(broker, {0: 1}, version=4, retention_time_ms=5_000) == [0]
         broker.clock.ms += 4_999
@@ -471,7 +471,7 @@ async def test_an_old_client_says_how_long_its_offsets_are_kept() -> None:
         assert committed(broker) == {}
 
 
-async def test_an_empty_group_is_forgotten_with_its_last_offset() -> None:
+async def test_an_empty_group_is_removed_with_its_last_offset() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         joined = a_stable_group(broker)
@@ -487,7 +487,7 @@ async def test_an_empty_group_is_forgotten_with_its_last_offset() -> None:
         assert broker.parts.groups.groups() == []
 
 
-async def test_an_empty_group_that_never_committed_is_forgotten_at_the_next_check() -> None:
+async def test_an_empty_group_that_never_committed_is_removed_at_the_next_check() -> None:
     async with a_coordinator() as broker:
         assert leave(broker, a_stable_group(broker)) == ErrorCode.NONE
         assert [group.group_id for group in broker.parts.groups.groups()] == ["g"]
@@ -495,7 +495,7 @@ async def test_an_empty_group_that_never_committed_is_forgotten_at_the_next_chec
         assert broker.parts.groups.groups() == []
 
 
-async def test_what_is_just_being_committed_does_not_expire() -> None:
+async def test_an_offset_with_a_pending_commit_does_not_expire() -> None:
     async with a_coordinator() as broker:
         assert commit(broker, {0: 1}) == [0]
         broker.clock.ms += 10_080 * 60_000
@@ -509,7 +509,7 @@ async def test_what_is_just_being_committed_does_not_expire() -> None:
         assert committed(broker) == {("orders", 0): 2}
 
 
-async def test_a_broker_that_stops_looks_for_nothing_to_forget_any_more() -> None:
+async def test_a_broker_that_stops_checks_for_expired_offsets_no_longer() -> None:
     async with a_coordinator() as broker:
         assert commit(broker, {0: 1}) == [0]
         broker.parts.replicas.resign_all()
@@ -522,7 +522,7 @@ async def test_a_broker_that_stops_looks_for_nothing_to_forget_any_more() -> Non
         assert committed(broker) == {}
 
 
-async def test_a_commit_that_failed_does_not_keep_what_was_there_from_expiring() -> None:
+async def test_a_failed_commit_does_not_keep_the_previous_offset_from_expiring() -> None:
     async with a_coordinator() as broker:
         assert commit(broker, {0: 1}) == [0]
         broker.disk.fail_while(lambda call, _path: call == "write", errno.ENOSPC)
@@ -533,7 +533,7 @@ async def test_a_commit_that_failed_does_not_keep_what_was_there_from_expiring()
         assert committed(broker) == {}
 
 
-async def test_offsets_of_topics_deleted_together_are_forgotten() -> None:
+async def test_offsets_of_topics_deleted_together_are_deleted() -> None:
     async with a_coordinator() as broker:
         await broker.lead("bills")
         assert commit(broker, {0: 1}) == [0]
@@ -545,7 +545,7 @@ async def test_offsets_of_topics_deleted_together_are_forgotten() -> None:
         assert committed(broker) == {}
 
 
-async def test_offsets_of_a_deleted_topic_are_forgotten() -> None:
+async def test_offsets_of_a_deleted_topic_are_deleted() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         await broker.lead("bills")
@@ -563,7 +563,7 @@ async def test_offsets_of_a_deleted_topic_are_forgotten() -> None:
         assert [group.group_id for group in broker.parts.groups.groups()] == ["g"]
 
 
-async def test_a_commit_that_was_on_its_way_does_not_outlive_its_topic() -> None:
+async def test_a_pending_commit_does_not_outlive_its_topic() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         await broker.lead("bills")
@@ -579,7 +579,7 @@ async def test_a_commit_that_was_on_its_way_does_not_outlive_its_topic() -> None
         assert broker.parts.groups.groups() == []
 
 
-async def test_a_deleted_group_does_not_come_back_with_a_commit_that_was_on_its_way() -> None:
+async def test_a_deleted_group_does_not_return_with_a_pending_commit() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         assert commit(broker, {0: 1}) == [0]
@@ -594,7 +594,7 @@ async def test_a_deleted_group_does_not_come_back_with_a_commit_that_was_on_its_
         assert broker.parts.groups.groups() == []
 
 
-async def test_nothing_of_a_deleted_group_is_found_by_a_restart() -> None:
+async def test_a_restart_finds_nothing_of_a_deleted_group() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         joined = a_stable_group(broker)
@@ -606,7 +606,7 @@ async def test_nothing_of_a_deleted_group_is_found_by_a_restart() -> None:
         assert broker.parts.groups.groups() == []
 
 
-async def test_more_tombstones_than_fit_a_batch_are_written_as_several() -> None:
+async def test_tombstones_take_as_many_batches_as_they_need() -> None:
     group_id = "g" * 30_000
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
@@ -620,7 +620,7 @@ async def test_more_tombstones_than_fit_a_batch_are_written_as_several() -> None
         assert broker.parts.groups.groups() == []
 
 
-async def test_nothing_is_kept_of_groups_that_were_only_asked_for() -> None:
+async def test_nothing_is_kept_of_groups_named_in_refused_requests() -> None:
     async with a_coordinator() as broker:
         chance = random.Random(1)
         for number in range(50):
@@ -630,7 +630,7 @@ async def test_nothing_is_kept_of_groups_that_were_only_asked_for() -> None:
         assert broker.parts.groups.groups() == []
 
 
-async def test_a_commit_for_a_group_with_members_needs_to_be_a_members() -> None:
+async def test_a_commit_to_a_group_with_members_has_to_be_from_a_member() -> None:
     async with a_coordinator() as broker:
         joined = a_stable_group(broker)
         assert commit(broker, {0: 1}) == [ErrorCode.UNKNOWN_MEMBER_ID]

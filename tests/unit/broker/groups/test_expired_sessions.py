@@ -97,9 +97,7 @@ class Time:
 
 @pytest.mark.parametrize("late_ms", [0, 1, 49])
 @pytest.mark.parametrize("key", ABOUT_SESSIONS)
-async def test_a_session_that_has_just_ended_is_over_before_what_depends_on_it_is_answered(
-    key: ApiKey, late_ms: int
-) -> None:
+async def test_a_session_that_is_due_expires_before_a_dependent_request_is_answered(key: ApiKey, late_ms: int) -> None:
     version, request, of_interest, _, after = ABOUT_SESSIONS[key]
     async with a_coordinator({"group.max.size": "1"}) as broker:
         a_stable_group(broker)
@@ -113,7 +111,7 @@ async def test_a_session_that_has_just_ended_is_over_before_what_depends_on_it_i
 
 
 @pytest.mark.parametrize("key", ABOUT_SESSIONS)
-async def test_a_member_whose_heartbeat_lay_in_its_socket_is_there_when_the_answer_is_given(key: ApiKey) -> None:
+async def test_a_member_whose_heartbeat_is_in_the_socket_is_in_the_answer(key: ApiKey) -> None:
     version, request, of_interest, before, _ = ABOUT_SESSIONS[key]
     async with a_coordinator({"group.max.size": "1"}) as broker:
         joined = a_stable_group(broker)
@@ -128,7 +126,7 @@ async def test_a_member_whose_heartbeat_lay_in_its_socket_is_there_when_the_answ
 
 
 @pytest.mark.parametrize("key", ABOUT_SESSIONS)
-async def test_while_nothing_is_due_the_answer_is_there_at_once(key: ApiKey) -> None:
+async def test_while_nothing_is_due_the_answer_is_immediate(key: ApiKey) -> None:
     version, request, of_interest, before, _ = ABOUT_SESSIONS[key]
     async with a_coordinator({"group.max.size": "1"}) as broker:
         a_stable_group(broker)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC
-from sordini.broker.groups.machine.records import partition_for
+from sordini.broker.coordinators.partitioning import partition_for
+from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import Pending
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -85,7 +85,7 @@ def commit_of_member(broker: UnitBroker, offsets: Mapping[int, int], joined: obj
 # Leadership begins.
 
 
-async def test_a_commit_that_comes_while_groups_are_read_waits_for_that() -> None:
+async def test_a_commit_during_the_loading_waits_for_its_end() -> None:
     disk, joined = await a_disk_with({0: 1})
     async with a_broker(ONE_PARTITION, disk) as broker:
         await broker.lead("orders", 3)
@@ -98,7 +98,7 @@ async def test_a_commit_that_comes_while_groups_are_read_waits_for_that() -> Non
         assert 5.0 not in [timer.seconds for timer in broker.timers.waiting]
 
 
-async def test_a_commit_waits_for_the_reading_as_long_as_a_commit_may_take() -> None:
+async def test_a_commit_waits_for_the_loading_for_the_commit_timeout() -> None:
     disk, joined = await a_disk_with({0: 1})
     async with a_broker(ONE_PARTITION, disk) as broker:
         await broker.lead("orders", 3)
@@ -111,7 +111,7 @@ async def test_a_commit_waits_for_the_reading_as_long_as_a_commit_may_take() -> 
         assert committed(broker) == {("orders", 0): 1}
 
 
-async def test_a_commit_that_waits_for_the_reading_is_sent_on_when_the_leadership_ends() -> None:
+async def test_a_commit_that_waits_for_the_loading_is_answered_when_the_leadership_ends() -> None:
     disk, joined = await a_disk_with({0: 1})
     async with a_broker(ONE_PARTITION, disk) as broker:
         await broker.lead("orders", 3)
@@ -122,7 +122,7 @@ async def test_a_commit_that_waits_for_the_reading_is_sent_on_when_the_leadershi
         await broker.settled()
 
 
-async def test_nothing_is_told_of_what_was_read_until_all_in_sync_replicas_have_it() -> None:
+async def test_loaded_groups_are_not_visible_until_all_in_sync_replicas_have_them() -> None:
     disk, joined = await a_disk_with({0: 1})
     async with a_broker(ONE_PARTITION, disk) as broker:
         await broker.lead("orders", 3)
@@ -139,7 +139,7 @@ async def test_nothing_is_told_of_what_was_read_until_all_in_sync_replicas_have_
         assert heartbeat(broker, joined) == ErrorCode.NONE
 
 
-async def test_a_term_that_ends_before_what_was_read_is_committed_leaves_nothing_behind() -> None:
+async def test_leadership_that_ends_before_the_loaded_records_are_committed_leaves_no_groups() -> None:
     disk, _ = await a_disk_with({0: 1})
     async with a_broker(ONE_PARTITION, disk) as broker:
         await learn_of_offsets(broker)
@@ -152,7 +152,7 @@ async def test_a_term_that_ends_before_what_was_read_is_committed_leaves_nothing
 
 
 @pytest.mark.parametrize("turns", [0, 50])
-async def test_a_reading_that_a_newer_term_overtakes_counts_for_nothing(turns: int) -> None:
+async def test_a_loading_that_a_newer_leadership_replaces_has_no_effect(turns: int) -> None:
     disk, _ = await a_disk_with({0: 1})
     async with a_broker(ONE_PARTITION, disk) as broker:
         await broker.lead("orders", 3)
@@ -167,7 +167,7 @@ async def test_a_reading_that_a_newer_term_overtakes_counts_for_nothing(turns: i
         assert committed(broker) == {("orders", 0): 1}
 
 
-async def test_offsets_of_a_topic_that_is_deleted_while_groups_are_read_are_forgotten_too() -> None:
+async def test_offsets_of_a_topic_deleted_during_the_loading_are_deleted_too() -> None:
     disk, _ = await a_disk_with({0: 1, 1: 1})
     async with a_broker(ONE_PARTITION, disk) as broker:
         await broker.lead("orders", 3)
@@ -182,7 +182,7 @@ async def test_offsets_of_a_topic_that_is_deleted_while_groups_are_read_are_forg
         assert committed(broker) == {("orders", 0): 1}
 
 
-async def test_nobody_is_looked_after_before_the_broker_has_heard_how_many_partitions_there_are() -> None:
+async def test_no_group_is_coordinated_before_the_partition_count_is_known() -> None:
     async with a_broker(ONE_PARTITION) as broker:
         await told(broker, 0, ME)
         assert fetch(broker, 0).error_code == ErrorCode.NOT_COORDINATOR
@@ -190,7 +190,7 @@ async def test_nobody_is_looked_after_before_the_broker_has_heard_how_many_parti
         assert fetch(broker, 0).error_code == ErrorCode.NONE
 
 
-async def test_a_broker_that_was_told_of_some_partitions_asks_the_store_how_many_there_are() -> None:
+async def test_a_partial_partition_count_is_verified_in_the_store() -> None:
     async with a_broker({"offsets.topic.num.partitions": "50"}) as broker:
         await create_topic(broker.session, OFFSETS_TOPIC, dict.fromkeys(range(7), (ME,)), topic_id_of("x"), {})
         group_id = next(str(number) for number in range(1_000) if partition_for(str(number), 7) == 1)
@@ -208,7 +208,7 @@ async def test_a_broker_that_was_told_of_some_partitions_asks_the_store_how_many
 
 
 @pytest.mark.parametrize("ends", ["follows", "stops"])
-async def test_whoever_waits_is_sent_to_the_next_leader(ends: str) -> None:
+async def test_pending_requests_are_answered_not_coordinator_when_the_leadership_moves(ends: str) -> None:
     async with a_coordinator() as broker:
         joined = a_stable_group(broker)
         joining = broker.serve(ApiKey.JOIN_GROUP, 3, join_request())
@@ -228,7 +228,7 @@ async def test_whoever_waits_is_sent_to_the_next_leader(ends: str) -> None:
         assert commit(broker, {0: 6}, joined) == [ErrorCode.NOT_COORDINATOR]
 
 
-async def test_no_member_is_expelled_where_the_leadership_has_ended() -> None:
+async def test_no_member_is_fenced_after_the_leadership_has_ended() -> None:
     async with a_coordinator() as broker:
         a_stable_group(broker)
         partition = broker.parts.replicas.partition(*OFFSETS)
@@ -256,7 +256,7 @@ async def few_in_sync(broker: UnitBroker) -> None:
     await broker.settled()
 
 
-async def test_a_commit_that_only_few_replicas_have_in_the_end_is_told_to_have_failed() -> None:
+async def test_a_commit_with_too_few_replicas_in_the_end_is_answered_as_failed() -> None:
     async with a_coordinator() as broker:
         assert commit(broker, {0: 1}) == [0]
         await few_in_sync(broker)
@@ -266,7 +266,7 @@ async def test_a_commit_that_only_few_replicas_have_in_the_end_is_told_to_have_f
         assert committed(broker) == {("orders", 0): 5}, "as whoever reads the log would see it"
 
 
-async def test_an_assignment_that_only_few_replicas_have_in_the_end_is_not_given() -> None:
+async def test_an_assignment_with_too_few_replicas_in_the_end_is_not_sent() -> None:
     async with a_coordinator() as broker:
         await few_in_sync(broker)
         joined = broker.ask(ApiKey.JOIN_GROUP, 3, join_request())

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from sordini.broker.groups.machine import records
-from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC
 from sordini.broker.coordinators.loading import _Loading
+from sordini.broker.groups.machine import records
 from sordini.broker.groups.machine.state import CommittedOffset
+from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, build_batch, read_header
@@ -50,14 +50,14 @@ async def reloaded(broker: UnitBroker) -> dict[tuple[str, int], int]:
     return committed(broker)
 
 
-async def test_the_last_value_of_a_key_counts_and_a_tombstone_ends_it() -> None:
+async def test_the_last_value_of_a_key_is_loaded_unless_a_tombstone_follows() -> None:
     async with a_coordinator() as broker:
         append(broker, batch_of([offset_line(0, 1), offset_line(1, 2), offset_line(0, 3)]))
         append(broker, batch_of([offset_line(1, None), offset_line(2, 9)]))
         assert await reloaded(broker) == {("orders", 0): 3, ("orders", 2): 9}
 
 
-async def test_what_makes_no_sense_is_passed_over_and_told_once() -> None:
+async def test_invalid_records_are_skipped_with_one_log_line() -> None:
     async with a_coordinator() as broker:
         odd: list[Pair] = [
             (b"\x00\x07new", b"kind of group"),
@@ -73,7 +73,7 @@ async def test_what_makes_no_sense_is_passed_over_and_told_once() -> None:
         assert [event for event, _ in broker.log.at("error")] == ["damaged records passed over"]
 
 
-async def test_a_damaged_batch_does_not_take_its_neighbours_with_it() -> None:
+async def test_a_damaged_batch_does_not_affect_its_neighbours() -> None:
     async with a_coordinator({"offsets.load.buffer.size": "1"}) as broker:
         append(broker, batch_of([offset_line(0, 1)]))
         damaged = bytearray(batch_of([offset_line(1, 2)]))
@@ -89,7 +89,7 @@ async def test_a_damaged_batch_does_not_take_its_neighbours_with_it() -> None:
         }
 
 
-async def test_transactions_count_when_they_were_committed() -> None:
+async def test_records_of_committed_transactions_are_loaded() -> None:
     async with a_coordinator() as broker:
         kinds = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
         for partition, producer_id in enumerate((8, 7)):  # One inside the other.
@@ -102,7 +102,7 @@ async def test_transactions_count_when_they_were_committed() -> None:
         assert not broker.log.at("warning")
 
 
-async def test_groups_are_read_in_turns_with_others() -> None:
+async def test_other_requests_are_served_during_the_loading() -> None:
     """A few hundred records are a turn: a broker that reads more lets others be served in between."""
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
@@ -120,7 +120,7 @@ async def test_groups_are_read_in_turns_with_others() -> None:
         assert committed(broker, "group-29") == {("orders", 0): 99}
 
 
-async def test_reading_stops_when_the_leadership_ends() -> None:
+async def test_the_loading_stops_when_the_leadership_ends() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         for number in range(30):
@@ -135,7 +135,7 @@ async def test_reading_stops_when_the_leadership_ends() -> None:
         assert not broker.log.at("info")
 
 
-async def test_a_failing_disk_ends_the_reading_with_the_leadership() -> None:
+async def test_a_failing_disk_ends_the_loading_with_the_leadership() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         commit(broker, {0: 1})
@@ -148,7 +148,7 @@ async def test_a_failing_disk_ends_the_reading_with_the_leadership() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-async def test_messages_of_old_formats_are_read(magic: int) -> None:
+async def test_messages_of_old_formats_are_loaded(magic: int) -> None:
     async with a_coordinator() as broker:
         messages = legacy.down_convert(batch_of([offset_line(0, 5), offset_line(1, 6)]), magic)
         partition = broker.parts.replicas.partition(OFFSETS_TOPIC, 0)

@@ -5,9 +5,21 @@ from __future__ import annotations
 import pytest
 
 from sordini.broker.groups.machine import machine, static_members
-from sordini.broker.groups.machine.persistent_state import group_from, value_of
-from sordini.broker.groups.machine.events import Answer, Delete, GroupLimits, Heartbeat, Leaving, Now, Reply, Tick, Unload, Write, Written
+from sordini.broker.groups.machine.events import (
+    Answer,
+    Delete,
+    GroupLimits,
+    Heartbeat,
+    Leaving,
+    Now,
+    Reply,
+    Tick,
+    Unload,
+    Write,
+    Written,
+)
 from sordini.broker.groups.machine.member_sessions import GRACE_MS_MIN
+from sordini.broker.groups.machine.persistent_state import group_from, value_of
 from sordini.broker.groups.machine.state import Caller, Group, GroupState
 from sordini.broker.groups.machine.transition import Turn
 from sordini.protocol.errors import ErrorCode
@@ -40,7 +52,7 @@ def test_a_step_changes_nothing_but_what_it_returns() -> None:
     assert after[0][0].members["A-1"] == members["A-1"]
 
 
-def test_the_written_copy_in_a_group_cannot_be_changed() -> None:
+def test_a_group_is_immutable() -> None:
     group = settled("A").group
     with pytest.raises(TypeError):
         group.members["B"] = group.members["A-1"]  # type: ignore[index]
@@ -65,7 +77,7 @@ def test_nothing_is_due_before_the_next_due_time_and_a_tick_makes_it_exact() -> 
     assert machine.next_due_ms(group) is None
 
 
-def test_a_late_tick_gives_a_grace_of_some_rounds_of_the_loop_at_least_and_of_a_session_at_most() -> None:
+def test_a_late_tick_starts_a_grace_period_of_one_session_at_most() -> None:
     group = settled("A").group
     ends_ms = group.members["A-1"].session_ends_ms
     for late_ms, grace_ms in ((1, GRACE_MS_MIN), (3_000, 3_000), (50_000, 10_000)):
@@ -79,7 +91,7 @@ def test_a_late_tick_gives_a_grace_of_some_rounds_of_the_loop_at_least_and_of_a_
         assert over.state is GroupState.EMPTY
 
 
-def test_the_grace_covers_ids_that_were_given_out_and_members_that_owe_a_sync() -> None:
+def test_the_grace_period_covers_unused_ids_and_pending_syncs() -> None:
     world = World()
     world.join(world.client("A"), once=True)
     world.stall(11_000)
@@ -90,14 +102,14 @@ def test_the_grace_covers_ids_that_were_given_out_and_members_that_owe_a_sync() 
     assert world.group.state is GroupState.STABLE
 
 
-def test_a_stall_does_not_put_the_first_generation_off() -> None:
+def test_a_stall_does_not_delay_the_first_generation() -> None:
     world = World(limits=GroupLimits(initial_rebalance_delay_ms=3_000))
     world.join(world.client("A"))
     world.stall(3_500)
     assert world.group.state is GroupState.COMPLETING_REBALANCE
 
 
-def test_written_without_a_number_answers_the_oldest_write_of_its_generation() -> None:
+def test_a_completion_without_a_number_is_that_of_the_oldest_write_of_its_generation() -> None:
     world = settled("A", "B", static="AB")
     world.disk_waits = True
     for name in ("A", "B"):
@@ -116,7 +128,7 @@ def test_written_without_a_number_answers_the_oldest_write_of_its_generation() -
     assert not world.group.writing
 
 
-def test_a_write_that_nobody_knows_of_is_ignored() -> None:
+def test_the_completion_of_an_unknown_write_is_ignored() -> None:
     world = settled("A")
     before = world.group
     world.feed(Written(before.generation_id, ErrorCode.COORDINATOR_NOT_AVAILABLE, 7))
@@ -124,7 +136,7 @@ def test_a_write_that_nobody_knows_of_is_ignored() -> None:
     assert not world.said
 
 
-def test_replacements_written_in_another_order_end_as_they_should() -> None:
+def test_replacements_may_be_written_in_any_order() -> None:
     world = settled("A", "B", static="AB")
     world.disk_waits = True
     for name in ("A", "B"):
@@ -137,7 +149,7 @@ def test_replacements_written_in_another_order_end_as_they_should() -> None:
     assert world.group.leader_id == "a-1"
 
 
-def test_a_rebalance_that_begins_while_a_static_member_is_written_takes_its_join_along() -> None:
+def test_a_rebalance_answers_the_join_of_a_static_member_that_is_being_written() -> None:
     for error in (None, ErrorCode.COORDINATOR_NOT_AVAILABLE):
         world = settled("A", "B", static="B")
         world.disk_waits = True
@@ -151,7 +163,7 @@ def test_a_rebalance_that_begins_while_a_static_member_is_written_takes_its_join
         assert world.clients["B"].member_id in world.group.members
 
 
-def test_a_static_member_keeps_its_place_when_its_new_id_is_not_written() -> None:
+def test_a_static_member_keeps_its_position_when_its_new_id_is_not_written() -> None:
     world = settled("A", "B", "C", static="AB")
     before = world.group
     world.disk_waits = True
@@ -165,7 +177,7 @@ def test_a_static_member_keeps_its_place_when_its_new_id_is_not_written() -> Non
     assert list(world.group.members) == list(before.members)
 
 
-def test_only_so_many_static_members_are_written_at_once() -> None:
+def test_unwritten_static_members_are_limited() -> None:
     world = settled("A", static="A")
     world.disk_waits = True
     for _ in range(static_members.WRITES_MAX):
@@ -177,7 +189,7 @@ def test_only_so_many_static_members_are_written_at_once() -> None:
     assert len(world.group.writing) == static_members.WRITES_MAX
 
 
-def test_no_more_ids_are_out_at_a_time_than_the_group_may_have_members() -> None:
+def test_unused_member_ids_are_limited_by_the_group_size() -> None:
     world = World(limits=GroupLimits(members_max=2))
     for name in "ABC":
         world.join(world.client(name), once=True)
@@ -187,7 +199,7 @@ def test_no_more_ids_are_out_at_a_time_than_the_group_may_have_members() -> None
     assert world.client("C").error is ErrorCode.MEMBER_ID_REQUIRED
 
 
-def test_a_group_is_over_when_it_is_dead_and_nothing_is_being_written() -> None:
+def test_a_group_is_finished_when_it_is_dead_and_has_no_pending_writes() -> None:
     world = settled("A")
     world.leave(Leaving("A-1", None))
     assert not machine.is_over(world.group)
@@ -201,7 +213,7 @@ def test_a_group_is_over_when_it_is_dead_and_nothing_is_being_written() -> None:
     assert machine.is_over(world.group)
 
 
-def test_what_waits_for_the_disk_is_told_when_the_group_is_unloaded() -> None:
+def test_requests_that_wait_for_the_disk_are_answered_when_the_group_is_unloaded() -> None:
     world = settled("A", static="A")
     world.disk_waits = True
     world.clients["A"] = Client("A", "a")
@@ -214,12 +226,12 @@ def test_what_waits_for_the_disk_is_told_when_the_group_is_unloaded() -> None:
     assert machine.is_over(group)
 
 
-def test_a_state_that_cannot_follow_is_a_bug() -> None:
+def test_an_invalid_state_transition_is_a_bug() -> None:
     with pytest.raises(AssertionError):
         Turn(Group("g"), Now(0, 0), GroupLimits()).become(GroupState.STABLE)
 
 
-def test_what_is_read_back_is_what_was_written() -> None:
+def test_a_restored_group_is_what_was_written() -> None:
     world = settled("A", "B", static="B")
     value = value_of(world.group)
     group = group_from("g", value, Now(70_000, 0))
@@ -230,7 +242,7 @@ def test_what_is_read_back_is_what_was_written() -> None:
     assert machine.next_due_ms(group) == 80_000
 
 
-def test_a_leader_that_the_record_does_not_know_is_replaced() -> None:
+def test_a_leader_that_is_no_member_of_its_record_is_replaced() -> None:
     value = value_of(settled("A", "B").group)
     for leader_id in (None, "gone"):
         group = group_from("g", value._replace(leader_id=leader_id), Now(0, 0))
@@ -238,7 +250,7 @@ def test_a_leader_that_the_record_does_not_know_is_replaced() -> None:
         assert group.leader_id == "A-1"
 
 
-def test_a_group_read_back_empty_is_empty_and_keeps_since_when() -> None:
+def test_a_restored_empty_group_keeps_the_time_of_its_state() -> None:
     world = settled("A")
     world.now_ms = 5_000
     world.leave(Leaving("A-1", None))
@@ -251,7 +263,7 @@ def test_a_group_read_back_empty_is_empty_and_keeps_since_when() -> None:
     assert machine.next_due_ms(group) is None
 
 
-def test_the_value_written_for_an_assignment_dates_from_when_the_generation_began() -> None:
+def test_the_record_of_an_assignment_has_the_time_of_its_generations_start() -> None:
     world = World()
     world.join(world.client("A"))
     world.now_ms = 3_000
@@ -262,7 +274,7 @@ def test_the_value_written_for_an_assignment_dates_from_when_the_generation_bega
     assert world.writes[0].value.state_since_ms == 1_700_000_000_000
 
 
-def test_an_assignment_that_could_not_be_written_takes_the_one_before_along() -> None:
+def test_a_failed_write_of_an_assignment_clears_the_previous_one() -> None:
     world = settled("A", "B")
     world.disk_waits = True
     world.join(world.client("A"))
@@ -273,7 +285,7 @@ def test_an_assignment_that_could_not_be_written_takes_the_one_before_along() ->
     assert [member.assignment for member in world.group.members.values()] == [b"", b""]
 
 
-def test_a_static_member_of_a_later_generation_is_not_undone_by_an_earlier_write() -> None:
+def test_an_earlier_failed_write_does_not_revert_a_static_member_of_a_later_generation() -> None:
     world = settled("A", "B", static="B")
     world.disk_waits = True
     world.clients["B"] = Client("B", "b")

@@ -121,7 +121,7 @@ class Judge:
     GroupLimits(members_max=2, initial_rebalance_delay_ms=0),
     [("join", "A"), ("disk", "waits"), ("leave", "A"), ("disk", "works"), ("unload", "")],
 )
-def test_the_group_is_sound_everybody_is_answered_once_and_the_records_are_the_group(
+def test_invariants_hold_requests_are_answered_once_and_the_records_are_the_group(
     limits: GroupLimits, steps: list[tuple[str, str | int]]
 ) -> None:
     judge = Judge(limits)
@@ -132,7 +132,7 @@ def test_the_group_is_sound_everybody_is_answered_once_and_the_records_are_the_g
 
 @settings(max_examples=200)
 @given(LIMITS, st.lists(STEP, max_size=60))
-def test_nobody_waits_for_ever_and_who_is_never_heard_again_is_gone(
+def test_no_request_waits_forever_and_silent_members_are_removed(
     limits: GroupLimits, steps: list[tuple[str, str | int]]
 ) -> None:
     judge = Judge(limits)
@@ -199,7 +199,7 @@ class Consumer:
     ),
     st.sampled_from((0, 3_000)),
 )
-def test_a_member_that_is_heard_in_time_stays_one_however_long_the_broker_stood_still(
+def test_a_member_that_sends_heartbeats_in_time_survives_any_stall_of_the_broker(
     turns: list[tuple[str, int, list[str], int]], delay_ms: int
 ) -> None:
     world = World(limits=GroupLimits(initial_rebalance_delay_ms=delay_ms))
@@ -223,7 +223,7 @@ def test_a_member_that_is_heard_in_time_stays_one_however_long_the_broker_stood_
 
 @settings(max_examples=200)
 @given(LIMITS, st.lists(STEP, max_size=40))
-def test_everybody_who_was_given_an_assignment_was_given_the_one_that_was_written(
+def test_every_assignment_that_was_sent_had_been_written(
     limits: GroupLimits, steps: list[tuple[str, str | int]]
 ) -> None:
     judge = Judge(limits)

@@ -48,7 +48,7 @@ def large(size: int) -> list[JoinGroupRequestProtocol]:
     return [JoinGroupRequestProtocol(name="range", metadata=bytes(size))]
 
 
-async def test_metadata_of_members_of_all_groups_is_bounded_in_sum_and_members_there_are_stay() -> None:
+async def test_metadata_of_all_groups_is_limited_in_sum_and_existing_members_stay() -> None:
     async with a_coordinator(SMALL) as broker:
         member = a_stable_group(broker, "honest")
         codes = [join(broker, group_id=f"group {n}", protocols=large(20_000)).error_code for n in range(10)]
@@ -60,7 +60,7 @@ async def test_metadata_of_members_of_all_groups_is_bounded_in_sum_and_members_t
         assert len(broker.parts.groups.groups()) == 5, "nothing is kept of those that were refused"
 
 
-async def test_a_member_may_come_back_with_less_but_not_with_more_than_there_is_room_for() -> None:
+async def test_a_member_may_rejoin_with_less_metadata_but_not_with_more_than_fits() -> None:
     async with a_coordinator(SMALL) as broker:
         member = join(broker, protocols=large(60_000))
         assert member.error_code == 0
@@ -69,7 +69,7 @@ async def test_a_member_may_come_back_with_less_but_not_with_more_than_there_is_
         assert join(broker, member.member_id, protocols=large(50_000)).error_code == 0
 
 
-async def test_room_that_is_given_back_is_for_others() -> None:
+async def test_released_memory_is_available_to_others() -> None:
     async with a_coordinator(SMALL) as broker:
         for number in range(10):
             member = join(broker, group_id=f"group {number}", protocols=large(60_000))
@@ -77,7 +77,7 @@ async def test_room_that_is_given_back_is_for_others() -> None:
             assert leave(broker, member, f"group {number}") == 0
 
 
-async def test_ids_that_are_asked_for_and_never_used_are_bounded_in_bytes() -> None:
+async def test_unused_member_ids_are_limited_in_bytes() -> None:
     async with a_coordinator(SMALL) as broker:
         codes = [join(broker, version=5, group_id=f"group {n}").error_code for n in range(100)]
         assert codes.count(ErrorCode.MEMBER_ID_REQUIRED) > 10
@@ -85,7 +85,7 @@ async def test_ids_that_are_asked_for_and_never_used_are_bounded_in_bytes() -> N
         assert account(broker).held_bytes <= 100_000
 
 
-async def test_offsets_of_groups_that_strangers_invent_are_bounded_and_old_ones_go_on_to_be_replaced() -> None:
+async def test_offsets_of_invented_groups_are_limited_and_existing_ones_can_be_replaced() -> None:
     async with a_coordinator(SMALL) as broker:
         assert commit(broker, {0: 1}, group_id="honest") == [0]
         codes = [commit(broker, {0: 1, 1: 1, 2: 1}, group_id=f"group {n}") for n in range(100)]
@@ -97,7 +97,7 @@ async def test_offsets_of_groups_that_strangers_invent_are_bounded_and_old_ones_
         assert committed(broker, "group 99") == {}
 
 
-async def test_what_was_kept_before_a_restart_is_kept_after_it_even_with_a_lower_bound() -> None:
+async def test_what_was_kept_before_a_restart_is_kept_after_it_even_with_a_lower_limit() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator({}, disk) as broker:
         for number in range(20):
@@ -111,7 +111,7 @@ async def test_what_was_kept_before_a_restart_is_kept_after_it_even_with_a_lower
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_the_account_is_what_is_kept_whatever_happens(seed: int) -> None:
+async def test_the_used_memory_is_what_is_kept_after_any_requests(seed: int) -> None:
     chance = random.Random(seed)
     async with a_coordinator() as broker:
         members: dict[str, Any] = {}

@@ -42,14 +42,14 @@ def table(**offsets: CommittedOffset) -> OffsetTable:
     return made
 
 
-def test_an_empty_groups_offsets_expire_together_counted_from_when_it_became_empty() -> None:
+def test_an_empty_groups_offsets_expire_together_by_the_time_it_became_empty() -> None:
     offsets = table(old=committed(0), new=committed(4_000))
     empty = group(GroupState.EMPTY, since_ms=4_500)
     assert offsets.expired(empty, 5_499, RETENTION_MS) == []
     assert offsets.expired(empty, 5_500, RETENTION_MS) == [OLD, NEW]
 
 
-def test_an_empty_group_that_does_not_know_since_when_counts_from_each_commit() -> None:
+def test_an_empty_group_without_a_state_time_expires_offsets_by_their_commits() -> None:
     offsets = table(old=committed(0), new=committed(4_000))
     assert offsets.expired(group(GroupState.EMPTY), 4_500, RETENTION_MS) == [OLD]
 
@@ -61,7 +61,7 @@ def test_a_simple_groups_offsets_expire_each_from_its_commit() -> None:
     assert offsets.expired(simple, 5_000, RETENTION_MS) == [OLD, NEW]
 
 
-def test_a_stable_groups_offsets_expire_only_where_nobody_subscribes_any_more() -> None:
+def test_a_stable_groups_offsets_expire_only_for_unsubscribed_topics() -> None:
     offsets = table(old=committed(0), new=committed(0))
     stable = group(GroupState.STABLE, subscription("new"), subscription("newer"))
     assert offsets.expired(stable, 999, RETENTION_MS) == []
@@ -73,14 +73,14 @@ def test_nothing_expires_during_a_rebalance(state: GroupState) -> None:
     assert table(old=committed(0)).expired(group(state, subscription("new")), 10**9, RETENTION_MS) == []
 
 
-def test_nothing_expires_in_a_stable_group_that_cannot_be_understood() -> None:
+def test_nothing_expires_in_a_stable_group_with_unreadable_metadata() -> None:
     offsets = table(old=committed(0))
     assert offsets.expired(group(GroupState.STABLE, b"garbage"), 10**9, RETENTION_MS) == []
     connect = group(GroupState.STABLE, subscription("new"), protocol_type="connect")
     assert offsets.expired(connect, 10**9, RETENTION_MS) == []
 
 
-def test_an_expiry_that_an_old_client_asked_for_counts_instead_of_the_retention() -> None:
+def test_an_expiry_set_by_an_old_client_replaces_the_retention() -> None:
     offsets = table(old=committed(0, expires_ms=100), new=committed(0, expires_ms=9_000))
     empty = group(GroupState.EMPTY, since_ms=0)
     assert offsets.expired(empty, 99, RETENTION_MS) == []
@@ -91,7 +91,7 @@ def test_an_expiry_that_an_old_client_asked_for_counts_instead_of_the_retention(
     assert offsets.expired(group(GroupState.STABLE, subscription("old")), 9_000, RETENTION_MS) == [NEW]
 
 
-def test_an_offset_that_is_being_committed_again_does_not_expire() -> None:
+def test_an_offset_that_is_being_replaced_does_not_expire() -> None:
     offsets, empty = table(old=committed(0)), group(GroupState.EMPTY, since_ms=0)
     offsets.begin([OLD, NEW])
     offsets.begin([OLD])
@@ -112,7 +112,7 @@ def test_the_table_keeps_the_last_commit_until_it_is_deleted() -> None:
     assert len(offsets) == 0
 
 
-def test_the_table_is_idle_when_it_is_empty_and_nothing_is_on_its_way() -> None:
+def test_the_table_is_idle_without_offsets_and_pending_commits() -> None:
     offsets = OffsetTable()
     assert offsets.is_idle
     offsets.begin([OLD])
@@ -124,7 +124,7 @@ def test_the_table_is_idle_when_it_is_empty_and_nothing_is_on_its_way() -> None:
     assert offsets.is_idle
 
 
-def test_all_members_subscriptions_count_whatever_their_version_adds() -> None:
+def test_subscriptions_of_any_version_are_read() -> None:
     stable = group(
         GroupState.STABLE,
         subscription("a", "b", version=0),
@@ -136,7 +136,7 @@ def test_all_members_subscriptions_count_whatever_their_version_adds() -> None:
     assert not is_subscribed(stable, "d")
 
 
-def test_where_it_cannot_be_known_every_topic_is_in_use() -> None:
+def test_with_unreadable_metadata_every_topic_is_in_use() -> None:
     for riddle in (
         group(GroupState.STABLE, subscription("a"), b"\x00"),
         group(GroupState.STABLE, b"\xff\xff" + subscription("a")[2:]),
@@ -158,7 +158,7 @@ def test_no_metadata_raises(metadata: bytes) -> None:
     assert topics is None or all(isinstance(topic, str) for topic in topics)
 
 
-def test_known_are_the_offsets_that_are_there_and_those_on_their_way() -> None:
+def test_partitions_are_those_with_offsets_or_pending_commits() -> None:
     offsets = table(old=committed(0))
     offsets.begin([OLD, NEW])
     assert sorted(offsets.known()) == [NEW, OLD]

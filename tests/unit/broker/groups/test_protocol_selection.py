@@ -30,23 +30,23 @@ def elected(*lists: str) -> str:
     return protocol_selection.select(members, support_of(members))
 
 
-def test_the_one_that_most_like_best_is_taken() -> None:
+def test_the_most_preferred_protocol_is_selected() -> None:
     assert elected("ab", "ba", "ba") == "b"
     assert elected("ab", "ab", "ba") == "a"
 
 
-def test_one_that_is_not_known_to_all_has_no_votes() -> None:
+def test_a_protocol_that_not_all_members_support_has_no_votes() -> None:
     assert elected("cab", "cab", "ba") == "a"
     assert elected("cb", "ab") == "b"
 
 
-def test_among_equals_the_first_that_was_voted_for_is_taken() -> None:
+def test_among_equals_the_first_with_a_vote_is_selected() -> None:
     assert elected("ab", "ba") == "a"
     assert elected("ba", "ab") == "b"
 
 
 @given(LISTS)
-def test_the_winner_is_known_to_all_and_nobody_has_more_votes(lists: list[list[str]]) -> None:
+def test_the_selected_protocol_is_common_to_all_and_has_the_most_votes(lists: list[list[str]]) -> None:
     common = set.intersection(*(set(names) for names in lists))
     assume(common)
     members = members_of(lists)
@@ -57,7 +57,7 @@ def test_the_winner_is_known_to_all_and_nobody_has_more_votes(lists: list[list[s
 
 
 @given(LISTS)
-def test_support_counts_members_and_forgets_those_who_go(lists: list[list[str]]) -> None:
+def test_support_is_the_number_of_current_members(lists: list[list[str]]) -> None:
     members = members_of(lists)
     support = support_of(members)
     assert support == {name: count for name in "abcd" if (count := sum(name in names for names in lists))}

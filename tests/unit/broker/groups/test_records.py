@@ -126,13 +126,13 @@ def test_every_version_of_a_group_is_read(version: int) -> None:
         ("console-consumer-12345", 6, 6),
     ],
 )
-def test_a_groups_partition_is_the_one_that_java_hashes_it_to(group_id: str, of_50: int, of_7: int) -> None:
+def test_a_keys_partition_is_that_of_javas_hash(group_id: str, of_50: int, of_7: int) -> None:
     assert records.partition_for(group_id, 50) == of_50
     assert records.partition_for(group_id, 7) == of_7
 
 
 @pytest.mark.parametrize("version", [3, 4, 12, 32767])
-def test_keys_of_newer_kinds_of_groups_are_told_apart(version: int) -> None:
+def test_keys_of_newer_kinds_of_groups_are_distinguished(version: int) -> None:
     assert records.read_key(version.to_bytes(2, "big") + b"anything") == UnknownKey(version)
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC
-from sordini.broker.groups.machine.records import partition_for
-from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC
+from sordini.broker.coordinators.partitioning import partition_for
+from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import Pending
 from sordini.broker.topics.metadata_cache import BrokerMetadata
+from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -39,7 +39,7 @@ async def written(broker: UnitBroker) -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-async def test_whoever_asks_first_brings_the_topic_into_being_and_is_answered_when_it_is_there(version: int) -> None:
+async def test_the_first_request_creates_the_topic_and_is_answered_when_it_exists(version: int) -> None:
     async with a_broker(FIVE) as broker:
         request = FindCoordinatorRequest(key="g", coordinator_keys=["g"])
         pending = broker.serve(ApiKey.FIND_COORDINATOR, version, request)
@@ -53,7 +53,7 @@ async def test_whoever_asks_first_brings_the_topic_into_being_and_is_answered_wh
         assert (told.error_code, told.node_id, told.host, told.port) == (0, ME, *ADDRESS)
 
 
-async def test_a_topic_that_another_broker_has_made_meanwhile_is_waited_for() -> None:
+async def test_a_topic_that_another_broker_has_created_is_waited_for() -> None:
     async with a_broker(FIVE) as broker:
         replicas = dict.fromkeys(range(5), (ME,))
         await create_topic(broker.session, OFFSETS_TOPIC, replicas, topic_id_of(OFFSETS_TOPIC), {})
@@ -68,7 +68,7 @@ async def test_a_topic_that_another_broker_has_made_meanwhile_is_waited_for() ->
         assert not broker.log.at("warning")
 
 
-async def test_the_topic_is_made_once_with_settings_of_its_own() -> None:
+async def test_the_topic_is_created_once_with_its_own_settings() -> None:
     async with a_broker({**FIVE, "offsets.topic.segment.bytes": "1048576"}) as broker:
         request = FindCoordinatorRequest(coordinator_keys=["g"])
         pendings = [broker.serve(ApiKey.FIND_COORDINATOR, 4, request) for _ in range(3)]
@@ -87,7 +87,7 @@ async def test_the_topic_is_made_once_with_settings_of_its_own() -> None:
         assert all(isinstance(pending, Pending) and pending.is_answered for pending in pendings)
 
 
-async def test_metadata_makes_the_topic_with_its_own_settings_too() -> None:
+async def test_metadata_creates_the_topic_with_its_own_settings_too() -> None:
     async with a_broker(FIVE) as broker:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)], allow_auto_topic_creation=True)
         answer = broker.ask(ApiKey.METADATA, 4, request)
@@ -99,7 +99,7 @@ async def test_metadata_makes_the_topic_with_its_own_settings_too() -> None:
         await broker.settled()
 
 
-async def test_with_zookeeper_the_topic_has_as_many_replicas_as_are_configured_or_is_not_made() -> None:
+async def test_with_zookeeper_the_topic_has_the_configured_replicas_or_is_not_created() -> None:
     async with a_broker({"zookeeper.connect": "zk:2181"}) as broker:
         answer = await broker.ask_later(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=["g"]))
         assert [row.error_code for row in answer.coordinators] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
@@ -120,14 +120,14 @@ async def test_many_coordinators_are_found_at_once() -> None:
         assert broker.ask(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest()).coordinators == []
 
 
-async def test_the_address_is_the_one_that_this_listeners_clients_know() -> None:
+async def test_the_coordinators_address_is_that_of_the_clients_listener() -> None:
     async with a_broker(FIVE) as broker:
         await broker.lead(OFFSETS_TOPIC, 5)
         broker.peer = a_peer("INTERNAL")
         assert find(broker, 3, "g").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_a_group_stays_where_it_is_when_partitions_are_added() -> None:
+async def test_a_group_keeps_its_partition_when_partitions_are_added() -> None:
     async with a_broker(FIVE) as broker:
         await broker.lead(OFFSETS_TOPIC, 5)
         assert find(broker, 3, "g").node_id == ME
@@ -137,7 +137,7 @@ async def test_a_group_stays_where_it_is_when_partitions_are_added() -> None:
         assert not any(find(broker, 3, f"g{number}").error_code for number in range(20))
 
 
-async def test_a_share_groups_coordinator_cannot_be_asked_for() -> None:
+async def test_a_share_groups_coordinator_is_not_found() -> None:
     async with a_broker(FIVE) as broker:
         request = FindCoordinatorRequest(key_type=2, coordinator_keys=["g:1:0"])
         [row] = broker.ask(ApiKey.FIND_COORDINATOR, 6, request).coordinators
@@ -145,7 +145,7 @@ async def test_a_share_groups_coordinator_cannot_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_a_transactional_id_is_looked_after_by_the_leader_of_its_partition_if_there_is_one(version: int) -> None:
+async def test_a_transactional_id_is_coordinated_by_the_leader_of_its_partition_if_any(version: int) -> None:
     """In a cluster with other brokers: ours coordinate no transactions, and make no topic for them."""
     async with a_broker() as broker:
         request = FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=["t"])
@@ -167,7 +167,7 @@ async def test_a_transactional_id_is_looked_after_by_the_leader_of_its_partition
         assert (told.error_code, told.node_id, told.host, told.port) == (0, 9, "there", 9092)
 
 
-async def test_beside_a_broker_that_may_be_apache_kafka_s_a_transactional_client_is_told_to_ask_again() -> None:
+async def test_with_apache_kafka_brokers_a_transactional_client_is_answered_to_retry() -> None:
     """Apache Kafka's brokers make __transaction_state when one of them is asked first."""
     async with a_broker({"zookeeper.connect": "zk:2181"}) as broker:
         request = FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=["t"])

@@ -37,7 +37,7 @@ from tests.support.unit_broker import UnitBroker, topic_id_of
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_what_any_version_commits_every_version_reads(version: int) -> None:
+async def test_every_version_fetches_commits_of_every_version(version: int) -> None:
     async with a_coordinator() as broker:
         request = commit_request({0: 5})
         request.topics[0].partitions[0].committed_metadata = "a note"
@@ -52,7 +52,7 @@ async def test_what_any_version_commits_every_version_reads(version: int) -> Non
         assert (told.committed_offset, told.committed_leader_epoch, told.metadata) == (5, epoch, "a note")
 
 
-async def test_version_1_says_when_it_was_committed() -> None:
+async def test_version_1_has_a_commit_time() -> None:
     async with a_coordinator() as broker:
         request = commit_request({0: 5, 1: 6})
         request.topics[0].partitions[0].commit_timestamp = 4_711
@@ -72,7 +72,7 @@ async def test_offsets_are_for_partitions_that_exist() -> None:
         assert commit(broker, {0: 1, 9: 1}) == [ErrorCode.NOT_COORDINATOR, unknown]
 
 
-async def test_notes_are_bounded_and_the_others_are_committed() -> None:
+async def test_too_long_metadata_is_refused_and_other_offsets_are_committed() -> None:
     async with a_coordinator({"offset.metadata.max.bytes": "4"}) as broker:
         request = commit_request({0: 1, 1: 2, 2: 3})
         for partition, note in zip(request.topics[0].partitions, ("four", "ffünf", None), strict=True):
@@ -131,7 +131,7 @@ async def test_what_was_never_committed_is_minus_one() -> None:
             assert (told.committed_offset, told.error_code) == (-1, 0)
 
 
-async def test_many_groups_are_asked_for_together() -> None:
+async def test_many_groups_are_fetched_together() -> None:
     async with a_coordinator() as broker:
         commit(broker, {0: 1}, group_id="a")
         commit(broker, {1: 2}, group_id="b")
@@ -153,7 +153,7 @@ async def test_many_groups_are_asked_for_together() -> None:
 
 
 @pytest.mark.parametrize("version", range(11))
-async def test_an_error_of_the_group_is_told_where_the_version_has_room_for_it(version: int) -> None:
+async def test_an_error_of_the_group_is_in_the_field_that_the_version_has(version: int) -> None:
     async with a_coordinator() as broker:
         broker.parts.replicas.resign_all()
         if version >= 8:
@@ -178,7 +178,7 @@ def delete_offsets(
     return answer.error_code, codes(answer)
 
 
-async def test_offsets_nobody_uses_are_deleted() -> None:
+async def test_unused_offsets_are_deleted() -> None:
     async with a_coordinator() as broker:
         await broker.lead("bills")
         joined = a_stable_group(broker)
@@ -192,7 +192,7 @@ async def test_offsets_nobody_uses_are_deleted() -> None:
         assert broker.parts.groups.groups() == []
 
 
-async def test_deleting_offsets_says_what_stands_against_it() -> None:
+async def test_offsets_in_use_or_unknown_are_not_deleted() -> None:
     async with a_coordinator() as broker:
         assert delete_offsets(broker, 0, topic="ghost") == (0, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
         assert delete_offsets(broker, 0) == (ErrorCode.GROUP_ID_NOT_FOUND, [])

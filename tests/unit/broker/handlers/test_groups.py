@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC
+from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import Pending
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -41,7 +41,7 @@ def states(broker: UnitBroker, version: int = 5, **filters: list[str]) -> dict[s
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_members_of_every_version_come_together(version: int) -> None:
+async def test_members_of_every_version_form_a_group(version: int) -> None:
     async with a_coordinator() as broker:
         joined = join(broker, version=version)
         if version >= 4:
@@ -67,7 +67,7 @@ async def test_a_join_of_version_0_has_one_timeout_for_both() -> None:
         assert [member.rebalance_timeout_ms for member in group.members.values()] == [7_000]
 
 
-async def test_groups_of_members_need_a_name() -> None:
+async def test_groups_with_members_need_an_id() -> None:
     async with a_coordinator() as broker:
         assert join(broker, group_id="").error_code == ErrorCode.INVALID_GROUP_ID
         assert broker.ask(ApiKey.SYNC_GROUP, 0, SyncGroupRequest()).error_code == ErrorCode.INVALID_GROUP_ID
@@ -75,7 +75,7 @@ async def test_groups_of_members_need_a_name() -> None:
         assert broker.ask(ApiKey.LEAVE_GROUP, 0, LeaveGroupRequest()).error_code == ErrorCode.INVALID_GROUP_ID
 
 
-async def test_from_version_5_on_a_sync_says_which_protocol_it_means() -> None:
+async def test_from_version_5_on_a_sync_names_its_protocol() -> None:
     async with a_coordinator() as broker:
         joined = join(broker)
         request = sync_request(joined)
@@ -86,7 +86,7 @@ async def test_from_version_5_on_a_sync_says_which_protocol_it_means() -> None:
         assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-async def test_a_member_of_another_kind_is_refused() -> None:
+async def test_a_member_of_another_protocol_type_is_refused() -> None:
     async with a_coordinator() as broker:
         a_stable_group(broker)
         other = [JoinGroupRequestProtocol(name="sticky", metadata=b"")]
@@ -94,7 +94,7 @@ async def test_a_member_of_another_kind_is_refused() -> None:
         assert join(broker, protocol_type="connect").error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-async def test_a_member_leaves_by_the_old_way_and_the_new() -> None:
+async def test_a_member_leaves_in_old_and_new_versions() -> None:
     async with a_coordinator() as broker:
         joined = a_stable_group(broker)
         assert leave(broker, joined) == ErrorCode.NONE
@@ -108,7 +108,7 @@ async def test_a_member_leaves_by_the_old_way_and_the_new() -> None:
         assert heartbeat(broker, static) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_a_stable_group_is_described_with_what_its_members_have() -> None:
+async def test_a_stable_group_is_described_with_metadata_and_assignments() -> None:
     async with a_coordinator() as broker:
         joined = a_stable_group(broker)
         request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)
@@ -120,7 +120,7 @@ async def test_a_stable_group_is_described_with_what_its_members_have() -> None:
         assert (member.member_metadata, member.member_assignment) == (SUBSCRIBED_TO_ORDERS, b"all of it")
 
 
-async def test_a_group_in_between_is_described_without_what_is_about_to_change() -> None:
+async def test_a_rebalancing_group_is_described_without_metadata_and_assignments() -> None:
     async with a_coordinator() as broker:
         join(broker)
         [group] = broker.ask(ApiKey.DESCRIBE_GROUPS, 3, DescribeGroupsRequest(groups=["g"])).groups
@@ -133,14 +133,14 @@ async def test_a_group_in_between_is_described_without_what_is_about_to_change()
 
 
 @pytest.mark.parametrize(("version", "code"), [(0, 0), (5, 0), (6, ErrorCode.GROUP_ID_NOT_FOUND)])
-async def test_a_group_that_is_not_there_is_described_as_dead(version: int, code: int) -> None:
+async def test_an_unknown_group_is_described_as_dead(version: int, code: int) -> None:
     async with a_coordinator() as broker:
         [group] = broker.ask(ApiKey.DESCRIBE_GROUPS, version, DescribeGroupsRequest(groups=["ghost"])).groups
         assert (group.error_code, group.group_state, group.protocol_type, group.members) == (code, "Dead", "", [])
         assert group.error_message == ("Group ghost not found." if version >= 6 else None)
 
 
-async def test_groups_of_another_broker_are_described_as_such() -> None:
+async def test_groups_of_another_coordinator_are_described_as_such() -> None:
     async with a_coordinator() as broker:
         broker.parts.replicas.resign_all()
         [group] = broker.ask(ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=["g"])).groups
@@ -163,7 +163,7 @@ async def test_groups_are_listed_by_state_and_type() -> None:
         }
 
 
-async def test_a_list_says_when_groups_are_still_missing_from_it() -> None:
+async def test_an_incomplete_list_of_groups_has_an_error_code() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator(disk=disk) as broker:
         a_stable_group(broker)
@@ -196,7 +196,7 @@ async def test_only_groups_without_members_are_deleted() -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_from_version_3_on_a_message_says_why_a_group_is_not_deleted(version: int) -> None:
+async def test_from_version_3_on_a_message_explains_why_a_group_is_not_deleted(version: int) -> None:
     async with a_coordinator() as broker:
         a_stable_group(broker)
         commit(broker, {0: 1}, group_id="simple")
@@ -215,7 +215,7 @@ async def test_deleting_nothing_is_answered() -> None:
         assert broker.ask(ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest()).results == []
 
 
-async def test_a_group_that_could_not_be_deleted_is_still_there() -> None:
+async def test_a_group_whose_deletion_failed_still_exists() -> None:
     async with a_coordinator() as broker:
         commit(broker, {0: 1}, group_id="simple")
         joined = a_stable_group(broker)
@@ -230,7 +230,7 @@ async def test_a_group_that_could_not_be_deleted_is_still_there() -> None:
         assert [row.error_code for row in answer.results] == [0, 0]
 
 
-async def test_without_a_coordinator_every_request_says_so() -> None:
+async def test_without_a_coordinator_every_request_is_refused() -> None:
     async with a_broker(ONE_PARTITION) as broker:
         assert join(broker).error_code == ErrorCode.NOT_COORDINATOR
         request = SyncGroupRequest(group_id="g", member_id="m")
@@ -244,7 +244,7 @@ async def test_without_a_coordinator_every_request_says_so() -> None:
         assert states(broker) == {}
 
 
-async def test_an_answer_that_comes_later_is_framed_as_one_at_once() -> None:
+async def test_a_delayed_response_is_framed_as_an_immediate_one() -> None:
     async with a_coordinator() as broker:
         first = a_stable_group(broker)
         pending = broker.serve(ApiKey.JOIN_GROUP, 9, join_request(group_instance_id="rack-7"))

@@ -90,5 +90,5 @@ def test_what_no_coordinator_writes_is_damaged(data: bytes) -> None:
     assert isinstance(read_value(data), Damaged)
 
 
-def test_keys_of_other_kinds_are_left_alone() -> None:
+def test_keys_of_other_kinds_are_unknown() -> None:
     assert read_key(b"\0\x01abc") == UnknownKey(1)

@@ -23,7 +23,7 @@ from tests.unit.replication.conftest import StoppedClock, inline
 
 async def without_in_sync(
     scene: ControllerHarness, settings: Mapping[str, str], policy: Policy = Policy()
-) -> KnownState:  # noqa: B008
+) -> KnownState:
     """Of a partition on 2 and 3 only 2 was in sync, and 2 has gone."""
     await scene.register(1, 2, 3)
     await scene.start(policy)
