@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable
 
-from sordini.protocol.records import compiled, framing
+from sordini.protocol.records import compiled_reader, record_scan
 from sordini.protocol.records.batch import (
     HEADER_SIZE,
     Record,
@@ -20,7 +20,7 @@ from sordini.protocol.records.batch import (
     stamp_append_time,
 )
 from sordini.protocol.records.compression import CODEC_NAMES, EXPANDED_BYTES_MAX
-from sordini.protocol.records.produced import UNLIMITED, ProduceRules, check_produced
+from sordini.protocol.records.produce_validation import UNLIMITED, ProduceRules, check_produced
 
 RULES = ProduceRules(1_048_588, False, False, UNLIMITED, UNLIMITED, None, None, False, EXPANDED_BYTES_MAX)
 START_MS = 1_700_000_000_000
@@ -65,15 +65,15 @@ def print_batches() -> None:
         "12 keyed records of 20-400 bytes": (12, a_batch(12, irregular)),
         "1 record of 100 bytes": (1, a_batch(1, uniform)),
     }
-    compiled.load()
+    compiled_reader.load()
     print("| batch | bytes | check_produced µs | per record | walk alone | compiled alone |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, (count, batch) in batches.items():
         frame = memoryview(bytearray(batch))
         body = batch[HEADER_SIZE:]
         whole = microseconds(lambda frame=frame: check_produced(frame, RULES, 0, produce_version=9))
-        walk = microseconds(lambda body=body, count=count: framing._walk(body, 0, 0, count)) / count  # noqa: SLF001
-        fast = microseconds(lambda body=body, count=count: compiled.scan(body, count, want_keys=False)) / count
+        walk = microseconds(lambda body=body, count=count: record_scan._walk(body, 0, 0, count)) / count  # noqa: SLF001
+        fast = microseconds(lambda body=body, count=count: compiled_reader.scan(body, count, want_keys=False)) / count
         print(f"| {name} | {len(batch)} | {whole:.1f} | {whole / count:.3f} | {walk:.3f} | {fast:.3f} |")
 
 
@@ -85,7 +85,7 @@ def print_steps() -> None:
         "read the header": lambda: read_header(frame),
         "CRC-32C of 64 KiB": lambda: crc_is_right(frame, 0, header),
         "copy 64 KiB of records": lambda: bytes(frame[HEADER_SIZE:]),
-        "follow 600 records": lambda: framing.scan(batch[HEADER_SIZE:], 600),
+        "follow 600 records": lambda: record_scan.scan(batch[HEADER_SIZE:], 600),
         "stamp offset and epoch": lambda: stamp(frame, 0, 0, 0),
         "stamp the append time (CRC again)": lambda: stamp_append_time(frame, 0, 5),
     }

@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple, cast
 
 from sordini.broker.network.ports import Log, Parts, Peer, Pending, release_parts
 from sordini.broker.requests.chained_answers import hand_over
-from sordini.broker.requests.refusals import refused_in_steps
-from sordini.broker.requests.slices import Slices, Unfinished, Work, first_slice
-from sordini.broker.requests.store_refusals import StoreRefusals
+from sordini.broker.requests.error_responses import refused_in_steps
+from sordini.broker.requests.slice_scheduler import Slices, Unfinished, Work, first_slice
+from sordini.broker.requests.store_error_codes import StoreRefusals
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, BETWEEN_BROKERS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, MessageTooCostly, WireError

@@ -37,7 +37,7 @@ from sordini.protocol.primitives import (
     read_varint,
     skip_tags,
 )
-from sordini.protocol.source import Source
+from sordini.protocol.codec_source import Source
 
 
 def decoder_source(cls: type, version: int, *, flexible: bool, in_steps: bool = False) -> Source:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from functools import partial
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.fetched import check_fetched
-from sordini.protocol.records.old_produced import Storable
-from sordini.protocol.records.produced import CheckedBatches
+from sordini.protocol.records.fetch_validation import check_fetched
+from sordini.protocol.records.legacy_validation import Storable
+from sordini.protocol.records.produce_validation import CheckedBatches
 from sordini.protocol.types import BrokerId, Offset, TopicId, TopicPartition
 from sordini.replication.commits import Commits
 from sordini.replication.follower import (

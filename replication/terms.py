@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from sordini.protocol.records.produced import ProduceRules
+from sordini.protocol.records.produce_validation import ProduceRules
 from sordini.protocol.types import BrokerId
 from sordini.replication.purgatory import Waiter
 from sordini.storage.log_config import LogConfig

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader, stamp
-from sordini.protocol.records.effort import UNBOUNDED, Effort
+from sordini.protocol.records.work_budget import UNBOUNDED, Effort
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from sordini.storage import aborts, appending, log_files, timestamps
 from sordini.storage.checkpoints import write_topic_id

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP
-from sordini.protocol.records.old_produced import OldMessages, PlacedMessages
+from sordini.protocol.records.legacy_validation import OldMessages, PlacedMessages
 from sordini.storage import appending, log_files
 from sordini.storage.log import Log
 from sordini.storage.log_values import Appended

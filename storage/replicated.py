@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader
-from sordini.protocol.records.produced import CheckedBatches
+from sordini.protocol.records.produce_validation import CheckedBatches
 from sordini.storage import appending, log_files
 from sordini.storage.log import Log
 from sordini.storage.segment import OFFSETS_MAX

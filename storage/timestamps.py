@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import BatchHeader
-from sordini.protocol.records.effort import UNBOUNDED, Effort
-from sordini.protocol.records.times import first_from
+from sordini.protocol.records.work_budget import UNBOUNDED, Effort
+from sordini.protocol.records.timestamp_search import first_from
 from sordini.storage import batch_scan
 from sordini.storage.segment import Segment
 

@@ -9,7 +9,7 @@ from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.protocol_version import ZSTD
 from sordini.broker.configuration.topic_config import TopicConfig, stored_format
-from sordini.protocol.records.produced import ProduceRules
+from sordini.protocol.records.produce_validation import ProduceRules
 from sordini.replication.terms import PartitionSettings
 from sordini.storage.log_config import NEVER, LogConfig
 

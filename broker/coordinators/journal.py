@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from sordini.broker.coordinators.ports import Ports, Timer
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import Record, build_batch
-from sordini.protocol.records.produced import take_own
+from sordini.protocol.records.produce_validation import take_own
 from sordini.replication.partition import Partition
 from sordini.replication.purgatory import Waiter
 from sordini.storage.errors import StorageError

@@ -18,7 +18,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader, crc_is_right, read_header
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
-from sordini.protocol.records.pairs import Pair, pairs_of
+from sordini.protocol.records.key_values import Pair, pairs_of
 from sordini.protocol.types import Offset
 from sordini.replication.commits import Commit
 from sordini.replication.partition import Partition

@@ -10,7 +10,7 @@ from sordini.broker.configuration.admin import ConfigAdmin, Resource, ResourceKi
 from sordini.broker.configuration.edits import Edit, Operation
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slices import Slices, Work
+from sordini.broker.requests.slice_scheduler import Slices, Work
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode

@@ -25,7 +25,7 @@ from sordini.broker.handlers.repeats import check_mentions
 from sordini.broker.membership.condition import Condition
 from sordini.broker.membership.condition_keys import MEANINGS
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slices import Slices, Work
+from sordini.broker.requests.slice_scheduler import Slices, Work
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey

@@ -16,10 +16,10 @@ from sordini.broker.control.command_origin import CommandOrigin
 from sordini.broker.control.commands import CommandReceiver
 from sordini.broker.control.control_wire import Request, Response, command_of, response_of
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.handlers.guard import BetweenBrokers
+from sordini.broker.handlers.request_checks import BetweenBrokers
 from sordini.broker.network.ports import Log, Pending
-from sordini.broker.requests.refusals import ROWS_PER_PIECE, joined, pieces
-from sordini.broker.requests.slices import Slices, Work
+from sordini.broker.requests.error_responses import ROWS_PER_PIECE, joined, pieces
+from sordini.broker.requests.slice_scheduler import Slices, Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.replication.cluster_model import Answer, Command, UpdateMetadata

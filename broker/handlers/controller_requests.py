@@ -10,7 +10,7 @@ from typing import Any
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slices import Slices
+from sordini.broker.requests.slice_scheduler import Slices
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse

@@ -18,7 +18,7 @@ from sordini.broker.network.ports import Pending
 from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import FetchResponse, PartitionData
-from sordini.protocol.records.effort import Effort
+from sordini.protocol.records.work_budget import Effort
 from sordini.protocol.records.jobs import Convert, Converted
 from sordini.protocol.records.legacy import down_convert
 from sordini.replication.partition import Partition

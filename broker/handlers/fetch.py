@@ -24,7 +24,7 @@ from sordini.broker.handlers.fetch_reading import (
 from sordini.broker.handlers.fetched_rows import refused
 from sordini.broker.network.ports import Pending
 from sordini.broker.requests.fetch_sessions import FetchPlan, FetchSessions
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import (
@@ -32,7 +32,7 @@ from sordini.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
-from sordini.protocol.records.effort import TooLong
+from sordini.protocol.records.work_budget import TooLong
 from sordini.replication.purgatory import Waiter
 from sordini.replication.replica_set import ReplicaSet
 

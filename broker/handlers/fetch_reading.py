@@ -14,7 +14,7 @@ from sordini.broker.handlers.conversions import FIRST_OF_FORMAT_2, Unconverted, 
 from sordini.broker.handlers.fetched_rows import begins_whole, found, leader_of, refused
 from sordini.broker.network.ports import release_parts
 from sordini.broker.requests.fetch_sessions import FetchPlan, Target
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import (
     AbortedTransaction,

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC, OffsetsTopic
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.groups.machine.records import partition_for
-from sordini.broker.handlers.exchange import Exchange
+from sordini.broker.handlers.responder import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode

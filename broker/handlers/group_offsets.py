@@ -15,11 +15,11 @@ from sordini.broker.groups.coordinator import NOBODY, GroupCoordinator
 from sordini.broker.groups.machine.events import Committing
 from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.broker.groups.machine.state import CommittedOffset
-from sordini.broker.handlers.exchange import Exchange
+from sordini.broker.handlers.responder import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
 from sordini.broker.handlers.settling import once_settled
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode

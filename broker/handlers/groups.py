@@ -24,11 +24,11 @@ from sordini.broker.groups.machine.events import (
     SyncAnswer,
 )
 from sordini.broker.groups.machine.state import Group, GroupState, Member, Protocol
-from sordini.broker.handlers.exchange import Exchange
+from sordini.broker.handlers.responder import Exchange
 from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
 from sordini.broker.handlers.settling import once_settled
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Log as EventLog
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.alter_replica_log_dirs import (

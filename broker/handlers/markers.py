@@ -9,9 +9,9 @@ from typing import Any, Final
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
-from sordini.broker.handlers.guard import BetweenBrokers
+from sordini.broker.handlers.request_checks import BetweenBrokers
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.write_txn_markers import (
@@ -24,7 +24,7 @@ from sordini.protocol.messages.write_txn_markers import (
 )
 from sordini.protocol.records.batch import CURRENT_MAGIC, read_header
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
-from sordini.protocol.records.produced import CheckedBatches
+from sordini.protocol.records.produce_validation import CheckedBatches
 from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from sordini.broker.dispatch import Call, Encoded, Route
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.topics.metadata_cache import MetadataCache, PartitionMetadata, TopicMetadata
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey

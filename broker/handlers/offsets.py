@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Pending
 from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.list_offsets import (
@@ -28,7 +28,7 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from sordini.protocol.records.effort import Effort, TooLong
+from sordini.protocol.records.work_budget import Effort, TooLong
 from sordini.protocol.records.jobs import Found, Search
 from sordini.protocol.types import Offset
 from sordini.replication.leader import Leader

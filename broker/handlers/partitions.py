@@ -9,7 +9,7 @@ from typing import Any
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slices import Slices, Work
+from sordini.broker.requests.slice_scheduler import Slices, Work
 from sordini.broker.topics.partition_admin import Outcomes, PartitionAdmin
 from sordini.broker.topics.topic_admin import TopicAdmin
 from sordini.protocol.api import ApiKey

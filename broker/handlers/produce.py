@@ -29,10 +29,10 @@ from sordini.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader, read_header
-from sordini.protocol.records.effort import INLINE_STEPS, Effort, TooLong
+from sordini.protocol.records.work_budget import INLINE_STEPS, Effort, TooLong
 from sordini.protocol.records.jobs import Check
-from sordini.protocol.records.old_produced import Misplaced, PlacedMessages, Storable
-from sordini.protocol.records.produced import CheckedBatches, check_produced
+from sordini.protocol.records.legacy_validation import Misplaced, PlacedMessages, Storable
+from sordini.protocol.records.produce_validation import CheckedBatches, check_produced
 from sordini.protocol.types import TopicId
 from sordini.replication.partition import Partition
 from sordini.replication.refused_batches import Refusals

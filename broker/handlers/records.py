@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.repeats import check_mentions
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.delete_records import (

@@ -23,7 +23,7 @@ from sordini.broker.dispatch import Call
 from sordini.broker.handlers.fetch_reading import Reading
 from sordini.broker.handlers.fetched_rows import begins_whole, found
 from sordini.broker.requests.fetch_sessions import FetchPlan, Target
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from sordini.replication.follower import Position

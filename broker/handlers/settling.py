@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from sordini.broker.dispatch import Call
 from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 
 M = TypeVar("M")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.metadata import TOPIC_OPERATIONS
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.topics.metadata_cache import MetadataCache, PartitionMetadata, TopicMetadata
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode

@@ -10,7 +10,7 @@ from sordini.broker.configuration.settings import value_text
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slices import Slices
+from sordini.broker.requests.slice_scheduler import Slices
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.topics.topic_admin import Planned, TopicAdmin
 from sordini.protocol.api import ApiKey

@@ -26,7 +26,7 @@ from sordini.broker.membership.condition_keys import (
     StoreFinding,
 )
 from sordini.broker.membership.store_contact import StoreContact
-from sordini.broker.requests.slices import Slices
+from sordini.broker.requests.slice_scheduler import Slices
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.peering import Myself
 from sordini.replication.cluster_model import Malformed

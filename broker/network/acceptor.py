@@ -14,7 +14,7 @@ import errno
 from typing import Final
 
 from sordini.broker.network.limits import ConnectionCounts, Listener
-from sordini.broker.network.peer_lines import PeerLines
+from sordini.broker.network.peer_log_limiter import PeerLines
 from sordini.broker.network.ports import ListeningSocket, Peer, Socket
 from sordini.broker.network.processor import Rotation
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from sordini.protocol.connection import Turn
+from sordini.protocol.request_pipeline import Turn
 from sordini.storage.disk import File
 
 Buffer = bytes | bytearray | memoryview

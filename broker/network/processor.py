@@ -18,7 +18,7 @@ from sordini.broker.network.channel import Channel
 from sordini.broker.network.limits import ConnectionLimits
 from sordini.broker.network.memory import RequestMemory
 from sordini.broker.network.outbox import Outbox
-from sordini.broker.network.peer_lines import PeerLines
+from sordini.broker.network.peer_log_limiter import PeerLines
 from sordini.broker.network.ports import Log, PageCache, Peer, Service, Socket
 from sordini.protocol.framing import BufferPool
 from sordini.storage.disk import File

@@ -16,7 +16,7 @@ from sordini.broker.network.acceptor import Acceptor
 from sordini.broker.network.limits import ConnectionCounts, ConnectionLimits, Listener, NetworkLimits
 from sordini.broker.network.memory import RequestMemory
 from sordini.broker.network.outbox import Outbox
-from sordini.broker.network.peer_lines import PeerLines
+from sordini.broker.network.peer_log_limiter import PeerLines
 from sordini.broker.network.ports import Log, Network, PageCache, Peer, Service
 from sordini.broker.network.processor import Processor, Rotation, Shared
 from sordini.storage.disk import File

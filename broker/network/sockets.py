@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from sordini.broker.network.names import Names, SocketAddress
+from sordini.broker.network.resolver import Names, SocketAddress
 from sordini.broker.network.ports import Buffer, ListeningSocket, SliceError, Socket, SocketOptions
 from sordini.storage.disk import File
 

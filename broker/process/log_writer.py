@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, TextIO, cast
 
-from sordini.broker.network.notify import send_without_waiting
+from sordini.broker.network.sd_notify import send_without_waiting
 from sordini.storage.disk import open_again_without_blocking
 
 BUFFER_BYTES_MAX: Final = 1024 * 1024

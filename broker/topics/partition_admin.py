@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from sordini.broker.requests.slices import Slices
+from sordini.broker.requests.slice_scheduler import Slices
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicPartition

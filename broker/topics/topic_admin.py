@@ -13,7 +13,7 @@ from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.configuration.topic_config import TopicConfig, check_topic_configs
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.requests.store_refusals import store_errors
+from sordini.broker.requests.store_error_codes import store_errors
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_partitions import CreatePartitionsTopic

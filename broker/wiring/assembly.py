@@ -33,7 +33,7 @@ from sordini.broker.handlers.fetch import FetchHandler, Readers
 from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC, FindCoordinatorHandler
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
-from sordini.broker.handlers.guard import BetweenBrokers, guarded
+from sordini.broker.handlers.request_checks import BetweenBrokers, guarded
 from sordini.broker.handlers.log_dirs import LogDirsHandler
 from sordini.broker.handlers.markers import MarkersHandler
 from sordini.broker.handlers.metadata import MetadataHandler

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.effort import BYTES_PER_STEP, UNBOUNDED, Effort
+from sordini.protocol.records.work_budget import BYTES_PER_STEP, UNBOUNDED, Effort
 
 NO_CODEC: Final = 0
 GZIP: Final = 1

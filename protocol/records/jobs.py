@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader, read_header
 from sordini.protocol.records.legacy import down_convert, message_header
-from sordini.protocol.records.old_produced import OldMessages, PlacedMessages
-from sordini.protocol.records.produced import CheckedBatches, ProduceRules, check_produced
-from sordini.protocol.records.times import first_from
+from sordini.protocol.records.legacy_validation import OldMessages, PlacedMessages
+from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, check_produced
+from sordini.protocol.records.timestamp_search import first_from
 
 Wire = tuple[dict[str, Any], bytes | bytearray | memoryview]
 """A JSON object, and the bytes it is about."""

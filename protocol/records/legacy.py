@@ -42,7 +42,7 @@ from sordini.protocol.records.compression import (
     lz4_header_mended,
     unknown_codec,
 )
-from sordini.protocol.records.effort import RECORD_STEPS, UNBOUNDED, Effort, OutOfTime
+from sordini.protocol.records.work_budget import RECORD_STEPS, UNBOUNDED, Effort, OutOfTime
 
 _PREFIX = struct.Struct(">qi")
 _MAGIC_POSITION = 16

@@ -10,10 +10,10 @@ from operator import attrgetter
 from typing import Any
 
 from sordini.protocol.errors import BrokerError
-from sordini.protocol.records import compiled
+from sordini.protocol.records import compiled_reader
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader
 from sordini.protocol.records.compression import NO_CODEC
-from sordini.protocol.records.copying import expand, read_expanded
+from sordini.protocol.records.batch_filter import expand, read_expanded
 from sordini.protocol.records.legacy import read_any
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.offset_map import OffsetMap
@@ -71,7 +71,7 @@ def _records(header: BatchHeader, batch: memoryview, transactions: Transactions)
     if header.magic != CURRENT_MAGIC:
         return read_any(batch, header)
     if header.codec == NO_CODEC:
-        records = compiled.read_in_place(batch)
+        records = compiled_reader.read_in_place(batch)
         if records is not None and len(records) == header.record_count:
             return records
     return read_expanded(expand(batch, header), header)

@@ -18,7 +18,7 @@ from operator import attrgetter, not_
 from typing import Any, NamedTuple
 
 from sordini.protocol.records.batch import CURRENT_MAGIC, INT32_MAX, BatchHeader, read_header
-from sordini.protocol.records.copying import delete_horizon_ms, expand, read_expanded, without_all, without_some
+from sordini.protocol.records.batch_filter import delete_horizon_ms, expand, read_expanded, without_all, without_some
 from sordini.protocol.records.legacy import read_any, write_messages
 from sordini.storage.compaction.mapping import first_dirty_offset
 from sordini.storage.compaction.offset_map import OffsetMap

@@ -18,7 +18,7 @@ from sordini.replication.metadata_store.registration import Registration, cluste
 from sordini.replication.metadata_store.topics import topic_ids
 from sordini.replication.ports import Session, WatchKind
 from tests.contract.conftest import Store
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
 

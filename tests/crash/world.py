@@ -7,7 +7,7 @@ import random
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import BatchHeader, Record, build_batch, read_header, stamp
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
-from sordini.protocol.records.fetched import check_fetched
+from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.protocol.types import TopicId, TopicPartition
 from sordini.storage import log_files
 from sordini.storage.log import Log

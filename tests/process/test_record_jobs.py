@@ -25,7 +25,7 @@ from sordini.protocol.messages.heartbeat import HeartbeatRequest
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.records.jobs import Check, Search
-from sordini.protocol.records.produced import CheckedBatches
+from sordini.protocol.records.produce_validation import CheckedBatches
 from tests.outside.processes import SordiniProcess
 from tests.process.test_cleaning_children import PATIENCE_S, running
 from tests.support import worst_batches

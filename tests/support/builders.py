@@ -7,7 +7,7 @@ from typing import Any
 
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX
-from sordini.protocol.records.produced import UNLIMITED, ProduceRules
+from sordini.protocol.records.produce_validation import UNLIMITED, ProduceRules
 
 BASE_TIMESTAMP = 1_700_000_000_000
 RULES = ProduceRules(

@@ -40,7 +40,7 @@ from sordini.storage.log_config import LogConfig
 from tests.support.builders import a_batch
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.inline_record_jobs import RecordsHere
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 from tests.support.partitions import SETTINGS, checked, logs_on
 from tests.support.unit_broker import a_peer, read_answer
 from tests.support.virtual_loop import SimClock, SimLoop, elapse, run

@@ -38,7 +38,7 @@ from sordini.storage.log_manager import Identity, LogManager
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.inline_cleaner import CleaningHere
 from tests.support.inline_record_jobs import RecordsHere
-from tests.support.network import ListLog, StillClock
+from tests.support.fake_ports import ListLog, StillClock
 
 ME = BrokerId(1)
 OTHER = BrokerId(2)

@@ -12,8 +12,8 @@ import pytest
 from sordini.broker.dispatch import COST_AT_ONCE, Call, Dispatcher, Encoded, Lane, Route, bound_of
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.network.ports import Pending
-from sordini.broker.requests.refusals import ROWS_PER_PIECE
-from sordini.broker.requests.slices import STEPS_PER_SLICE, Work
+from sordini.broker.requests.error_responses import ROWS_PER_PIECE
+from sordini.broker.requests.slice_scheduler import STEPS_PER_SLICE, Work
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
@@ -22,7 +22,7 @@ from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 from sordini.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from sordini.protocol.primitives import ROW_COST
-from tests.support.network import FakeSlice, ListLog
+from tests.support.fake_ports import FakeSlice, ListLog
 from tests.support.unit_broker import a_peer, read_answer
 
 COORDINATOR = ApiKey.FIND_COORDINATOR

@@ -16,8 +16,8 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, crc_is_right, read_header
 from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY
-from sordini.protocol.records.old_produced import OldMessages
-from sordini.protocol.records.produced import CheckedBatches, check_produced
+from sordini.protocol.records.legacy_validation import OldMessages
+from sordini.protocol.records.produce_validation import CheckedBatches, check_produced
 from sordini.storage import batch_scan
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig

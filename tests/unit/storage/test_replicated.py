@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.control import ABORT, Marker, build_marker
-from sordini.protocol.records.fetched import check_fetched
+from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.storage import batch_scan
 from sordini.storage.log import Log
 from sordini.storage.replicated import append_fetched

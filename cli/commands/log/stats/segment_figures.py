@@ -19,7 +19,7 @@ from sordini.protocol.records.batch import (
     read_header,
 )
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
-from sordini.protocol.records.pairs import Pair, read_pairs
+from sordini.protocol.records.key_values import Pair, read_pairs
 from sordini.storage import names, offset_index, time_index
 from sordini.storage.disk import Disk, File
 

@@ -21,7 +21,7 @@ from sordini.cli.commands.log.verify.indexes import (
     index_path,
 )
 from sordini.protocol.errors import BrokerError
-from sordini.protocol.records import framing
+from sordini.protocol.records import record_scan
 from sordini.protocol.records.batch import (
     CURRENT_MAGIC,
     HEADER_SIZE,
@@ -225,7 +225,7 @@ def _is_plain(entry: LogEntry, header: BatchHeader) -> bool:
     if header.codec != NO_CODEC:
         body = decompress(header.codec, body, EXPANDED_BYTES_MAX)
     try:
-        framing.scan(body, header.record_count)
+        record_scan.scan(body, header.record_count)
     except BrokerError:
         return False  # The slow check finds what is wrong.
     return True

@@ -2,7 +2,7 @@
 
 from sordini.broker.control.deferred_partitions import RETRY_MS, RETRY_MS_MAX, PutOff
 from sordini.protocol.types import TopicPartition
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 
 NAME = TopicPartition("orders", 0)
 

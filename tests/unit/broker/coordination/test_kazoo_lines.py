@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from sordini.broker.coordination.kazoo_lines import LOGGER, TEXTS_MAX, KazooLines
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 
 
 def at_once(call: Callable[[str], None], text: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.coordination.shared import Lease
 from sordini.replication.ports import SessionExpired, SessionState
-from tests.support.network import StillClock
+from tests.support.fake_ports import StillClock
 from tests.support.unit_broker import inline
 
 

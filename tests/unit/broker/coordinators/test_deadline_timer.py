@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sordini.broker.coordinators.deadline_timer import DRAIN_S, LATE_MS, DueTimer
-from tests.support.network import StillClock
+from tests.support.fake_ports import StillClock
 from tests.support.unit_broker import Timers
 
 

@@ -25,7 +25,7 @@ from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.follower import EpochEnd, Start
 from sordini.replication.partition import Partition
 from tests.support.builders import a_batch
-from tests.support.network import StillClock
+from tests.support.fake_ports import StillClock
 from tests.support.replica_pair import LeaderSide, topic_id_of
 from tests.support.unit_broker import Timers, a_broker, a_peer, answer_of, read_answer
 

@@ -32,7 +32,7 @@ from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.requests import ControllerRequests
 from sordini.replication.metadata_store import paths, topics, znodes
 from sordini.replication.metadata_store.registration import ensure_base_paths
-from tests.support.network import ListLog, StillClock
+from tests.support.fake_ports import ListLog, StillClock
 from tests.support.unit_broker import ME, OTHER, a_peer, answer_of, inline, topic_id_of
 
 ORDERS = TopicPartition("orders", 0)

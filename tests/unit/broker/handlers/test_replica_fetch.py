@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.handlers.guard import BetweenBrokers
+from sordini.broker.handlers.request_checks import BetweenBrokers
 from sordini.broker.network.ports import Pending
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
@@ -23,7 +23,7 @@ from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.partition import Partition
 from sordini.replication.replica_quota import ReplicaQuota
-from tests.support.network import StillClock
+from tests.support.fake_ports import StillClock
 from tests.support.replica_pair import LeaderSide, topic_id_of
 from tests.support.unit_broker import Timers, a_peer, read_answer
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sordini.broker.dispatch import Call, Lane
 from sordini.broker.handlers.metadata import TOPIC_OPERATIONS
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
-from sordini.broker.requests.slices import first_slice
+from sordini.broker.requests.slice_scheduler import first_slice
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode

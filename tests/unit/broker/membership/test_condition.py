@@ -30,7 +30,7 @@ from sordini.replication.cluster_model import Broker, Endpoint
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.registration import Registration
 from sordini.replication.ports import ConnectionLoss, Session, SessionExpired, StoreUnusable
-from tests.support.network import ListLog, StillClock
+from tests.support.fake_ports import ListLog, StillClock
 from tests.support.unit_broker import ADDRESS, CLUSTER_ID, ME, OTHER, Timers, UnitBroker, a_broker, led
 
 TOPIC, BROKER, LOGGER = 2, 4, 8

@@ -14,7 +14,7 @@ from sordini.replication.ports import Session
 from sordini.storage.checkpoints import write_meta
 from sordini.storage.errors import WrongDirectory
 from tests.support.forgetful_disk import ForgetfulDisk
-from tests.support.network import StillClock
+from tests.support.fake_ports import StillClock
 from tests.support.unit_broker import CLUSTER_ID, inline
 
 

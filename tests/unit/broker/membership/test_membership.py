@@ -22,7 +22,7 @@ from sordini.replication.controller.policy import Policy
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.registration import DuplicateBrokerId, Registration, ensure_base_paths
 from sordini.replication.ports import ConnectionLoss, Session, SessionExpired, SessionState, StoreUnusable
-from tests.support.network import ListLog, StillClock
+from tests.support.fake_ports import ListLog, StillClock
 from tests.support.unit_broker import CLUSTER_ID, Timers, inline
 from tests.unit.replication.conftest import Brokers
 

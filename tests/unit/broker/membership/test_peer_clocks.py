@@ -15,7 +15,7 @@ from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker, Endpoint, Malformed
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.registration import Registration, ensure_base_paths
-from tests.support.network import ListLog, StillClock
+from tests.support.fake_ports import ListLog, StillClock
 from tests.support.unit_broker import ME, OTHER, inline
 
 WARNING = "clock of another broker differs from this one's"

@@ -12,7 +12,7 @@ import pytest
 from sordini.broker.configuration.config import build_config
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.network.ports import Parts, Pending
-from sordini.broker.requests.store_refusals import CODES, OTHERWISE
+from sordini.broker.requests.store_error_codes import CODES, OTHERWISE
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
 from sordini.protocol.messages import incremental_alter_configs as incremental

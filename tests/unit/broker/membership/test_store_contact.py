@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sordini.broker.membership.store_contact import Contact, StoreContact
-from tests.support.network import ListLog, StillClock
+from tests.support.fake_ports import ListLog, StillClock
 from tests.support.unit_broker import Timers
 
 SESSION_MS = 6_000

@@ -14,7 +14,7 @@ from sordini.broker.membership.tree_guard import TreeGuard
 from sordini.protocol.types import BrokerId
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Session, SessionState, StoreUnusable
-from tests.support.network import ListLog, StillClock
+from tests.support.fake_ports import ListLog, StillClock
 from tests.support.unit_broker import CLUSTER_ID, Timers, inline
 from tests.unit.broker.membership.test_membership import ME, NODE, Life, a_life, joined
 

@@ -27,7 +27,7 @@ from sordini.protocol.messages.produce import PartitionProduceData, ProduceReque
 from sordini.protocol.types import TopicPartition
 from sordini.replication.leader import Term
 from tests.support.builders import a_batch
-from tests.support.network import WarmCache
+from tests.support.fake_ports import WarmCache
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker
 
 NOBODY: Any = None  # Only counted.

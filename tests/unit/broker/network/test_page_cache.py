@@ -7,7 +7,7 @@ import pytest
 
 from sordini.broker.network import page_cache
 from sordini.broker.network.page_cache import NEWEST_BYTES, NEWEST_MS, PROBE_STEP_BYTES, WARM_MS, SystemPageCache
-from tests.support.network import FakeFile, StillClock
+from tests.support.fake_ports import FakeFile, StillClock
 
 SIZE = 4 * 1024 * 1024
 

@@ -9,7 +9,7 @@ from io import StringIO
 from sordini.broker.clock import SystemClock
 from sordini.broker.network.watchdog import STACK_FRAMES_MAX, Watchdog
 from sordini.broker.process.logging import Logger
-from tests.support.network import ListLog, StillClock, until
+from tests.support.fake_ports import ListLog, StillClock, until
 
 
 async def test_lag_is_how_much_later_than_asked_the_loop_came_back():

@@ -27,7 +27,7 @@ from sordini.replication.inter_broker import versions_for
 from sordini.replication.leader import Proposal
 from sordini.replication.ports import Grant, Refusal, Unreachable
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time, silence
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 from tests.support.unit_broker import CLUSTER_ID, ME, OTHER, topic_id_of
 from tests.support.virtual_loop import SimLoop, elapse
 

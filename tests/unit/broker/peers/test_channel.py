@@ -18,7 +18,7 @@ from sordini.replication.cluster_model import Answer, Broker, Endpoint, UpdateMe
 from sordini.replication.inter_broker import OLDEST
 from sordini.replication.ports import Unreachable
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time, refused, silence
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 from tests.support.unit_broker import ME, OTHER
 from tests.support.virtual_loop import SimLoop, elapse
 

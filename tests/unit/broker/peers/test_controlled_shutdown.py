@@ -21,7 +21,7 @@ from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker, Endpoint
 from sordini.replication.metadata_store import paths, znodes
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time, silence
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 from tests.support.unit_broker import ME, OTHER, inline
 from tests.support.virtual_loop import SimClock, SimLoop, elapse
 

@@ -19,7 +19,7 @@ from sordini.replication.leader import Proposal
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import ConnectionLoss, Grant, Refusal, Session, SessionExpired
 from tests.support.fake_peers import in_virtual_time
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 from tests.support.unit_broker import ME, OTHER, inline
 from tests.support.virtual_loop import SimClock, SimLoop, elapse
 

@@ -10,7 +10,7 @@ from sordini.broker.record_jobs.ports import Done, WorkerLost
 from sordini.broker.record_jobs.queue import CPU_MS_PER_MIB, JOBS_MAX, RETRY, WAIT_S, Allowance, JobQueue
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.jobs import Found, Job, Search
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 from tests.support.virtual_loop import SimLoop, elapse, run
 
 OUTCOME = Found(None)

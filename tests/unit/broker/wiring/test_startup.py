@@ -15,7 +15,7 @@ from sordini.replication.cluster_model import Broker, ClusterSettings, Endpoint
 from sordini.replication.controller.policy import LeaderRebalance
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.registration import EndpointTaken, ensure_base_paths
-from tests.support.network import StillClock
+from tests.support.fake_ports import StillClock
 from tests.support.unit_broker import inline
 
 ME = Broker(BrokerId(1), 0, (Endpoint("PLAINTEXT", "a", 9092),))

@@ -26,7 +26,7 @@ from sordini.replication.metadata_store.registration import (
     other_brokers,
 )
 from sordini.replication.ports import StoreUnusable
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 
 BROKER = Broker(BrokerId(4), 0, (Endpoint("PLAINTEXT", "h", 9092),))
 

@@ -8,7 +8,7 @@ import pytest
 
 from sordini.protocol.records.batch import Record
 from sordini.protocol.records.control import COMMIT, read_marker
-from sordini.protocol.records.copying import delete_horizon_ms
+from sordini.protocol.records.batch_filter import delete_horizon_ms
 from sordini.storage import names
 from tests.support.compaction_history import DIRECTORY, RETENTION_MS, Found, History
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.records.batch import CURRENT_MAGIC, Record
-from sordini.protocol.records.copying import delete_horizon_ms
+from sordini.protocol.records.batch_filter import delete_horizon_ms
 from tests.support.compaction_history import RETENTION_MS, Found, History
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"d" * 63, b"d" * 64, b"e" * 200, b"", None])

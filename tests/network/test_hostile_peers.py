@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
-from tests.support.network import METADATA, Bench, answer, is_closed, receive_tags, request, send, until
+from tests.support.fake_ports import METADATA, Bench, answer, is_closed, receive_tags, request, send, until
 
 MIB = 1024 * 1024
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
-from sordini.broker.requests.slices import Work
+from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.declare import ArrayOf, fields_of, specs_of
 from sordini.protocol.errors import ErrorCode
 

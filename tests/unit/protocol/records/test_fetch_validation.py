@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import stamp
-from sordini.protocol.records.fetched import check_fetched
+from sordini.protocol.records.fetch_validation import check_fetched
 from tests.support.builders import a_batch, some_records, writable
 
 

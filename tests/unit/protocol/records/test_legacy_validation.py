@@ -17,8 +17,8 @@ from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, build_batch, crc_is_right, read_header
 from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
-from sordini.protocol.records.old_produced import OldMessages
-from sordini.protocol.records.produced import CheckedBatches, ProduceRules, check_produced, take_own
+from sordini.protocol.records.legacy_validation import OldMessages
+from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, check_produced, take_own
 from tests.support.builders import BASE_TIMESTAMP, RULES, a_batch, an_idempotent_batch, some_records, writable
 
 NOW = BASE_TIMESTAMP + 5000

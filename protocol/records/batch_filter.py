@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records import compiled
+from sordini.protocol.records import compiled_reader
 from sordini.protocol.records.batch import (
     CODEC_MASK,
     HEADER_SIZE,
@@ -47,7 +47,7 @@ def read_expanded(body: bytes, header: BatchHeader) -> Sequence[Any]:
     The timestamp is the producer's, whatever the batch says. Raises BrokerError INVALID_RECORD.
     """
     if header.record_count > 0:
-        records = compiled.read(body, header.record_count, header.base_timestamp)
+        records = compiled_reader.read(body, header.record_count, header.base_timestamp)
         if records is not None:
             return records
     plain = header._replace(attributes=0, size=HEADER_SIZE + len(body))

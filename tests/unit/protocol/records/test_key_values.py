@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import HEADER_SIZE, Record, assemble_batch, build_batch, read_header, read_records
-from sordini.protocol.records.pairs import read_pairs
+from sordini.protocol.records.key_values import read_pairs
 
 CONTENT = st.none() | st.binary(max_size=200)
 RECORDS = st.lists(

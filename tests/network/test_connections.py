@@ -12,7 +12,7 @@ import pytest
 from sordini.broker.network.limits import UNBOUNDED, ConnectionLimits, Listener, NetworkLimits
 from sordini.broker.network.ports import SocketOptions
 from sordini.broker.network.sockets import SystemNetwork
-from tests.support.network import FETCH, Bench, answer, is_closed, receive, receive_tags, request, send, until
+from tests.support.fake_ports import FETCH, Bench, answer, is_closed, receive, receive_tags, request, send, until
 
 
 async def is_served(client, tag=1):

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sordini.broker.network.http import Answer, HttpLimits, HttpServer
-from tests.support.network import ListLog
+from tests.support.fake_ports import ListLog
 
 PATIENCE_S = 20.0
 LARGE = b"x" * 3_000_000

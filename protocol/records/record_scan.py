@@ -10,7 +10,7 @@ A length below 0 is null and the attributes are not looked at, as in Apache Kafk
 Three ways lead to the same answer, chosen by cost (docs/record-checks.md has the figures):
   - *runs*: records of one size and shape, one after another, are compared column by column: a strided slice
     takes the same byte of every record in C, so a record costs what a few bytes of copying cost;
-  - *compiled*: many records without such shape go through aiokafka's compiled reader (`compiled.py`);
+  - *compiled*: many records without such shape go through aiokafka's compiled reader (`compiled_reader.py`);
   - *walk*: a loop in Python for few records, and the judge whenever the other two meet anything odd.
 """
 
@@ -19,14 +19,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records import compiled
-from sordini.protocol.records.effort import (
-    COMPILED_RECORDS_PER_STEP,
-    HEADER_STEPS,
-    RECORD_STEPS,
-    UNBOUNDED,
-    Effort,
-)
+from sordini.protocol.records import compiled_reader
+from sordini.protocol.records.work_budget import COMPILED_RECORDS_PER_STEP, HEADER_STEPS, RECORD_STEPS, UNBOUNDED, Effort
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint
 
 WALKED_RECORDS_MAX = 12
@@ -112,7 +106,7 @@ def _both(one: Scanned, other: Scanned) -> Scanned:
 def _shapeless(body: bytes, position: int, first: int, count: int, effort: Effort, *, want_keys: bool) -> Scanned:
     if count - first > WALKED_RECORDS_MAX:
         effort.spend(count // COMPILED_RECORDS_PER_STEP)
-        seen = compiled.scan(body, count, want_keys=want_keys)
+        seen = compiled_reader.scan(body, count, want_keys=want_keys)
         if seen is not None:
             return seen
         effort.spend((count - first) * RECORD_STEPS)

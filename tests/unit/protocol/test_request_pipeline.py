@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.protocol.connection import ConnectionOrder, Turn, is_produce
+from sordini.protocol.request_pipeline import ConnectionOrder, Turn, is_produce
 
 PRODUCE = memoryview(b"\x00\x00\x00\x09produce")
 FETCH = memoryview(b"\x00\x01\x00\x0cfetch")

@@ -8,8 +8,8 @@ import pytest
 
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.records import RecordsHandler
-from sordini.broker.requests.refusals import ROWS_PER_PIECE, pieces, refused_in_steps
-from sordini.broker.requests.slices import Slices
+from sordini.broker.requests.error_responses import ROWS_PER_PIECE, pieces, refused_in_steps
+from sordini.broker.requests.slice_scheduler import Slices
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from sordini.protocol.messages.offset_for_leader_epoch import (

@@ -12,7 +12,7 @@ from sordini.protocol.records.batch import (
     read_header,
 )
 from sordini.protocol.records.legacy import ENTRY_BYTES_MIN, message_header
-from sordini.protocol.records.produced import CheckedBatches
+from sordini.protocol.records.produce_validation import CheckedBatches
 
 
 def check_fetched(records: memoryview) -> CheckedBatches:

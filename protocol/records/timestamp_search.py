@@ -13,7 +13,7 @@ from __future__ import annotations
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader
 from sordini.protocol.records.compression import NO_CODEC, Expanded, expand
-from sordini.protocol.records.effort import UNBOUNDED, Effort, OutOfTime
+from sordini.protocol.records.work_budget import UNBOUNDED, Effort, OutOfTime
 from sordini.protocol.records.legacy import read_any
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint
 

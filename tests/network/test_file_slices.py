@@ -10,20 +10,7 @@ import pytest
 
 from sordini.broker.network.limits import ConnectionLimits
 from sordini.broker.network.transport import SLICE_COPIED_BYTES_MAX
-from tests.support.network import (
-    FETCH,
-    Bench,
-    FakeFile,
-    FakeSlice,
-    answer,
-    is_closed,
-    receive,
-    receive_tags,
-    request,
-    reset,
-    send,
-    until,
-)
+from tests.support.fake_ports import FETCH, Bench, FakeFile, FakeSlice, answer, is_closed, receive, receive_tags, request, reset, send, until
 
 SIZE = 3_000_000
 

@@ -23,7 +23,7 @@ from sordini.protocol.records.batch import (
 from sordini.protocol.records.compression import compress
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
 from sordini.protocol.records.legacy import write_messages
-from sordini.protocol.records.produced import CheckedBatches, ProduceRules, check_produced, take_own
+from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, check_produced, take_own
 from tests.support.builders import BASE_TIMESTAMP, RULES, a_batch, an_idempotent_batch, some_records, writable
 
 NOW = BASE_TIMESTAMP + 5000

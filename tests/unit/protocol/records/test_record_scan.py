@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records import compiled, framing
+from sordini.protocol.records import compiled_reader, record_scan
 from sordini.protocol.records.batch import HEADER_SIZE, Record, build_batch
 from sordini.protocol.records.varint import varint
 
@@ -22,14 +22,14 @@ def uniform_records(count: int, value_bytes: int = 20, key: bytes | None = None,
 
 def by_the_letter(body: bytes, count: int) -> tuple[int, int, bool] | ErrorCode:
     try:
-        return framing._walk_closely(body, 0, 0, count)
+        return record_scan._walk_closely(body, 0, 0, count)
     except BrokerError as refusal:
         return refusal.code
 
 
 def scanned(body: bytes, count: int) -> tuple[int, int, bool] | ErrorCode:
     try:
-        return framing.scan(body, count, want_keys=True)
+        return record_scan.scan(body, count, want_keys=True)
     except BrokerError as refusal:
         return refusal.code
 
@@ -57,9 +57,9 @@ def test_right_records_pass_every_way_with_one_answer(records: list[Record]) -> 
     body, count = a_body(records), len(records)
     times = [record.timestamp - records[0].timestamp for record in records]
     expected = (min(times), max(times), any(record.key is None for record in records))
-    assert framing.scan(body, count, want_keys=True) == expected
-    assert framing._walk(body, 0, 0, count) == expected
-    assert compiled.scan(body, count, want_keys=True) == expected
+    assert record_scan.scan(body, count, want_keys=True) == expected
+    assert record_scan._walk(body, 0, 0, count) == expected
+    assert compiled_reader.scan(body, count, want_keys=True) == expected
     assert by_the_letter(body, count) == expected
 
 
@@ -191,23 +191,23 @@ def test_a_varint_that_does_not_end_is_invalid() -> None:
 def test_negative_lengths_are_null_and_attributes_are_free_as_in_apache_kafka() -> None:
     for count in (1, 40):
         body = b"".join(a_record(at, attributes=5) for at in range(count))
-        assert framing.scan(body, count, want_keys=True) == (0, 0, True)
+        assert record_scan.scan(body, count, want_keys=True) == (0, 0, True)
         content = b"\x00\x00%c\x03\x05\x00"
         body = b"".join(b"\x0c" + content % (at * 2) for at in range(count))
-        assert framing.scan(body, count, want_keys=True) == (0, 0, True)
+        assert record_scan.scan(body, count, want_keys=True) == (0, 0, True)
 
 
 def test_alike_records_are_taken_in_runs() -> None:
     body = a_body(uniform_records(600, 100))
-    taken, end, seen = framing._find_run(body, 0, 0, 600)
+    taken, end, seen = record_scan._find_run(body, 0, 0, 600)
     assert taken == 64  # One byte of offset delta.
     assert seen == (0, 63, True)
-    assert framing._find_run(body, end, 64, 536)[0] == 536
+    assert record_scan._find_run(body, end, 64, 536)[0] == 536
 
 
 def test_a_run_ends_where_a_record_differs_in_any_of_its_numbers() -> None:
     alike = [a_record(at) for at in range(40)]
-    assert framing._find_run(b"".join(alike), 0, 0, 40)[0] == 40
+    assert record_scan._find_run(b"".join(alike), 0, 0, 40)[0] == 40
     for other in (
         a_record(30, key_length=2, value_length=-1, tail=b""),
         a_record(30, header_count=1),
@@ -215,28 +215,28 @@ def test_a_run_ends_where_a_record_differs_in_any_of_its_numbers() -> None:
         a_record(30, length_off=1),
     ):
         changed = b"".join([*alike[:30], other, *alike[31:]])
-        assert framing._find_run(changed, 0, 0, 40)[0] in {0, 30}
+        assert record_scan._find_run(changed, 0, 0, 40)[0] in {0, 30}
 
 
 def test_the_compiled_reader_is_there_and_compiled() -> None:
-    assert compiled.load()
-    assert "cython" in type(compiled._reader.validate_crc).__name__.lower() or compiled._reader.__module__.endswith(  # type: ignore[union-attr]
+    assert compiled_reader.load()
+    assert "cython" in type(compiled_reader._reader.validate_crc).__name__.lower() or compiled_reader._reader.__module__.endswith(  # type: ignore[union-attr]
         "default_records"
     )
     body = a_body([Record(index, index, None, bytes(index)) for index in range(50)])
-    assert compiled.scan(body, 50, want_keys=True) == (0, 49, True)
+    assert compiled_reader.scan(body, 50, want_keys=True) == (0, 49, True)
 
 
 def test_the_compiled_reader_keeps_inside_its_buffer() -> None:
     for length in (2**31 - 1, 2**62, 2**63 - 1, 2**63 - 30):
         for field in ("key_length", "value_length", "header_count"):
-            assert compiled.scan(a_record(0, **{field: length}), 1, want_keys=True) is None
-    assert compiled.scan(b"\xff" * 64, 1, want_keys=True) is None
-    assert compiled.scan(b"", 1, want_keys=True) is None
+            assert compiled_reader.scan(a_record(0, **{field: length}), 1, want_keys=True) is None
+    assert compiled_reader.scan(b"\xff" * 64, 1, want_keys=True) is None
+    assert compiled_reader.scan(b"", 1, want_keys=True) is None
 
 
 def test_without_the_compiled_reader_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     body = a_body([Record(index, index, None, bytes(index * 7 % 50)) for index in range(50)])
-    expected = framing.scan(body, 50, want_keys=True)
+    expected = record_scan.scan(body, 50, want_keys=True)
     monkeypatch.setattr(compiled, "_reader", None)
-    assert framing.scan(body, 50, want_keys=True) == expected == (0, 49, True)
+    assert record_scan.scan(body, 50, want_keys=True) == expected == (0, 49, True)

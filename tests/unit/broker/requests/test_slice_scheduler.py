@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.requests.slices import STEPS_PER_SLICE, Slices, Unfinished, Work, first_slice
+from sordini.broker.requests.slice_scheduler import STEPS_PER_SLICE, Slices, Unfinished, Work, first_slice
 
 
 def steps(name: str, count: int, done: list[str], *, each: int = 1) -> Work[str]:

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from sordini.broker.network.outbox import AT_ONCE_MAX
-from tests.support.network import Bench, FakeFile, FakeSlice, receive, receive_tags, request, reset, send, until
+from tests.support.fake_ports import Bench, FakeFile, FakeSlice, receive, receive_tags, request, reset, send, until
 
 SLICE_BYTES = 50_000
 

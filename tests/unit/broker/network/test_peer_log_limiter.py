@@ -1,7 +1,7 @@
 """How many log lines peers may cause."""
 
-from sordini.broker.network.peer_lines import LINES_MAX, OTHERS, PERIOD_MS, TABLE_MAX, PeerLines
-from tests.support.network import Bench, ListLog, is_closed, send
+from sordini.broker.network.peer_log_limiter import LINES_MAX, OTHERS, PERIOD_MS, TABLE_MAX, PeerLines
+from tests.support.fake_ports import Bench, ListLog, is_closed, send
 
 
 def lines_of(log, event="connection closed"):

@@ -1,7 +1,7 @@
 """What a producer sent, checked before anything of it is stored, by the rules of Apache Kafka 3.9.
 
 The usual case is one version 2 batch that stays as it is: its header is checked, its CRC-32C, and when it is
-not compressed its records (`framing.scan`). Compressed batches pass through unopened unless a rule needs their
+not compressed its records (`record_scan.scan`). Compressed batches pass through unopened unless a rule needs their
 records. What comes or is stored in the formats before batches goes to `old_produced`. What is checked, refused with
 which code, and where we differ, stands in docs/record-checks.md.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from crc32c import crc32c
 
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
-from sordini.protocol.records import compiled, framing, legacy
+from sordini.protocol.records import compiled_reader, record_scan, legacy
 from sordini.protocol.records.batch import (
     CHECKED_FROM,
     CODEC_MASK,
@@ -32,10 +32,10 @@ from sordini.protocol.records.batch import (
     stamp_max_timestamp,
 )
 from sordini.protocol.records.compression import NO_CODEC, ZSTD, check_beginning, compress, decompress, unknown_codec
-from sordini.protocol.records.effort import RECORD_STEPS, UNBOUNDED, Effort
+from sordini.protocol.records.work_budget import RECORD_STEPS, UNBOUNDED, Effort
 
 if TYPE_CHECKING:
-    from sordini.protocol.records.old_produced import OldMessages
+    from sordini.protocol.records.legacy_validation import OldMessages
 
 UNLIMITED = 2**63 - 1
 _INT64_MAX = 2**63 - 1
@@ -97,7 +97,7 @@ def _check_other(
 ) -> CheckedBatches | OldMessages:
     """Check a record set that is not just a batch, or is not to be stored as one."""
     # Late: few brokers ever meet an old format.
-    from sordini.protocol.records import old_produced
+    from sordini.protocol.records import legacy_validation
 
     entries = legacy.entries(records)
     first = next(entries, None)
@@ -109,14 +109,14 @@ def _check_other(
     if first is None:
         return CheckedBatches(records[:0], [])
     if first.magic != CURRENT_MAGIC:
-        return old_produced.check_messages(records, _charged([first], entries, effort), rules, now_ms, effort)
+        return legacy_validation.check_messages(records, _charged([first], entries, effort), rules, now_ms, effort)
     if next(entries, None) is not None:
         raise invalid("there is more than one record batch")
     if first.size < HEADER_SIZE:
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {first.size} bytes")
     # Whatever follows is no whole batch; it is dropped, as a fetch may have cut it off.
     records = records[: first.size]
-    check = _check_batch if rules.magic == CURRENT_MAGIC else old_produced.check_batch
+    check = _check_batch if rules.magic == CURRENT_MAGIC else legacy_validation.check_batch
     return check(records, read_header(records), rules, now_ms, produce_version, effort)
 
 
@@ -131,9 +131,9 @@ def take_own(batch: bytearray, rules: ProduceRules, now_ms: int) -> CheckedBatch
     """A batch that this broker has built: only its size is checked; raises BrokerError MESSAGE_TOO_LARGE."""
     header, records = read_header(batch), memoryview(batch)
     if rules.magic != CURRENT_MAGIC:
-        from sordini.protocol.records import old_produced  # Late: few brokers ever meet an old format.
+        from sordini.protocol.records import legacy_validation  # Late: few brokers ever meet an old format.
 
-        return old_produced.take_own(records, header, rules, now_ms)
+        return legacy_validation.take_own(records, header, rules, now_ms)
     if rules.log_append_time or rules.codec not in (None, header.codec):
         return _check_batch(records, header, rules, now_ms, _NEWEST_VERSION, UNBOUNDED)  # It has to be rewritten.
     if header.size > rules.message_bytes_max:
@@ -223,7 +223,7 @@ def check_records(
     body: bytes, header: BatchHeader, rules: ProduceRules, now_ms: int, effort: Effort = UNBOUNDED
 ) -> int:
     """Check the expanded records; return the batch's true max timestamp."""
-    least, greatest, has_null_key = framing.scan(body, header.record_count, want_keys=rules.key_required, effort=effort)
+    least, greatest, has_null_key = record_scan.scan(body, header.record_count, want_keys=rules.key_required, effort=effort)
     if rules.key_required and has_null_key:
         refusal = _refusal(body, header, ErrorCode.INVALID_RECORD, KEYLESS, effort)
         assert refusal is not None, "a record without a key was found"
@@ -329,8 +329,8 @@ def _refusal(body: bytes, header: BatchHeader, code: ErrorCode, rule: Rule, effo
     """As `refusal_of`, of the expanded records of a batch, which were checked."""
     effort.spend(header.record_count * RECORD_STEPS)
     records = None
-    if header.record_count > framing.WALKED_RECORDS_MAX:
-        records = compiled.each(body, header.record_count, header.base_timestamp)
+    if header.record_count > record_scan.WALKED_RECORDS_MAX:
+        records = compiled_reader.each(body, header.record_count, header.base_timestamp)
     if records is None:
         plain = assemble_batch(header._replace(attributes=0), body)
         records = read_records(plain, read_header(plain))

@@ -7,15 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError
-from sordini.protocol.records import compiled
+from sordini.protocol.records import compiled_reader
 from sordini.protocol.records.batch import Record, build_batch, crc_is_right, read_header, read_records
-from sordini.protocol.records.copying import (
-    delete_horizon_ms,
-    expand,
-    read_expanded,
-    without_all,
-    without_some,
-)
+from sordini.protocol.records.batch_filter import delete_horizon_ms, expand, read_expanded, without_all, without_some
 
 OPTIONAL_BYTES = st.one_of(st.none(), st.binary(max_size=200), st.just(b"x" * 9_000))
 HEADERS = st.lists(st.tuples(st.text(max_size=5), st.one_of(st.none(), st.binary(max_size=5))), max_size=2).map(tuple)
