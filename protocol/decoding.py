@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import struct
 
+from sordini.protocol.codec_source import Source
 from sordini.protocol.declare import ArrayOf, Field, Kind, Struct, fields_of
 from sordini.protocol.errors import MessageTooCostly, WireError
 from sordini.protocol.primitives import (
@@ -37,7 +38,6 @@ from sordini.protocol.primitives import (
     read_varint,
     skip_tags,
 )
-from sordini.protocol.codec_source import Source
 
 
 def decoder_source(cls: type, version: int, *, flexible: bool, in_steps: bool = False) -> Source:

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import struct
 
+from sordini.protocol.codec_source import Source
 from sordini.protocol.declare import ArrayOf, Field, Kind, Struct, fields_of
 from sordini.protocol.primitives import ABSENT, PRESENT, Blob, Fixed, Packed, Text, varint
-from sordini.protocol.codec_source import Source
 
 PACKED_BYTES_PER_STEP = 16_384
 """What is only copied counts as a step for each so many bytes."""

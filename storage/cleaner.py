@@ -27,10 +27,10 @@ from sordini.storage.compaction.task import CleaningResult, CleaningTask, Segmen
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
 from sordini.storage.log_directory import LogDirectory
-from sordini.storage.log_manager import LOGS_PER_TURN, LogManager
+from sordini.storage.log_manager import LOGS_PER_SLICE, LogManager
 from sordini.storage.segment import Segment
 
-SEGMENTS_PER_TURN = 16
+SEGMENTS_PER_SLICE = 16
 FAILURES_MAX = 3
 """So many cleanings in a row may fail for what may pass, before the log counts as uncleanable."""
 WAIT_MS_MIN, WAIT_MS_MAX = 1_000, 600_000
@@ -178,7 +178,7 @@ class LogCleaner:
         due: list[tuple[Log, Cleanable]] = []
         ratio_max = 0.0
         for number, log in enumerate(self._logs.logs()):
-            if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
+            if number % LOGS_PER_SLICE == LOGS_PER_SLICE - 1:
                 await asyncio.sleep(0)
             part = self._judge(log, now_ms)
             if part is not None:
@@ -357,7 +357,7 @@ async def _full_spans(log: Log) -> list[SegmentSpan]:
     """The closed segments with their times, a few at a time: each costs a look at its files. Raises OSError."""
     spans = []
     for number, (segment, end_offset) in enumerate(list(_closed(log))):
-        if number % SEGMENTS_PER_TURN == SEGMENTS_PER_TURN - 1:
+        if number % SEGMENTS_PER_SLICE == SEGMENTS_PER_SLICE - 1:
             cuts = log.cuts
             await asyncio.sleep(0)
             if log.is_closed or log.cuts != cuts:

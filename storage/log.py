@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader, stamp
-from sordini.protocol.records.work_budget import UNBOUNDED, Effort
+from sordini.protocol.records.work_budget import UNBOUNDED, WorkBudget
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from sordini.storage import aborts, appending, log_files, timestamps
 from sordini.storage.checkpoints import write_topic_id
@@ -266,21 +266,21 @@ class Log:
         except OSError as error:
             raise self.home.wrong(error) from error
 
-    def find_timestamp(self, timestamp: int, below: int, effort: Effort = UNBOUNDED) -> TimestampOffset | None:
-        """The first record below `below` whose time (ms) is `timestamp` or later; raises StorageError and TooLong."""
+    def find_timestamp(self, timestamp: int, below: int, budget: WorkBudget = UNBOUNDED) -> TimestampOffset | None:
+        """The first record below `below` from time `timestamp` (ms) on; raises StorageError and BudgetExceeded."""
         self.home.check()
         try:
             return timestamps.find_timestamp(
-                self.segments.all(), timestamp, self.log_start_offset, below, self._interval_bytes, effort
+                self.segments.all(), timestamp, self.log_start_offset, below, self._interval_bytes, budget
             )
         except OSError as error:
             raise self.home.wrong(error) from error
 
-    def max_timestamp(self, effort: Effort = UNBOUNDED) -> TimestampOffset | None:
-        """The first record with the latest time of all; None in a log without times. Raises StorageError, TooLong."""
+    def max_timestamp(self, budget: WorkBudget = UNBOUNDED) -> TimestampOffset | None:
+        """The first record with the latest time; None in a log without times. Raises StorageError, BudgetExceeded."""
         self.home.check()
         try:
-            return timestamps.max_timestamp(self.segments.all(), self._interval_bytes, effort)
+            return timestamps.max_timestamp(self.segments.all(), self._interval_bytes, budget)
         except OSError as error:
             raise self.home.wrong(error) from error
 

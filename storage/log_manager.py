@@ -28,7 +28,7 @@ from sordini.storage.removal import remove_directories, remove_files
 from sordini.storage.retention import BUILT_IN, DeletePolicy, Retention
 from sordini.storage.room import OnFull, OnRoom, Room
 
-LOGS_PER_TURN = 64
+LOGS_PER_SLICE = 64
 """How many logs a job looks at before it lets the loop serve requests again."""
 FLUSHES_AT_ONCE = 8
 """Twice the threads of the disk, so that none of them waits for the loop."""
@@ -319,7 +319,7 @@ class LogManager:
     async def _each(self, action: Callable[[Log], object]) -> None:
         """Do something with every log that works, a few in a row."""
         for number, log in enumerate(self.logs()):
-            if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
+            if number % LOGS_PER_SLICE == LOGS_PER_SLICE - 1:
                 await asyncio.sleep(0)
             if log.is_closed or log.home.failure is not None:
                 continue
@@ -333,7 +333,7 @@ class LogManager:
         """Sync closed segments, which moves the recovery point, and whole logs whose `flush_ms` has passed."""
         due: list[tuple[Log, bool]] = []
         for number, log in enumerate(self.logs()):
-            if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
+            if number % LOGS_PER_SLICE == LOGS_PER_SLICE - 1:
                 await asyncio.sleep(0)
             whole = log.config.flush_ms != NEVER and now_ms - log.last_flush_ms >= log.config.flush_ms
             if whole:

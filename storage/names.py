@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.topic_names import why_no_partition
+from sordini.protocol.topic_names import partition_error
 from sordini.protocol.types import TopicPartition
 
 LOG = ".log"
@@ -57,7 +57,7 @@ def offset_of(name: str, suffix: str) -> int | None:
 def partition_of(directory: str) -> TopicPartition | None:
     """The partition that a directory name stands for, or None when it is something else."""
     match = _PARTITION.fullmatch(directory)
-    if match is None or why_no_partition(match[1], int(match[2])) is not None:
+    if match is None or partition_error(match[1], int(match[2])) is not None:
         return None
     return TopicPartition(match[1], int(match[2]))
 
@@ -67,7 +67,7 @@ def directory_name(partition: TopicPartition) -> str:
 
     Raises BrokerError INVALID_TOPIC_EXCEPTION for what no partition may be called.
     """
-    reason = why_no_partition(*partition)
+    reason = partition_error(*partition)
     if reason is not None:
         raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"No directory for {str(partition)!r}: {reason}.")
     return str(partition)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP
-from sordini.protocol.records.legacy_validation import OldMessages, PlacedMessages
+from sordini.protocol.records.legacy_validation import LegacyMessages, OffsetMessages
 from sordini.storage import appending, log_files
 from sordini.storage.log import Log
 from sordini.storage.log_values import Appended
 
 
-def append_messages(log: Log, messages: OldMessages | PlacedMessages, now_ms: int) -> Appended:
+def append_messages(log: Log, messages: LegacyMessages | OffsetMessages, now_ms: int) -> Appended:
     """Give checked messages their offsets and write them in one call: to the page cache.
 
-    Raises Misplaced for messages that were placed elsewhere, BrokerError for a message or set that is too large and for
+    Raises WrongBaseOffset for messages with other offsets, BrokerError for a message or set that is too large and for
     a full disk; StorageError when the directory is
     offline or goes offline by this.
     """
@@ -26,7 +26,7 @@ def append_messages(log: Log, messages: OldMessages | PlacedMessages, now_ms: in
     if log.is_closed:
         raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the log of {log.topic_partition} was closed")
     base = log.log_end_offset
-    end_offset = messages.place(base)
+    end_offset = messages.assign_offsets(base)
     size = len(messages.buffer)
     newest = max(header.max_timestamp for _, header in messages.batches)
     appending.check_size(log, size)

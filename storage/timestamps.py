@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import BatchHeader
-from sordini.protocol.records.work_budget import UNBOUNDED, Effort
-from sordini.protocol.records.timestamp_search import first_from
+from sordini.protocol.records.timestamp_search import first_at_or_after
+from sordini.protocol.records.work_budget import UNBOUNDED, WorkBudget
 from sordini.storage import batch_scan
 from sordini.storage.segment import Segment
 
@@ -28,10 +28,10 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-HEADERS_PER_TURN: Final = 500
+HEADERS_PER_SLICE: Final = 500
 """Looked at before the loop serves others."""
 Search = Callable[[bytes, int, int], Awaitable[tuple[int, int] | None]]
-"""As `first_from` without a header, done elsewhere."""
+"""As `first_at_or_after` without a header, done elsewhere."""
 
 
 class Late(NamedTuple):
@@ -52,18 +52,18 @@ def find_timestamp(
     start: int,
     below: int,
     interval_bytes: int,
-    effort: Effort = UNBOUNDED,
+    budget: WorkBudget = UNBOUNDED,
 ) -> TimestampOffset | None:
     """The first record from `start` on and below `below` whose time is `timestamp` or later.
 
     Exact: the time index and the batches' headers lead to one batch, and its records are read. Raises OSError, and
-    TooLong when `effort` is spent.
+    BudgetExceeded when `budget` is spent.
     """
     for late in _late(segments, timestamp, start, below, interval_bytes):
         if late is None:
-            effort.spend(HEADERS_PER_TURN)
+            budget.spend(HEADERS_PER_SLICE)
             continue
-        found = first_from(late.read(), late.header, timestamp, start, effort)
+        found = first_at_or_after(late.read(), late.header, timestamp, start, budget)
         if found is not None:
             return _told(found, late, below)
     return None
@@ -131,25 +131,25 @@ def _late(
             if header.max_timestamp >= timestamp and header.last_offset >= start:
                 yield Late(segment, at, header)
             walked += 1
-            if walked % HEADERS_PER_TURN == 0:
+            if walked % HEADERS_PER_SLICE == 0:
                 yield None
 
 
 def max_timestamp(
-    segments: Sequence[Segment], interval_bytes: int, effort: Effort = UNBOUNDED
+    segments: Sequence[Segment], interval_bytes: int, budget: WorkBudget = UNBOUNDED
 ) -> TimestampOffset | None:
     """The first record that has the largest time of all (KIP-734); None without records.
 
-    Raises OSError, and TooLong when `effort` is spent.
+    Raises OSError, and BudgetExceeded when `budget` is spent.
     """
     newest = _newest(segments, interval_bytes)
     if newest is None:
         return None
     for late in _late([newest], newest.max_timestamp, 0, OFFSET_MAX, interval_bytes):
         if late is None:
-            effort.spend(HEADERS_PER_TURN)
+            budget.spend(HEADERS_PER_SLICE)
             continue
-        found = first_from(late.read(), late.header, newest.max_timestamp, 0, effort)
+        found = first_at_or_after(late.read(), late.header, newest.max_timestamp, 0, budget)
         if found is not None:
             return _told(found, late, OFFSET_MAX)
     return None

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple, Protocol, TypeVar, assert_never
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.topic_names import why_no_partition
+from sordini.protocol.topic_names import partition_error
 from sordini.protocol.types import TopicPartition
 from sordini.replication.cluster_model import (
     EPOCH_DURING_DELETION,
@@ -108,7 +108,7 @@ def _reachable(brokers: tuple[Broker, ...]) -> Generator[int, None, tuple[Broker
 
 
 def _why_no_name(part: _Named) -> ErrorCode:
-    return ErrorCode.NONE if why_no_partition(*part.topic_partition) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.NONE if partition_error(*part.topic_partition) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def _why_no_term(info: PartitionInfo) -> ErrorCode:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from sordini.broker.coordinators.ports import Ports, Timer
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import Record, build_batch
-from sordini.protocol.records.produce_validation import take_own
+from sordini.protocol.records.produce_validation import accept_own_batch
 from sordini.replication.partition import Partition
 from sordini.replication.purgatory import Waiter
 from sordini.storage.errors import StorageError
@@ -104,7 +104,7 @@ class Journal:
             [Record(number, now_ms, key, value) for number, (key, value) in enumerate(records)], codec=self._codec
         )
         rules = partition.settings.rules
-        checked = take_own(bytearray(batch), rules, now_ms)
+        checked = accept_own_batch(bytearray(batch), rules, now_ms)
         appended = partition.append(checked, now_ms, all_replicas=True)
         return Entry(
             appended.end_offset,

@@ -18,13 +18,13 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader, crc_is_right, read_header
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
-from sordini.protocol.records.key_values import Pair, pairs_of
+from sordini.protocol.records.key_values import KeyValue, key_values_of
 from sordini.protocol.types import Offset
 from sordini.replication.commits import Commit
 from sordini.replication.partition import Partition
 from sordini.storage.errors import StorageError
 
-RECORDS_PER_TURN = 500
+RECORDS_PER_SLICE = 500
 """Read at once before others have their turn: one or two milliseconds."""
 RETRY_S = 1.0
 
@@ -142,7 +142,7 @@ class _Loading:
 
     async def _goes_on(self) -> bool:
         """Let others have their turn when enough was read; whether this is still wanted."""
-        if self._read >= RECORDS_PER_TURN:
+        if self._read >= RECORDS_PER_SLICE:
             self._read = 0
             await asyncio.sleep(0)
             return self._is_wanted()
@@ -173,18 +173,18 @@ class _Loading:
             expanded = await self._log.home.disk.offload(expanding)
         else:
             expanded = bytes(body)
-        for pairs in pairs_of(expanded, header.record_count, RECORDS_PER_TURN):
+        for pairs in key_values_of(expanded, header.record_count, RECORDS_PER_SLICE):
             self._keep(pairs)
             if not await self._goes_on():
                 return
 
     def _take_messages(self, message: memoryview, magic: int) -> int:
         """As `_take_batch`, for the formats before batches."""
-        records = legacy.read_entry(message, legacy.Entry(0, len(message), magic), EXPANDED_BYTES_MAX)
+        records = legacy.read_entry(message, legacy.RecordSetEntry(0, len(message), magic), EXPANDED_BYTES_MAX)
         self._keep([(record.key, record.value) for record in records])
         return records[-1].offset + 1
 
-    def _keep(self, pairs: list[Pair]) -> None:
+    def _keep(self, pairs: list[KeyValue]) -> None:
         latest = self._latest
         for key, value in pairs:
             if key is None:

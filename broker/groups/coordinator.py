@@ -31,7 +31,7 @@ from sordini.replication.partition import Partition
 
 NOBODY = Caller(0)
 """Who asks, in an event that is on its way to its group: the group's shard puts the number in."""
-GROUPS_PER_TURN = 200
+GROUPS_PER_SLICE = 200
 """Looked at before others have their turn."""
 SETTLE_MS = 10
 """Until a group that is due has had its turn: a round of the loop that reads all sockets, and some more."""
@@ -301,7 +301,7 @@ class GroupCoordinator:
                 if self._is_led(shard) and not shard.is_loading:
                     yield shard, group_id
                 looked_at += 1
-                if looked_at % GROUPS_PER_TURN == 0:
+                if looked_at % GROUPS_PER_SLICE == 0:
                     await asyncio.sleep(0)
 
 

@@ -16,9 +16,9 @@ from sordini.broker.groups.shard import Setup, Shard
 from sordini.protocol.records.versioned import Damaged
 from sordini.protocol.types import TopicPartition
 
-RECORDS_PER_TURN = 300
+RECORDS_PER_SLICE = 300
 """Looked into before others have their turn: two or three milliseconds."""
-GROUPS_PER_TURN = 50
+GROUPS_PER_SLICE = 50
 
 
 async def restore(shard: Shard, latest: Latest, setup: Setup, is_wanted: Callable[[], bool]) -> bool:
@@ -29,14 +29,14 @@ async def restore(shard: Shard, latest: Latest, setup: Setup, is_wanted: Callabl
         problem = _take(shard, values, key, value)
         if problem is not None:
             passed_over.append(problem)
-        if number % RECORDS_PER_TURN == 0:
+        if number % RECORDS_PER_SLICE == 0:
             await asyncio.sleep(0)
             if not is_wanted():
                 return False
     for number, (group_id, group) in enumerate(values.items(), 1):
         now = shard.now()
         shard.restore(Group(group_id) if group is None else machine.restored(group_id, group, now, setup.limits))
-        if number % GROUPS_PER_TURN == 0:
+        if number % GROUPS_PER_SLICE == 0:
             await asyncio.sleep(0)
             if not is_wanted():
                 return False

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from sordini.broker.configuration.admin import ConfigAdmin, Resource, ResourceKind
 from sordini.broker.configuration.edits import Edit, Operation
-from sordini.broker.dispatch import Call, Route
-from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slice_scheduler import Slices, Work
+from sordini.broker.dispatch import Call, RespondLater, Route
+from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.requests.slice_scheduler import SliceScheduler, Work
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -37,7 +36,6 @@ from sordini.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-Later = Callable[[Call, Awaitable[Any]], Pending]
 RESOURCES_MAX = 10_000
 """Resources that one request may change."""
 EDITS_MAX = 2_000
@@ -53,7 +51,9 @@ AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 class AlterConfigsHandler:
     """Each resource is changed, or refused, by itself."""
 
-    def __init__(self, admin: ConfigAdmin, metadata: MetadataCache, later: Later, slices: Slices) -> None:
+    def __init__(
+        self, admin: ConfigAdmin, metadata: MetadataCache, later: RespondLater, slices: SliceScheduler
+    ) -> None:
         self._slices = slices
         self._admin = admin
         self._metadata = metadata
@@ -61,18 +61,18 @@ class AlterConfigsHandler:
 
     def routes(self) -> list[Route]:
         return [
-            Route(ApiKey.ALTER_CONFIGS, self.alter, self.refuse_alter),
-            Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, self.alter_incrementally, self.refuse_alter_incrementally),
-            Route(ApiKey.LIST_CONFIG_RESOURCES, self.list, self.refuse_list),
+            Route(ApiKey.ALTER_CONFIGS, self.alter, self.alter_error_response),
+            Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, self.alter_incrementally, self.alter_incrementally_error_response),
+            Route(ApiKey.LIST_CONFIG_RESOURCES, self.list, self.list_error_response),
         ]
 
-    def alter(self, call: Call) -> Pending:
+    def alter(self, call: Call) -> DelayedResponse:
         return self._later(call, self._alter(call.body))
 
     async def _alter(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
         return AlterConfigsResponse(responses=await self._carry_out(request, anew=True))
 
-    def alter_incrementally(self, call: Call) -> Pending:
+    def alter_incrementally(self, call: Call) -> DelayedResponse:
         return self._later(call, self._alter_incrementally(call.body))
 
     async def _alter_incrementally(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
@@ -132,17 +132,17 @@ class AlterConfigsHandler:
         return response
 
     @staticmethod
-    def refuse_alter(request: AlterConfigsRequest, code: ErrorCode) -> AlterConfigsResponse:
+    def alter_error_response(request: AlterConfigsRequest, code: ErrorCode) -> AlterConfigsResponse:
         return AlterConfigsResponse(responses=_refusals(request, code))
 
     @staticmethod
-    def refuse_alter_incrementally(
+    def alter_incrementally_error_response(
         request: IncrementalAlterConfigsRequest, code: ErrorCode
     ) -> IncrementalAlterConfigsResponse:
         return IncrementalAlterConfigsResponse(responses=_refusals(request, code))
 
     @staticmethod
-    def refuse_list(_: ListConfigResourcesRequest, code: ErrorCode) -> ListConfigResourcesResponse:
+    def list_error_response(_: ListConfigResourcesRequest, code: ErrorCode) -> ListConfigResourcesResponse:
         return ListConfigResourcesResponse(error_code=code)
 
 

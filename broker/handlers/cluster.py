@@ -26,7 +26,7 @@ class ClusterHandler:
 
     def routes(self) -> list[Route]:
         return [
-            Route(ApiKey.DESCRIBE_CLUSTER, self.describe, self.refuse_describe),
+            Route(ApiKey.DESCRIBE_CLUSTER, self.describe, self.describe_error_response),
         ]
 
     def describe(self, call: Call) -> DescribeClusterResponse:
@@ -53,7 +53,7 @@ class ClusterHandler:
         )
 
     @staticmethod
-    def refuse_describe(request: DescribeClusterRequest, code: ErrorCode) -> DescribeClusterResponse:
+    def describe_error_response(request: DescribeClusterRequest, code: ErrorCode) -> DescribeClusterResponse:
         wanted = "a controller" if request.endpoint_type == CONTROLLERS else f"endpoint type {request.endpoint_type}"
         message = f"this listener is a broker's, {wanted} cannot be asked for here"
         return DescribeClusterResponse(error_code=code, error_message=message)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from sordini.broker.dispatch import Call
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import Offset
 from sordini.replication.commits import Commit
@@ -114,9 +114,9 @@ async def committed(written: Iterable[Written], call_later: CallLater, timeout_m
 
 def answer_when_committed(
     call: Call, response: Any, written: Iterable[Written], call_later: CallLater, timeout_ms: int
-) -> Pending:
+) -> DelayedResponse:
     """The answer to a request, once everything it wrote counts."""
-    pending = Pending()
+    pending = DelayedResponse()
     committing = Committing(written, lambda: call.complete(pending, response), call_later, timeout_ms)
     pending.on_abandon = committing.withdraw
     return pending

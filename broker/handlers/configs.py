@@ -21,11 +21,11 @@ from sordini.broker.configuration.protection_keys import Change
 from sordini.broker.configuration.settings import ValueKind, value_text
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.handlers.repeats import check_mentions
+from sordini.broker.handlers.request_checks import check_name_repeats
 from sordini.broker.membership.condition import Condition
 from sordini.broker.membership.condition_keys import MEANINGS
-from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slice_scheduler import Slices, Work
+from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.requests.slice_scheduler import SliceScheduler, Work
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
@@ -86,8 +86,8 @@ class ConditionSource(NamedTuple):
     """How a broker's word on its own condition comes into an answer."""
 
     condition: Condition
-    later: Callable[[Call, Awaitable[Any]], Pending]
-    slices: Slices
+    later: Callable[[Call, Awaitable[Any]], DelayedResponse]
+    slices: SliceScheduler
 
 
 class ConfigsHandler:
@@ -111,17 +111,19 @@ class ConfigsHandler:
         self._config_of = config_of
 
     def route(self) -> Route:
-        return Route(ApiKey.DESCRIBE_CONFIGS, self.handle, self.refuse)
+        return Route(ApiKey.DESCRIBE_CONFIGS, self.handle, self.error_response)
 
-    def handle(self, call: Call) -> Work[DescribeConfigsResponse | Pending]:
+    def handle(self, call: Call) -> Work[DescribeConfigsResponse | DelayedResponse]:
         request: DescribeConfigsRequest = call.body
-        yield from check_mentions((resource.resource_type, resource.resource_name) for resource in request.resources)
+        yield from check_name_repeats(
+            (resource.resource_type, resource.resource_name) for resource in request.resources
+        )
         if (yield from _asks_for_condition(request)):
             return self._itself.later(call, self._with_condition(call))
         return (yield from self._described(call, {}))
 
     async def _with_condition(self, call: Call) -> DescribeConfigsResponse:
-        return await self._itself.slices.through(self._described(call, await self._itself.condition.values()))
+        return await self._itself.slices.run(self._described(call, await self._itself.condition.values()))
 
     def _described(self, call: Call, condition: Mapping[str, str | None]) -> Work[DescribeConfigsResponse]:
         """The answer; `condition` has the values of `condition_keys` where one of them is asked for."""
@@ -228,7 +230,7 @@ class ConfigsHandler:
                 yield Synonym(key, entries[key], source)
 
     @staticmethod
-    def refuse(request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
+    def error_response(request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
         return DescribeConfigsResponse(
             results=[
                 DescribeConfigsResult(

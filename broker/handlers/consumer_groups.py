@@ -22,12 +22,12 @@ class ConsumerGroupsHandler:
     """Refuses members that expect the coordinator to assign partitions."""
 
     def route(self) -> Route:
-        return Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, self.heartbeat, self.refuse)
+        return Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, self.heartbeat, self.error_response)
 
     def heartbeat(self, call: Call) -> ConsumerGroupHeartbeatResponse:
-        return self.refuse(call.body, ErrorCode.UNSUPPORTED_VERSION)
+        return self.error_response(call.body, ErrorCode.UNSUPPORTED_VERSION)
 
     @staticmethod
-    def refuse(_request: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+    def error_response(_request: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
         message = ONLY_CLASSIC if code == ErrorCode.UNSUPPORTED_VERSION else None
         return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)

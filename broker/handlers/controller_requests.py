@@ -5,12 +5,10 @@ Served to brokers alone: whoever makes the routes guards them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from sordini.broker.dispatch import Call, Route
-from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slice_scheduler import Slices
+from sordini.broker.dispatch import Call, RespondLater, Route
+from sordini.broker.requests.slice_scheduler import SliceScheduler
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -32,7 +30,6 @@ from sordini.replication.cluster_model import KnownState
 from sordini.replication.controller.machine.events import IsrChange, IsrChangesRequested
 from sordini.replication.controller.requests import ControllerRequests
 
-Later = Callable[[Call, Awaitable[Any]], Pending]
 Verdicts = Mapping[IsrChange, KnownState | ErrorCode]
 
 _WITH_EPOCHS = 3
@@ -43,16 +40,22 @@ _EPOCH_UNKNOWN = -1
 class ControllerRequestsHandler:
     """Turns requests into questions to the controller of this process."""
 
-    def __init__(self, requests: ControllerRequests, later: Later, slices: Slices) -> None:
+    def __init__(self, requests: ControllerRequests, later: RespondLater, slices: SliceScheduler) -> None:
         self._slices = slices
         self._requests = requests
         self._later = later
 
     def routes(self) -> list[Route]:
         return [
-            Route(ApiKey.ALTER_PARTITION, lambda call: self._later(call, self._alter(call)), _refuse_alter),
-            Route(ApiKey.CONTROLLED_SHUTDOWN, lambda call: self._later(call, self._shut_down(call)), _refuse_shutdown),
-            Route(ApiKey.ALLOCATE_PRODUCER_IDS, lambda call: self._later(call, self._allocate(call)), _refuse_ids),
+            Route(ApiKey.ALTER_PARTITION, lambda call: self._later(call, self._alter(call)), _alter_error_response),
+            Route(
+                ApiKey.CONTROLLED_SHUTDOWN,
+                lambda call: self._later(call, self._shut_down(call)),
+                _shutdown_error_response,
+            ),
+            Route(
+                ApiKey.ALLOCATE_PRODUCER_IDS, lambda call: self._later(call, self._allocate(call)), _ids_error_response
+            ),
         ]
 
     async def _alter(self, call: Call) -> AlterPartitionResponse:
@@ -124,13 +127,13 @@ def _altered(change: IsrChange, verdicts: Verdicts) -> AlteredPartitionData:
     )
 
 
-def _refuse_alter(_request: AlterPartitionRequest, code: ErrorCode) -> AlterPartitionResponse:
+def _alter_error_response(_request: AlterPartitionRequest, code: ErrorCode) -> AlterPartitionResponse:
     return AlterPartitionResponse(error_code=code)
 
 
-def _refuse_shutdown(_request: ControlledShutdownRequest, code: ErrorCode) -> ControlledShutdownResponse:
+def _shutdown_error_response(_request: ControlledShutdownRequest, code: ErrorCode) -> ControlledShutdownResponse:
     return ControlledShutdownResponse(error_code=code)
 
 
-def _refuse_ids(_request: AllocateProducerIdsRequest, code: ErrorCode) -> AllocateProducerIdsResponse:
+def _ids_error_response(_request: AllocateProducerIdsRequest, code: ErrorCode) -> AllocateProducerIdsResponse:
     return AllocateProducerIdsResponse(error_code=code)

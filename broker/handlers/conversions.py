@@ -1,6 +1,6 @@
 """Fetch v0 to v3: records are rewritten in the message formats 0 and 1, the only ones that such readers know.
 
-A little is rewritten at once, within an `Effort`; what takes longer is a job for a child process. An answer holds at
+A little is rewritten at once, within a `WorkBudget`; what takes longer is a job for a child process. An answer holds at
 most `sordini.fetch.converted.bytes.max`, save for a first message or wrapper that is larger; and below version 3 no
 more than the reader asked for. From version 3 on a batch that was read is rewritten whole, as by Apache Kafka. It is
 memory until it has been sent, as nothing else of a fetch is: so a connection that does not read has the next one made
@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 from sordini.broker.dispatch import Call
 from sordini.broker.handlers.fetched_rows import refused
-from sordini.broker.network.ports import Pending
-from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
+from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.record_jobs.queue import RETRY, CpuAllowance, JobQueue
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import FetchResponse, PartitionData
-from sordini.protocol.records.work_budget import Effort
-from sordini.protocol.records.jobs import Convert, Converted
+from sordini.protocol.records.jobs import Converted, ConvertJob
 from sordini.protocol.records.legacy import down_convert
+from sordini.protocol.records.work_budget import WorkBudget
 from sordini.replication.partition import Partition
 from sordini.storage.file_slice import FileSlice
 
@@ -41,7 +41,9 @@ class Unconverted(NamedTuple):
 class Conversions:
     """Rewrites what fetches of old versions have read."""
 
-    def __init__(self, jobs: JobQueue, later: Callable[[Call, Awaitable[Any]], Pending], *, bytes_max: int) -> None:
+    def __init__(
+        self, jobs: JobQueue, later: Callable[[Call, Awaitable[Any]], DelayedResponse], *, bytes_max: int
+    ) -> None:
         self._jobs = jobs
         self._later = later
         self.bytes_max = bytes_max
@@ -49,14 +51,14 @@ class Conversions:
     def at_once(self, call: Call, found: list[Unconverted]) -> int:
         """Rewrite what was found, from its beginning on; the size of the result. What is done leaves `found`.
 
-        Raises TooLong when that takes too long.
+        Raises BudgetExceeded when that takes too long.
         """
-        effort = Effort()
+        budget = WorkBudget()
         made = 0
         while found:
             row, piece, start, bytes_max = self._bounded(call, found[0], made)
             try:
-                records = down_convert(piece.read(), _magic(call), start=start, bytes_max=bytes_max, effort=effort)
+                records = down_convert(piece.read(), _magic(call), start=start, bytes_max=bytes_max, budget=budget)
                 made += _put(call, row, records, bytes_max)
             except BrokerError as error:
                 _refuse(row, error)
@@ -64,7 +66,7 @@ class Conversions:
             del found[0]
         return made
 
-    def later(self, call: Call, found: list[Unconverted], respond: Callable[[], FetchResponse]) -> Pending:
+    def later(self, call: Call, found: list[Unconverted], respond: Callable[[], FetchResponse]) -> DelayedResponse:
         """Rewrite the rest in a child process, and answer."""
         pending = self._later(call, self._convert(call, found, respond))
         pending.on_abandon = lambda: _release(found)
@@ -79,7 +81,7 @@ class Conversions:
     async def _convert(
         self, call: Call, found: list[Unconverted], respond: Callable[[], FetchResponse]
     ) -> FetchResponse:
-        allowance = Allowance(0)
+        allowance = CpuAllowance(0)
         made = 0
         try:
             while found:
@@ -89,7 +91,7 @@ class Conversions:
                 finally:
                     piece.release()
                 try:
-                    job = Convert(batches, _magic(call), start, bytes_max)
+                    job = ConvertJob(batches, _magic(call), start, bytes_max)
                     outcome = await self._jobs.run(job, allowance, call.peer.address)
                     assert isinstance(outcome, Converted)
                     made += _put(call, row, outcome.messages, bytes_max)

@@ -22,7 +22,7 @@ from sordini.broker.handlers.fetch_reading import (
     Reading,
 )
 from sordini.broker.handlers.fetched_rows import refused
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.fetch_sessions import FetchPlan, FetchSessions
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
@@ -32,7 +32,7 @@ from sordini.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
-from sordini.protocol.records.work_budget import TooLong
+from sordini.protocol.records.work_budget import BudgetExceeded
 from sordini.replication.purgatory import Waiter
 from sordini.replication.replica_set import ReplicaSet
 
@@ -79,9 +79,9 @@ class FetchHandler:
         self._bytes_max = bytes_max
 
     def route(self) -> Route:
-        return Route(ApiKey.FETCH, self.handle, self.refuse)
+        return Route(ApiKey.FETCH, self.handle, self.error_response)
 
-    def handle(self, call: Call) -> FetchResponse | Pending | Work[FetchResponse | Pending]:
+    def handle(self, call: Call) -> FetchResponse | DelayedResponse | Work[FetchResponse | DelayedResponse]:
         request: FetchRequest = call.body
         if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {request.isolation_level}")
@@ -105,7 +105,7 @@ class FetchHandler:
         reading.read()
         return self._answered(call, reading)
 
-    def _answered(self, call: Call, reading: Reading) -> FetchResponse | Pending:
+    def _answered(self, call: Call, reading: Reading) -> FetchResponse | DelayedResponse:
         """What was read, or, when that is less than was asked for, the promise of it."""
         request: FetchRequest = call.body
         if reading.unconverted and not self._converted(call, reading):
@@ -116,18 +116,18 @@ class FetchHandler:
             return reading.response()
         return self._park(call, reading, missing)
 
-    def _long(self, call: Call, reading: Reading) -> Work[FetchResponse | Pending]:
+    def _long(self, call: Call, reading: Reading) -> Work[FetchResponse | DelayedResponse]:
         """The same of many partitions. When a log is cut meanwhile, the connection is reset (`Channel.may_hold`)."""
         yield from reading.read_in_steps()
         return self._answered(call, reading)
 
-    def _read_anew(self, call: Call, reading: Reading) -> Work[FetchResponse | Pending]:
+    def _read_anew(self, call: Call, reading: Reading) -> Work[FetchResponse | DelayedResponse]:
         yield from reading.read_in_steps()
         if reading.unconverted and not self._converted(call, reading):
             return self._conversions.later(call, reading.unconverted, reading.response)
         return reading.response()
 
-    def _park(self, call: Call, reading: Reading, missing_bytes: int) -> Pending:
+    def _park(self, call: Call, reading: Reading, missing_bytes: int) -> DelayedResponse:
         reading.drop()
         watched = reading.watched()
 
@@ -143,14 +143,14 @@ class FetchHandler:
                     return
                 parts = call.frame(reading.response())
             except BrokerError as error:
-                parts = call.frame(self.refuse(call.body, error.code))
+                parts = call.frame(self.error_response(call.body, error.code))
             pending.resolve(parts)
 
         def abandon() -> None:
             timer.cancel()
             waiter.leave()
 
-        pending = Pending(on_abandon=abandon)
+        pending = DelayedResponse(on_abandon=abandon)
         waiter = Waiter(missing_bytes, watched, finish)
         timer = self._call_later(call.body.max_wait_ms / 1000, waiter.wake)
         return pending
@@ -159,18 +159,18 @@ class FetchHandler:
         """Rewrite what was read for a reader of an old format, if that can be done at once."""
         try:
             reading.size = self._conversions.at_once(call, reading.unconverted)
-        except TooLong:
+        except BudgetExceeded:
             return False
         return True
 
-    def _convert_later(self, call: Call, reading: Reading, pending: Pending) -> None:
+    def _convert_later(self, call: Call, reading: Reading, pending: DelayedResponse) -> None:
         """Complete an answer that was parked when its records are rewritten."""
         converting = self._conversions.later(call, reading.unconverted, reading.response)
         pending.on_abandon = converting.abandon
         converting.attach(lambda: pending.resolve(converting.parts))
 
     @staticmethod
-    def refuse(request: FetchRequest, code: ErrorCode) -> FetchResponse:
+    def error_response(request: FetchRequest, code: ErrorCode) -> FetchResponse:
         """The whole fetch failed: a code for it (version 7 on) and for each partition asked for."""
         return FetchResponse(
             error_code=code,

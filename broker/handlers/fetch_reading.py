@@ -13,7 +13,7 @@ from sordini.broker.dispatch import Call
 from sordini.broker.handlers.conversions import FIRST_OF_FORMAT_2, Unconverted, check_allowed
 from sordini.broker.handlers.fetched_rows import begins_whole, found, leader_of, refused
 from sordini.broker.network.ports import release_parts
-from sordini.broker.requests.fetch_sessions import FetchPlan, Target
+from sordini.broker.requests.fetch_sessions import FetchPlan, SessionPartition
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import (
@@ -86,7 +86,7 @@ class Reading:
         self._by_id = call.version >= 13
         self.bytes_max = bytes_max
         self._committed_only = request.isolation_level == READ_COMMITTED
-        self._answers: list[tuple[Target, PartitionData]] = []
+        self._answers: list[tuple[SessionPartition, PartitionData]] = []
         self.partitions: list[Partition] = []
         self.size = 0
         self.urgent = False
@@ -134,7 +134,7 @@ class Reading:
         self.partitions.clear()
         self.size = 0
 
-    def _targets(self) -> Iterable[Target]:
+    def _targets(self) -> Iterable[SessionPartition]:
         return self._plan.targets
 
     def watched(self) -> Sequence[Watched]:
@@ -147,8 +147,8 @@ class Reading:
         self._answers.clear()
         self.unconverted.clear()
 
-    def _read_one(self, target: Target, *, whole_first: bool) -> PartitionData:
-        wish = target.wish
+    def _read_one(self, target: SessionPartition, *, whole_first: bool) -> PartitionData:
+        wish = target.requested
         partition = None
         try:
             if self._by_id:
@@ -168,8 +168,8 @@ class Reading:
             self.urgent = True
             return refused(wish.partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def _answer(self, partition: Partition, target: Target, *, whole_first: bool) -> PartitionData:
-        wish = target.wish
+    def _answer(self, partition: Partition, target: SessionPartition, *, whole_first: bool) -> PartitionData:
+        wish = target.requested
         epoch, serves = max(wish.current_leader_epoch, -1), self._version >= SERVED_BY_FOLLOWERS
         leader = partition.led_or_followed(epoch) if serves else partition.led(epoch)
         log = partition.log
@@ -205,9 +205,9 @@ class Reading:
         """What the next partition may add."""
         return max(min(partition_bytes_max, self.bytes_max - self.size), 0)
 
-    def _diverges(self, log: Log, target: Target, answer: PartitionData) -> bool:
+    def _diverges(self, log: Log, target: SessionPartition, answer: PartitionData) -> bool:
         """Tell a reader whose last epoch ended elsewhere in our log where the two part (KIP-595's check)."""
-        wish = target.wish
+        wish = target.requested
         position = Position(Offset(wish.fetch_offset), LeaderEpoch(wish.current_leader_epoch), wish.last_fetched_epoch)
         return self._parts(parting(position, log.epochs, Offset(log.log_end_offset)), answer)
 
@@ -232,7 +232,7 @@ class Reading:
             topic.partitions.append(answer)
         return response
 
-    def _is_news(self, target: Target, answer: PartitionData) -> bool:
+    def _is_news(self, target: SessionPartition, answer: PartitionData) -> bool:
         """Whether a session's reader must hear of this partition; remembers what it is told."""
         session = self._plan.session
         assert session is not None
@@ -240,13 +240,13 @@ class Reading:
         news = (
             has_records
             or answer.error_code != 0
-            or answer.high_watermark != target.told_high_watermark
-            or answer.log_start_offset != target.told_log_start_offset
+            or answer.high_watermark != target.sent_high_watermark
+            or answer.log_start_offset != target.sent_log_start_offset
             or answer.diverging_epoch is not None
             or answer.preferred_read_replica >= 0
         )
-        target.told_high_watermark = -1 if answer.error_code else answer.high_watermark
-        target.told_log_start_offset = answer.log_start_offset
+        target.sent_high_watermark = -1 if answer.error_code else answer.high_watermark
+        target.sent_log_start_offset = answer.log_start_offset
         if has_records and self._plan.incremental:
             session.move_to_end(target)
         return news or not self._plan.incremental

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from sordini.broker.coordinators.internal_topic import OFFSETS_TOPIC, OffsetsTopic
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.groups.machine.records import partition_for
-from sordini.broker.handlers.responder import Exchange
-from sordini.broker.handlers.repeats import LETTERS_PER_STEP
-from sordini.broker.network.ports import Pending
+from sordini.broker.handlers.request_checks import LETTERS_PER_STEP
+from sordini.broker.handlers.responder import Responder
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
@@ -55,9 +55,9 @@ class FindCoordinatorHandler:
         self._coordinates_transactions = coordinates_transactions
 
     def route(self) -> Route:
-        return Route(ApiKey.FIND_COORDINATOR, self.find, self.refuse)
+        return Route(ApiKey.FIND_COORDINATOR, self.find, self.error_response)
 
-    def find(self, call: Call) -> FindCoordinatorResponse | Pending | Work[FindCoordinatorResponse]:
+    def find(self, call: Call) -> FindCoordinatorResponse | DelayedResponse | Work[FindCoordinatorResponse]:
         request: FindCoordinatorRequest = call.body
         if request.key_type == TRANSACTION and not self._coordinates_transactions():
             raise BrokerError(transactions_error(call.version), NO_TRANSACTIONS)
@@ -66,12 +66,12 @@ class FindCoordinatorHandler:
         if request.key_type == TRANSACTION:
             return self._found(call)
         if request.key_type != GROUP:
-            return self.refuse(request, ErrorCode.INVALID_REQUEST)
+            return self.error_response(request, ErrorCode.INVALID_REQUEST)
         if self._topic.exists or (call.version >= FIRST_BATCHED_VERSION and not request.coordinator_keys):
             return self._found(call)
-        exchange: Exchange[FindCoordinatorResponse] = Exchange(call)
-        self._topic.make(lambda: exchange.answer(self._found(call)))
-        return exchange.result()
+        responder: Responder[FindCoordinatorResponse] = Responder(call)
+        self._topic.make(lambda: responder.answer(self._found(call)))
+        return responder.result()
 
     def _many(self, call: Call) -> Work[FindCoordinatorResponse]:
         """As `_found`, in steps. The topic of offsets is made all the same, and is asked for again by clients."""
@@ -121,7 +121,7 @@ class FindCoordinatorHandler:
         raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody leads the partition of {key} in {name}")
 
     @staticmethod
-    def refuse(request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
+    def error_response(request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
         return FindCoordinatorResponse(
             error_code=code,
             error_message=REASONS.get(code),

@@ -15,10 +15,10 @@ from sordini.broker.groups.coordinator import NOBODY, GroupCoordinator
 from sordini.broker.groups.machine.events import Committing
 from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.broker.groups.machine.state import CommittedOffset
-from sordini.broker.handlers.responder import Exchange
-from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
+from sordini.broker.handlers.request_checks import LETTERS_PER_STEP, check_name_repeats
+from sordini.broker.handlers.responder import Responder
 from sordini.broker.handlers.settling import once_settled
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
@@ -69,18 +69,18 @@ class GroupOffsetsHandler:
 
     def routes(self) -> list[Route]:
         return [
-            Route(ApiKey.OFFSET_COMMIT, self.commit, self.refuse_commit),
-            Route(ApiKey.OFFSET_FETCH, self.fetch, self.refuse_fetch),
-            Route(ApiKey.OFFSET_DELETE, self.delete, self.refuse_delete),
+            Route(ApiKey.OFFSET_COMMIT, self.commit, self.commit_error_response),
+            Route(ApiKey.OFFSET_FETCH, self.fetch, self.fetch_error_response),
+            Route(ApiKey.OFFSET_DELETE, self.delete, self.delete_error_response),
         ]
 
-    def commit(self, call: Call) -> Work[OffsetCommitResponse | Pending]:
+    def commit(self, call: Call) -> Work[OffsetCommitResponse | DelayedResponse]:
         request: OffsetCommitRequest = call.body
         codes, offsets = yield from self._sorted_out(request, call.version)
         response, rest = yield from _rows_of(request, codes)
         if not offsets and ErrorCode.OFFSET_METADATA_TOO_LARGE not in codes.values():
             return response  # Nothing is left that a group could be asked about.
-        exchange: Exchange[OffsetCommitResponse] = Exchange(call)
+        responder: Responder[OffsetCommitResponse] = Responder(call)
         event = Committing(
             caller=NOBODY,
             member_id=request.member_id,
@@ -89,11 +89,11 @@ class GroupOffsetsHandler:
         )
         try:
             self._groups.commit(
-                request.group_id, event, offsets, lambda code: exchange.answer(_with_code(response, rest, code))
+                request.group_id, event, offsets, lambda code: responder.answer(_with_code(response, rest, code))
             )
         except BrokerError as error:
             return _with_code(response, rest, error.code)
-        return exchange.result()
+        return responder.result()
 
     def _sorted_out(
         self, request: OffsetCommitRequest, version: int
@@ -132,7 +132,7 @@ class GroupOffsetsHandler:
         """Nothing here is about to be changed by a transaction, so whatever is told is stable (`require_stable`)."""
         request: OffsetFetchRequest = call.body
         if call.version >= FIRST_VERSION_WITH_GROUPS:
-            yield from check_mentions(group.group_id for group in request.groups if group.topics is None)
+            yield from check_name_repeats(group.group_id for group in request.groups if group.topics is None)
             response = OffsetFetchResponse()
             for one in request.groups:
                 response.groups.append((yield from self._fetched(one, call.version)))
@@ -195,7 +195,7 @@ class GroupOffsetsHandler:
             topic.partitions.append(_told(index, committed, ErrorCode.NONE))
         return list(topics.values())
 
-    def delete(self, call: Call) -> Work[OffsetDeleteResponse | Pending]:
+    def delete(self, call: Call) -> Work[OffsetDeleteResponse | DelayedResponse]:
         request: OffsetDeleteRequest = call.body
         known = set()
         for topic in request.topics:
@@ -208,7 +208,7 @@ class GroupOffsetsHandler:
             raise BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         return (yield from once_settled(call, self._groups, [request.group_id], lambda: self._delete(call, known)))
 
-    def _delete(self, call: Call, known: AbstractSet[str]) -> Work[OffsetDeleteResponse | Pending]:
+    def _delete(self, call: Call, known: AbstractSet[str]) -> Work[OffsetDeleteResponse | DelayedResponse]:
         """Raises BrokerError."""
         request: OffsetDeleteRequest = call.body
         in_use = self._groups.in_use(request.group_id, known)
@@ -219,13 +219,13 @@ class GroupOffsetsHandler:
                 gone[TopicPartition(topic.name, partition.partition_index)] = None
                 yield 1
         response = yield from self._deleted(request, in_use)
-        exchange: Exchange[OffsetDeleteResponse] = Exchange(call)
+        responder: Responder[OffsetDeleteResponse] = Responder(call)
 
         def ended(code: ErrorCode) -> None:
-            exchange.answer(self.refuse_delete(request, code) if code else response)
+            responder.answer(self.delete_error_response(request, code) if code else response)
 
         self._groups.delete_offsets(request.group_id, gone, ended)
-        return exchange.result()
+        return responder.result()
 
     def _deleted(self, request: OffsetDeleteRequest, in_use: Collection[str]) -> Work[OffsetDeleteResponse]:
         """The answer when all that may be deleted is."""
@@ -247,7 +247,7 @@ class GroupOffsetsHandler:
         return response
 
     @staticmethod
-    def refuse_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    def commit_error_response(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
         return OffsetCommitResponse(
             topics=[
                 OffsetCommitResponseTopic(
@@ -264,7 +264,7 @@ class GroupOffsetsHandler:
         )
 
     @staticmethod
-    def refuse_fetch(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
+    def fetch_error_response(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
         """The code stands for the group from version 2 on; before, for every partition that was asked for."""
         return OffsetFetchResponse(
             error_code=code,
@@ -279,7 +279,7 @@ class GroupOffsetsHandler:
         )
 
     @staticmethod
-    def refuse_delete(_request: OffsetDeleteRequest, code: ErrorCode) -> OffsetDeleteResponse:
+    def delete_error_response(_request: OffsetDeleteRequest, code: ErrorCode) -> OffsetDeleteResponse:
         return OffsetDeleteResponse(error_code=code)
 
 

@@ -24,10 +24,10 @@ from sordini.broker.groups.machine.events import (
     SyncAnswer,
 )
 from sordini.broker.groups.machine.state import Group, GroupState, Member, Protocol
-from sordini.broker.handlers.responder import Exchange
-from sordini.broker.handlers.repeats import LETTERS_PER_STEP, check_mentions
+from sordini.broker.handlers.request_checks import LETTERS_PER_STEP, check_name_repeats
+from sordini.broker.handlers.responder import Responder
 from sordini.broker.handlers.settling import once_settled
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -80,16 +80,16 @@ class GroupsHandler:
 
     def routes(self) -> list[Route]:
         return [
-            Route(ApiKey.JOIN_GROUP, self.join, self.refuse_join),
-            Route(ApiKey.SYNC_GROUP, self.sync, self.refuse_sync),
-            Route(ApiKey.HEARTBEAT, self.heartbeat, self.refuse_heartbeat),
-            Route(ApiKey.LEAVE_GROUP, self.leave, self.refuse_leave),
-            Route(ApiKey.DESCRIBE_GROUPS, self.describe, self.refuse_describe),
-            Route(ApiKey.LIST_GROUPS, self.list, self.refuse_list),
-            Route(ApiKey.DELETE_GROUPS, self.delete, self.refuse_delete),
+            Route(ApiKey.JOIN_GROUP, self.join, self.join_error_response),
+            Route(ApiKey.SYNC_GROUP, self.sync, self.sync_error_response),
+            Route(ApiKey.HEARTBEAT, self.heartbeat, self.heartbeat_error_response),
+            Route(ApiKey.LEAVE_GROUP, self.leave, self.leave_error_response),
+            Route(ApiKey.DESCRIBE_GROUPS, self.describe, self.describe_error_response),
+            Route(ApiKey.LIST_GROUPS, self.list, self.list_error_response),
+            Route(ApiKey.DELETE_GROUPS, self.delete, self.delete_error_response),
         ]
 
-    def join(self, call: Call) -> JoinGroupResponse | Pending:
+    def join(self, call: Call) -> JoinGroupResponse | DelayedResponse:
         request: JoinGroupRequest = call.body
         instance_id = request.group_instance_id
         event = Join(
@@ -112,7 +112,7 @@ class GroupsHandler:
         except BrokerError as error:
             return _joined(JoinAnswer(error.code, member_id=request.member_id), call.version)
 
-    def _join(self, call: Call, event: Join) -> JoinGroupResponse | Pending:
+    def _join(self, call: Call, event: Join) -> JoinGroupResponse | DelayedResponse:
         """Raises BrokerError."""
         group_id = call.body.group_id
 
@@ -121,18 +121,18 @@ class GroupsHandler:
 
         if not self._groups.is_full(group_id):
             return _ask(self._groups, call, event, joined)
-        exchange: Exchange[JoinGroupResponse] = Exchange(call)
+        responder: Responder[JoinGroupResponse] = Responder(call)
 
         def settled() -> None:  # The place of a member whose session has just ended is free.
             try:
-                self._groups.ask(group_id, event, lambda answer: exchange.answer(joined(answer)))
+                self._groups.ask(group_id, event, lambda answer: responder.answer(joined(answer)))
             except BrokerError as error:
-                exchange.answer(joined(JoinAnswer(error.code, member_id=event.member_id)))
+                responder.answer(joined(JoinAnswer(error.code, member_id=event.member_id)))
 
         self._groups.when_settled([group_id], settled)
-        return exchange.result()
+        return responder.result()
 
-    def sync(self, call: Call) -> SyncGroupResponse | Pending:
+    def sync(self, call: Call) -> SyncGroupResponse | DelayedResponse:
         request: SyncGroupRequest = call.body
         _check_group_id(request.group_id)
         if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
@@ -152,9 +152,9 @@ class GroupsHandler:
             if error.code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 raise
             # What was being assigned is lost, and older clients do not expect to be told of the loading.
-            return self.refuse_sync(request, ErrorCode.REBALANCE_IN_PROGRESS)
+            return self.sync_error_response(request, ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def heartbeat(self, call: Call) -> HeartbeatResponse | Pending:
+    def heartbeat(self, call: Call) -> HeartbeatResponse | DelayedResponse:
         request: HeartbeatRequest = call.body
         _check_group_id(request.group_id)
         event = Heartbeat(NOBODY, request.member_id, request.group_instance_id, request.generation_id)
@@ -165,7 +165,7 @@ class GroupsHandler:
                 raise
             return HeartbeatResponse()  # Its session begins when the group is there.
 
-    def leave(self, call: Call) -> LeaveGroupResponse | Pending | Work[LeaveGroupResponse]:
+    def leave(self, call: Call) -> LeaveGroupResponse | DelayedResponse | Work[LeaveGroupResponse]:
         request: LeaveGroupRequest = call.body
         _check_group_id(request.group_id)
         leaving = request.members if call.version >= VERSION_OF_MANY else [MemberIdentity(member_id=request.member_id)]
@@ -191,12 +191,12 @@ class GroupsHandler:
             yield LEAVING_STEPS * len(some)
         return response
 
-    def describe(self, call: Call) -> Work[DescribeGroupsResponse | Pending]:
+    def describe(self, call: Call) -> Work[DescribeGroupsResponse | DelayedResponse]:
         request: DescribeGroupsRequest = call.body
-        yield from check_mentions(request.groups)
+        yield from check_name_repeats(request.groups)
         return (yield from once_settled(call, self._groups, request.groups, lambda: self._describe(call)))
 
-    def _describe(self, call: Call) -> Work[DescribeGroupsResponse | Pending]:
+    def _describe(self, call: Call) -> Work[DescribeGroupsResponse | DelayedResponse]:
         request: DescribeGroupsRequest = call.body
         response = DescribeGroupsResponse()
         for group_id in request.groups:
@@ -212,10 +212,10 @@ class GroupsHandler:
             response.groups.append(described)
         return response
 
-    def list(self, call: Call) -> Work[ListGroupsResponse | Pending]:
+    def list(self, call: Call) -> Work[ListGroupsResponse | DelayedResponse]:
         return (yield from once_settled(call, self._groups, None, lambda: self._list(call.body)))
 
-    def _list(self, request: ListGroupsRequest) -> Work[ListGroupsResponse | Pending]:
+    def _list(self, request: ListGroupsRequest) -> Work[ListGroupsResponse | DelayedResponse]:
         states = set()
         for state in request.states_filter:
             states.add(state.lower())
@@ -240,9 +240,9 @@ class GroupsHandler:
                 )
         return response
 
-    def delete(self, call: Call) -> Work[DeleteGroupsResponse | Pending]:
+    def delete(self, call: Call) -> Work[DeleteGroupsResponse | DelayedResponse]:
         request: DeleteGroupsRequest = call.body
-        exchange: Exchange[DeleteGroupsResponse] = Exchange(call)
+        responder: Responder[DeleteGroupsResponse] = Responder(call)
         names = list(dict.fromkeys(request.groups_names))
         results: list[DeletableGroupResult] = []
         left = len(names)
@@ -252,42 +252,42 @@ class GroupsHandler:
             left -= 1
             result.error_code, result.error_message = code, _why_not_deleted(code)
             if not left:
-                exchange.answer(DeleteGroupsResponse(results=results))
+                responder.answer(DeleteGroupsResponse(results=results))
 
         for group_id in names:
             results.append(DeletableGroupResult(group_id=group_id))
             self._groups.delete(group_id, partial(ended, results[-1]))
             yield DELETION_STEPS + len(group_id) // LETTERS_PER_STEP
-        return exchange.result() if names else DeleteGroupsResponse()
+        return responder.result() if names else DeleteGroupsResponse()
 
     @staticmethod
-    def refuse_join(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
+    def join_error_response(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
         return JoinGroupResponse(error_code=code, member_id=request.member_id)
 
     @staticmethod
-    def refuse_sync(_request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
+    def sync_error_response(_request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
         return SyncGroupResponse(error_code=code)
 
     @staticmethod
-    def refuse_heartbeat(_request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
+    def heartbeat_error_response(_request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
         return HeartbeatResponse(error_code=code)
 
     @staticmethod
-    def refuse_leave(_request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
+    def leave_error_response(_request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
         return LeaveGroupResponse(error_code=code)
 
     @staticmethod
-    def refuse_describe(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:
+    def describe_error_response(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:
         return DescribeGroupsResponse(
             groups=[DescribedGroup(group_id=group_id, error_code=code) for group_id in request.groups]
         )
 
     @staticmethod
-    def refuse_list(_request: ListGroupsRequest, code: ErrorCode) -> ListGroupsResponse:
+    def list_error_response(_request: ListGroupsRequest, code: ErrorCode) -> ListGroupsResponse:
         return ListGroupsResponse(error_code=code)
 
     @staticmethod
-    def refuse_delete(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
+    def delete_error_response(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
         return DeleteGroupsResponse(results=[_deleted(group_id, code) for group_id in request.groups_names])
 
 
@@ -307,11 +307,11 @@ def _check_group_id(group_id: str) -> None:
 
 def _ask(
     groups: GroupCoordinator, call: Call, event: Join | Sync | Heartbeat | Leave, message: Callable[[Any], M]
-) -> M | Pending:
+) -> M | DelayedResponse:
     """Tell a group what happens to it; its answer becomes a message by `message`."""
-    exchange: Exchange[M] = Exchange(call)
-    groups.ask(call.body.group_id, event, lambda answer: exchange.answer(message(answer)))
-    return exchange.result()
+    responder: Responder[M] = Responder(call)
+    groups.ask(call.body.group_id, event, lambda answer: responder.answer(message(answer)))
+    return responder.result()
 
 
 def _joined(answer: JoinAnswer, version: int) -> JoinGroupResponse:

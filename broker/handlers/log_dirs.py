@@ -43,8 +43,8 @@ class LogDirsHandler:
 
     def routes(self) -> list[Route]:
         return [
-            Route(ApiKey.DESCRIBE_LOG_DIRS, self.describe, self.refuse_describe),
-            Route(ApiKey.ALTER_REPLICA_LOG_DIRS, self.alter, self.refuse_alter),
+            Route(ApiKey.DESCRIBE_LOG_DIRS, self.describe, self.describe_error_response),
+            Route(ApiKey.ALTER_REPLICA_LOG_DIRS, self.alter, self.alter_error_response),
         ]
 
     def describe(self, call: Call) -> Work[DescribeLogDirsResponse]:
@@ -63,7 +63,7 @@ class LogDirsHandler:
         return response
 
     @staticmethod
-    def refuse_describe(_request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:
+    def describe_error_response(_request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:
         return DescribeLogDirsResponse(error_code=code)
 
     def alter(self, call: Call) -> Work[AlterReplicaLogDirsResponse]:
@@ -97,7 +97,7 @@ class LogDirsHandler:
         return ErrorCode.UNSUPPORTED_VERSION
 
     @staticmethod
-    def refuse_alter(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> AlterReplicaLogDirsResponse:
+    def alter_error_response(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> AlterReplicaLogDirsResponse:
         topics: dict[str, AlterReplicaLogDirTopicResult] = {}
         for wanted in (wanted for directory in request.dirs for wanted in directory.topics):
             topic = topics.setdefault(wanted.name, AlterReplicaLogDirTopicResult(topic_name=wanted.name))

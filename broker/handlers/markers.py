@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from sordini.broker.clock import Clock
-from sordini.broker.dispatch import Call, Route
+from sordini.broker.dispatch import Call, RespondLater, Route
 from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
-from sordini.broker.handlers.request_checks import BetweenBrokers
-from sordini.broker.network.ports import Pending
+from sordini.broker.handlers.request_checks import InterBrokerGuard
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -28,8 +27,6 @@ from sordini.protocol.records.produce_validation import CheckedBatches
 from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
-
-Later = Callable[[Call, Awaitable[Any]], Pending]
 
 TIMEOUT_MS: Final = 30_000
 """How long the in-sync replicas may take to get a marker; `request.timeout.ms` of Apache Kafka. The coordinator asks
@@ -49,7 +46,7 @@ class MarkersHandler:
     """
 
     def __init__(
-        self, replicas: ReplicaSet, clock: Clock, brokers: BetweenBrokers, later: Later, call_later: CallLater
+        self, replicas: ReplicaSet, clock: Clock, brokers: InterBrokerGuard, later: RespondLater, call_later: CallLater
     ) -> None:
         self._replicas = replicas
         self._clock = clock
@@ -58,9 +55,9 @@ class MarkersHandler:
         self._call_later = call_later
 
     def route(self) -> Route:
-        return Route(ApiKey.WRITE_TXN_MARKERS, self.handle, self.refuse)
+        return Route(ApiKey.WRITE_TXN_MARKERS, self.handle, self.error_response)
 
-    def handle(self, call: Call) -> Work[WriteTxnMarkersResponse | Pending]:
+    def handle(self, call: Call) -> Work[WriteTxnMarkersResponse | DelayedResponse]:
         self._brokers.check_listener(call)
         request: WriteTxnMarkersRequest = call.body
         now_ms = self._clock.now_ms()
@@ -110,7 +107,7 @@ class MarkersHandler:
         return response
 
     @staticmethod
-    def refuse(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
+    def error_response(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
         """The same code for every partition named."""
         return WriteTxnMarkersResponse(
             markers=[

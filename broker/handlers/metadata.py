@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from sordini.broker.dispatch import Call, Encoded, Route
+from sordini.broker.dispatch import Call, EncodedBody, Route
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.topics.metadata_cache import MetadataCache, PartitionMetadata, TopicMetadata
 from sordini.protocol import schema
@@ -45,9 +45,9 @@ class MetadataHandler:
         self._auto_create = auto_create
 
     def route(self) -> Route:
-        return Route(ApiKey.METADATA, self.handle, self.refuse)
+        return Route(ApiKey.METADATA, self.handle, self.error_response)
 
-    def handle(self, call: Call) -> MetadataResponse | Encoded | Work[MetadataResponse | Encoded]:
+    def handle(self, call: Call) -> MetadataResponse | EncodedBody | Work[MetadataResponse | EncodedBody]:
         request: MetadataRequest = call.body
         wanted = request.topics
         if wanted is not None and len(wanted) > NAMES_AT_ONCE:
@@ -64,10 +64,10 @@ class MetadataHandler:
         )
         kept = self._metadata.answer(key)
         if kept is not None:
-            return Encoded(kept)
+            return EncodedBody(kept)
         return self._drawn(call, key, once.values())
 
-    def _many(self, call: Call, wanted: list[MetadataRequestTopic]) -> Work[MetadataResponse | Encoded]:
+    def _many(self, call: Call, wanted: list[MetadataRequestTopic]) -> Work[MetadataResponse | EncodedBody]:
         """The answer to a request of so many names that looking for one that was kept takes long itself."""
         once = {}
         for topic in wanted:
@@ -77,7 +77,7 @@ class MetadataHandler:
 
     def _drawn(
         self, call: Call, key: Key | None, wanted: Collection[MetadataRequestTopic]
-    ) -> Work[MetadataResponse | Encoded]:
+    ) -> Work[MetadataResponse | EncodedBody]:
         """A new answer, of all topics if none is named; kept as bytes under `key` if nothing is wrong in it."""
         response, epoch, is_whole = self._common(call), self._metadata.epoch, True
         if key is not None and key[2] is None:
@@ -92,7 +92,7 @@ class MetadataHandler:
             return response
         body = bytearray()
         yield from schema.encoder_in_steps(MetadataResponse, call.version)(response, body, [])
-        answer = Encoded(body)
+        answer = EncodedBody(body)
         if epoch == self._metadata.epoch:  # Nothing has changed since.
             self._metadata.keep(key, answer)
         return answer
@@ -170,7 +170,7 @@ class MetadataHandler:
         )
 
     @staticmethod
-    def refuse(request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
+    def error_response(request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
         return MetadataResponse(
             error_code=code,
             topics=[

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.network.ports import Pending
-from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
+from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.record_jobs.queue import RETRY, CpuAllowance, JobQueue
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -28,8 +28,8 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from sordini.protocol.records.work_budget import Effort, TooLong
-from sordini.protocol.records.jobs import Found, Search
+from sordini.protocol.records.jobs import Found, SearchJob
+from sordini.protocol.records.work_budget import BudgetExceeded, WorkBudget
 from sordini.protocol.types import Offset
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
@@ -78,7 +78,7 @@ class OffsetsHandler:
     def __init__(
         self,
         replicas: ReplicaSet,
-        later: Callable[[Call, Awaitable[Any]], Pending],
+        later: Callable[[Call, Awaitable[Any]], DelayedResponse],
         jobs: JobQueue,
         check_broker: Callable[[Call], None] | None = None,
     ) -> None:
@@ -90,8 +90,8 @@ class OffsetsHandler:
 
     def routes(self) -> list[Route]:
         return [
-            Route(ApiKey.LIST_OFFSETS, self.list_offsets, self.refuse_list),
-            Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, self.offset_for_leader_epoch, self.refuse_epochs),
+            Route(ApiKey.LIST_OFFSETS, self.list_offsets, self.list_error_response),
+            Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, self.offset_for_leader_epoch, self.epochs_error_response),
         ]
 
     def _check(self, call: Call) -> None:
@@ -100,7 +100,7 @@ class OffsetsHandler:
                 raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "nobody is served as a follower here")
             self._check_broker(call)
 
-    def list_offsets(self, call: Call) -> Work[ListOffsetsResponse | Pending]:
+    def list_offsets(self, call: Call) -> Work[ListOffsetsResponse | DelayedResponse]:
         request: ListOffsetsRequest = call.body
         self._check(call)
         seen: set[tuple[str, int]] = set()
@@ -111,7 +111,7 @@ class OffsetsHandler:
             yield 1 + len(topic.partitions) // ROWS_LOOKED_AT_PER_STEP
         response = ListOffsetsResponse()
         slow: list[_Slow] = []
-        effort = Effort()
+        budget = WorkBudget()
         for topic in request.topics:
             answered = ListOffsetsTopicResponse(name=topic.name)
             response.topics.append(answered)
@@ -121,8 +121,8 @@ class OffsetsHandler:
                 try:
                     if (topic.name, wish.partition_index) in twice:
                         raise BrokerError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
-                    answered.partitions.append(self._list_one(call, topic.name, wish, effort))
-                except TooLong:
+                    answered.partitions.append(self._list_one(call, topic.name, wish, budget))
+                except BudgetExceeded:
                     slow.append(_Slow(topic.name, wish, answered, len(answered.partitions)))
                     answered.partitions.append(_unlisted(wish.partition_index, ErrorCode.NONE))
                 except BrokerError as error:
@@ -132,7 +132,7 @@ class OffsetsHandler:
         return self._later(call, self._list_slowly(call, response, slow)) if slow else response
 
     async def _list_slowly(self, call: Call, response: ListOffsetsResponse, slow: list[_Slow]) -> ListOffsetsResponse:
-        allowance = Allowance(0)
+        allowance = CpuAllowance(0)
         for topic, wish, answered, number in slow:
             try:
                 answered.partitions[number] = await self._search_one(call, topic, wish, allowance)
@@ -144,7 +144,7 @@ class OffsetsHandler:
         return response
 
     def _list_one(
-        self, call: Call, topic: str, wish: ListOffsetsPartition, effort: Effort
+        self, call: Call, topic: str, wish: ListOffsetsPartition, budget: WorkBudget
     ) -> ListOffsetsPartitionResponse:
         if wish.timestamp < 0 and not _is_served(wish.timestamp, call.version):
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {wish.timestamp} has no meaning here")
@@ -158,7 +158,7 @@ class OffsetsHandler:
             return answer
         if partition.settings.rules.magic == 0 and wish.timestamp not in (LATEST, EARLIEST):
             raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message format 0 has no times")
-        found = _look_up(partition.log, wish.timestamp, range_.end, range_.leader.leader_epoch, effort)
+        found = _look_up(partition.log, wish.timestamp, range_.end, range_.leader.leader_epoch, budget)
         return _listed(call, wish, range_, found)
 
     def _range(self, call: Call, partition: Partition, wish: ListOffsetsPartition) -> _Range:
@@ -172,14 +172,14 @@ class OffsetsHandler:
         return _Range(leader, end, is_late=leader.high_watermark < leader.epoch_start_offset)
 
     async def _search_one(
-        self, call: Call, topic: str, wish: ListOffsetsPartition, allowance: Allowance
+        self, call: Call, topic: str, wish: ListOffsetsPartition, allowance: CpuAllowance
     ) -> ListOffsetsPartitionResponse:
         """As `_list_one`, for a look-up by time that takes long."""
         partition = self._replicas.partition(topic, wish.partition_index)
         range_ = self._range(call, partition, wish)
 
         async def search(batch: bytes, timestamp: int, offset: int) -> tuple[int, int] | None:
-            outcome = await self._jobs.run(Search(batch, timestamp, offset), allowance, call.peer.address)
+            outcome = await self._jobs.run(SearchJob(batch, timestamp, offset), allowance, call.peer.address)
             assert isinstance(outcome, Found)
             return outcome.record
 
@@ -213,7 +213,7 @@ class OffsetsHandler:
         return EpochEndOffset(partition=wish.partition, leader_epoch=epoch, end_offset=end_offset)
 
     @staticmethod
-    def refuse_list(request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
+    def list_error_response(request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
         return ListOffsetsResponse(
             topics=[
                 ListOffsetsTopicResponse(
@@ -224,7 +224,7 @@ class OffsetsHandler:
         )
 
     @staticmethod
-    def refuse_epochs(request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLeaderEpochResponse:
+    def epochs_error_response(request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLeaderEpochResponse:
         return OffsetForLeaderEpochResponse(
             topics=[
                 OffsetForLeaderTopicResult(
@@ -262,7 +262,7 @@ def _listed(
     return answer
 
 
-def _look_up(log: Log, timestamp: int, end: int, leader_epoch: int, effort: Effort) -> tuple[int, int, int] | None:
+def _look_up(log: Log, timestamp: int, end: int, leader_epoch: int, budget: WorkBudget) -> tuple[int, int, int] | None:
     """The timestamp, offset and leader epoch to answer with; None when no record matches."""
     if timestamp == LATEST:
         return (-1, end, leader_epoch)
@@ -273,8 +273,8 @@ def _look_up(log: Log, timestamp: int, end: int, leader_epoch: int, effort: Effo
     if timestamp == LATEST_TIERED:
         return None
     if timestamp == MAX_TIMESTAMP:
-        return log.max_timestamp(effort)
-    return log.find_timestamp(timestamp, end, effort)
+        return log.max_timestamp(budget)
+    return log.find_timestamp(timestamp, end, budget)
 
 
 def _old_style(log: Log, timestamp: int, end: int, count_max: int) -> list[int]:

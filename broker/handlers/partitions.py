@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from itertools import groupby
-from typing import Any
 
-from sordini.broker.dispatch import Call, Route
-from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slice_scheduler import Slices, Work
+from sordini.broker.dispatch import Call, RespondLater, Route
+from sordini.broker.requests.slice_scheduler import SliceScheduler, Work
 from sordini.broker.topics.partition_admin import Outcomes, PartitionAdmin
 from sordini.broker.topics.topic_admin import TopicAdmin
 from sordini.protocol.api import ApiKey
@@ -41,8 +39,6 @@ from sordini.protocol.messages.list_partition_reassignments import (
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.controller.machine.election_algorithms import ElectionType
 
-Later = Callable[[Call, Awaitable[Any]], Pending]
-
 REFUSED = "The request as a whole was refused."
 
 
@@ -53,7 +49,9 @@ TOPIC_STEPS = 50
 class PartitionsHandler:
     """Turns requests into wishes, and what became of them into answers."""
 
-    def __init__(self, topics: TopicAdmin, partitions: PartitionAdmin, later: Later, slices: Slices) -> None:
+    def __init__(
+        self, topics: TopicAdmin, partitions: PartitionAdmin, later: RespondLater, slices: SliceScheduler
+    ) -> None:
         self._slices = slices
         self._topics = topics
         self._partitions = partitions
@@ -62,15 +60,19 @@ class PartitionsHandler:
     def routes(self) -> list[Route]:
         return [
             Route(
-                ApiKey.CREATE_PARTITIONS, lambda call: self._later(call, self._create(call.body)), self.refuse_create
+                ApiKey.CREATE_PARTITIONS,
+                lambda call: self._later(call, self._create(call.body)),
+                self.create_error_response,
             ),
-            Route(ApiKey.ELECT_LEADERS, lambda call: self._later(call, self._elect(call.body)), self.refuse_elect),
+            Route(
+                ApiKey.ELECT_LEADERS, lambda call: self._later(call, self._elect(call.body)), self.elect_error_response
+            ),
             Route(
                 ApiKey.ALTER_PARTITION_REASSIGNMENTS,
                 lambda call: self._later(call, self._move(call.body)),
-                self.refuse_move,
+                self.move_error_response,
             ),
-            Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, self.list_moves, self.refuse_list),
+            Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, self.list_moves, self.list_error_response),
         ]
 
     # More partitions.
@@ -101,7 +103,7 @@ class PartitionsHandler:
         return CreatePartitionsTopicResult(name=topic.name)
 
     @staticmethod
-    def refuse_create(request: CreatePartitionsRequest, code: ErrorCode) -> CreatePartitionsResponse:
+    def create_error_response(request: CreatePartitionsRequest, code: ErrorCode) -> CreatePartitionsResponse:
         return CreatePartitionsResponse(
             results=[
                 CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=REFUSED)
@@ -124,10 +126,10 @@ class PartitionsHandler:
                 async for index in self._slices.paced(topic.partitions)
             ]
         outcomes = await self._partitions.elect(election, wanted, timeout_ms=request.timeout_ms)
-        return await self._slices.through(_elected(outcomes))
+        return await self._slices.run(_elected(outcomes))
 
     @staticmethod
-    def refuse_elect(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
+    def elect_error_response(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
         response = ElectLeadersResponse(
             replica_election_results=[
                 ReplicaElectionResult(
@@ -156,12 +158,12 @@ class PartitionsHandler:
         outcomes = await self._partitions.move(
             targets, timeout_ms=request.timeout_ms, keep_factor=not request.allow_replication_factor_change
         )
-        response = await self._slices.through(_moved(outcomes))
+        response = await self._slices.run(_moved(outcomes))
         response.allow_replication_factor_change = request.allow_replication_factor_change
         return response
 
     @staticmethod
-    def refuse_move(
+    def move_error_response(
         request: AlterPartitionReassignmentsRequest, code: ErrorCode
     ) -> AlterPartitionReassignmentsResponse:
         return AlterPartitionReassignmentsResponse(
@@ -211,7 +213,9 @@ class PartitionsHandler:
         )
 
     @staticmethod
-    def refuse_list(_request: ListPartitionReassignmentsRequest, code: ErrorCode) -> ListPartitionReassignmentsResponse:
+    def list_error_response(
+        _request: ListPartitionReassignmentsRequest, code: ErrorCode
+    ) -> ListPartitionReassignmentsResponse:
         return ListPartitionReassignmentsResponse(error_code=code, error_message=REFUSED)
 
 

@@ -1,6 +1,6 @@
 """Produce: record batches from clients to the ends of logs.
 
-A request is checked and appended at once, within an `Effort`. Where that is spent, the rest of it goes on in a
+A request is checked and appended at once, within a `WorkBudget`. Where that is spent, the rest of it goes on in a
 coroutine: records that have to be opened are checked by a child process (`record_jobs`), and between others the loop
 serves other clients. Until all of it is appended no request of that connection starts, so appends stay in order.
 """
@@ -8,15 +8,15 @@ serves other clients. Until all of it is appended no request of that connection 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 from sordini.broker.clock import Clock
-from sordini.broker.dispatch import Call, Route
+from sordini.broker.dispatch import Call, RespondLater, Route
 from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
 from sordini.broker.membership.store_contact import NO_DOUBT, Doubt
-from sordini.broker.network.ports import Pending
-from sordini.broker.record_jobs.queue import RETRY, Allowance, JobQueue
+from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.record_jobs.queue import RETRY, CpuAllowance, JobQueue
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused, WireError
 from sordini.protocol.messages.produce import (
@@ -29,10 +29,10 @@ from sordini.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader, read_header
-from sordini.protocol.records.work_budget import INLINE_STEPS, Effort, TooLong
-from sordini.protocol.records.jobs import Check
-from sordini.protocol.records.legacy_validation import Misplaced, PlacedMessages, Storable
+from sordini.protocol.records.jobs import CheckJob
+from sordini.protocol.records.legacy_validation import OffsetMessages, Storable, WrongBaseOffset
 from sordini.protocol.records.produce_validation import CheckedBatches, check_produced
+from sordini.protocol.records.work_budget import INLINE_STEPS, BudgetExceeded, WorkBudget
 from sordini.protocol.types import TopicId
 from sordini.replication.partition import Partition
 from sordini.replication.refused_batches import Refusals
@@ -63,17 +63,11 @@ PARTITION_STEPS: Final = 20
 """What each partition of a request that names several is charged, whatever its records are."""
 ROW_STEPS: Final = 1_000
 """What each partition may take on the loop once a request has taken too long: records that take more are a job."""
-ROWS_PER_TURN: Final = 10
+ROWS_PER_SLICE: Final = 10
 CHECKS_MAX: Final = 5
 """So often a record set is checked anew because the topic, its configuration or the log's end changed meanwhile."""
 
-Checked = CheckedBatches | PlacedMessages
-
-
-class Later(Protocol):
-    """See `Dispatcher.later`."""
-
-    def __call__(self, call: Call, work: Awaitable[Any], *, holds: bool = False) -> Pending: ...
+Checked = CheckedBatches | OffsetMessages
 
 
 class ProduceHandler:
@@ -83,7 +77,7 @@ class ProduceHandler:
         self,
         replicas: ReplicaSet,
         clock: Clock,
-        later: Later,
+        later: RespondLater,
         call_later: CallLater,
         has_coordinators: Callable[[], bool],
         jobs: JobQueue,
@@ -100,33 +94,33 @@ class ProduceHandler:
         self._refusals = Refusals()
         self._call_later = call_later
         self._jobs = jobs
-        self._effort = Effort()
+        self._budget = WorkBudget()
         """Of the request that is served; one object for all, since each is served in one go."""
 
     def route(self) -> Route:
-        return Route(ApiKey.PRODUCE, self.handle, self.refuse)
+        return Route(ApiKey.PRODUCE, self.handle, self.error_response)
 
-    def handle(self, call: Call) -> ProduceResponse | Pending | None:
+    def handle(self, call: Call) -> ProduceResponse | DelayedResponse | None:
         request: ProduceRequest = call.body
         acks = request.acks
         if acks not in (1, -1, 0):
-            return self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
+            return self.error_response(request, ErrorCode.INVALID_REQUIRED_ACKS)
         if self._doubt.is_doubtful and acks != -1:
             if acks == 0:
                 raise WireError("produce with acks=0 was refused: another broker may lead by now")
-            return self.refuse(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return self.error_response(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         topics = request.topic_data
         several = len(topics) != 1 or len(topics[0].partition_data) > 1
         if several and _names_one_twice(request):
             if acks == 0:
                 raise WireError("produce with acks=0 names a partition twice")
-            return self.refuse(request, ErrorCode.INVALID_REQUEST)
+            return self.error_response(request, ErrorCode.INVALID_REQUEST)
         now_ms = self._clock.now_ms()
         written: list[Written] = []
         response = ProduceResponse()
         refused = 0
-        effort = self._effort
-        effort.left = INLINE_STEPS
+        budget = self._budget
+        budget.left = INLINE_STEPS
         try:
             for topic in topics:
                 if not topic.partition_data:
@@ -135,11 +129,11 @@ class ProduceHandler:
                 response.responses.append(answered)
                 for data in topic.partition_data:
                     if several:
-                        effort.spend(PARTITION_STEPS)
+                        budget.spend(PARTITION_STEPS)
                     answer = self._append(call, topic, data, now_ms, written)
                     refused += answer.error_code != 0
                     answered.partition_responses.append(answer)
-        except TooLong:
+        except BudgetExceeded:
             return self._go_on(call, response, written)
         needs_flush = False
         for partition, *_ in written:
@@ -170,7 +164,7 @@ class ProduceHandler:
     ) -> PartitionProduceResponse:
         """Append what one partition was sent; `checked` is what checking it came to, where that was done before.
 
-        Raises TooLong where it was not, and Misplaced where it was done for another end of the log.
+        Raises BudgetExceeded where it was not, and WrongBaseOffset where it was done for another end of the log.
         """
         partition: Partition | None = None
         try:
@@ -187,7 +181,7 @@ class ProduceHandler:
             ready: Storable
             if checked is None:
                 ready = check_produced(
-                    data.records, partition.settings.rules, now_ms, produce_version=call.version, effort=self._effort
+                    data.records, partition.settings.rules, now_ms, produce_version=call.version, budget=self._budget
                 )
             elif isinstance(checked, BrokerError):
                 raise checked
@@ -213,21 +207,21 @@ class ProduceHandler:
         written.append(Written(partition, partition.led(), appended.end_offset, answer))
         return answer
 
-    def _go_on(self, call: Call, response: ProduceResponse, written: list[Written]) -> Pending:
+    def _go_on(self, call: Call, response: ProduceResponse, written: list[Written]) -> DelayedResponse:
         """Append the partitions that are not answered yet, without keeping the loop."""
 
-        def let_go() -> None:
-            pending.let_go()
+        def unblock_pipeline() -> None:
+            pending.unblock_pipeline()
 
-        pending = self._later(call, self._append_rest(call, response, written, let_go), holds=True)
+        pending = self._later(call, self._append_rest(call, response, written, unblock_pipeline), blocks_pipeline=True)
         return pending
 
     async def _append_rest(
-        self, call: Call, response: ProduceResponse, written: list[Written], let_go: Callable[[], None]
+        self, call: Call, response: ProduceResponse, written: list[Written], unblock_pipeline: Callable[[], None]
     ) -> ProduceResponse | None:
         request: ProduceRequest = call.body
         rows = [(topic, data) for topic in request.topic_data for data in topic.partition_data]
-        allowance = Allowance(sum(len(data.records or b"") for _, data in rows))
+        allowance = CpuAllowance(sum(len(data.records or b"") for _, data in rows))
         done = sum(len(topic.partition_responses) for topic in response.responses)
         answered, current = response.responses[-1], rows[done][0]
         for number, (topic, data) in enumerate(rows[done:], 1):
@@ -235,7 +229,7 @@ class ProduceHandler:
                 answered, current = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id), topic
                 response.responses.append(answered)
             answered.partition_responses.append(await self._append_slowly(call, topic, data, written, allowance))
-            if number % ROWS_PER_TURN == 0:
+            if number % ROWS_PER_SLICE == 0:
                 _tell_waiters(written)
                 await asyncio.sleep(0)
         _tell_waiters(written)
@@ -243,7 +237,7 @@ class ProduceHandler:
         _bound_record_errors(response)
         if request.acks == 0 and refused:
             raise WireError(f"produce with acks=0 was refused for {refused} partitions")
-        let_go()
+        unblock_pipeline()
         return await self._flush(call, written, response if request.acks else None)
 
     async def _append_slowly(
@@ -252,16 +246,16 @@ class ProduceHandler:
         topic: TopicProduceData,
         data: PartitionProduceData,
         written: list[Written],
-        allowance: Allowance,
+        allowance: CpuAllowance,
     ) -> PartitionProduceResponse:
         """As `_append`, records that take long being checked by a child process."""
         checked: Checked | BrokerError | None = None
         now_ms = self._clock.now_ms()
         for _ in range(CHECKS_MAX):
-            self._effort.left = ROW_STEPS
+            self._budget.left = ROW_STEPS
             try:
                 return self._append(call, topic, data, now_ms, written, checked)
-            except (TooLong, Misplaced):
+            except (BudgetExceeded, WrongBaseOffset):
                 _tell_waiters(written)
                 now_ms = self._clock.now_ms()
                 checked = await self._check(call, topic, data, now_ms, allowance)
@@ -273,19 +267,19 @@ class ProduceHandler:
         topic: TopicProduceData,
         data: PartitionProduceData,
         now_ms: int,
-        allowance: Allowance,
+        allowance: CpuAllowance,
     ) -> Checked | BrokerError | None:
         """Have a record set checked, or learn why it is refused. None: what it was checked for has changed."""
         assert data.records is not None
         try:
             partition = self._partition(call, topic, data)
             rules = partition.settings.rules
-            job = Check(data.records, rules, now_ms, call.version, partition.log.log_end_offset)
+            job = CheckJob(data.records, rules, now_ms, call.version, partition.log.log_end_offset)
             outcome = await self._jobs.run(job, allowance, call.peer.address)
             is_same = self._partition(call, topic, data) is partition and partition.settings.rules == rules
         except BrokerError as error:
             return error
-        assert isinstance(outcome, (CheckedBatches, PlacedMessages))
+        assert isinstance(outcome, (CheckedBatches, OffsetMessages))
         return outcome if is_same else None
 
     def _partition(self, call: Call, topic: TopicProduceData, data: PartitionProduceData) -> Partition:
@@ -318,7 +312,7 @@ class ProduceHandler:
         return response
 
     @staticmethod
-    def refuse(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    def error_response(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
         """The same code for every partition asked for."""
         return ProduceResponse(
             responses=[

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
-from sordini.broker.dispatch import Call, Route
+from sordini.broker.dispatch import Call, RespondLater, Route
 from sordini.broker.handlers.find_coordinator import NO_TRANSACTIONS
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-
-Later = Callable[[Call, Awaitable[Any]], Pending]
 
 
 class ProducerIds(Protocol):
@@ -28,16 +26,18 @@ class ProducerIds(Protocol):
 class ProducerIdHandler:
     """Serves idempotent producers; transactional ids have no coordinator here."""
 
-    def __init__(self, producer_ids: ProducerIds, later: Later, coordinates_transactions: Callable[[], bool]) -> None:
+    def __init__(
+        self, producer_ids: ProducerIds, later: RespondLater, coordinates_transactions: Callable[[], bool]
+    ) -> None:
         """`coordinates_transactions`: whether another broker of the cluster may."""
         self._producer_ids = producer_ids
         self._later = later
         self._coordinates_transactions = coordinates_transactions
 
     def route(self) -> Route:
-        return Route(ApiKey.INIT_PRODUCER_ID, self.handle, self.refuse)
+        return Route(ApiKey.INIT_PRODUCER_ID, self.handle, self.error_response)
 
-    def handle(self, call: Call) -> InitProducerIdResponse | Pending:
+    def handle(self, call: Call) -> InitProducerIdResponse | DelayedResponse:
         request: InitProducerIdRequest = call.body
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             raise BrokerError(ErrorCode.INVALID_REQUEST, "producer id and epoch come together or not at all")
@@ -57,6 +57,6 @@ class ProducerIdHandler:
         return InitProducerIdResponse(producer_id=await self._producer_ids.next(), producer_epoch=0)
 
     @staticmethod
-    def refuse(request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
+    def error_response(request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
         del request
         return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)

@@ -8,7 +8,7 @@ that is killed before that may show deleted records again.
 from __future__ import annotations
 
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.handlers.repeats import check_mentions
+from sordini.broker.handlers.request_checks import check_name_repeats
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -43,8 +43,8 @@ class RecordsHandler:
 
     def routes(self) -> list[Route]:
         return [
-            Route(ApiKey.DELETE_RECORDS, self.delete, self.refuse_delete),
-            Route(ApiKey.DESCRIBE_PRODUCERS, self.describe_producers, self.refuse_describe),
+            Route(ApiKey.DELETE_RECORDS, self.delete, self.delete_error_response),
+            Route(ApiKey.DESCRIBE_PRODUCERS, self.describe_producers, self.describe_error_response),
         ]
 
     def delete(self, call: Call) -> Work[DeleteRecordsResponse]:
@@ -78,7 +78,9 @@ class RecordsHandler:
 
     def describe_producers(self, call: Call) -> Work[DescribeProducersResponse]:
         request: DescribeProducersRequest = call.body
-        yield from check_mentions((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
+        yield from check_name_repeats(
+            (topic.name, index) for topic in request.topics for index in topic.partition_indexes
+        )
         response = DescribeProducersResponse()
         for topic in request.topics:
             described = TopicResponse(name=topic.name)
@@ -112,7 +114,7 @@ class RecordsHandler:
         return answer
 
     @staticmethod
-    def refuse_delete(request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:
+    def delete_error_response(request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:
         return DeleteRecordsResponse(
             topics=[
                 DeleteRecordsTopicResult(
@@ -123,7 +125,7 @@ class RecordsHandler:
         )
 
     @staticmethod
-    def refuse_describe(request: DescribeProducersRequest, code: ErrorCode) -> DescribeProducersResponse:
+    def describe_error_response(request: DescribeProducersRequest, code: ErrorCode) -> DescribeProducersResponse:
         return DescribeProducersResponse(
             topics=[
                 TopicResponse(

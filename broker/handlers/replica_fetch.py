@@ -22,7 +22,7 @@ from typing import NamedTuple
 from sordini.broker.dispatch import Call
 from sordini.broker.handlers.fetch_reading import Reading
 from sordini.broker.handlers.fetched_rows import begins_whole, found
-from sordini.broker.requests.fetch_sessions import FetchPlan, Target
+from sordini.broker.requests.fetch_sessions import FetchPlan, SessionPartition
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -79,11 +79,11 @@ class ReplicaReading(Reading):
         self._came_ms = now_ms
         self._is_first = True
         self._sent: list[tuple[TopicPartition, int]] = []
-        self._quiet: list[tuple[Target, Quiet]] = []
+        self._quiet: list[tuple[SessionPartition, Quiet]] = []
         session = plan.session
-        self._looks_at_all = session is None or now_ms - session.looked_ms >= LOOK_MS
+        self._looks_at_all = session is None or now_ms - session.full_scan_ms >= LOOK_MS
         if session is not None and self._looks_at_all:
-            session.looked_ms = now_ms
+            session.full_scan_ms = now_ms
 
     def read(self) -> None:
         self._sent.clear()
@@ -97,7 +97,7 @@ class ReplicaReading(Reading):
         yield from super().read_in_steps()
         self._is_first = self._looks_at_all = False
 
-    def _targets(self) -> Iterable[Target]:
+    def _targets(self) -> Iterable[SessionPartition]:
         if self._looks_at_all:
             return self._plan.targets
         news = []
@@ -115,8 +115,8 @@ class ReplicaReading(Reading):
     def watched(self) -> Sequence[Watched]:
         return [partition.tail for partition in self.partitions]
 
-    def _answer(self, partition: Partition, target: Target, *, whole_first: bool) -> PartitionData:
-        wish = target.wish
+    def _answer(self, partition: Partition, target: SessionPartition, *, whole_first: bool) -> PartitionData:
+        wish = target.requested
         epoch = LeaderEpoch(max(wish.current_leader_epoch, -1))
         parted = None
         if self._is_first:

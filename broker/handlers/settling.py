@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from sordini.broker.dispatch import Call
 from sordini.broker.groups.coordinator import GroupCoordinator
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work
 
 M = TypeVar("M")
@@ -17,13 +17,13 @@ GROUPS_LOOKED_AT_MAX: Final = 100
 
 
 def once_settled(
-    call: Call, groups: GroupCoordinator, group_ids: Sequence[str] | None, work: Callable[[], Work[M | Pending]]
-) -> Work[M | Pending]:
+    call: Call, groups: GroupCoordinator, group_ids: Sequence[str] | None, work: Callable[[], Work[M | DelayedResponse]]
+) -> Work[M | DelayedResponse]:
     """Do the work that answers a call when no session of these groups (None: of all groups here) is due any more.
 
     That is at once when none is due. Later, the work's errors are answered as if its handler had raised them.
     """
-    pending: Pending | None = None
+    pending: DelayedResponse | None = None
     is_settled = False
 
     def then() -> None:
@@ -36,5 +36,5 @@ def once_settled(
     groups.when_settled(looked_at, then)
     if is_settled:
         return (yield from work())
-    pending = Pending()
+    pending = DelayedResponse()
     return pending

@@ -31,7 +31,7 @@ class TopicPagesHandler:
         self._partitions_max = partitions_max
 
     def route(self) -> Route:
-        return Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, self.handle, self.refuse)
+        return Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, self.handle, self.error_response)
 
     def handle(self, call: Call) -> Work[DescribeTopicPartitionsResponse]:
         request: DescribeTopicPartitionsRequest = call.body
@@ -109,7 +109,7 @@ class TopicPagesHandler:
         )
 
     @staticmethod
-    def refuse(request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:
+    def error_response(request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:
         return DescribeTopicPartitionsResponse(
             topics=[DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name) for topic in request.topics]
         )

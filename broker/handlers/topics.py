@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 from sordini.broker.configuration.settings import value_text
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
-from sordini.broker.dispatch import Call, Route
-from sordini.broker.network.ports import Pending
-from sordini.broker.requests.slice_scheduler import Slices
+from sordini.broker.dispatch import Call, RespondLater, Route
+from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.requests.slice_scheduler import SliceScheduler
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.topics.topic_admin import Planned, TopicAdmin
 from sordini.protocol.api import ApiKey
@@ -30,9 +28,6 @@ from sordini.protocol.messages.delete_topics import (
 )
 from sordini.protocol.types import NO_TOPIC_ID, TopicId
 
-Later = Callable[[Call, Awaitable[Any]], Pending]
-
-
 TOPIC_STEPS = 50
 """What it takes to begin with one topic, whatever comes of it."""
 
@@ -40,7 +35,7 @@ TOPIC_STEPS = 50
 class TopicsHandler:
     """Makes and deletes topics; each has an error code of its own."""
 
-    def __init__(self, admin: TopicAdmin, metadata: MetadataCache, later: Later, slices: Slices) -> None:
+    def __init__(self, admin: TopicAdmin, metadata: MetadataCache, later: RespondLater, slices: SliceScheduler) -> None:
         self._slices = slices
         self._admin = admin
         self._metadata = metadata
@@ -48,11 +43,11 @@ class TopicsHandler:
 
     def routes(self) -> list[Route]:
         return [
-            Route(ApiKey.CREATE_TOPICS, self.create, self.refuse_create),
-            Route(ApiKey.DELETE_TOPICS, self.delete, self.refuse_delete),
+            Route(ApiKey.CREATE_TOPICS, self.create, self.create_error_response),
+            Route(ApiKey.DELETE_TOPICS, self.delete, self.delete_error_response),
         ]
 
-    def create(self, call: Call) -> Pending:
+    def create(self, call: Call) -> DelayedResponse:
         return self._later(call, self._create(call.body))
 
     async def _create(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
@@ -83,7 +78,7 @@ class TopicsHandler:
                 error_message=None if error.code == ErrorCode.REQUEST_TIMED_OUT else str(error),
             )
 
-    def delete(self, call: Call) -> Pending:
+    def delete(self, call: Call) -> DelayedResponse:
         return self._later(call, self._delete(call.body, call.version))
 
     async def _delete(self, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse:
@@ -115,7 +110,7 @@ class TopicsHandler:
         return result
 
     @staticmethod
-    def refuse_create(request: CreateTopicsRequest, code: ErrorCode) -> CreateTopicsResponse:
+    def create_error_response(request: CreateTopicsRequest, code: ErrorCode) -> CreateTopicsResponse:
         return CreateTopicsResponse(
             topics=[
                 CreatableTopicResult(name=topic.name, error_code=code, error_message=None) for topic in request.topics
@@ -123,7 +118,7 @@ class TopicsHandler:
         )
 
     @staticmethod
-    def refuse_delete(request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
+    def delete_error_response(request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
         named = [DeletableTopicResult(name=name, error_code=code) for name in request.topic_names]
         stated = [
             DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code) for topic in request.topics

@@ -26,7 +26,7 @@ from sordini.broker.membership.condition_keys import (
     StoreFinding,
 )
 from sordini.broker.membership.store_contact import StoreContact
-from sordini.broker.requests.slice_scheduler import Slices
+from sordini.broker.requests.slice_scheduler import SliceScheduler
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.peering import Myself
 from sordini.replication.cluster_model import Malformed
@@ -130,7 +130,9 @@ class StoreProbe:
 class Condition:
     """What this broker answers when it is asked how it is."""
 
-    def __init__(self, probe: StoreProbe, metadata: MetadataCache, replicas: ReplicaSet, slices: Slices) -> None:
+    def __init__(
+        self, probe: StoreProbe, metadata: MetadataCache, replicas: ReplicaSet, slices: SliceScheduler
+    ) -> None:
         self._broker_id = probe.me.broker_id
         self._probe = probe
         self._metadata = metadata

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 from sordini.broker.network.ports import Parts, Peer, Pending, SliceError, Socket, release_parts
 from sordini.broker.network.transport import Transport
 from sordini.protocol.api import ApiKey
-from sordini.protocol.request_pipeline import ConnectionOrder
 from sordini.protocol.errors import WireError
 from sordini.protocol.framing import FrameReader
+from sordini.protocol.request_pipeline import ConnectionOrder
 from sordini.storage.disk import File
 
 if TYPE_CHECKING:

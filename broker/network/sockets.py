@@ -11,8 +11,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from sordini.broker.network.resolver import Names, SocketAddress
 from sordini.broker.network.ports import Buffer, ListeningSocket, SliceError, Socket, SocketOptions
+from sordini.broker.network.resolver import Names, SocketAddress
 from sordini.storage.disk import File
 
 _MSG_MORE: Final[int] = getattr(socket, "MSG_MORE", 0)

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from sordini.broker.peers.controller import RETRY_PAUSE_MS, ControllerLink
 from sordini.protocol.api import ApiKey
-from sordini.protocol.errors import ErrorCode, name_of
+from sordini.protocol.errors import ErrorCode, error_name
 from sordini.protocol.messages.alter_partition import (
     AlteredPartitionData,
     AlterPartitionRequest,
@@ -129,7 +129,7 @@ class AlterPartitions:
         except Unreachable as failure:
             return self._failed(str(failure))
         if response.error_code:
-            return self._failed(f"error {name_of(response.error_code)}")
+            return self._failed(f"error {error_name(response.error_code)}")
         self._is_failing = False
         return self._judge(changes, response)
 

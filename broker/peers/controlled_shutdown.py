@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 from sordini.broker.peers.channel import Dial
 from sordini.broker.peers.controller import ServeLocally
-from sordini.protocol.errors import ErrorCode, name_of
+from sordini.protocol.errors import ErrorCode, error_name
 from sordini.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Malformed
@@ -140,7 +140,7 @@ class Leaving:
         if response.error_code == ErrorCode.NOT_CONTROLLER:
             return self._failed("the controller has resigned or not begun", Outcome.IN_ELECTION)
         if response.error_code:
-            return self._failed(f"the controller refused with error {name_of(response.error_code)}")
+            return self._failed(f"the controller refused with error {error_name(response.error_code)}")
         if remaining:
             return self._failed(f"no other replica can lead {remaining} partitions")
         return Outcome.DONE

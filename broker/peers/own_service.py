@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from sordini.broker.network.ports import Parts, Peer, Pending, Service
+from sordini.broker.network.ports import DelayedResponse, Parts, Peer, Service
 from sordini.protocol import schema
 from sordini.protocol.api import APIS
 from sordini.protocol.errors import WireError
@@ -36,7 +36,7 @@ class OwnService:
             answer = self._service.serve(self._peer, memoryview(frame))
         except WireError as error:
             raise Unreachable(f"this broker does not serve {api.key.name} v{version}: {error}") from None
-        parts = await _completed(answer) if isinstance(answer, Pending) else answer
+        parts = await _completed(answer) if isinstance(answer, DelayedResponse) else answer
         if parts is None:
             raise Unreachable(f"this broker does not serve {api.key.name} v{version}: there is no answer")
         response = memoryview(
@@ -46,7 +46,7 @@ class OwnService:
         return schema.decode(api.response, version, response, _LENGTH_BYTES + position)[0]
 
 
-async def _completed(answer: Pending) -> Parts | None:
+async def _completed(answer: DelayedResponse) -> Parts | None:
     if not answer.is_answered:
         told = asyncio.Event()
         answer.attach(told.set)

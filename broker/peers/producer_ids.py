@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sordini.broker.peers.controller import ControllerLink
 from sordini.protocol.api import ApiKey
-from sordini.protocol.errors import BrokerError, ErrorCode, name_of
+from sordini.protocol.errors import BrokerError, ErrorCode, error_name
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from sordini.protocol.types import BrokerId
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
@@ -34,7 +34,7 @@ class ControllerBlockSource:
         except Unreachable as failure:
             raise _not_now(str(failure)) from None
         if response.error_code:
-            raise _not_now(f"the controller refused with error {name_of(response.error_code)}")
+            raise _not_now(f"the controller refused with error {error_name(response.error_code)}")
         start, count = response.producer_id_start, response.producer_id_len
         if start < 0 or count <= 0 or start > _ID_MAX - count:
             raise _not_now(f"the controller gave {count} ids from {start} on")

@@ -41,7 +41,7 @@ from sordini.broker.process.process import (
     warn_of_keys,
 )
 from sordini.broker.process.signals import Reactions, SignalThread, block_signals
-from sordini.broker.record_jobs.children import RecordChildren
+from sordini.broker.record_jobs.children import RecordWorkerProcesses
 from sordini.broker.wiring.server import Server
 from sordini.broker.wiring.startup import Ports, StartRefused, refuse_lost_file
 from sordini.replication.ports import CoordinationStore, StoreUnusable
@@ -214,7 +214,7 @@ class _Brokers:
             page_cache=SystemPageCache(self._clock, self._disk.offload),
             open_store=lease,
             worker=CleaningChildren(),
-            record_worker=RecordChildren(),
+            record_worker=RecordWorkerProcesses(),
             descriptors=self._descriptors,
             is_store_shared=True,
         )

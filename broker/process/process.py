@@ -24,8 +24,8 @@ from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.coordination.kazoo_lines import KazooLines
 from sordini.broker.coordination.places import STORE_FILE, moved_to, refuse_moved
-from sordini.broker.network.sd_notify import ServiceManager
 from sordini.broker.network.page_cache import SystemPageCache
+from sordini.broker.network.sd_notify import ServiceManager
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.process import pid_file
 from sordini.broker.process.child_processes import CleaningChildren
@@ -41,7 +41,7 @@ from sordini.broker.process.log_writer import file_output, say_at_last, standard
 from sordini.broker.process.logging import LogFile, Logger
 from sordini.broker.process.pid_file import PidFile, PidFileRefused
 from sordini.broker.process.signals import Reactions, SignalThread, block_signals
-from sordini.broker.record_jobs.children import RecordChildren
+from sordini.broker.record_jobs.children import RecordWorkerProcesses
 from sordini.broker.wiring.server import Server
 from sordini.broker.wiring.startup import Ports, StartRefused, refuse_lost_file
 from sordini.protocol.printable import shown_lines
@@ -284,7 +284,7 @@ async def _run(given: Given, life: Life, descriptors: Descriptors) -> int:
         page_cache=SystemPageCache(clock, disk.offload),
         open_store=open_store,
         worker=CleaningChildren(),
-        record_worker=RecordChildren(),
+        record_worker=RecordWorkerProcesses(),
         descriptors=descriptors,
     )
     server = Server(config, given.explicit, ports, log)
@@ -316,7 +316,7 @@ def _ready(server: Server, manager: ServiceManager, life: Life, clock: SystemClo
     advertised = _advertised(server, life)
     line = f"broker {identity.broker_id} of cluster {identity.cluster_id} listens on {listeners}{advertised}"
     life.report.ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
-    manager.tell(READY=1, STATUS=line)
+    manager.notify(READY=1, STATUS=line)
     if manager.watchdog_s is not None:
         _beat(manager, manager.watchdog_s / 2)
     if life.log_file is not None:
@@ -348,12 +348,12 @@ def _advertised(server: Server, life: Life) -> str:
 
 def _beat(manager: ServiceManager, interval_s: float) -> None:
     """Tell the service manager twice in its interval that the loop still turns."""
-    manager.tell(WATCHDOG=1)
+    manager.notify(WATCHDOG=1)
     asyncio.get_running_loop().call_later(interval_s, _beat, manager, interval_s)
 
 
 def _stop(stop: asyncio.Event, manager: ServiceManager) -> None:
-    manager.tell(STOPPING=1, STATUS="stopping")
+    manager.notify(STOPPING=1, STATUS="stopping")
     stop.set()
 
 

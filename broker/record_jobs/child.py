@@ -23,8 +23,8 @@ from types import FrameType
 from typing import Any
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.work_budget import OutOfTime
 from sordini.protocol.records.jobs import Wire, carry_out, job_from_wire, outcome_as_wire, refusal_as_wire
+from sordini.protocol.records.work_budget import OutOfTime
 
 SIZES = struct.Struct(">II")
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from sordini.broker.requests.slice_scheduler import Slices
+from sordini.broker.requests.slice_scheduler import SliceScheduler
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicPartition
@@ -29,7 +29,7 @@ TOO_LATE = Rejection(ErrorCode.REQUEST_TIMED_OUT, "It has not come about yet.")
 class PartitionAdmin:
     """The controller's counter. `controller` is there from the moment it stands for election."""
 
-    def __init__(self, metadata: MetadataCache, slices: Slices) -> None:
+    def __init__(self, metadata: MetadataCache, slices: SliceScheduler) -> None:
         self._slices = slices
         self._metadata = metadata
         self.controller: Controller | None = None

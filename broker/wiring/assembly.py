@@ -33,7 +33,6 @@ from sordini.broker.handlers.fetch import FetchHandler, Readers
 from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC, FindCoordinatorHandler
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
-from sordini.broker.handlers.request_checks import BetweenBrokers, guarded
 from sordini.broker.handlers.log_dirs import LogDirsHandler
 from sordini.broker.handlers.markers import MarkersHandler
 from sordini.broker.handlers.metadata import MetadataHandler
@@ -43,6 +42,7 @@ from sordini.broker.handlers.produce import ProduceHandler
 from sordini.broker.handlers.producer_ids import ProducerIdHandler
 from sordini.broker.handlers.records import RecordsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
+from sordini.broker.handlers.request_checks import InterBrokerGuard, guarded
 from sordini.broker.handlers.sasl import SaslHandler
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler
@@ -141,7 +141,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     with_ids = versions_for(protocol.release, protocol.step).uses_topic_ids
     metadata = MetadataCache(around.identity.cluster_id, uses_topic_ids=with_ids)
     dispatcher = Dispatcher(spawn, log)
-    session.on_state(dispatcher.store_refusals.session_changed)
+    session.on_state(dispatcher.store_error_codes.session_changed)
     me = Myself(broker_id, lambda: receiver.broker_epoch, session)
     peering = peering_of(
         me,
@@ -219,10 +219,10 @@ def _record_jobs(around: Surroundings) -> JobQueue:
 def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
     """Who serves what: the table of all handlers."""
     config, clock, broker_id = around.config, around.clock, around.identity.broker_id
-    metadata, replicas, groups, later = parts.metadata, parts.replicas, parts.groups, parts.dispatcher.later
+    metadata, replicas, groups, later = parts.metadata, parts.replicas, parts.groups, parts.dispatcher.respond_later
     slices = parts.dispatcher.slices
     note_bytes_max, peering = config.offset_metadata_max_bytes, parts.peering
-    brokers = BetweenBrokers(peering.listener, peering.itself, is_clustered=around.is_clustered)
+    brokers = InterBrokerGuard(peering.listener, peering.itself, is_clustered=around.is_clustered)
     followers = ReplicaFetches(brokers.check_listener, peering.quotas.leader, privileged=around.is_clustered)
     origin = CommandOrigin(around.session, broker_id)
 

@@ -293,11 +293,11 @@ class Server:
         await running.ties.leaving.leave(timeout_ms)
 
     def _open_metrics(self, metrics: MetricsEndpoint, running: Running) -> None:
-        from sordini.broker.metrics.families import Sources
+        from sordini.broker.metrics.families import MetricSources
 
         monotonic_ms, log = self._ports.clock.monotonic_ms, self._log
         ready_ms = monotonic_ms()
-        sources = Sources(
+        sources = MetricSources(
             running.parts,
             running.sockets,
             running.ties.membership,

@@ -31,8 +31,8 @@ from crc32c import crc32c
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, compress, decompress
-from sordini.protocol.records.work_budget import UNBOUNDED, Effort
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint, varint
+from sordini.protocol.records.work_budget import UNBOUNDED, Effort
 
 HEADER_SIZE = 61
 LENGTH_PREFIX = 12

@@ -28,8 +28,21 @@ from sordini.protocol.records.batch import (
     read_records,
 )
 from sordini.protocol.records.compression import NO_CODEC, ZSTD, charge_compression, decompress
+from sordini.protocol.records.produce_validation import (
+    KEYLESS,
+    CheckedBatches,
+    ProduceRules,
+    check_header,
+    check_records,
+    check_target,
+    invalid,
+    refusal_of,
+    rewritten,
+    times_are_bounded,
+    too_large,
+    window,
+)
 from sordini.protocol.records.work_budget import RECORD_STEPS, UNBOUNDED, Effort
-from sordini.protocol.records.produce_validation import KEYLESS, CheckedBatches, ProduceRules, check_header, check_records, check_target, invalid, refusal_of, rewritten, times_are_bounded, too_large, window
 
 _OFFSET = struct.Struct(">q")
 _CRC = struct.Struct(">I")

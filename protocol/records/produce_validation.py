@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from crc32c import crc32c
 
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
-from sordini.protocol.records import compiled_reader, record_scan, legacy
+from sordini.protocol.records import compiled_reader, legacy, record_scan
 from sordini.protocol.records.batch import (
     CHECKED_FROM,
     CODEC_MASK,
@@ -223,7 +223,9 @@ def check_records(
     body: bytes, header: BatchHeader, rules: ProduceRules, now_ms: int, effort: Effort = UNBOUNDED
 ) -> int:
     """Check the expanded records; return the batch's true max timestamp."""
-    least, greatest, has_null_key = record_scan.scan(body, header.record_count, want_keys=rules.key_required, effort=effort)
+    least, greatest, has_null_key = record_scan.scan(
+        body, header.record_count, want_keys=rules.key_required, effort=effort
+    )
     if rules.key_required and has_null_key:
         refusal = _refusal(body, header, ErrorCode.INVALID_RECORD, KEYLESS, effort)
         assert refusal is not None, "a record without a key was found"

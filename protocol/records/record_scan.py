@@ -20,8 +20,14 @@ from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import compiled_reader
-from sordini.protocol.records.work_budget import COMPILED_RECORDS_PER_STEP, HEADER_STEPS, RECORD_STEPS, UNBOUNDED, Effort
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint
+from sordini.protocol.records.work_budget import (
+    COMPILED_RECORDS_PER_STEP,
+    HEADER_STEPS,
+    RECORD_STEPS,
+    UNBOUNDED,
+    Effort,
+)
 
 WALKED_RECORDS_MAX = 12
 """Up to here the walk costs less than setting up anything better."""

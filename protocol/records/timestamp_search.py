@@ -13,9 +13,9 @@ from __future__ import annotations
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader
 from sordini.protocol.records.compression import NO_CODEC, Expanded, expand
-from sordini.protocol.records.work_budget import UNBOUNDED, Effort, OutOfTime
 from sordini.protocol.records.legacy import read_any
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint
+from sordini.protocol.records.work_budget import UNBOUNDED, Effort, OutOfTime
 
 _BEGINNING_BYTES_MAX = 5 + 1 + VARLONG_BYTES_MAX + 5
 """Length, attributes, time and offset."""

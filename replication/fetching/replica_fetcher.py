@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from sordini.protocol.errors import BrokerError, ErrorCode, name_of
+from sordini.protocol.errors import BrokerError, ErrorCode, error_name
 from sordini.protocol.messages.fetch import EpochEndOffset, FetchResponse, PartitionData
 from sordini.protocol.types import BrokerId, Offset, TopicPartition
 from sordini.replication.fetching.fetched_partitions import Followed, Roster
@@ -184,7 +184,7 @@ class FetchLoop:
             session.refused(code)
             self._roster.touch_all()
             if code not in SESSION_CODES or delta.epoch == 0:
-                around.log.warning("fetch refused", leader=self._leader_id, error=name_of(code))
+                around.log.warning("fetch refused", leader=self._leader_id, error=error_name(code))
                 await self._back_off()
         elif not session.answered(response.session_id, await self._take(response)):
             around.log.warning("partitions missing in an answer", leader=self._leader_id)
@@ -271,7 +271,7 @@ class FetchLoop:
         if reaction is Reaction.FIND_START:
             self._roster.lose_place(followed)
         elif reaction is Reaction.RETRY:
-            error = name_of(code)
+            error = error_name(code)
             if followed.failure != error:
                 followed.failure = error
                 self._not_fetched.setdefault(error, []).append(str(followed.partition.name))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.topic_names import why_no_topic
+from sordini.protocol.topic_names import topic_name_error
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId
 from sordini.replication.cluster_model import Malformed, TopicAssignment, frozen
 from sordini.replication.metadata_store import paths, znodes
@@ -37,7 +37,7 @@ def topic_ids(getrandbits: Callable[[int], int]) -> Callable[[], TopicId]:
 
 def check_topic_name(name: str) -> None:
     """Raise BrokerError INVALID_TOPIC_EXCEPTION unless a topic may bear this name."""
-    reason = why_no_topic(name)
+    reason = topic_name_error(name)
     if reason is not None:
         raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}: {reason}.")
 

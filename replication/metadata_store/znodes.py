@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from sordini.protocol.topic_names import why_no_partition
+from sordini.protocol.topic_names import partition_error
 from sordini.protocol.types import (
     NO_TOPIC_ID,
     BrokerId,
@@ -329,7 +329,7 @@ def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
 def decode_isr_change(data: bytes) -> list[TopicPartition]:
     """What no partition is called is left out: the node of each is looked for."""
     named = [TopicPartition(_text(one["topic"]), _int(one["partition"])) for one in _decode(data)["partitions"]]
-    return [one for one in named if why_no_partition(*one) is None]
+    return [one for one in named if partition_error(*one) is None]
 
 
 def encode_log_dir_event(broker_id: BrokerId) -> bytes:

@@ -12,8 +12,8 @@ from typing import Any
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records import compiled_reader
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader
-from sordini.protocol.records.compression import NO_CODEC
 from sordini.protocol.records.batch_filter import expand, read_expanded
+from sordini.protocol.records.compression import NO_CODEC
 from sordini.protocol.records.legacy import read_any
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.offset_map import OffsetMap

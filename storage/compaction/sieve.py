@@ -18,7 +18,13 @@ from operator import attrgetter, not_
 from typing import Any, NamedTuple
 
 from sordini.protocol.records.batch import CURRENT_MAGIC, INT32_MAX, BatchHeader, read_header
-from sordini.protocol.records.batch_filter import delete_horizon_ms, expand, read_expanded, without_all, without_some
+from sordini.protocol.records.batch_filter import (
+    batch_with_some_records,
+    batch_without_records,
+    delete_horizon_ms,
+    expand,
+    read_expanded,
+)
 from sordini.protocol.records.legacy import read_any, write_messages
 from sordini.storage.compaction.mapping import first_dirty_offset
 from sordini.storage.compaction.offset_map import OffsetMap
@@ -115,7 +121,7 @@ class Sieve:
             return self._emptied(header, batch)
         if kept == count and horizon_ms is None:
             return Kept(batch, last_offset, header.max_timestamp)
-        return _kept(without_some(header, body or expand(batch, header), keep, horizon_ms))
+        return _kept(batch_with_some_records(header, body or expand(batch, header), keep, horizon_ms))
 
     def _without_outdated(self, keys: list[Any]) -> bytearray:
         """1 for each key of which the map knows no newer record, 0 for the others and for one that is None."""
@@ -151,14 +157,14 @@ class Sieve:
         self._tally.records_kept += header.record_count
         if has_outlived and horizon_ms is None:
             everything = b"\1" * header.record_count
-            return _kept(without_some(header, expand(batch, header), everything, self._horizon_ms))
+            return _kept(batch_with_some_records(header, expand(batch, header), everything, self._horizon_ms))
         return Kept(batch, header.last_offset, header.max_timestamp)
 
     def _emptied(self, header: BatchHeader, batch: memoryview) -> Kept | None:
         """What stays of a batch of which no record does."""
         if not self._must_stay(header):
             return None
-        data = batch if header.record_count == 0 else without_all(header)
+        data = batch if header.record_count == 0 else batch_without_records(header)
         return Kept(data, header.last_offset, header.max_timestamp)
 
     def _must_stay(self, header: BatchHeader) -> bool:

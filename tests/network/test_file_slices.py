@@ -10,7 +10,20 @@ import pytest
 
 from sordini.broker.network.limits import ConnectionLimits
 from sordini.broker.network.transport import SLICE_COPIED_BYTES_MAX
-from tests.support.fake_ports import FETCH, Bench, FakeFile, FakeSlice, answer, is_closed, receive, receive_tags, request, reset, send, until
+from tests.support.fake_ports import (
+    FETCH,
+    Bench,
+    FakeFile,
+    FakeSlice,
+    answer,
+    is_closed,
+    receive,
+    receive_tags,
+    request,
+    reset,
+    send,
+    until,
+)
 
 SIZE = 3_000_000
 

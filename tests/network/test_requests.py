@@ -6,7 +6,20 @@ import socket
 import pytest
 
 from sordini.broker.network.limits import ConnectionLimits
-from tests.support.fake_ports import FETCH, METADATA, PRODUCE, Bench, answer, is_closed, receive, receive_tags, request, send, until, wrong
+from tests.support.fake_ports import (
+    FETCH,
+    METADATA,
+    PRODUCE,
+    Bench,
+    answer,
+    is_closed,
+    receive,
+    receive_tags,
+    request,
+    send,
+    until,
+    wrong,
+)
 
 
 async def test_a_request_is_answered():

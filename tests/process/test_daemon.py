@@ -315,7 +315,7 @@ def test_a_peer_that_does_not_read_keeps_no_stop_from_being_clean(start_sordini:
         peer_that_does_not_read(broker, stack)
         os.kill(broker.pid, signal.SIGTERM)
         assert broker.wait_for_exit(PATIENCE_S) == 0
-    assert "connections closed before they were answered" in broker.output()
+    assert "connections closed with unanswered requests" in broker.output()
     assert (broker.data_directory / ".kafka_cleanshutdown").exists()
 
 

@@ -81,4 +81,4 @@ def test_connections_leave_descriptors_to_logs(tmp_path: Path, connect: Connect)
         assert {row.error_code for row in client.produce("orders", [a_batch()] * 20)} == {0}
         idle.close()
         connect(broker).metadata()
-        assert "accepting goes on" in broker.output()
+        assert "accepting resumed" in broker.output()

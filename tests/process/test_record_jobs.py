@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.record_jobs.children import RecordChildren
+from sordini.broker.record_jobs.children import RecordWorkerProcesses
 from sordini.broker.record_jobs.ports import WorkerLost
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
@@ -24,7 +24,7 @@ from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from sordini.protocol.messages.heartbeat import HeartbeatRequest
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from sordini.protocol.records.jobs import Check, Search
+from sordini.protocol.records.jobs import CheckJob, SearchJob
 from sordini.protocol.records.produce_validation import CheckedBatches
 from tests.outside.processes import SordiniProcess
 from tests.process.test_cleaning_children import PATIENCE_S, running
@@ -45,8 +45,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SordiniProcess]
         yield attacked
 
 
-def a_check(records: bytes, **rules: Any) -> Check:
-    return Check(memoryview(bytearray(records)), RULES._replace(**rules), worst_batches.TIMESTAMP, 9, 0)
+def a_check(records: bytes, **rules: Any) -> CheckJob:
+    return CheckJob(memoryview(bytearray(records)), RULES._replace(**rules), worst_batches.TIMESTAMP, 9, 0)
 
 
 def create(client: Client, topic: str, partitions: int = 1, **configs: str) -> None:
@@ -158,13 +158,13 @@ def children_of(broker: SordiniProcess) -> list[int]:
 
 
 async def test_a_job_is_carried_out_and_the_child_is_used_again() -> None:
-    children = RecordChildren()
+    children = RecordWorkerProcesses()
     try:
         done = await children.run(a_check(a_batch(codec=4), codec=1), 1_000)
         assert isinstance(done.outcome, CheckedBatches)
         assert done.outcome.batches[0][1].codec == 1
         [first] = running(OPENER)
-        done = await children.run(Search(a_batch(), 0, 0), 1_000)
+        done = await children.run(SearchJob(a_batch(), 0, 0), 1_000)
         assert running(OPENER) == [first]
     finally:
         await children.close()
@@ -172,7 +172,7 @@ async def test_a_job_is_carried_out_and_the_child_is_used_again() -> None:
 
 
 async def test_a_job_that_takes_more_time_than_it_may_is_refused_and_its_child_lives() -> None:
-    children = RecordChildren()
+    children = RecordWorkerProcesses()
     try:
         done = await children.run(a_check(worst_batches.tiny_records(codec=4, shapes=3), key_required=True), 50)
         assert isinstance(done.outcome, BrokerError)
@@ -194,7 +194,7 @@ async def test_a_job_that_takes_more_time_than_it_may_is_refused_and_its_child_l
     ],
 )
 async def test_a_child_that_hangs_dies_or_answers_nonsense_is_ended_and_its_job_given_up(script: str, why: str) -> None:
-    children = RecordChildren((sys.executable, "-c", f"{script}  # nonsense"), patience_s=0.5)
+    children = RecordWorkerProcesses((sys.executable, "-c", f"{script}  # nonsense"), patience_s=0.5)
     with pytest.raises(WorkerLost, match=why):
         await children.run(a_check(a_batch()), 1_000)
     assert (children.died, running("# nonsense")) == (1, [])
@@ -202,7 +202,7 @@ async def test_a_child_that_hangs_dies_or_answers_nonsense_is_ended_and_its_job_
 
 
 async def test_a_job_that_is_cancelled_takes_its_child_with_it() -> None:
-    children = RecordChildren((sys.executable, "-c", "import time; time.sleep(1000)  # dropped"))
+    children = RecordWorkerProcesses((sys.executable, "-c", "import time; time.sleep(1000)  # dropped"))
     running_job = asyncio.create_task(children.run(a_check(a_batch()), 1_000))
     async with asyncio.timeout(PATIENCE_S):
         while not running("# dropped"):  # noqa: ASYNC110 - of another process there is no event.

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from sordini.broker.control.control_wire import ControlWire
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.peers.channel import WireChannel
 from sordini.broker.peers.links import PeerLinks
@@ -36,7 +36,7 @@ class GovernedBroker:
     async def ask(self, key: ApiKey, version: int, request: Any) -> Any:
         """The answer to a request, however long it takes the parts to come to it."""
         answer = self.broker.serve(key, version, request)
-        assert isinstance(answer, Pending)
+        assert isinstance(answer, DelayedResponse)
         while not answer.is_answered:  # noqa: ASYNC110 - a test's turn is as good as any other.
             await asyncio.sleep(0)
         return answer_of(answer, key, version)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.heartbeat import HeartbeatRequest
@@ -118,13 +118,13 @@ def commit(
     return codes(broker.ask(ApiKey.OFFSET_COMMIT, version, commit_request(offsets, joined, **fields)))
 
 
-def commit_later(broker: UnitBroker, offsets: Mapping[int, int], **fields: Any) -> Pending:
+def commit_later(broker: UnitBroker, offsets: Mapping[int, int], **fields: Any) -> DelayedResponse:
     pending = broker.serve(ApiKey.OFFSET_COMMIT, 7, commit_request(offsets, **fields))
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, DelayedResponse)
     return pending
 
 
-def commit_codes(pending: Pending) -> list[int]:
+def commit_codes(pending: DelayedResponse) -> list[int]:
     return codes(answer_of(pending, ApiKey.OFFSET_COMMIT, 7))
 
 

@@ -17,7 +17,7 @@ from sordini.broker.handlers.conversions import Conversions
 from sordini.broker.handlers.fetch import CallLater, Closest, FetchHandler, Readers
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.record_jobs.queue import JobQueue
 from sordini.broker.requests.fetch_sessions import FetchSessions
 from sordini.protocol import schema
@@ -38,9 +38,9 @@ from sordini.replication.replica_set import Surroundings as SetSurroundings
 from sordini.replication.terms import Peers
 from sordini.storage.log_config import LogConfig
 from tests.support.builders import a_batch
+from tests.support.fake_ports import ListLog
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.inline_record_jobs import RecordsHere
-from tests.support.fake_ports import ListLog
 from tests.support.partitions import SETTINGS, checked, logs_on
 from tests.support.unit_broker import a_peer, read_answer
 from tests.support.virtual_loop import SimClock, SimLoop, elapse, run
@@ -110,7 +110,7 @@ class WireLink:
                 raise Unreachable("the connection broke before the leader heard of it")
             leader = wire.leaders[self._broker_id]
             parts = leader.dispatcher.serve(a_peer(), memoryview(frame))
-            if isinstance(parts, Pending):
+            if isinstance(parts, DelayedResponse):
                 pending = parts
                 pending.attach(lambda: self._under_way.done() or self._under_way.set_result(None))
                 if not pending.is_answered:
@@ -173,7 +173,7 @@ class LeaderSide:
         self.dispatcher = Dispatcher(asyncio.get_running_loop().create_task, self.log)
         followers = ReplicaFetches(check, quota or unlimited())
         call_later = call_later or asyncio.get_running_loop().call_later
-        jobs, later = JobQueue(RecordsHere(), lambda: 2, lambda: 2**20, self.log), self.dispatcher.later
+        jobs, later = JobQueue(RecordsHere(), lambda: 2, lambda: 2**20, self.log), self.dispatcher.respond_later
         fetch = FetchHandler(
             self.replicas,
             self.sessions,

@@ -8,7 +8,7 @@ from collections import deque
 from tests.support.virtual_loop import SimLoop
 
 LINES_KEPT = 400
-BUGS = frozenset({"connection closed by a bug", "request failed", "abandoning a request failed", "answer cut off"})
+BUGS = frozenset({"connection closed by a bug", "request failed", "abandoning a request failed", "response truncated"})
 
 
 class Trace:

@@ -16,7 +16,7 @@ from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.membership.identity import BrokerIdentity
 from sordini.broker.membership.store_contact import StoreContact
-from sordini.broker.network.ports import ListeningSocket, Parts, Peer, Pending, Socket, SocketOptions
+from sordini.broker.network.ports import DelayedResponse, ListeningSocket, Parts, Peer, Socket, SocketOptions
 from sordini.broker.topics.metadata_cache import BrokerMetadata, PartitionMetadata
 from sordini.broker.wiring.assembly import Assembly, Surroundings, assemble, topic_configs_of
 from sordini.protocol import schema
@@ -35,10 +35,10 @@ from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.ports import Session
 from sordini.storage.log_manager import Identity, LogManager
+from tests.support.fake_ports import ListLog, StillClock
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.inline_cleaner import CleaningHere
 from tests.support.inline_record_jobs import RecordsHere
-from tests.support.fake_ports import ListLog, StillClock
 
 ME = BrokerId(1)
 OTHER = BrokerId(2)
@@ -203,15 +203,15 @@ class UnitBroker:
         head = request_header(APIS[key], version, 77, client_id)
         return memoryview(bytearray(head + schema.encode(request, version)))
 
-    def serve(self, key: ApiKey, version: int, request: Any, **header: Any) -> Parts | Pending | None:
+    def serve(self, key: ApiKey, version: int, request: Any, **header: Any) -> Parts | DelayedResponse | None:
         return self.parts.dispatcher.serve(self.peer, self.frame(key, version, request, **header))
 
     def ask(self, key: ApiKey, version: int, request: Any, **header: Any) -> Any:
         """The message that answers a request, which must be answered at once, or in slices without any other wait."""
         parts = self.serve(key, version, request, **header)
-        if isinstance(parts, Pending) and parts.holds:
+        if isinstance(parts, DelayedResponse) and parts.blocks_pipeline:
             while self.parts.dispatcher.slices.waiting:
-                self.parts.dispatcher.slices.go_on()
+                self.parts.dispatcher.slices.run_slice()
             parts = parts.parts
         assert isinstance(parts, list), f"not answered at once: {parts}"
         return read_answer(key, version, parts)
@@ -219,12 +219,12 @@ class UnitBroker:
     async def ask_later(self, key: ApiKey, version: int, request: Any, **header: Any) -> Any:
         """The message that answers a request for which something has to be waited."""
         pending = self.serve(key, version, request, **header)
-        assert isinstance(pending, Pending), f"answered at once: {pending}"
+        assert isinstance(pending, DelayedResponse), f"answered at once: {pending}"
         await self.settled()
         return answer_of(pending, key, version)
 
 
-def answer_of(pending: Pending, key: ApiKey, version: int) -> Any:
+def answer_of(pending: DelayedResponse, key: ApiKey, version: int) -> Any:
     """The message of an answer that was completed."""
     assert pending.is_answered
     return None if pending.parts is None else read_answer(key, version, pending.parts)

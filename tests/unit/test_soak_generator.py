@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from sordini.protocol import schema
-from sordini.protocol.api import APIS, BETWEEN_BROKERS, ApiKey
+from sordini.protocol.api import APIS, INTER_BROKER_APIS, ApiKey
 from sordini.protocol.headers import read_request_header
 from tests.soak.generator import BETWEEN, HOSTILE, Generator
 from tests.soak.honest import TOPIC
@@ -47,7 +47,7 @@ def test_a_whole_frame_says_what_it_is_and_most_are_whole() -> None:
 def test_every_api_comes_and_only_what_brokers_ask_where_that_is_wanted() -> None:
     assert {frame.api for frame in map(Generator("all").frame, range(600))} == set(APIS)
     only = {frame.api for frame in map(Generator("brokers", only=BETWEEN).frame, range(150))}
-    assert BETWEEN_BROKERS < only == BETWEEN
+    assert INTER_BROKER_APIS < only == BETWEEN
 
 
 def test_hostile_names_come_and_the_honest_clients_topic_never_does() -> None:

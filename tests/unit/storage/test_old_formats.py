@@ -16,7 +16,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, crc_is_right, read_header
 from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY
-from sordini.protocol.records.legacy_validation import OldMessages
+from sordini.protocol.records.legacy_validation import LegacyMessages
 from sordini.protocol.records.produce_validation import CheckedBatches, check_produced
 from sordini.storage import batch_scan
 from sordini.storage.log import Log
@@ -369,7 +369,7 @@ def test_checked_messages_say_nothing_before_they_are_placed() -> None:
     checked = check_produced(
         writable(legacy.write_messages(some_records(3), 0, codec=GZIP)), RULES._replace(magic=0), 0, produce_version=2
     )
-    assert isinstance(checked, OldMessages)
+    assert isinstance(checked, LegacyMessages)
     assert checked.batches == []
     assert checked.place(7) == 10
     assert [(header.base_offset, header.last_offset) for _, header in checked.batches] == [(7, 9)]

@@ -138,7 +138,7 @@ def _record_fields(record: Record, *, is_control: bool) -> dict[str, Any]:
 
 
 def _old_entry(data: bytes, position: int, *, with_records: bool) -> Iterator[Item]:
-    entry = legacy.Entry(0, len(data), data[_MAGIC_AT])
+    entry = legacy.RecordSetEntry(0, len(data), data[_MAGIC_AT])
     try:
         codec = legacy.codec_of(data, entry)
         records = legacy.read_entry(data, entry, EXPANDED_BYTES_MAX)

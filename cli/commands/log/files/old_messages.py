@@ -15,7 +15,7 @@ from sordini.cli.commands.log.files.segment_walk import MAGIC_AT, LogEntry
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import CODEC_MASK, LENGTH_PREFIX, LOG_APPEND_TIME_BIT, NO_TIMESTAMP
-from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, LZ4, NO_CODEC, decompress, lz4_header_mended
+from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, LZ4, NO_CODEC, decompress, lz4_with_frame_checksum
 
 _KEY_AT: Final = {0: 18, 1: 26}
 _HEAD: Final = struct.Struct(">qiIbb")
@@ -117,7 +117,7 @@ def _inner(outer: OldMessage) -> list[OldMessage]:
     if value is None:
         raise BrokerError(ErrorCode.INVALID_RECORD, "a compressed message without a value")
     if outer.codec == LZ4 and outer.magic == 0:
-        value = lz4_header_mended(value)
+        value = lz4_with_frame_checksum(value)
     expanded = memoryview(decompress(outer.codec, value, EXPANDED_BYTES_MAX))
     messages = []
     for one in legacy.entries(expanded):

@@ -19,7 +19,7 @@ from sordini.protocol.records.batch import (
     read_header,
 )
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
-from sordini.protocol.records.key_values import Pair, read_pairs
+from sordini.protocol.records.key_values import read_key_values
 from sordini.storage import names, offset_index, time_index
 from sordini.storage.disk import Disk, File
 
@@ -210,7 +210,7 @@ def _count_batch(figures: Figures, entry: LogEntry, header: BatchHeader) -> None
     if header.codec != NO_CODEC:
         body = decompress(header.codec, body, EXPANDED_BYTES_MAX)
     plain = header._replace(attributes=header.attributes & ~CODEC_MASK, size=HEADER_SIZE + len(body))
-    pairs = read_pairs(memoryview(_HEADER_ROOM + body), plain)
+    pairs = read_key_values(memoryview(_HEADER_ROOM + body), plain)
     _note(figures, entry, header.codec, HEADER_SIZE + len(body), header.base_offset, header.last_offset)
     # A compacted batch's base timestamp may be its delete horizon: when its tombstones may be removed.
     first = header.max_timestamp if header.attributes & DELETE_HORIZON_BIT else header.base_timestamp

@@ -180,14 +180,14 @@ CHANGEABLE = {key for key, row in TABLE.items() if row.change is Change.BROKER} 
 """No class is loaded, and Apache Kafka knows none but those on its class path."""
 
 SHOWN = {
-    "connections.max.idle.ms": ("unit/broker/network/test_connections", "test_an_idle_connection_is_closed"),
+    "connections.max.idle.ms": ("network/test_connections", "test_an_idle_connection_is_closed"),
     "follower.replication.throttled.rate": (
         "unit/replication/fetching/test_fetch_loop",
         "test_a_throttled_replica_that",
     ),
     "leader.replication.throttled.rate": ("unit/broker/handlers/test_replica_fetch", "test_a_throttled_follower_that"),
-    "max.connections": ("unit/broker/network/test_connections", "test_past_max_connections_peers_wait"),
-    "max.connections.per.ip": ("unit/broker/network/test_connections", "test_past_max_connections_per_ip_a_connection"),
+    "max.connections": ("network/test_connections", "test_at_max_connections_peers_wait"),
+    "max.connections.per.ip": ("network/test_connections", "test_past_max_connections_per_ip_a_connection"),
     "max.connections.per.ip.overrides": ("process/test_limits", "test_an_address_has_so_many_connections"),
     "replication.quota.window.num": ("unit/broker/configuration/test_replica_quotas", "test_"),
     "replication.quota.window.size.seconds": ("unit/broker/configuration/test_replica_quotas", "test_"),

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.network.ports import Pending, release_parts
+from sordini.broker.network.ports import DelayedResponse, release_parts
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import WireError
@@ -64,7 +64,7 @@ async def ask(broker: UnitBroker, generator: Generator, change: Callable[[ApiKey
         return
     for _ in range(TURNS):
         await asyncio.sleep(0)
-    if isinstance(answer, Pending):
+    if isinstance(answer, DelayedResponse):
         if answer.is_answered:
             release_parts(answer.parts or [])
         else:

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -49,9 +49,9 @@ def log_end(broker: UnitBroker) -> int:
     return log.log_end_offset
 
 
-def parked(broker: UnitBroker, key: ApiKey, version: int, request: object) -> Pending:
+def parked(broker: UnitBroker, key: ApiKey, version: int, request: object) -> DelayedResponse:
     pending = broker.serve(key, version, request)
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, DelayedResponse)
     return pending
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -81,7 +81,7 @@ class Time:
         for timer in self._broker.timers.waiting:
             self._due_ms.setdefault(timer, self._broker.clock.ms + ceil(timer.seconds * 1000))
 
-    async def passes(self, pending: Pending) -> None:
+    async def passes(self, pending: DelayedResponse) -> None:
         """Until the answer is given; what a timer begins goes on in the loop's next round."""
         for _ in range(20):
             await asyncio.sleep(0)
@@ -105,7 +105,7 @@ async def test_a_session_that_is_due_expires_before_a_dependent_request_is_answe
         time = Time(broker)
         broker.clock.ms += 10_000 + late_ms
         pending = broker.serve(key, version, request)
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, DelayedResponse)
         await time.passes(pending)
         assert of_interest(answer_of(pending, key, version)) == after
 
@@ -119,7 +119,7 @@ async def test_a_member_whose_heartbeat_is_in_the_socket_is_in_the_answer(key: A
         time = Time(broker)
         broker.clock.ms += 30_000  # Three sessions long nothing ran.
         pending = broker.serve(key, version, request)
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, DelayedResponse)
         assert heartbeat(broker, joined) == ErrorCode.NONE
         await time.passes(pending)
         assert of_interest(answer_of(pending, key, version)) == before

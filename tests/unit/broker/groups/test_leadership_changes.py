@@ -9,7 +9,7 @@ import pytest
 
 from sordini.broker.coordinators.partitioning import partition_for
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -76,9 +76,9 @@ async def a_disk_with(offsets: Mapping[int, int]) -> tuple[ForgetfulDisk, object
     return disk.killed(), joined
 
 
-def commit_of_member(broker: UnitBroker, offsets: Mapping[int, int], joined: object) -> Pending:
+def commit_of_member(broker: UnitBroker, offsets: Mapping[int, int], joined: object) -> DelayedResponse:
     pending = broker.serve(ApiKey.OFFSET_COMMIT, 7, commit_request(offsets, joined))
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, DelayedResponse)
     return pending
 
 
@@ -212,7 +212,7 @@ async def test_pending_requests_are_answered_not_coordinator_when_the_leadership
     async with a_coordinator() as broker:
         joined = a_stable_group(broker)
         joining = broker.serve(ApiKey.JOIN_GROUP, 3, join_request())
-        assert isinstance(joining, Pending)
+        assert isinstance(joining, DelayedResponse)
         await told(broker, 1, ME, OTHER)
         committing = commit_later(broker, {0: 5}, group_id="h")
         if ends == "follows":
@@ -271,6 +271,6 @@ async def test_an_assignment_with_too_few_replicas_in_the_end_is_not_sent() -> N
         await few_in_sync(broker)
         joined = broker.ask(ApiKey.JOIN_GROUP, 3, join_request())
         pending = broker.serve(ApiKey.SYNC_GROUP, 2, sync_request(joined))
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, DelayedResponse)
         await told(broker, 2, ME)
         assert answer_of(pending, ApiKey.SYNC_GROUP, 2).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

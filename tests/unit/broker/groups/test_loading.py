@@ -21,10 +21,10 @@ from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.group_requests import ONE_PARTITION, a_coordinator, commit, committed, fetch
 from tests.support.unit_broker import UnitBroker, a_broker
 
-Pair = tuple[bytes | None, bytes | None]
+KeyValue = tuple[bytes | None, bytes | None]
 
 
-def offset_line(partition: int, offset: int | None, group_id: str = "g") -> Pair:
+def offset_line(partition: int, offset: int | None, group_id: str = "g") -> KeyValue:
     value = None if offset is None else records.offset_value(CommittedOffset(offset, -1, "", 1_000_000))
     return records.offset_key(group_id, "orders", partition), value
 
@@ -36,7 +36,7 @@ def append(broker: UnitBroker, batch: bytes | bytearray) -> None:
     partition.append(CheckedBatches(buffer, [(0, read_header(buffer))]), 0, all_replicas=False)
 
 
-def batch_of(lines: Sequence[Pair], **kind: int) -> bytes:
+def batch_of(lines: Sequence[KeyValue], **kind: int) -> bytes:
     found = [Record(number, 1_000_000, key, value) for number, (key, value) in enumerate(lines)]
     return build_batch(found, **kind)  # type: ignore[arg-type]
 
@@ -59,7 +59,7 @@ async def test_the_last_value_of_a_key_is_loaded_unless_a_tombstone_follows() ->
 
 async def test_invalid_records_are_skipped_with_one_log_line() -> None:
     async with a_coordinator() as broker:
-        odd: list[Pair] = [
+        odd: list[KeyValue] = [
             (b"\x00\x07new", b"kind of group"),
             (b"\x00", b"no key"),
             (records.group_key("h"), b"\x00\x63 a value of the future"),

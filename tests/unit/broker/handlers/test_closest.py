@@ -13,7 +13,7 @@ import pytest
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.handlers.closest import ClosestReplicas
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.topics.metadata_cache import BrokerMetadata, MetadataCache
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
@@ -89,9 +89,9 @@ class Side(LeaderSide):
         assert isinstance(parts, list), f"not answered at once: {parts}"
         return only(read_answer(FETCH, version, parts))
 
-    def park(self, offset: int, **fields: Any) -> Pending:
+    def park(self, offset: int, **fields: Any) -> DelayedResponse:
         pending = self.serve(12, a_fetch(offset, "", max_wait_ms=500, **fields))
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, DelayedResponse)
         assert not pending.is_answered
         return pending
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sordini.broker.control.control_wire import request_of
-from sordini.broker.network.ports import Pending
-from sordini.protocol.api import APIS, BETWEEN_BROKERS, ApiKey
+from sordini.broker.network.ports import DelayedResponse
+from sordini.protocol.api import APIS, INTER_BROKER_APIS, ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -56,9 +56,9 @@ def stop(*, epoch: int = EPOCH_DURING_DELETION, delete: bool = True) -> StopRepl
     return StopReplica(OTHER, 1, -1, (StoppedReplica(NAME, LeaderEpoch(epoch), delete),))
 
 
-def send(broker: UnitBroker, command: Command, version: int) -> Pending:
+def send(broker: UnitBroker, command: Command, version: int) -> DelayedResponse:
     pending = broker.serve(KEYS[type(command)], version, request_of(command, version, "PLAINTEXT"))
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, DelayedResponse)
     return pending
 
 
@@ -74,7 +74,7 @@ async def answered_as_it_is(broker: UnitBroker, command: Command, version: int) 
     return answer_of(pending, KEYS[type(command)], version)
 
 
-async def until_answered(*pending: Pending) -> None:
+async def until_answered(*pending: DelayedResponse) -> None:
     """Not until all is done: who follows goes on asking its leader."""
     for _ in range(ROUNDS_MAX):
         if all(one.is_answered for one in pending):
@@ -204,7 +204,7 @@ def bare(key: ApiKey) -> Any:
     return WriteTxnMarkersRequest(markers=[WritableTxnMarker(topics=topics)])
 
 
-@pytest.mark.parametrize("key", sorted(BETWEEN_BROKERS), ids=lambda key: key.name)
+@pytest.mark.parametrize("key", sorted(INTER_BROKER_APIS), ids=lambda key: key.name)
 async def test_what_brokers_ask_of_one_another_is_refused_on_other_listeners(key: ApiKey) -> None:
     async with a_broker(TWO_LISTENERS) as broker:
         await broker.lead("orders")
@@ -214,7 +214,7 @@ async def test_what_brokers_ask_of_one_another_is_refused_on_other_listeners(key
             assert code_of(answer) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             broker.peer = a_peer("PLAINTEXT")
             allowed = broker.serve(key, version, bare(key))
-            if isinstance(allowed, Pending):
+            if isinstance(allowed, DelayedResponse):
                 await until_answered(allowed)
                 assert code_of(answer_of(allowed, key, version)) != ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 

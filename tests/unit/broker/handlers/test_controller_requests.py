@@ -12,7 +12,7 @@ import pytest
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -58,7 +58,7 @@ class Counter:
         dispatcher = Dispatcher(self._spawn, ListLog())
         dispatcher.add(
             ControllerRequestsHandler(
-                ControllerRequests(lambda: controller), dispatcher.later, dispatcher.slices
+                ControllerRequests(lambda: controller), dispatcher.respond_later, dispatcher.slices
             ).routes()
         )
         self._dispatcher = dispatcher
@@ -69,7 +69,7 @@ class Counter:
     async def ask(self, key: ApiKey, version: int, request: Any) -> Any:
         frame = request_header(APIS[key], version, 77, "2") + schema.encode(request, version)
         pending = self._dispatcher.serve(a_peer(), memoryview(bytearray(frame)))
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, DelayedResponse)
         await asyncio.gather(*self._tasks)
         return answer_of(pending, key, version)
 

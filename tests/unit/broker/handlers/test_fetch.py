@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.fetch import (
@@ -62,9 +62,9 @@ def records(row: PartitionData) -> bytes:
     return bytes(row.records)
 
 
-def parked(broker: UnitBroker, version: int, fetch: FetchRequest) -> Pending:
+def parked(broker: UnitBroker, version: int, fetch: FetchRequest) -> DelayedResponse:
     pending = broker.serve(FETCH, version, fetch)
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, DelayedResponse)
     assert not pending.is_answered
     return pending
 

@@ -10,7 +10,7 @@ import pytest
 
 from sordini.broker.coordinators.partitioning import partition_for
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.topics.metadata_cache import BrokerMetadata
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 from sordini.protocol.api import ApiKey
@@ -43,7 +43,7 @@ async def test_the_first_request_creates_the_topic_and_is_answered_when_it_exist
     async with a_broker(FIVE) as broker:
         request = FindCoordinatorRequest(key="g", coordinator_keys=["g"])
         pending = broker.serve(ApiKey.FIND_COORDINATOR, version, request)
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, DelayedResponse)
         await written(broker)
         assert not pending.is_answered
         await broker.lead(OFFSETS_TOPIC, 5)
@@ -58,7 +58,7 @@ async def test_a_topic_that_another_broker_has_created_is_waited_for() -> None:
         replicas = dict.fromkeys(range(5), (ME,))
         await create_topic(broker.session, OFFSETS_TOPIC, replicas, topic_id_of(OFFSETS_TOPIC), {})
         pending = broker.serve(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key="g"))
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, DelayedResponse)
         for _ in range(20):
             await asyncio.sleep(0)
         assert not pending.is_answered
@@ -84,7 +84,7 @@ async def test_the_topic_is_created_once_with_its_own_settings() -> None:
         assert json.loads(assignment)["partitions"] == {str(index): [ME] for index in range(5)}
         await broker.lead(OFFSETS_TOPIC, 5)
         await broker.settled()
-        assert all(isinstance(pending, Pending) and pending.is_answered for pending in pendings)
+        assert all(isinstance(pending, DelayedResponse) and pending.is_answered for pending in pendings)
 
 
 async def test_metadata_creates_the_topic_with_its_own_settings_too() -> None:

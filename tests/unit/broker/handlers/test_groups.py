@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -248,6 +248,6 @@ async def test_a_delayed_response_is_framed_as_an_immediate_one() -> None:
     async with a_coordinator() as broker:
         first = a_stable_group(broker)
         pending = broker.serve(ApiKey.JOIN_GROUP, 9, join_request(group_instance_id="rack-7"))
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, DelayedResponse)
         join(broker, first.member_id)
         assert pending.is_answered

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.handlers.repeats import MENTIONS_MAX
+from sordini.broker.handlers.request_checks import NAME_REPEATS_MAX
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -63,10 +63,10 @@ def told(key: ApiKey, answer: Any) -> list[int]:
 async def test_a_request_that_names_one_thing_again_and_again_is_refused_as_a_whole(key: ApiKey) -> None:
     async with a_coordinator() as broker:
         a_stable_group(broker)
-        version, request = naming(MENTIONS_MAX)[key]
-        assert told(key, broker.ask(key, version, request)) == [0] * MENTIONS_MAX
-        _, request = naming(MENTIONS_MAX + 1)[key]
-        assert told(key, broker.ask(key, version, request)) == [ErrorCode.INVALID_REQUEST] * (MENTIONS_MAX + 1)
+        version, request = naming(NAME_REPEATS_MAX)[key]
+        assert told(key, broker.ask(key, version, request)) == [0] * NAME_REPEATS_MAX
+        _, request = naming(NAME_REPEATS_MAX + 1)[key]
+        assert told(key, broker.ask(key, version, request)) == [ErrorCode.INVALID_REQUEST] * (NAME_REPEATS_MAX + 1)
 
 
 @pytest.mark.parametrize("version", [1, 4])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sordini.broker.control.control_wire import request_of
-from sordini.protocol.api import APIS, BETWEEN_BROKERS, ApiKey
+from sordini.protocol.api import APIS, INTER_BROKER_APIS, ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -190,7 +190,7 @@ async def test_a_controller_may_know_of_this_brokers_registration_before_the_bro
 # A broker that is alone.
 
 
-@pytest.mark.parametrize("key", sorted(BETWEEN_BROKERS), ids=lambda key: key.name)
+@pytest.mark.parametrize("key", sorted(INTER_BROKER_APIS), ids=lambda key: key.name)
 async def test_a_broker_that_is_alone_refuses_what_brokers_ask_on_every_listener(key: ApiKey) -> None:
     async with a_broker(TWO_LISTENERS, is_clustered=False) as broker:
         await broker.lead("orders")

@@ -143,7 +143,7 @@ async def test_a_deleted_partition_is_not_told() -> None:
 
 
 def test_a_refused_request_has_the_error_of_the_whole() -> None:
-    answer = LogDirsHandler.refuse_describe(DescribeLogDirsRequest(), ErrorCode.UNKNOWN_SERVER_ERROR)
+    answer = LogDirsHandler.describe_error_response(DescribeLogDirsRequest(), ErrorCode.UNKNOWN_SERVER_ERROR)
     assert (answer.error_code, answer.results) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
 
 
@@ -190,5 +190,5 @@ async def test_nothing_can_be_wanted_in_a_directory_that_is_offline() -> None:
 
 
 def test_a_refused_move_has_the_error_in_every_partition() -> None:
-    answer = LogDirsHandler.refuse_alter(to_directories({"/one": {"orders": [0, 1]}}), ErrorCode.NOT_CONTROLLER)
+    answer = LogDirsHandler.alter_error_response(to_directories({"/one": {"orders": [0, 1]}}), ErrorCode.NOT_CONTROLLER)
     assert moved(answer) == {("orders", 0): ErrorCode.NOT_CONTROLLER, ("orders", 1): ErrorCode.NOT_CONTROLLER}

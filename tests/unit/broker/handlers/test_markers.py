@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sordini.broker.handlers.markers import TIMEOUT_MS
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.write_txn_markers import (
@@ -171,9 +171,9 @@ async def test_a_topic_of_an_old_format_has_no_transactions() -> None:
 # With another replica in sync, the answer waits.
 
 
-def waits(broker: UnitBroker) -> Pending:
+def waits(broker: UnitBroker) -> DelayedResponse:
     pending = broker.serve(KEY, 1, WriteTxnMarkersRequest(markers=[marker()]))
-    assert isinstance(pending, Pending)
+    assert isinstance(pending, DelayedResponse)
     assert not pending.is_answered
     return pending
 

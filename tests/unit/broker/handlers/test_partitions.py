@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.alter_partition_reassignments import (
@@ -89,7 +89,7 @@ async def test_producers_and_consumers_of_the_existing_partitions_continue() -> 
         broker = whole.broker
         assert produced(broker, an_idempotent_batch(sequence=0)) == (0, 0)
         waiting = broker.serve(ApiKey.FETCH, 11, a_waiting_fetch(3))
-        assert isinstance(waiting, Pending)
+        assert isinstance(waiting, DelayedResponse)
         await grown(whole, grow(("orders", 2)))
         assert not waiting.is_answered, "nothing happened to what it waits for"
         assert produced(broker, an_idempotent_batch(sequence=3)) == (0, 3)

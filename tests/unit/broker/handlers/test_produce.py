@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
 from sordini.protocol.messages.produce import (
@@ -223,7 +223,7 @@ async def test_flush_messages_holds_the_answer_back_until_the_disk_has_the_recor
         broker.disk.before_offload = hold
         assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "three of six are answered at once"
         pending = broker.serve(PRODUCE, 9, request(a_batch()))
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, DelayedResponse)
         await asyncio.sleep(0)
         assert not pending.is_answered
         gate.set()
@@ -241,7 +241,7 @@ async def test_what_was_flushed_in_a_term_that_is_over_by_then_is_not_acknowledg
         gate = asyncio.Event()
         broker.disk.before_offload = gate.wait
         pending = broker.serve(PRODUCE, 9, request(a_batch()))
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, DelayedResponse)
         partition = broker.parts.replicas.partition("orders", 0)
         partition.follow(OTHER, Term(LeaderEpoch(1), (OTHER,), (ME, OTHER)))
         partition.log.truncate_to(0, 0)

@@ -220,11 +220,11 @@ async def test_a_refused_request_names_every_partition() -> None:
     from sordini.broker.handlers.records import RecordsHandler
 
     rows = [DeleteRecordsTopic(name="orders", partitions=[DeleteRecordsPartition(partition_index=3, offset=1)])]
-    answer = RecordsHandler.refuse_delete(DeleteRecordsRequest(topics=rows), ErrorCode.UNKNOWN_SERVER_ERROR)
+    answer = RecordsHandler.delete_error_response(DeleteRecordsRequest(topics=rows), ErrorCode.UNKNOWN_SERVER_ERROR)
     (row,) = answer.topics[0].partitions
     assert (answer.topics[0].name, row.partition_index, row.low_watermark, row.error_code) == ("orders", 3, -1, -1)
     wanted = DescribeProducersRequest(topics=[TopicRequest(name="orders", partition_indexes=[3])])
-    (found,) = RecordsHandler.refuse_describe(wanted, ErrorCode.UNKNOWN_SERVER_ERROR).topics[0].partitions
+    (found,) = RecordsHandler.describe_error_response(wanted, ErrorCode.UNKNOWN_SERVER_ERROR).topics[0].partitions
     assert (found.partition_index, found.error_code) == (3, -1)
 
 

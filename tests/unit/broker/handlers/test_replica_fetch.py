@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.handlers.request_checks import BetweenBrokers
-from sordini.broker.network.ports import Pending
+from sordini.broker.handlers.request_checks import InterBrokerGuard
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -62,10 +62,10 @@ class Side(LeaderSide):
     def fetch(self, *wishes: FetchPartition, replica: BrokerId = OTHER, version: int = 17, **fields: Any) -> Any:
         return self.ask(ApiKey.FETCH, version, a_fetch(*wishes, replica=replica, version=version, **fields))
 
-    def park(self, *wishes: FetchPartition, version: int = 17, **fields: Any) -> Pending:
+    def park(self, *wishes: FetchPartition, version: int = 17, **fields: Any) -> DelayedResponse:
         request = a_fetch(*wishes, version=version, max_wait_ms=500, min_bytes=1, **fields)
         pending = self.serve(ApiKey.FETCH, version, request)
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, DelayedResponse)
         return pending
 
 
@@ -86,7 +86,7 @@ def only(answer: Any) -> PartitionData:
     return row
 
 
-def answer_of(pending: Pending, version: int = 17) -> Any:
+def answer_of(pending: DelayedResponse, version: int = 17) -> Any:
     assert pending.parts is not None
     return read_answer(ApiKey.FETCH, version, pending.parts)
 
@@ -200,7 +200,7 @@ async def test_a_broker_that_holds_no_replica_is_refused(version: int) -> None:
 
 
 async def test_followers_are_served_on_the_listener_of_brokers_only() -> None:
-    side = Side(check=BetweenBrokers("BROKERS", a_peer(), is_clustered=True).check_listener)
+    side = Side(check=InterBrokerGuard("BROKERS", a_peer(), is_clustered=True).check_listener)
     partition = side.lead(isr=(ME, OTHER))
     side.append()
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.network.ports import Pending
+from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.records.batch import Record, build_batch
-from sordini.protocol.records.jobs import Check, Convert, Job, Search
+from sordini.protocol.records.jobs import CheckJob, ConvertJob, Job, SearchJob
 from sordini.protocol.records.legacy import entries
 from tests.support import worst_batches
 from tests.support.builders import a_batch
@@ -46,7 +46,7 @@ async def test_records_that_take_long_are_checked_by_a_worker(acks: int) -> None
         assert codes_of(answer) == [0, 0, 0]
         assert [row.base_offset for row in rows_of(answer)] == [0, 0, 0]
         assert [end_of(broker, index) for index in range(3)] == [3, 1, 3]
-        assert [type(job) for job in broker.records.jobs] == [Check]
+        assert [type(job) for job in broker.records.jobs] == [CheckJob]
         assert broker.parts.record_jobs.held_bytes == 0
 
 
@@ -62,11 +62,11 @@ async def test_nothing_of_the_connection_starts_until_it_is_appended() -> None:
         await broker.lead("orders")
         held: list[bool] = []
         pending = broker.serve(PRODUCE, 9, request(DEAR))
-        assert isinstance(pending, Pending)
-        when(broker, lambda: held.append(pending.holds))
-        assert pending.holds
+        assert isinstance(pending, DelayedResponse)
+        when(broker, lambda: held.append(pending.blocks_pipeline))
+        assert pending.blocks_pipeline
         await broker.settled()
-        assert (held, pending.holds) == ([True], False)
+        assert (held, pending.blocks_pipeline) == ([True], False)
         assert codes_of(answer_of(pending, PRODUCE, 9)) == [0]
 
 
@@ -118,11 +118,11 @@ async def test_acks_0_that_fails_later_closes_the_connection() -> None:
         broken = worst_batches.bomb(expanded_bytes=8 * worst_batches.MIB)[:-1] + b"!"
         failures: list[Exception] = []
         pending = broker.serve(PRODUCE, 9, request(DEAR, broken, acks=0))
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, DelayedResponse)
         pending.on_failure = failures.append
         await broker.settled()
         assert [type(failure) for failure in failures] == [WireError]
-        assert (pending.is_answered, pending.parts, pending.holds) == (True, None, False)
+        assert (pending.is_answered, pending.parts, pending.blocks_pipeline) == (True, None, False)
         assert end_of(broker, 0) == 1
 
 
@@ -178,7 +178,7 @@ async def test_much_that_is_converted_for_an_old_reader_is_converted_by_a_worker
         [row] = answer.responses[0].partitions
         assert row.error_code == 0
         assert len(list(entries(bytes(row.records)))) >= 1
-        assert [type(job) for job in broker.records.jobs] == [Convert]
+        assert [type(job) for job in broker.records.jobs] == [ConvertJob]
         assert broker.parts.record_jobs.held_bytes == 0
 
 
@@ -221,7 +221,7 @@ async def test_a_time_is_looked_up_in_a_large_batch_by_a_worker(timestamp: int) 
         answer = await broker.ask_later(ApiKey.LIST_OFFSETS, 7, a_look_up(timestamp))
         [row] = answer.topics[0].partitions
         assert (row.error_code, row.timestamp, row.offset) == (0, worst_batches.TIMESTAMP + 5, 3 + 25_000)
-        assert [type(job) for job in broker.records.jobs] == [Search]
+        assert [type(job) for job in broker.records.jobs] == [SearchJob]
 
 
 async def test_a_look_up_by_time_finds_another_leader_epoch_out() -> None:
@@ -239,7 +239,7 @@ async def test_a_request_that_is_given_up_lets_its_slices_go() -> None:
         await broker.lead("orders")
         broker.ask(PRODUCE, 9, request(worst_batches.tiny_records(50_000, 1)))
         pending = broker.serve(ApiKey.FETCH, 1, a_fetch(1))
-        assert isinstance(pending, Pending)
+        assert isinstance(pending, DelayedResponse)
         pending.abandon()
         await broker.settled()
         assert broker.records.jobs == []

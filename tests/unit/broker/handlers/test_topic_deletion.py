@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.network.ports import Parts, Pending
+from sordini.broker.network.ports import DelayedResponse, Parts
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -47,7 +47,7 @@ async def test_a_delayed_fetch_is_answered_when_its_topic_is_deleted(version: in
     async with a_governed_broker() as whole:
         await whole.make("orders")
         waiting = whole.broker.serve(FETCH, version, a_fetch(0))
-        assert isinstance(waiting, Pending)
+        assert isinstance(waiting, DelayedResponse)
         assert not waiting.is_answered
         assert await delete(whole) == 0
         (row,) = answer_of(waiting, FETCH, version).responses[0].partitions
@@ -65,7 +65,7 @@ async def test_records_on_their_way_to_a_consumer_arrive_though_their_topic_is_g
         await whole.make("orders")
         before = broker.disk.open_files
         produced(broker, a_batch())
-        parts: Parts | Pending | None = broker.serve(FETCH, 11, a_fetch(0))
+        parts: Parts | DelayedResponse | None = broker.serve(FETCH, 11, a_fetch(0))
         assert isinstance(parts, list)
         assert len(slices_of(parts)) == 1
         assert await delete(whole) == 0
@@ -86,7 +86,7 @@ async def test_a_fetch_that_waits_for_two_topics_gives_what_the_other_one_has() 
             FetchTopic(topic="bills", partitions=[FetchPartition(partition=0, partition_max_bytes=1_000_000)])
         )
         waiting = whole.broker.serve(FETCH, 11, request)
-        assert isinstance(waiting, Pending)
+        assert isinstance(waiting, DelayedResponse)
         assert await delete(whole, "bills") == 0
         answer = answer_of(waiting, FETCH, 11)
         codes = {topic.topic: topic.partitions[0].error_code for topic in answer.responses}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordini.broker.dispatch import Call, Lane
+from sordini.broker.dispatch import Call, VersionedApi
 from sordini.broker.handlers.metadata import TOPIC_OPERATIONS
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.requests.slice_scheduler import first_slice
@@ -42,7 +42,9 @@ def asked(
         response_partition_limit=limit,
         cursor=None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1]),
     )
-    return first_slice(handler.handle(Call(Lane(APIS[PAGES], 0, handler.route()), a_peer(), 1, "test", request)))
+    return first_slice(
+        handler.handle(Call(VersionedApi(APIS[PAGES], 0, handler.route()), a_peer(), 1, "test", request))
+    )
 
 
 def page(response: DescribeTopicPartitionsResponse) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | None]:
@@ -143,7 +145,7 @@ def test_unknown_topics_have_an_error_and_take_no_room_on_a_page() -> None:
 
 def test_a_refused_request_names_every_topic() -> None:
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="x"), TopicRequest(name="y")])
-    answer = TopicPagesHandler.refuse(request, ErrorCode.INVALID_REQUEST)
+    answer = TopicPagesHandler.error_response(request, ErrorCode.INVALID_REQUEST)
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [("x", 42), ("y", 42)]
 
 

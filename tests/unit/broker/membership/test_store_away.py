@@ -11,8 +11,8 @@ import pytest
 
 from sordini.broker.configuration.config import build_config
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.network.ports import Parts, Pending
-from sordini.broker.requests.store_error_codes import CODES, OTHERWISE
+from sordini.broker.network.ports import DelayedResponse, Parts
+from sordini.broker.requests.store_error_codes import CODES, DEFAULT_CODE
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
 from sordini.protocol.messages import incremental_alter_configs as incremental
@@ -182,10 +182,10 @@ def codes_in(message: Any) -> Iterator[ErrorCode]:
 def serve(broker: UnitBroker, key: ApiKey, version: int, request: Any) -> Callable[[], Any]:
     """Serve one request; what reads its answer, which is None while there is none."""
     try:
-        answer: Parts | Pending | None = broker.serve(key, version, request)
+        answer: Parts | DelayedResponse | None = broker.serve(key, version, request)
     except WireError:
         return lambda: None
-    if not isinstance(answer, Pending):
+    if not isinstance(answer, DelayedResponse):
         return lambda: None if answer is None else read_answer(key, version, answer)
     return lambda: read_answer(key, version, answer.parts) if answer.is_answered and answer.parts is not None else None
 
@@ -196,7 +196,7 @@ async def outage(broker: UnitBroker) -> None:
         await elapse(OUTAGE_S / 6)
         broker.timers.fire()
         while broker.parts.dispatcher.slices.waiting:
-            broker.parts.dispatcher.slices.go_on()
+            broker.parts.dispatcher.slices.run_slice()
 
 
 def check(broker: UnitBroker) -> None:
@@ -262,15 +262,15 @@ def test_refusals_for_want_of_the_store_are_one_line_for_each_api_and_one_when_i
             for _ in range(200):
                 serve(broker, ApiKey.ALLOCATE_PRODUCER_IDS, version, request)
             await outage(broker)
-            refused = "requests refused for want of the coordination store"
+            refused = "requests refused: coordination store unavailable"
             assert [fields for event, fields in broker.log.at("warning") if event == refused] == [
                 {"api": "ALLOCATE_PRODUCER_IDS", "reason": "ConnectionLoss: of the test"}
             ]
-            refusals = broker.parts.dispatcher.store_refusals
+            refusals = broker.parts.dispatcher.store_error_codes
             refusals.session_changed(SessionState.SUSPENDED)
             refusals.session_changed(SessionState.CONNECTED)
             refusals.session_changed(SessionState.CONNECTED)
-            over = "requests are no longer refused for want of the coordination store"
+            over = "coordination store available again"
             assert [fields for event, fields in broker.log.at("info") if event == over] == [
                 {"refused": "ALLOCATE_PRODUCER_IDS 200"}
             ]
@@ -286,4 +286,4 @@ def test_every_code_is_one_that_clients_repeat_a_request_upon() -> None:
         ErrorCode.NOT_CONTROLLER,
         ErrorCode.REQUEST_TIMED_OUT,
     }
-    assert {*CODES.values(), OTHERWISE} == repeated
+    assert {*CODES.values(), DEFAULT_CODE} == repeated

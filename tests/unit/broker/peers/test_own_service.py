@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sordini.broker.network.ports import Parts, Peer, Pending
+from sordini.broker.network.ports import DelayedResponse, Parts, Peer
 from sordini.broker.peers.own_service import OwnService
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
@@ -24,7 +24,7 @@ class Service:
     """Answers at once, or when a test says so."""
 
     def __init__(self) -> None:
-        self.pending: Pending | None = None
+        self.pending: DelayedResponse | None = None
         self.abandoned = False
         self.asked: list[object] = []
 
@@ -32,7 +32,7 @@ class Service:
         body = response_header(APIS[ApiKey.CONTROLLED_SHUTDOWN], 3, 0) + schema.encode(ANSWER, 3)
         return [bytearray(len(body).to_bytes(4, "big")), body]
 
-    def serve(self, peer: Peer, frame: memoryview) -> Parts | Pending:
+    def serve(self, peer: Peer, frame: memoryview) -> Parts | DelayedResponse:
         header, position = read_request_header(frame)
         request, _ = schema.decode(ControlledShutdownRequest, header.api_version, frame, position)
         self.asked.append((peer.listener, header.client_id, request))
@@ -48,7 +48,7 @@ async def test_an_answer_at_once_comes_back_as_a_message() -> None:
 @pytest.mark.parametrize("is_early", [True, False])
 async def test_an_answer_that_comes_later_is_waited_for(is_early: bool) -> None:
     service = Service()
-    service.pending = Pending()
+    service.pending = DelayedResponse()
     if is_early:
         service.pending.resolve(service.parts())
     asking = asyncio.create_task(OwnService(service, a_peer(), "1").ask(REQUEST, 3))
@@ -62,7 +62,7 @@ async def test_an_answer_that_comes_later_is_waited_for(is_early: bool) -> None:
 async def test_giving_up_is_told_to_whoever_works_on_the_answer() -> None:
     service = Service()
     given_up = asyncio.Event()
-    service.pending = Pending(given_up.set)
+    service.pending = DelayedResponse(given_up.set)
     asking = asyncio.create_task(OwnService(service, a_peer(), "1").ask(REQUEST, 3))
     await asyncio.sleep(0)
     asking.cancel()
@@ -73,7 +73,7 @@ async def test_giving_up_is_told_to_whoever_works_on_the_answer() -> None:
 
 async def test_what_would_close_a_connection_is_unreachable() -> None:
     class Refusing(Service):
-        def serve(self, peer: Peer, frame: memoryview) -> Parts | Pending:
+        def serve(self, peer: Peer, frame: memoryview) -> Parts | DelayedResponse:
             raise WireError("not on this listener")
 
     with pytest.raises(Unreachable, match="not on this listener"):

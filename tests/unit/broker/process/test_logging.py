@@ -176,7 +176,7 @@ def test_a_log_file_that_cannot_be_reopened_goes_on_where_it_was(tmp_path: Path)
 
 def test_of_a_long_stack_the_end_is_kept() -> None:
     text = io.StringIO()
-    Logger(file=text).warning("the loop is held up", calls="outer > " * 1000 + "guilty")
+    Logger(file=text).warning("event loop stalled", calls="outer > " * 1000 + "guilty")
     assert text.getvalue().rstrip().endswith("outer > guilty'")
     assert "..." in text.getvalue()
     assert len(text.getvalue()) < CALLS_CHARACTERS_MAX + 200

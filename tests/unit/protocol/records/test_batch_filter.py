@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError
-from sordini.protocol.records import compiled_reader
 from sordini.protocol.records.batch import Record, build_batch, crc_is_right, read_header, read_records
 from sordini.protocol.records.batch_filter import delete_horizon_ms, expand, read_expanded, without_all, without_some
 

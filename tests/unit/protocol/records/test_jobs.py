@@ -13,7 +13,6 @@ from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.protocol.records.compression import compress, decompress
-from sordini.protocol.records.work_budget import INLINE_STEPS, Effort, TooLong
 from sordini.protocol.records.jobs import (
     GROUP_BYTES,
     Check,
@@ -29,6 +28,7 @@ from sordini.protocol.records.legacy import down_convert, write_messages
 from sordini.protocol.records.legacy_validation import Misplaced, OldMessages, PlacedMessages
 from sordini.protocol.records.produce_validation import CheckedBatches, check_produced
 from sordini.protocol.records.timestamp_search import first_from
+from sordini.protocol.records.work_budget import INLINE_STEPS, Effort, TooLong
 from tests.support import worst_batches
 from tests.support.builders import BASE_TIMESTAMP, RULES
 from tests.support.inline_record_jobs import as_if_sent

@@ -220,7 +220,9 @@ def test_a_run_ends_where_a_record_differs_in_any_of_its_numbers() -> None:
 
 def test_the_compiled_reader_is_there_and_compiled() -> None:
     assert compiled_reader.load()
-    assert "cython" in type(compiled_reader._reader.validate_crc).__name__.lower() or compiled_reader._reader.__module__.endswith(  # type: ignore[union-attr]
+    assert "cython" in type(
+        compiled_reader._reader.validate_crc
+    ).__name__.lower() or compiled_reader._reader.__module__.endswith(  # type: ignore[union-attr]
         "default_records"
     )
     body = a_body([Record(index, index, None, bytes(index)) for index in range(50)])

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.protocol.records.batch import Record, build_batch, read_header
-from sordini.protocol.records.work_budget import Effort, TooLong
 from sordini.protocol.records.legacy import message_header, read_any, write_messages
 from sordini.protocol.records.timestamp_search import first_from
+from sordini.protocol.records.work_budget import Effort, TooLong
 from tests.support import worst_batches
 
 TIMES = st.lists(st.integers(0, 40) | st.integers(10**12, 10**12 + 10**6), min_size=1, max_size=12)

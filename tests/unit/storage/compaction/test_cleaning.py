@@ -7,8 +7,8 @@ from hashlib import blake2b
 import pytest
 
 from sordini.protocol.records.batch import Record
-from sordini.protocol.records.control import COMMIT, read_marker
 from sordini.protocol.records.batch_filter import delete_horizon_ms
+from sordini.protocol.records.control import COMMIT, read_marker
 from sordini.storage import names
 from tests.support.compaction_history import DIRECTORY, RETENTION_MS, Found, History
 
