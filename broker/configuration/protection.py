@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from sordini.broker.configuration.accepted import ACCEPTED_STATIC, WITHOUT_EFFECT
+from sordini.broker.configuration.ignored_keys import ACCEPTED_STATIC, WITHOUT_EFFECT
 from sordini.broker.configuration.protection_keys import BY_LISTENER, TABLE, Change, Protection, Verdict
 from sordini.broker.configuration.settings import ConfigError, ValueKind
 

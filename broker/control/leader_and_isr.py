@@ -5,7 +5,7 @@ Of live leaders only one address is told in any version: that on the listener th
 
 from __future__ import annotations
 
-from sordini.broker.control.shared import ANY_LIFE, brokers, by_topic, code_of, leader_of, number_of
+from sordini.broker.control.wire_values import ANY_LIFE, brokers, by_topic, code_of, leader_of, number_of
 from sordini.protocol.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionError,

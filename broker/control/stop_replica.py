@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sordini.broker.control.shared import by_topic, code_of
+from sordini.broker.control.wire_values import by_topic, code_of
 from sordini.protocol.messages.stop_replica import (
     StopReplicaPartitionError,
     StopReplicaPartitionState,

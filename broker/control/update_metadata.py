@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sordini.broker.control.shared import ANY_LIFE, brokers, by_topic, leader_of, number_of
+from sordini.broker.control.wire_values import ANY_LIFE, brokers, by_topic, leader_of, number_of
 from sordini.protocol.errors import WireError
 from sordini.protocol.messages.update_metadata import (
     UpdateMetadataBroker,

@@ -21,8 +21,8 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from sordini.broker.coordination.database import Database, open_database
-from sordini.broker.coordination.tree import Fired, Tree
-from sordini.broker.coordination.worker import Worker
+from sordini.broker.coordination.znode_tree import Fired, Tree
+from sordini.broker.coordination.store_thread import Worker
 from sordini.replication.metadata_store.paths import parents
 from sordini.replication.ports import (
     ANY_VERSION,

@@ -23,7 +23,7 @@ from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
 
 from sordini.broker.coordination.kazoo_handler import NotingClient, OneDoorHandler, OrderedResult
-from sordini.broker.coordination.tree import check_path
+from sordini.broker.coordination.znode_tree import check_path
 from sordini.replication.metadata_store.paths import parents
 from sordini.replication.ports import (
     ANY_VERSION,

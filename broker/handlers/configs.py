@@ -10,7 +10,7 @@ from functools import partial
 from itertools import dropwhile
 from typing import Any, NamedTuple, cast
 
-from sordini.broker.configuration.accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.admin import ResourceKind, check_broker_name, describe_kind
 from sordini.broker.configuration.config import SETTINGS
 from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, Synonym
@@ -22,8 +22,8 @@ from sordini.broker.configuration.settings import ValueKind, value_text
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.request_checks import check_name_repeats
-from sordini.broker.membership.condition import Condition
-from sordini.broker.membership.condition_keys import MEANINGS
+from sordini.broker.membership.health import Condition
+from sordini.broker.membership.health_keys import MEANINGS
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import SliceScheduler, Work
 from sordini.broker.topics.metadata_cache import MetadataCache

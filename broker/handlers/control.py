@@ -11,9 +11,9 @@ from dataclasses import fields, replace
 from itertools import chain
 from typing import Any
 
-from sordini.broker.control.checks import check_sender, sifted
+from sordini.broker.control.command_validation import check_sender, sifted
 from sordini.broker.control.command_origin import CommandOrigin
-from sordini.broker.control.commands import CommandReceiver
+from sordini.broker.control.command_receiver import CommandReceiver
 from sordini.broker.control.control_wire import Request, Response, command_of, response_of
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.request_checks import BetweenBrokers

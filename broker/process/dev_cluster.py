@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.coordination.embedded import open_embedded
-from sordini.broker.coordination.places import STORE_FILE, moved_to, refuse_moved
-from sordini.broker.coordination.shared import Lease
+from sordini.broker.coordination.store_location import STORE_FILE, moved_to, refuse_moved
+from sordini.broker.coordination.store_lease import Lease
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.process import pid_file
@@ -30,16 +30,7 @@ from sordini.broker.process.descriptors import Descriptors, allow_open_files
 from sordini.broker.process.log_writer import say_at_last
 from sordini.broker.process.logging import Logger
 from sordini.broker.process.pid_file import PidFileRefused
-from sordini.broker.process.process import (
-    EXIT_CLEAN,
-    EXIT_FAILED,
-    Given,
-    StandardReport,
-    choose_loop,
-    given_by,
-    read_entries,
-    warn_of_keys,
-)
+from sordini.broker.process.broker_process import EXIT_CLEAN, EXIT_FAILED, Given, StandardReport, choose_loop, given_by, read_entries, warn_of_keys
 from sordini.broker.process.signals import Reactions, SignalThread, block_signals
 from sordini.broker.record_jobs.children import RecordWorkerProcesses
 from sordini.broker.wiring.server import Server

@@ -15,7 +15,7 @@ from sordini.broker.configuration.receiver import ConfigReceiver, read_settings,
 from sordini.broker.configuration.settings import INT32_MAX
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.control.command_origin import CommandOrigin
-from sordini.broker.control.commands import CommandReceiver
+from sordini.broker.control.command_receiver import CommandReceiver
 from sordini.broker.coordinators.internal_topic import InternalTopic
 from sordini.broker.coordinators.ports import CallLater, Ports
 from sordini.broker.dispatch import Dispatcher, Route
@@ -46,7 +46,7 @@ from sordini.broker.handlers.request_checks import InterBrokerGuard, guarded
 from sordini.broker.handlers.sasl import SaslHandler
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler
-from sordini.broker.membership.condition import Condition, StoreProbe
+from sordini.broker.membership.health import Condition, StoreProbe
 from sordini.broker.membership.identity import BrokerIdentity
 from sordini.broker.membership.store_contact import NO_DOUBT, StoreContact
 from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
@@ -57,8 +57,8 @@ from sordini.broker.requests.fetch_sessions import FetchSessions
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.topics.partition_admin import PartitionAdmin
 from sordini.broker.topics.topic_admin import TopicAdmin
-from sordini.broker.wiring.cleaning import cleaner_of
-from sordini.broker.wiring.peering import Myself, Peering, World, peering_of
+from sordini.broker.wiring.log_cleaner import cleaner_of
+from sordini.broker.wiring.inter_broker import Myself, Peering, World, peering_of
 from sordini.protocol.types import NO_TOPIC_ID
 from sordini.replication import replica_set
 from sordini.replication.controller.requests import ControllerRequests

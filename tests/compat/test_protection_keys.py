@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.configuration.accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS
 from sordini.broker.configuration.protection_defaults import DEFAULTS
 from sordini.broker.configuration.protection_keys import SERVED, TABLE, Change

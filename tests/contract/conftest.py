@@ -11,7 +11,7 @@ import pytest
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.worker import Worker
+from sordini.broker.coordination.store_thread import Worker
 from sordini.replication.ports import Session, SessionState
 from tests.support.fake_zookeeper import SimZk
 from tests.support.fake_zookeeper_session import SimZkStore

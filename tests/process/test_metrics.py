@@ -182,7 +182,7 @@ def test_a_taken_metrics_port_is_named(tmp_path: Path) -> None:
 
 
 def test_prometheus_client_is_imported_only_where_it_is_used() -> None:
-    script = "import sys, sordini.broker.process.process; assert 'prometheus_client' not in sys.modules"
+    script = "import sys, sordini.broker.process.broker_process; assert 'prometheus_client' not in sys.modules"
     ended = subprocess.run(
         [sys.executable, "-c", script], env={"PYTHONPATH": str(SOURCES)}, check=False, capture_output=True, text=True
     )

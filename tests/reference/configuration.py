@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sordini.broker.configuration.accepted import ACCEPTED
+from sordini.broker.configuration.ignored_keys import ACCEPTED
 from sordini.broker.configuration.cleaner_keys import CleanerSettings
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.controller_keys import ControllerSettings

@@ -1,4 +1,4 @@
-"""The production server, put together as broker/process/process.py does it, on the ports of a simulated world."""
+"""The production server, put together as broker/process/broker_process.py does it, on the ports of a simulated world."""
 
 from __future__ import annotations
 

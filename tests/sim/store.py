@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.tree import Node, Tree
+from sordini.broker.coordination.znode_tree import Node, Tree
 from sordini.replication.ports import StoreUnusable
 from tests.sim.disk import SimDisk
 from tests.support.virtual_loop import SimClock, SimProcess

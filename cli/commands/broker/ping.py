@@ -83,7 +83,7 @@ async def _ask(bootstrap: str, timeout_s: float, *, serving: bool) -> str:
 
 async def _why_not_serving(link: Link) -> str:
     """The broker's own report, read from the resource of the cluster default, which needs no broker id."""
-    from sordini.broker.membership.condition_keys import SERVING, YES
+    from sordini.broker.membership.health_keys import SERVING, YES
     from sordini.cli.commands.configs.config_requests import BROKER
     from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 

@@ -86,7 +86,7 @@ def serve(
     sordini.shutdown.deadline.ms; a second signal forces it. SIGHUP reopens the log file.
     """
     from sordini.broker.configuration.settings import ConfigError
-    from sordini.broker.process.process import Launch, run_broker  # Imported here: --help needs no broker.
+    from sordini.broker.process.broker_process import Launch, run_broker  # Imported here: --help needs no broker.
 
     launch = Launch(STARTED_MS, log_level, log_format, log_file, pid_file, daemon)
     try:

@@ -23,8 +23,8 @@ from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from sordini.broker.coordination.moving import Outcome, Place
-    from sordini.broker.coordination.places import Location, Places
+    from sordini.broker.coordination.store_migration import Outcome, Place
+    from sordini.broker.coordination.store_location import Location, Places
 
 
 class MoveCommand(ClientCommand):
@@ -42,7 +42,7 @@ class LocationType(click.ParamType["Location"]):
     name = "place"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Location:
-        from sordini.broker.coordination.places import location_of
+        from sordini.broker.coordination.store_location import location_of
 
         try:
             return location_of(value)
@@ -184,8 +184,8 @@ def move(
     import asyncio
 
     from sordini.broker.clock import SystemClock
-    from sordini.broker.coordination.moving import MoveRefused
-    from sordini.broker.coordination.places import Places
+    from sordini.broker.coordination.store_migration import MoveRefused
+    from sordini.broker.coordination.store_location import Places
     from sordini.replication.ports import CoordinationError, StoreUnusable
     from sordini.storage.disk import SystemDisk
 
@@ -223,7 +223,7 @@ async def _moved(
 
 async def _returns_home(places: Places, origin: Place, target: Location) -> bool:
     """Whether this cluster was moved away from the target earlier. Raises MoveRefused if another cluster was."""
-    from sordini.broker.coordination.moving import MoveRefused, cluster_id_at
+    from sordini.broker.coordination.store_migration import MoveRefused, cluster_id_at
 
     if places.moved_to(target) is None:
         return False
@@ -236,7 +236,7 @@ async def _returns_home(places: Places, origin: Place, target: Location) -> bool
 
 
 async def _checked(places: Places, origin: Place, target: Location, *, returns_home: bool) -> Outcome:
-    from sordini.broker.coordination.moving import check
+    from sordini.broker.coordination.store_migration import check
 
     if returns_home or not places.is_there(target):
         return await check(origin, None)
@@ -245,7 +245,7 @@ async def _checked(places: Places, origin: Place, target: Location, *, returns_h
 
 
 async def _copied(places: Places, origin: Place, target: Location, *, returns_home: bool) -> tuple[Outcome, str | None]:
-    from sordini.broker.coordination.moving import check, copy
+    from sordini.broker.coordination.store_migration import check, copy
 
     former = None
     if returns_home:

@@ -3,7 +3,7 @@
 Pure. Anything unknown is a problem: a broker that does not answer, a partition that its leader does not report, a
 coordination store that cannot be read.
 
-Only Sordini brokers read the store when they are queried (`broker/membership/condition.py`). Apache Kafka brokers, and
+Only Sordini brokers read the store when they are queried (`broker/membership/health.py`). Apache Kafka brokers, and
 Sordini versions without these keys, do not report their contact, and get no other request for it: a request for which
 Apache Kafka reads from ZooKeeper blocks one of its request threads until ZooKeeper answers. Their registration in the
 store stands for them: it exists as long as the broker's session, so a Sordini broker that reads it there knows that
@@ -15,15 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sordini.broker.membership.condition_keys import (
-    NONE,
-    SERVING,
-    STORE_BROKERS,
-    STORE_CONTACT,
-    STORE_CONTROLLER,
-    YES,
-    StoreFinding,
-)
+from sordini.broker.membership.health_keys import NONE, SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER, YES, StoreFinding
 from sordini.protocol.types import TopicPartition
 
 H = TypeVar("H", bound=Hashable)

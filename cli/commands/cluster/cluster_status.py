@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sordini.broker.membership.condition_keys import MEANINGS
+from sordini.broker.membership.health_keys import MEANINGS
 from sordini.cli.cluster import Cluster, the_only, trouble
 from sordini.cli.commands.cluster.cluster_problems import (
     BrokerView,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from sordini.broker.control.commands import CommandReceiver
+from sordini.broker.control.command_receiver import CommandReceiver
 from sordini.broker.handlers.committing import Written
 from sordini.broker.peers.alter_partition import AlterPartitions
 from sordini.broker.peers.isr_in_store import IsrInStore

@@ -7,7 +7,7 @@ import io
 from bench import cleaner_lines
 from bench.cleaner_lines import Cleaning
 from sordini.broker.process.logging import Logger
-from sordini.broker.wiring.cleaning import CleaningLines
+from sordini.broker.wiring.log_cleaner import CleaningLines
 from tests.support.compacted_logs import Compacting
 
 BEGINNING = "[2026-11-21 23:59:59,900] INFO Cleaner 0: Beginning cleaning of log c-0 (kafka.log.LogCleaner)\n"

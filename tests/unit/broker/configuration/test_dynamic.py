@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.configuration.accepted import ACCEPTED_DYNAMIC, ACCEPTED_STATIC, WITHOUT_EFFECT
+from sordini.broker.configuration.ignored_keys import ACCEPTED_DYNAMIC, ACCEPTED_STATIC, WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.dynamic import CORDON, LAYERS, ConfigSource, DynamicConfig
 from sordini.broker.configuration.settings import ConfigError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sordini.broker.configuration.accepted import WITHOUT_EFFECT
+from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig, Synonym
 from sordini.broker.configuration.edits import Edit, Operation, edit_broker
@@ -23,7 +23,7 @@ from sordini.broker.configuration.protection_keys import (
 )
 from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind
 from sordini.broker.handlers.configs import describe_entry
-from sordini.broker.process.process import given_by, read_entries
+from sordini.broker.process.broker_process import given_by, read_entries
 from sordini.protocol.errors import BrokerError, ErrorCode
 from tests.test_documents import names_in
 

@@ -9,7 +9,7 @@ from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
 from sordini.broker.configuration.replica_quotas import is_throttled, replica_quotas
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.wiring.following import fetch_settings
+from sordini.broker.wiring.replica_fetchers import fetch_settings
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.fetching.messages import FetchSettings
 

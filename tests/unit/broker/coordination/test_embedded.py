@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.coordination.embedded import EmbeddedStore, open_embedded
-from sordini.broker.coordination.tree import Tree
+from sordini.broker.coordination.znode_tree import Tree
 from sordini.replication.ports import (
     ANY_VERSION,
     ConnectionLoss,

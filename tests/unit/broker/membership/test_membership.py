@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination.current import CurrentSession
+from sordini.broker.coordination.current_session import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from sordini.broker.membership import membership as module
 from sordini.broker.membership.membership import Hooks, Membership

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination.current import CurrentSession
+from sordini.broker.coordination.current_session import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from sordini.broker.membership.peer_clocks import DIFFERENCE_MS_MAX, WRITE_MS_MAX, PeerClocks
 from sordini.protocol.types import BrokerId

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination.current import CurrentSession
+from sordini.broker.coordination.current_session import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
 from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, StoreBlockSource
 from sordini.protocol.errors import BrokerError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.shared import Lease
+from sordini.broker.coordination.store_lease import Lease
 from sordini.replication.ports import SessionExpired, SessionState
 from tests.support.fake_ports import StillClock
 from tests.support.unit_broker import inline

@@ -16,19 +16,11 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sordini.broker.membership.condition_keys import (
-    NONE,
-    SERVING,
-    STORE_BROKERS,
-    STORE_CONTACT,
-    STORE_CONTROLLER,
-    YES,
-    StoreFinding,
-)
+from sordini.broker.membership.health_keys import NONE, SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER, YES, StoreFinding
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.requests.slice_scheduler import SliceScheduler
 from sordini.broker.topics.metadata_cache import MetadataCache
-from sordini.broker.wiring.peering import Myself
+from sordini.broker.wiring.inter_broker import Myself
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import ConnectionLoss, CoordinationError, NoNode, SessionExpired

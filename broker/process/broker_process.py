@@ -23,7 +23,7 @@ from sordini.broker.configuration.protection import is_without_effect
 from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.coordination.embedded import open_embedded
 from sordini.broker.coordination.kazoo_lines import KazooLines
-from sordini.broker.coordination.places import STORE_FILE, moved_to, refuse_moved
+from sordini.broker.coordination.store_location import STORE_FILE, moved_to, refuse_moved
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sd_notify import ServiceManager
 from sordini.broker.network.sockets import SystemNetwork

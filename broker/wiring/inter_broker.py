@@ -25,7 +25,7 @@ from sordini.broker.peers.links import LinkLimits, PeerLinks
 from sordini.broker.peers.own_service import OwnService
 from sordini.broker.peers.producer_ids import ControllerBlockSource
 from sordini.broker.topics.metadata_cache import MetadataCache
-from sordini.broker.wiring.following import fetchers_of
+from sordini.broker.wiring.replica_fetchers import fetchers_of
 from sordini.protocol.types import BrokerId
 from sordini.replication.fetching.fetchers import Fetchers
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for

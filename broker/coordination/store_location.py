@@ -15,8 +15,8 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from sordini.broker.coordination.embedded import open_embedded
-from sordini.broker.coordination.moving import MoveRefused, Place
-from sordini.broker.coordination.tree import check_path
+from sordini.broker.coordination.store_migration import MoveRefused, Place
+from sordini.broker.coordination.znode_tree import check_path
 from sordini.replication.ports import Clock, CoordinationStore, StoreUnusable
 from sordini.storage.checkpoints import DamagedFile, read_whole, write_whole
 from sordini.storage.disk import Disk

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sordini.broker.clock import SystemClock
-from sordini.broker.coordination import moving
-from sordini.broker.coordination.moving import MoveRefused, Place, survey
-from sordini.broker.coordination.places import Places, location_of, refuse_moved
+from sordini.broker.coordination import store_migration
+from sordini.broker.coordination.store_migration import MoveRefused, Place, survey
+from sordini.broker.coordination.store_location import Places, location_of, refuse_moved
 from sordini.cli.__main__ import main
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import PartitionState, TopicAssignment
@@ -62,7 +62,7 @@ def tree_at(place: str) -> dict[str, bytes]:
 async def fill(place: Place) -> None:
     """A cluster as brokers leave it, with something of every kind."""
     session = place.session
-    await moving._make_root(place)
+    await store_migration._make_root(place)
     here = Rooted(place)
     await ensure_format(here)
     await registration.ensure_base_paths(here)
@@ -197,7 +197,7 @@ async def cut_short(origin: Place, target: str, lives: int) -> None:
     async with places.open(location_of(target)) as opened:
         mortal = opened._replace(session=Mortal(opened.session, lives))
         with pytest.raises(ConnectionLoss):
-            await moving.copy(origin, mortal)
+            await store_migration.copy(origin, mortal)
 
 
 class Mortal:
@@ -223,15 +223,15 @@ def test_a_registered_broker_at_either_end_refuses_the_move(ends: Ends) -> None:
     async def run() -> list[str]:
         places, said = Places(SystemDisk(), SystemClock(), connection_timeout_ms=20_000), []
         async with places.open(location_of(ends.source)) as source, places.open(location_of(ends.target)) as target:
-            await moving._make_root(target)
+            await store_migration._make_root(target)
             for place in (source, target):
                 await place.session.create(place.at("/brokers/ids/7"), b"{}", ephemeral=True, make_parents=True)
                 with pytest.raises(MoveRefused) as refused:
-                    await moving.copy(source, target)
+                    await store_migration.copy(source, target)
                 said.append(str(refused.value))
                 await place.session.delete(place.at("/brokers/ids/7"))
             assert await target.session.exists(target.at("/config")) is None, "nothing was written"
-            await moving.copy(source, target)
+            await store_migration.copy(source, target)
         return said
 
     said = asyncio.run(run())
@@ -244,7 +244,7 @@ def test_a_source_that_changes_meanwhile_fails_the_move(embedded: Ends) -> None:
         places = Places(SystemDisk(), SystemClock(), connection_timeout_ms=20_000)
         ends = places.open(location_of(embedded.source)), places.open(location_of(embedded.target))
         async with ends[0] as source, ends[1] as target:
-            await moving.copy(source, target._replace(session=Meddler(target.session, source)))
+            await store_migration.copy(source, target._replace(session=Meddler(target.session, source)))
 
     with pytest.raises(MoveRefused, match="changed while it was copied"):
         asyncio.run(run())
@@ -272,7 +272,7 @@ def test_what_a_store_lost_on_the_way_is_found_by_reading_back(embedded: Ends) -
         places = Places(SystemDisk(), SystemClock(), connection_timeout_ms=20_000)
         ends = places.open(location_of(embedded.source)), places.open(location_of(embedded.target))
         async with ends[0] as source, ends[1] as target:
-            await moving.copy(source, target._replace(session=Forgetful(target.session, 0)))
+            await store_migration.copy(source, target._replace(session=Forgetful(target.session, 0)))
 
     with pytest.raises(MoveRefused, match="partitions/1/state differs"):
         asyncio.run(run())

@@ -10,19 +10,10 @@ from typing import Any, cast
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedSession
-from sordini.broker.membership.condition import StoreProbe
-from sordini.broker.membership.condition_keys import (
-    MEANINGS,
-    NONE,
-    SERVING,
-    STORE_BROKERS,
-    STORE_CONTACT,
-    STORE_CONTROLLER,
-    YES,
-    StoreFinding,
-)
+from sordini.broker.membership.health import StoreProbe
+from sordini.broker.membership.health_keys import MEANINGS, NONE, SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER, YES, StoreFinding
 from sordini.broker.membership.store_contact import StoreContact
-from sordini.broker.wiring.peering import Myself
+from sordini.broker.wiring.inter_broker import Myself
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from sordini.protocol.types import BrokerId

@@ -14,7 +14,7 @@ import pytest
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.control.commands import PARTITIONS_PER_SLICE, CommandReceiver
+from sordini.broker.control.command_receiver import PARTITIONS_PER_SLICE, CommandReceiver
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
