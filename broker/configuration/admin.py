@@ -75,19 +75,19 @@ class ConfigAdmin:
         self._patience_s = patience_ms / 1000
         self._turn = asyncio.Lock()
 
-    async def alter(self, resource: Resource, edits: Sequence[Edit], *, anew: bool, validate_only: bool) -> None:
-        """Edit a resource's settings, or (`anew`) replace them by what the edits make of none.
+    async def alter(self, resource: Resource, edits: Sequence[Edit], *, replace: bool, validate_only: bool) -> None:
+        """Edit a resource's settings, or (`replace`) replace them by what the edits make of none.
 
         Raises BrokerError: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION; REQUEST_TIMED_OUT when the
         store or the news of the change stays away (the change may come into being all the same).
         """
         check_edits(edits)
-        if resource.kind == ResourceKind.BROKER_LOGGER and not anew:
+        if resource.kind == ResourceKind.BROKER_LOGGER and not replace:
             check_broker_name(resource.name, self._broker_id)
             self._loggers.alter(edits, validate_only=validate_only)
             return
         target = self._target(resource)
-        decide = partial(_edited, target.edit, edits, anew=anew)
+        decide = partial(_edited, target.edit, edits, replace=replace)
         try:
             if validate_only:
                 found = await read_config(self._session, target.entity_path)
@@ -146,8 +146,8 @@ def describe_kind(kind: int) -> str:
         return f"settings of resource type {kind}, which there is not,"
 
 
-def _edited(edit: EditEntries, edits: Sequence[Edit], entries: Mapping[str, str], *, anew: bool) -> dict[str, str]:
-    return edit({} if anew else entries, edits)
+def _edited(edit: EditEntries, edits: Sequence[Edit], entries: Mapping[str, str], *, replace: bool) -> dict[str, str]:
+    return edit({} if replace else entries, edits)
 
 
 def _unknown_topic(name: str) -> BrokerError:

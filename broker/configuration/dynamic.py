@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from sordini.broker.configuration.cleaner_keys import check_cleaner_change
 from sordini.broker.configuration.config import SETTINGS, Config, check_cordoned
-from sordini.broker.configuration.protection import asked_for, is_without_effect
+from sordini.broker.configuration.protection import is_without_effect, requested_protection
 from sordini.broker.configuration.settings import ConfigError, value_text
 
 
@@ -50,7 +50,7 @@ class Synonym(NamedTuple):
     source: ConfigSource
 
 
-class PassedOver(NamedTuple):
+class IgnoredEntry(NamedTuple):
     """An entry of the store that has no effect, and why."""
 
     key: str
@@ -78,17 +78,17 @@ class DynamicConfig:
         """A dynamic layer as it stands in the store."""
         return self._entries[source]
 
-    def set_layer(self, source: ConfigSource, entries: Mapping[str, str]) -> list[PassedOver]:
+    def set_layer(self, source: ConfigSource, entries: Mapping[str, str]) -> list[IgnoredEntry]:
         """Take a dynamic layer as it stands in the store now; what of it has no effect."""
-        passed_over = unusable(entries) + _of_one_broker(source, entries)
+        ignored = unusable(entries) + _of_one_broker(source, entries)
         self._entries[source] = dict(entries)
-        self._usable[source] = _usable(entries, passed_over)
+        self._usable[source] = _usable(entries, ignored)
         config = self._combine(self._usable)
         if config != self.config:
             self.config = config
             for listener in self._listeners:
                 listener(config)
-        return passed_over
+        return ignored
 
     def check(self, source: ConfigSource, entries: Mapping[str, str]) -> None:
         """Raise ConfigError when a layer must not become what `entries` say while the broker runs."""
@@ -130,18 +130,18 @@ class DynamicConfig:
         return dataclasses.replace(self._static, **values)
 
 
-def _usable(entries: Mapping[str, str], passed_over: Sequence[PassedOver]) -> dict[str, str]:
-    useless = {entry.key for entry in passed_over}
+def _usable(entries: Mapping[str, str], ignored: Sequence[IgnoredEntry]) -> dict[str, str]:
+    useless = {entry.key for entry in ignored}
     return {key: text for key, text in entries.items() if key in SETTINGS and key not in useless}
 
 
-def _of_one_broker(source: ConfigSource, entries: Mapping[str, str]) -> list[PassedOver]:
+def _of_one_broker(source: ConfigSource, entries: Mapping[str, str]) -> list[IgnoredEntry]:
     if source is ConfigSource.DYNAMIC_DEFAULT_BROKER and CORDON in entries:
-        return [PassedOver(CORDON, "it names directories of one broker")]
+        return [IgnoredEntry(CORDON, "it names directories of one broker")]
     return []
 
 
-def unusable(entries: Mapping[str, str]) -> list[PassedOver]:
+def unusable(entries: Mapping[str, str]) -> list[IgnoredEntry]:
     """What of a dynamic layer has no effect, and why.
 
     Keys that are known to have none are not named, unless they ask for protection that is not given here.
@@ -150,16 +150,16 @@ def unusable(entries: Mapping[str, str]) -> list[PassedOver]:
     for key, text in entries.items():
         known = SETTINGS.get(key)
         if known is None:
-            what = asked_for(key, text)
+            what = requested_protection(key, text)
             if what is not None:
-                found.append(PassedOver(key, f"it asks for {what}"))
+                found.append(IgnoredEntry(key, f"it asks for {what}"))
             elif not is_without_effect(key):
-                found.append(PassedOver(key, "nobody knows the key"))
+                found.append(IgnoredEntry(key, "unknown key"))
         elif not known[1].is_dynamic:
-            found.append(PassedOver(key, "it cannot be changed while the broker runs"))
+            found.append(IgnoredEntry(key, "it cannot be changed while the broker runs"))
         else:
             try:
                 known[1].rule.read(key, text)
             except ConfigError:
-                found.append(PassedOver(key, f"allowed is {known[1].rule.allowed}"))
+                found.append(IgnoredEntry(key, f"allowed is {known[1].rule.allowed}"))
     return found

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from sordini.broker.configuration.config import SETTINGS
-from sordini.broker.configuration.protection import FAMILY, LISTENER_PREFIX, find, is_static
+from sordini.broker.configuration.protection import FAMILY, LISTENER_PREFIX, find_protection, is_static
 from sordini.broker.configuration.protection_defaults import DEFAULTS
 from sordini.broker.configuration.protection_keys import TABLE, Change, Protection, Verdict
 from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind, value_text
@@ -93,7 +93,7 @@ def edit_broker(entries: Mapping[str, str], edits: Sequence[Edit], *, is_default
 
 
 def _check_broker_key(key: str, text: str, *, is_default: bool) -> None:
-    known, protection = SETTINGS.get(key), find(key)
+    known, protection = SETTINGS.get(key), find_protection(key)
     if is_static(key) or (known is not None and not known[1].is_dynamic):
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} cannot be changed while the broker runs")
     if protection is not None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from sordini.broker.configuration.config import SETTINGS
-from sordini.broker.configuration.protection import asked_for, is_without_effect
+from sordini.broker.configuration.protection import is_without_effect, requested_protection
 from sordini.broker.configuration.protection_keys import CLIENTS_KEYS
 from sordini.broker.configuration.settings import ConfigError
 
@@ -66,7 +66,7 @@ def environment_entries(environment: Mapping[str, str]) -> dict[str, str]:
     """
     entries: dict[str, str] = {}
     for name, text in environment.items():
-        if name.startswith(FOREIGN_PREFIX) and asked_for(_spelled(name.removeprefix(FOREIGN_PREFIX)), text):
+        if name.startswith(FOREIGN_PREFIX) and requested_protection(_spelled(name.removeprefix(FOREIGN_PREFIX)), text):
             raise ConfigError(f"{name} is not read here and asks for protection: allowed is KAFKA_ without CFG_")
     for prefix in PREFIXES:
         for name, text in environment.items():

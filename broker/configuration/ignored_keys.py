@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Accepted(NamedTuple):
+class IgnoredKeys(NamedTuple):
     """Keys that do nothing for one reason; Apache Kafka changes the `dynamic` ones of them at run time."""
 
     why: str
@@ -19,13 +19,13 @@ class Accepted(NamedTuple):
     static: tuple[str, ...]
 
 
-ACCEPTED = (
-    Accepted(
+IGNORED = (
+    IgnoredKeys(
         "One loop does the work of the threads.",
         ("background.threads", "num.io.threads", "num.recovery.threads.per.data.dir"),
         ("group.coordinator.threads", "num.replica.alter.log.dirs.threads", "queued.max.requests"),
     ),
-    Accepted(
+    IgnoredKeys(
         "Replicas are not moved between directories by the broker itself yet.",
         (),
         (
@@ -35,7 +35,7 @@ ACCEPTED = (
             "socket.connection.setup.timeout.ms",
         ),
     ),
-    Accepted(
+    IgnoredKeys(
         "There are no transactions yet.",
         ("transaction.partition.verification.enable",),
         (
@@ -50,7 +50,7 @@ ACCEPTED = (
             "transactional.id.expiration.ms",
         ),
     ),
-    Accepted(
+    IgnoredKeys(
         "Requests that wait, groups and the store are looked after in another way.",
         (),
         (
@@ -71,7 +71,7 @@ ACCEPTED = (
             "zookeeper.max.in.flight.requests",
         ),
     ),
-    Accepted(
+    IgnoredKeys(
         "Metrics are not Java's.",
         (),
         (
@@ -88,6 +88,6 @@ ACCEPTED = (
     ),
 )
 
-ACCEPTED_DYNAMIC = frozenset(key for group in ACCEPTED for key in group.dynamic)
-ACCEPTED_STATIC = frozenset(key for group in ACCEPTED for key in group.static)
-WITHOUT_EFFECT = ACCEPTED_DYNAMIC | ACCEPTED_STATIC
+IGNORED_DYNAMIC = frozenset(key for group in IGNORED for key in group.dynamic)
+IGNORED_STATIC = frozenset(key for group in IGNORED for key in group.static)
+WITHOUT_EFFECT = IGNORED_DYNAMIC | IGNORED_STATIC

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from sordini.broker.configuration.ignored_keys import ACCEPTED_STATIC, WITHOUT_EFFECT
+from sordini.broker.configuration.ignored_keys import IGNORED_STATIC, WITHOUT_EFFECT
 from sordini.broker.configuration.protection_keys import BY_LISTENER, TABLE, Change, Protection, Verdict
 from sordini.broker.configuration.settings import ConfigError, ValueKind
 
@@ -30,7 +30,7 @@ _OF_LISTENERS = {
 }
 
 
-def find(key: str) -> Protection | None:
+def find_protection(key: str) -> Protection | None:
     """What is known of a refused or harmless key, with or without a listener's name in front."""
     lowered = key.lower()
     if not lowered.startswith(LISTENER_PREFIX):
@@ -47,20 +47,20 @@ def find(key: str) -> Protection | None:
 
 def is_without_effect(key: str) -> bool:
     """Whether a key is Apache Kafka's and does nothing here: it may stand in a configuration."""
-    return key in WITHOUT_EFFECT or find(key) is not None
+    return key in WITHOUT_EFFECT or find_protection(key) is not None
 
 
 def is_static(key: str) -> bool:
     """Whether it is a key without effect here that Apache Kafka does not change while it runs, in any form."""
-    if key in ACCEPTED_STATIC:
+    if key in IGNORED_STATIC:
         return True
-    found = find(key)
+    found = find_protection(key)
     return found is not None and found.change is Change.NOWHERE and not key.startswith(LISTENER_PREFIX)
 
 
-def asked_for(key: str, text: str) -> str | None:
+def requested_protection(key: str, text: str) -> str | None:
     """Which protection a value asks for that this broker does not give; None where it asks for nothing."""
-    found = find(key)
+    found = find_protection(key)
     if found is None or found.verdict is not Verdict.REFUSED or not text.strip():
         return None
     try:
@@ -72,13 +72,13 @@ def asked_for(key: str, text: str) -> str | None:
 
 def check_start(key: str, text: str) -> None:
     """Raise ConfigError for an entry with which this broker must not start. Keys that are served are not its matter."""
-    what = asked_for(key, text)
+    what = requested_protection(key, text)
     if what is not None:
-        found = find(key)
+        found = find_protection(key)
         assert found is not None
         shown = "(hidden)" if found.rule.kind is ValueKind.PASSWORD else repr(text)
         raise ConfigError(f"{key}={shown} asks for {what}; allowed is {found.rule.allowed}, or to leave it out")
-    if find(key) is None and FAMILY.fullmatch(key.lower()) is not None:
+    if find_protection(key) is None and FAMILY.fullmatch(key.lower()) is not None:
         raise ConfigError(
             f"{key} is not known: a key that may ask for protection is not passed over; allowed are those of "
             f"docs/configuration.md, section Protection"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from sordini.broker.configuration.config import Config
-from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, PassedOver
+from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, IgnoredEntry
 from sordini.broker.configuration.topic_config import overruled_format, unusable_overrides
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.network.ports import Log
@@ -40,7 +40,7 @@ async def read_settings(session: Session, entity_path: str, log: Log) -> Mapping
     """The settings of an entity; none, with a warning, where they cannot be read."""
     found = await read_config(session, entity_path)
     if isinstance(found, Malformed):
-        log.warning("unreadable settings left out", path=found.path, reason=found.reason)
+        log.warning("unreadable settings ignored", path=found.path, reason=found.reason)
         return {}
     if entity_path.startswith(TOPICS):
         warn_of(log, entity_path, unusable_overrides(found))
@@ -54,13 +54,13 @@ def warn_of_format(log: Log, config: Config, entity_path: str, settings: Mapping
     except ValueError:
         return  # `unusable_overrides` told of it.
     if why is not None:
-        warn_of(log, entity_path, [PassedOver(FORMAT, why)])
+        warn_of(log, entity_path, [IgnoredEntry(FORMAT, why)])
 
 
-def warn_of(log: Log, entity_path: str, passed_over: Iterable[PassedOver]) -> None:
+def warn_of(log: Log, entity_path: str, ignored: Iterable[IgnoredEntry]) -> None:
     """One warning for each entry without effect."""
-    for entry in passed_over:
-        log.warning("setting passed over", entity=entity_path, key=entry.key, reason=entry.reason)
+    for entry in ignored:
+        log.warning("setting ignored", entity=entity_path, key=entry.key, reason=entry.reason)
 
 
 class ConfigReceiver:

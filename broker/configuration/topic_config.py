@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sordini.broker.configuration.config import SETTINGS, Config
-from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig, PassedOver, Synonym
+from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig, IgnoredEntry, Synonym
 from sordini.broker.configuration.protocol_version import ONE_FORMAT, read_version
 from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind, boolean, long, matching
 from sordini.protocol.records.batch import CURRENT_MAGIC
@@ -141,7 +141,7 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> None:
         )
 
 
-def unusable_overrides(overrides: Mapping[str, str]) -> list[PassedOver]:
+def unusable_overrides(overrides: Mapping[str, str]) -> list[IgnoredEntry]:
     """What of a topic's overrides, as somebody else wrote them into the store, has no effect, and why."""
     found = []
     for key, text in overrides.items():
@@ -149,7 +149,7 @@ def unusable_overrides(overrides: Mapping[str, str]) -> list[PassedOver]:
             check_topic_configs({key: text})
         except ConfigError:
             known = TOPIC_SETTINGS.get(key)
-            found.append(PassedOver(key, f"allowed is {known.rule.allowed}" if known else "nobody knows the key"))
+            found.append(IgnoredEntry(key, f"allowed is {known.rule.allowed}" if known else "unknown key"))
     return found
 
 

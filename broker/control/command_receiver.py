@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any
 
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.control.deferred_partitions import PutOff
+from sordini.broker.control.deferred_partitions import DeferredPartitions
 from sordini.broker.network.ports import Log
 from sordini.broker.topics.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -54,7 +54,7 @@ class CommandReceiver:
         self._metadata = metadata
         self._topic_configs = topic_configs
         self._log = log
-        self.put_off = PutOff(log)
+        self.deferred = DeferredPartitions(log)
         self._turn = asyncio.Lock()  # Whoever waits for it longest has it next.
         self._controller_epoch = -1
         self.broker_epoch = -1
@@ -142,21 +142,23 @@ class CommandReceiver:
         try:
             self._replicas.become(info)
         except NotNow as error:
-            self.put_off.refused(info.topic_partition, str(error), has_line=isinstance(error, NoRoom))
+            self.deferred.refused(info.topic_partition, str(error), has_line=isinstance(error, NoRoom))
             return error.code
         except BrokerError as error:
             if error.code != ErrorCode.STALE_CONTROLLER_EPOCH:
-                self._log.warning("partition refused", partition=str(info.topic_partition), reason=str(error))
+                self._log.warning(
+                    "partition state change refused", partition=str(info.topic_partition), reason=str(error)
+                )
             return error.code
         except StorageError:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        self.put_off.taken(info.topic_partition)
+        self.deferred.taken(info.topic_partition)
         return ErrorCode.NONE
 
     async def _stop(self, command: StopReplica) -> Answer:
         errors: dict[TopicPartition, int] = {}
         async for stopped in self._sliced(command):
-            self.put_off.forget(stopped.topic_partition)
+            self.deferred.forget(stopped.topic_partition)
             try:
                 self._replicas.stop(stopped.topic_partition, leader_epoch=stopped.leader_epoch, delete=stopped.delete)
             except BrokerError as error:

@@ -31,7 +31,7 @@ STEPS_EACH: Final = 2
 """What it takes to look at one partition or broker."""
 
 
-class Sifted(NamedTuple):
+class FilteredCommand(NamedTuple):
     """A command without what cannot be, and what is answered for that."""
 
     command: Command
@@ -49,13 +49,13 @@ def check_sender(command: Command) -> None:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{number} is no {what}: the least is {least}")
 
 
-def sifted(command: Command) -> Generator[int, None, Sifted]:
+def filter_command(command: Command) -> Generator[int, None, FilteredCommand]:
     """Take out of a command the partitions and brokers that cannot be. Yields the steps that it makes."""
     match command:
         case LeaderAndIsr():
             refused = yield from _refused(command.partitions, _why_no_term)
             leaders = yield from _reachable(command.live_leaders)
-            return Sifted(
+            return FilteredCommand(
                 replace(command, partitions=_kept(command.partitions, refused), live_leaders=leaders), refused
             )
         case UpdateMetadata():
@@ -63,11 +63,11 @@ def sifted(command: Command) -> Generator[int, None, Sifted]:
             refused |= yield from _refused(command.deleted, _why_no_name)
             living = yield from _reachable(command.live_brokers)
             known, gone = _kept(command.partitions, refused), _kept(command.deleted, refused)
-            return Sifted(replace(command, live_brokers=living, partitions=known, deleted=gone), refused)
+            return FilteredCommand(replace(command, live_brokers=living, partitions=known, deleted=gone), refused)
         case StopReplica():
             refused = yield from _refused(command.partitions, _why_not_stopped)
             stopped = _kept(command.partitions, refused)
-            return Sifted(replace(command, partitions=stopped), refused)
+            return FilteredCommand(replace(command, partitions=stopped), refused)
         case _:
             assert_never(command)
 

@@ -19,7 +19,7 @@ RETRY_MS: Final = 1000
 RETRY_MS_MAX: Final = 30_000
 
 
-class PutOff:
+class DeferredPartitions:
     """What this broker was told to hold and does not hold yet."""
 
     def __init__(self, log: Log) -> None:
@@ -46,14 +46,14 @@ class PutOff:
         if self._names and has_line:
             self._unnamed.add(name)
         else:
-            self._log.warning("partition put off", partition=str(name), reason=reason)
+            self._log.warning("partition deferred", partition=str(name), reason=reason)
         self._names.add(name)
 
     def taken(self, name: TopicPartition) -> None:
         """It is held now."""
         if name in self._names:
             if name not in self._unnamed:
-                self._log.info("partition taken that was put off", partition=str(name))
+                self._log.info("deferred partition opened", partition=str(name))
             self.forget(name)
 
     def forget(self, name: TopicPartition) -> None:

@@ -5,7 +5,7 @@ Of live leaders only one address is told in any version: that on the listener th
 
 from __future__ import annotations
 
-from sordini.broker.control.wire_values import ANY_LIFE, brokers, by_topic, code_of, leader_of, number_of
+from sordini.broker.control.wire_values import ANY_BROKER_EPOCH, brokers, by_topic, code_of, leader_of, number_of
 from sordini.protocol.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionError,
@@ -74,7 +74,7 @@ def command_of(request: LeaderAndIsrRequest, listener: str) -> LeaderAndIsr:
         request.broker_epoch,
         tuple(_read(*state) for state in states),
         tuple(
-            Broker(BrokerId(leader.broker_id), ANY_LIFE, (Endpoint(listener, leader.host_name, leader.port),))
+            Broker(BrokerId(leader.broker_id), ANY_BROKER_EPOCH, (Endpoint(listener, leader.host_name, leader.port),))
             for leader in request.live_leaders
         ),
     )

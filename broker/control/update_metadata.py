@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sordini.broker.control.wire_values import ANY_LIFE, brokers, by_topic, leader_of, number_of
+from sordini.broker.control.wire_values import ANY_BROKER_EPOCH, brokers, by_topic, leader_of, number_of
 from sordini.protocol.errors import WireError
 from sordini.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
@@ -130,7 +130,7 @@ def _broker(living: UpdateMetadataBroker) -> Broker:
     endpoints = [_endpoint(told) for told in living.endpoints]
     if living.v0_host:
         endpoints.append(Endpoint("PLAINTEXT", living.v0_host, living.v0_port))
-    return Broker(BrokerId(living.id), ANY_LIFE, tuple(endpoints), living.rack or None)
+    return Broker(BrokerId(living.id), ANY_BROKER_EPOCH, tuple(endpoints), living.rack or None)
 
 
 def _endpoint(told: UpdateMetadataEndpoint) -> Endpoint:

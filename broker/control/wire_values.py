@@ -9,7 +9,7 @@ from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import Answer, PartitionInfo, StoppedReplica
 
 LEADER_NONE: Final = -1
-ANY_LIFE: Final = -1
+ANY_BROKER_EPOCH: Final = -1
 """As a broker epoch that is not told."""
 
 Part = TypeVar("Part", PartitionInfo, StoppedReplica)

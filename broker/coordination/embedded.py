@@ -21,8 +21,8 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from sordini.broker.coordination.database import Database, open_database
-from sordini.broker.coordination.znode_tree import Fired, Tree
-from sordini.broker.coordination.store_thread import Worker
+from sordini.broker.coordination.store_thread import StoreThread
+from sordini.broker.coordination.znode_tree import Fired, ZnodeTree
 from sordini.replication.metadata_store.paths import parents
 from sordini.replication.ports import (
     ANY_VERSION,
@@ -68,7 +68,7 @@ class _Call:
 class EmbeddedStore:
     """The store; open it with `EmbeddedStore.open`."""
 
-    def __init__(self, database: Database, tree: Tree, offload: Offload, clock: Clock) -> None:
+    def __init__(self, database: Database, tree: ZnodeTree, offload: Offload, clock: Clock) -> None:
         self._database = database
         self._tree = tree
         self._offload = offload
@@ -84,9 +84,9 @@ class EmbeddedStore:
     async def open(cls, path: str, offload: Offload, clock: Clock) -> EmbeddedStore:
         """Open the file, or create it; ":memory:" keeps nothing. Raises StoreUnusable."""
 
-        def load() -> tuple[Database, Tree]:
+        def load() -> tuple[Database, ZnodeTree]:
             database = open_database(path)
-            return database, Tree(*database.load())
+            return database, ZnodeTree(*database.load())
 
         database, tree = await offload(load)
         return cls(database, tree, offload, clock)
@@ -114,7 +114,7 @@ class EmbeddedStore:
         return self._clock.now_ms()
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> ZnodeTree:
         """For the sessions alone: what their calls work on, in their turn."""
         return self._tree
 
@@ -141,7 +141,7 @@ class EmbeddedStore:
 
     async def _take(self, turn: list[_Call]) -> None:
         """One turn: apply, save, then answer."""
-        self._tree.begin_turn()
+        self._tree.begin_batch()
         for call in turn:
             self._apply(call)
         dirty = list(self._tree.dirty())
@@ -166,7 +166,7 @@ class EmbeddedStore:
                     call.fired += session.take_watches(*happened)
 
     def _fail(self, turn: list[_Call], error: Exception) -> None:
-        self._tree.undo_turn()
+        self._tree.undo_batch()
         for call in turn:
             call.fired.clear()
             call.error = ConnectionLoss(f"the turn could not be saved: {error}")
@@ -177,7 +177,7 @@ class EmbeddedStore:
 
 async def open_embedded(path: str, clock: Clock) -> EmbeddedStore:
     """The store in a file, with a thread of its own for the disk, which `close` ends. Raises StoreUnusable."""
-    worker = Worker("coordination-store")
+    worker = StoreThread("coordination-store")
     try:
         store = await EmbeddedStore.open(path, worker.offload, clock)
     except StoreUnusable:

@@ -25,7 +25,7 @@ from sordini.broker.clock import SystemClock
 class OrderedResult(AsyncResult):  # type: ignore[misc]
     """kazoo's answer to a call, which leaves the connection's thread the moment it is set."""
 
-    def __init__(self, handler: OneDoorHandler) -> None:
+    def __init__(self, handler: LoopHandler) -> None:
         super().__init__(handler, threading.Condition, handler.timeout_exception)
         self._leave = handler.leave
 
@@ -38,7 +38,7 @@ class OrderedResult(AsyncResult):  # type: ignore[misc]
         self._leave(self)
 
 
-class Bell:
+class BatchedWakeup:
     """The end of kazoo's socket pair by which its thread is woken, rung once for all calls of one turn of the loop.
 
     kazoo rings for every call, and each time its thread takes the interpreter, which the loop then waits for: 500
@@ -70,7 +70,7 @@ class Bell:
             self._socket.sendall(bytes(due_count))
 
 
-class OneDoorHandler(SequentialThreadingHandler):  # type: ignore[misc]
+class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's handler without its worker threads, and with one door to the loop."""
 
     def __init__(
@@ -101,9 +101,9 @@ class OneDoorHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def dispatch_callback(self, callback: Any) -> None:
         self._post(callback.func, *callback.args)
 
-    def create_socket_pair(self) -> tuple[Any, Bell]:
+    def create_socket_pair(self) -> tuple[Any, BatchedWakeup]:
         reading, writing = super().create_socket_pair()
-        return reading, Bell(writing, self._soon)
+        return reading, BatchedWakeup(writing, self._soon)
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         if self.ended.is_set():
@@ -116,41 +116,41 @@ class OneDoorHandler(SequentialThreadingHandler):  # type: ignore[misc]
             raise RetryFailedError("the session has ended")
 
 
-class NotingClient(KazooClient):  # type: ignore[misc]
+class TimedClient(KazooClient):  # type: ignore[misc]
     """kazoo's client on a connection that takes notes."""
 
     _connection: Any
 
-    def __init__(self, hosts: str, handler: OneDoorHandler, *, timeout_ms: int, connection_retry: KazooRetry) -> None:
+    def __init__(self, hosts: str, handler: LoopHandler, *, timeout_ms: int, connection_retry: KazooRetry) -> None:
         # What is a warning to kazoo the broker says in its own words; an error of kazoo's own is still to be seen.
         logger = logging.getLogger("kazoo")
         logger.setLevel(logging.ERROR)
         super().__init__(
             hosts, timeout=timeout_ms / 1000, handler=handler, connection_retry=connection_retry, logger=logger
         )
-        self.notes = self._connection = NotingConnection(self, self._connection.retry_sleeper, timeout_ms)
+        self.notes = self._connection = TimedConnection(self, self._connection.retry_sleeper, timeout_ms)
 
 
-class NotingConnection(ConnectionHandler):  # type: ignore[misc]
+class TimedConnection(ConnectionHandler):  # type: ignore[misc]
     """kazoo's connection, with two notes. Its thread writes them; they are plain numbers, so any may read them."""
 
-    def __init__(self, client: NotingClient, retry: KazooRetry, session_timeout_ms: int) -> None:
+    def __init__(self, client: TimedClient, retry: KazooRetry, session_timeout_ms: int) -> None:
         super().__init__(client, retry, logger=client.logger)
         self._clock = SystemClock()  # The one kazoo's own deadlines are on; nothing here can be simulated.
         self.session_timeout_ms = session_timeout_ms
         """What was asked for, and what the server granted once it has: it has bounds of its own."""
-        self.heard_ms = self._clock.monotonic_ms()
+        self.last_message_ms = self._clock.monotonic_ms()
         """When a whole message of the server's came last, on the monotonic clock."""
 
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
         read_timeout_ms, connect_timeout_ms = super()._connect(host, hostip, port)
         # kazoo takes a server for dead after two thirds of the timeout that was granted, and forgets the whole.
         self.session_timeout_ms = round(read_timeout_ms * 3 / 2)
-        self.heard_ms = self._clock.monotonic_ms()
+        self.last_message_ms = self._clock.monotonic_ms()
         return read_timeout_ms, connect_timeout_ms
 
     def _read_header(self, timeout: float) -> Any:
         message = super()._read_header(timeout)
         # Here and not later: when the answer is known to somebody, so is when it came.
-        self.heard_ms = self._clock.monotonic_ms()
+        self.last_message_ms = self._clock.monotonic_ms()
         return message

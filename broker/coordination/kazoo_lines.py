@@ -49,4 +49,4 @@ class KazooLines(logging.Handler):
             return  # The loop is closed: the broker has stopped.
 
     def _write(self, text: str) -> None:
-        self._log.error("failure inside the ZooKeeper client", reason=text)
+        self._log.error("ZooKeeper client error", reason=text)

@@ -11,7 +11,7 @@ import asyncio
 from sordini.replication.ports import CoordinationStore, Session
 
 
-class Lease:
+class StoreLease:
     """A `CoordinationStore` that one broker may take for its own."""
 
     def __init__(self, store: CoordinationStore) -> None:

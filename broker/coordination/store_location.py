@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from sordini.broker.coordination.embedded import open_embedded
-from sordini.broker.coordination.store_migration import MoveRefused, Place
+from sordini.broker.coordination.store_migration import MigrationRefused, StoreTree
 from sordini.broker.coordination.znode_tree import check_path
 from sordini.replication.ports import Clock, CoordinationStore, StoreUnusable
 from sordini.storage.checkpoints import DamagedFile, read_whole, write_whole
@@ -30,7 +30,7 @@ EMBEDDED, ZOOKEEPER = "embedded", "zookeeper"
 ZOOKEEPER_PORT: Final = 2181
 
 
-class Location(NamedTuple):
+class StoreLocation(NamedTuple):
     """A place by name."""
 
     kind: str
@@ -43,18 +43,18 @@ class Location(NamedTuple):
         return f"{self.kind}:{self.where}{self.root}"
 
 
-def location_of(text: str) -> Location:
+def location_of(text: str) -> StoreLocation:
     """Read `embedded:PATH` or `zookeeper:HOST:PORT/CHROOT`. Raises ValueError, which says what is wrong."""
     kind, colon, rest = text.partition(":")
     if not colon or not rest or kind not in (EMBEDDED, ZOOKEEPER):
         raise ValueError("a place is embedded:DIR or zookeeper:HOST:PORT/CHROOT")
     if kind == EMBEDDED:
-        return Location(EMBEDDED, rest.rstrip("/") or "/")
+        return StoreLocation(EMBEDDED, rest.rstrip("/") or "/")
     hosts, slash, chroot = rest.partition("/")
     root = f"/{chroot}".rstrip("/") if slash else ""
     check_path(root or "/")
     addresses = [address.strip() for address in hosts.split(",")]
-    return Location(ZOOKEEPER, ",".join(map(_with_port, addresses)), root)
+    return StoreLocation(ZOOKEEPER, ",".join(map(_with_port, addresses)), root)
 
 
 def _with_port(address: str) -> str:
@@ -66,7 +66,7 @@ def _with_port(address: str) -> str:
     return f"{host}:{port}"
 
 
-class Places:
+class StoreLocations:
     """Opens places, on one disk and one clock."""
 
     def __init__(self, disk: Disk, clock: Clock, *, connection_timeout_ms: int) -> None:
@@ -74,21 +74,21 @@ class Places:
         self._clock = clock
         self._connection_timeout_ms = connection_timeout_ms
 
-    def file_of(self, location: Location) -> str:
+    def file_of(self, location: StoreLocation) -> str:
         """The embedded store's file."""
         return f"{location.where}/{STORE_FILE}" if self._disk.is_directory(location.where) else location.where
 
-    def _is_same(self, one: Location, other: Location) -> bool:
+    def _is_same(self, one: StoreLocation, other: StoreLocation) -> bool:
         if one.kind == EMBEDDED == other.kind:
             return self.file_of(one) == self.file_of(other)
         return one == other
 
-    def is_there(self, location: Location) -> bool:
+    def is_there(self, location: StoreLocation) -> bool:
         """Whether there is a file; of an ensemble only opening it tells."""
         return location.kind != EMBEDDED or self._disk.exists(self.file_of(location))
 
     @asynccontextmanager
-    async def open(self, location: Location) -> AsyncIterator[Place]:
+    async def open(self, location: StoreLocation) -> AsyncIterator[StoreTree]:
         """A place for as long as it is needed; nobody else can use an embedded one meanwhile. Raises StoreUnusable."""
         store: CoordinationStore
         if location.kind == EMBEDDED:
@@ -101,24 +101,24 @@ class Places:
             store = ZooKeeperStore(location.where, session_timeout_ms=timeout_ms, connection_timeout_ms=timeout_ms)
         try:
             session = await store.open_session()
-            yield Place(session, location.root, str(location), location.kind == EMBEDDED)
+            yield StoreTree(session, location.root, str(location), location.kind == EMBEDDED)
         finally:
             await store.close()
 
-    def refuse(self, source: Location, target: Location) -> None:
-        """Raise MoveRefused for a move that makes no sense whatever the trees hold."""
+    def refuse(self, source: StoreLocation, target: StoreLocation) -> None:
+        """Raise MigrationRefused for a move that makes no sense whatever the trees hold."""
         if self._is_same(source, target):
-            raise MoveRefused(f"{source} is where it is already")
+            raise MigrationRefused(f"{source} is where it is already")
         if not self.is_there(source):
-            raise MoveRefused(f"{source} holds no cluster: there is no file {self.file_of(source)}")
+            raise MigrationRefused(f"{source} holds no cluster: there is no file {self.file_of(source)}")
         place = self.moved_to(source)
         if place is not None and place != str(target):
-            raise MoveRefused(
+            raise MigrationRefused(
                 f"{source} was moved to {place} before, and what happened since is there: move it from there, or "
                 f"remove {self.file_of(source)}{MOVED} to take it as it was"
             )
 
-    def set_aside(self, location: Location) -> str | None:
+    def rename_former(self, location: StoreLocation) -> str | None:
         """Make room for a tree that comes back: its former file gets another name, which is returned.
 
         The note stays, so that no broker starts before the new file is whole.
@@ -134,7 +134,7 @@ class Places:
         self._disk.sync_directory(_directory_of(file))
         return former
 
-    def mark(self, location: Location, target: Location) -> str | None:
+    def mark(self, location: StoreLocation, target: StoreLocation) -> str | None:
         """Leave the note that an embedded tree has moved; the note's path, None for a place that takes none."""
         if location.kind != EMBEDDED:
             return None
@@ -143,10 +143,10 @@ class Places:
         write_whole(self._disk, directory, name, f"{target}\n{_EXPLANATION}")
         return f"{file}{MOVED}"
 
-    def moved_to(self, location: Location) -> str | None:
+    def moved_to(self, location: StoreLocation) -> str | None:
         return moved_to(self._disk, self.file_of(location)) if location.kind == EMBEDDED else None
 
-    def unmark(self, location: Location) -> None:
+    def unmark(self, location: StoreLocation) -> None:
         """Take the note away from where a tree has arrived."""
         note = f"{self.file_of(location)}{MOVED}"
         if location.kind == EMBEDDED and self._disk.exists(note):

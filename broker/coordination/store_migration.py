@@ -69,11 +69,11 @@ BYTES_MAX: Final = 256 * 1024
 NAMED_MAX: Final = 5
 
 
-class MoveRefused(Exception):
+class MigrationRefused(Exception):
     """A tree cannot be copied; nothing was overwritten. The text says why, for people."""
 
 
-class Place(NamedTuple):
+class StoreTree(NamedTuple):
     """A tree in a store: a session, the node it hangs from ("" for the root), and its name for people."""
 
     session: Session
@@ -104,7 +104,7 @@ class Found(NamedTuple):
     """First names that are not a cluster's."""
 
 
-class Outcome(NamedTuple):
+class MigrationSummary(NamedTuple):
     """What a copy amounts to."""
 
     cluster_id: str
@@ -118,7 +118,7 @@ class Outcome(NamedTuple):
     left_out: tuple[str, ...]
 
 
-async def survey(place: Place) -> Found:
+async def read_tree(place: StoreTree) -> Found:
     """Read a tree. Raises CoordinationError."""
     entries: dict[str, Entry] = {}
     brokers: list[str] = []
@@ -141,19 +141,19 @@ async def survey(place: Place) -> Found:
     return Found(entries, tuple(brokers), tuple(path for path in first if path not in TOP and path != "/zookeeper"))
 
 
-async def check(source: Place, target: Place | None) -> Outcome:
+async def check(source: StoreTree, target: StoreTree | None) -> MigrationSummary:
     """What a copy would amount to; without a target: to a place that is empty.
 
-    Raises MoveRefused when the source holds no whole cluster, the target holds something else, or a broker is
+    Raises MigrationRefused when the source holds no whole cluster, the target holds something else, or a broker is
     registered at either; StoreUnusable when its format is not known; CoordinationError when a store does not answer.
     """
     return (await _plan(source, target)).outcome
 
 
-async def copy(source: Place, target: Place) -> Outcome:
+async def copy(source: StoreTree, target: StoreTree) -> MigrationSummary:
     """Copy a tree, read both back and compare.
 
-    Raises as `check` does, and MoveRefused when somebody wrote to either meanwhile.
+    Raises as `check` does, and MigrationRefused when somebody wrote to either meanwhile.
     """
     plan = await _plan(source, target)
     await _make_root(target)
@@ -162,7 +162,7 @@ async def copy(source: Place, target: Place) -> Outcome:
     return plan.outcome
 
 
-async def cluster_id_at(place: Place) -> str | None:
+async def cluster_id_at(place: StoreTree) -> str | None:
     """The id of the cluster at a place; None when there is none, or none that can be read."""
     try:
         data, _ = await place.session.get(place.at(paths.CLUSTER_ID))
@@ -175,16 +175,16 @@ async def cluster_id_at(place: Place) -> str | None:
 class _Plan(NamedTuple):
     entries: dict[str, Entry]
     operations: list[Operation]
-    outcome: Outcome
+    outcome: MigrationSummary
 
 
-async def _plan(source: Place, target: Place | None) -> _Plan:
-    found = await survey(source)
+async def _plan(source: StoreTree, target: StoreTree | None) -> _Plan:
+    found = await read_tree(source)
     outcome = _outcome(source, found)
     _refuse_brokers(source, found)
     there = Found({}, (), ())
     if target is not None:
-        there = await survey(target)
+        there = await read_tree(target)
         _refuse_brokers(target, there)
         _refuse_others(source, found.entries, target, there.entries)
     operations = _operations(found.entries, there.entries)
@@ -192,7 +192,7 @@ async def _plan(source: Place, target: Place | None) -> _Plan:
     return _Plan(found.entries, operations, outcome._replace(copied=copied))
 
 
-async def _read(place: Place, path: str) -> tuple[Entry | None, list[str]]:
+async def _read(place: StoreTree, path: str) -> tuple[Entry | None, list[str]]:
     """A node and its children's names; None for one that dies with its session, or has gone meanwhile."""
     try:
         data, stat = await place.session.get(place.at(path))
@@ -204,39 +204,41 @@ async def _read(place: Place, path: str) -> tuple[Entry | None, list[str]]:
         return None, []
 
 
-def _outcome(source: Place, found: Found) -> Outcome:
+def _outcome(source: StoreTree, found: Found) -> MigrationSummary:
     if paths.CLUSTER_ID not in found.entries:
-        raise MoveRefused(f"{source.name} holds no cluster: {paths.CLUSTER_ID} is not there")
+        raise MigrationRefused(f"{source.name} holds no cluster: {paths.CLUSTER_ID} is not there")
     if paths.SORDINI in found.entries:
         check_known_format(found.entries[paths.SORDINI].data)
     cluster_id = znodes.decode_cluster_id(found.entries[paths.CLUSTER_ID].data)
     if isinstance(cluster_id, Malformed):
-        raise MoveRefused(f"{source.name}: {cluster_id.path} cannot be read: {cluster_id.reason}")
+        raise MigrationRefused(f"{source.name}: {cluster_id.path} cannot be read: {cluster_id.reason}")
     topics, brokers, partitions = 0, set[int](), 0
     for path, entry in found.entries.items():
         if parent_of(path) != paths.TOPICS:
             continue
         topic = znodes.decode_topic(path.rpartition("/")[2], entry.data, entry.version)
         if isinstance(topic, Malformed):
-            raise MoveRefused(f"{source.name}: {topic.path} cannot be read: {topic.reason}")
+            raise MigrationRefused(f"{source.name}: {topic.path} cannot be read: {topic.reason}")
         topics += 1
         partitions += len(topic.replicas)
         brokers.update(broker for replicas in topic.replicas.values() for broker in replicas)
-    return Outcome(cluster_id, topics, partitions, tuple(sorted(brokers)), len(found.entries), 0, found.others)
+    return MigrationSummary(cluster_id, topics, partitions, tuple(sorted(brokers)), len(found.entries), 0, found.others)
 
 
-def _refuse_brokers(place: Place, found: Found) -> None:
+def _refuse_brokers(place: StoreTree, found: Found) -> None:
     if found.brokers:
         several = len(found.brokers) > 1
-        raise MoveRefused(
+        raise MigrationRefused(
             f"{'brokers' if several else 'broker'} {', '.join(found.brokers)} {'are' if several else 'is'} registered "
             f"at {place.name}: stop {'them' if several else 'it'} first (a killed one is registered until its session "
             "ends)"
         )
 
 
-def _refuse_others(source: Place, wanted: Mapping[str, Entry], target: Place, there: Mapping[str, Entry]) -> None:
-    """Raise MoveRefused when the target holds what is not the source's."""
+def _refuse_others(
+    source: StoreTree, wanted: Mapping[str, Entry], target: StoreTree, there: Mapping[str, Entry]
+) -> None:
+    """Raise MigrationRefused when the target holds what is not the source's."""
     different = [
         path
         for path, entry in there.items()
@@ -247,7 +249,7 @@ def _refuse_others(source: Place, wanted: Mapping[str, Entry], target: Place, th
     if different:
         named = ", ".join(different[:NAMED_MAX])
         more = f" and {len(different) - NAMED_MAX} more" if len(different) > NAMED_MAX else ""
-        raise MoveRefused(
+        raise MigrationRefused(
             f"{target.name} is not empty, and what is there is not from {source.name} ({named}{more}): "
             "move to another place, or clear that one yourself"
         )
@@ -265,7 +267,7 @@ def _operations(wanted: Mapping[str, Entry], there: Mapping[str, Entry]) -> list
     return operations
 
 
-async def _make_root(target: Place) -> None:
+async def _make_root(target: StoreTree) -> None:
     for path in [*parents(target.root), target.root] if target.root else []:
         try:
             await target.session.create(path)
@@ -273,13 +275,13 @@ async def _make_root(target: Place) -> None:
             continue
 
 
-async def _write(target: Place, operations: Iterable[Operation]) -> None:
+async def _write(target: StoreTree, operations: Iterable[Operation]) -> None:
     rooted = (operation._replace(path=target.at(operation.path)) for operation in operations)
     for batch in [list(rooted)] if target.writes_at_once else _batches(rooted):
         try:
             await target.session.multi(batch)
         except NodeExists as error:
-            raise MoveRefused(f"{target.name} was written to by somebody else meanwhile ({error.path})") from error
+            raise MigrationRefused(f"{target.name} was written to by somebody else meanwhile ({error.path})") from error
 
 
 def _batches(operations: Iterator[Operation]) -> Iterator[list[Operation]]:
@@ -296,17 +298,17 @@ def _batches(operations: Iterator[Operation]) -> Iterator[list[Operation]]:
         yield batch
 
 
-async def _verify(source: Place, target: Place, copied: Mapping[str, Entry]) -> None:
-    """Read both back. Raises MoveRefused when the copy is not its source, or the source is another by now."""
-    again, there = await survey(source), await survey(target)
+async def _verify(source: StoreTree, target: StoreTree, copied: Mapping[str, Entry]) -> None:
+    """Read both back. Raises MigrationRefused when the copy is not its source, or the source is another by now."""
+    again, there = await read_tree(source), await read_tree(target)
     _refuse_brokers(source, again)
     _refuse_brokers(target, there)
     if again.entries != copied:
-        raise MoveRefused(f"{source.name} changed while it was copied: see that nobody uses it, and begin again")
+        raise MigrationRefused(f"{source.name} changed while it was copied: see that nobody uses it, and begin again")
     for path, entry in copied.items():
         made = there.entries.get(path)
         if made is None or made.data != entry.data or (path in COUNTERS and made.version != entry.version):
-            raise MoveRefused(f"{target.name} does not hold what was written to it: {path} differs")
+            raise MigrationRefused(f"{target.name} does not hold what was written to it: {path} differs")
 
 
 async def _together(items: Iterable[str], read: Callable[[str], Awaitable[T]]) -> list[T]:

@@ -13,7 +13,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Worker:
+class StoreThread:
     """A single thread, started with the first call."""
 
     def __init__(self, name: str) -> None:

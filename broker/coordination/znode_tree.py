@@ -1,10 +1,10 @@
 """ZooKeeper's tree of nodes as a plain value machine: what each operation does, refuses and sets off.
 
-Pure: no disk, no clock, no loop; time is an argument. A `Tree` is changed in *turns*. Everything since
-`begin_turn` can be taken back by `undo_turn`, which is how a write that could not be made durable is undone; a
+Pure: no disk, no clock, no loop; time is an argument. A `ZnodeTree` is changed in *turns*. Everything since
+`begin_batch` can be taken back by `undo_batch`, which is how a write that could not be made durable is undone; a
 `multi` that is refused in the middle takes back its own part the same way.
 
-    begin_turn   apply* (each answers and says which watches fired)   dirty -> to disk   or   undo_turn
+    begin_batch   apply* (each answers and says which watches fired)   dirty -> to disk   or   undo_batch
 
 Ephemeral nodes are nodes like all others here; that they are never stored is the owner's affair (`Node.owner`).
 """
@@ -65,10 +65,10 @@ def parent_of(path: str) -> str:
 def check_path(path: str) -> None:
     """Paths are absolute, without empty steps or a slash at the end. Raises ValueError: the caller has a bug."""
     if not path.startswith("/") or "\0" in path or (path != "/" and (path.endswith("/") or "//" in path)):
-        raise ValueError(f"{path!r} is not the path of a node")
+        raise ValueError(f"{path!r} is not the path of a znode")
 
 
-class Tree:
+class ZnodeTree:
     """The nodes by path. `zxid` counts transactions and never goes back, an undo included."""
 
     def __init__(self, nodes: dict[str, Node] | None = None, zxid: int = 0) -> None:
@@ -103,10 +103,10 @@ class Tree:
 
     # Changing.
 
-    def begin_turn(self) -> None:
+    def begin_batch(self) -> None:
         self._undo.clear()
 
-    def undo_turn(self) -> None:
+    def undo_batch(self) -> None:
         self._undo_to(0)
 
     def dirty(self) -> Iterator[tuple[str, Node | None]]:

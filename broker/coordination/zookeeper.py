@@ -22,7 +22,7 @@ from kazoo import exceptions as kazoo_exceptions
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
 
-from sordini.broker.coordination.kazoo_handler import NotingClient, OneDoorHandler, OrderedResult
+from sordini.broker.coordination.kazoo_handler import LoopHandler, OrderedResult, TimedClient
 from sordini.broker.coordination.znode_tree import check_path
 from sordini.replication.metadata_store.paths import parents
 from sordini.replication.ports import (
@@ -118,9 +118,9 @@ class ZooKeeperSession:
         self._data_watches: dict[str, dict[Watch, None]] = {}
         self._child_watches: dict[str, dict[Watch, None]] = {}
         self._first_connected: asyncio.Future[None] = self._loop.create_future()
-        self._handler = OneDoorHandler(self._post, self._answered, self._loop.call_soon)
+        self._handler = LoopHandler(self._post, self._answered, self._loop.call_soon)
         retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0, sleep_func=self._handler.sleep_func)
-        self._client = NotingClient(hosts, self._handler, timeout_ms=session_timeout_ms, connection_retry=retry)
+        self._client = TimedClient(hosts, self._handler, timeout_ms=session_timeout_ms, connection_retry=retry)
         self._client.add_listener(self._state_on_the_thread)
         self._client.start_async()
 
@@ -135,7 +135,7 @@ class ZooKeeperSession:
     @property
     def lives_until_ms(self) -> int:
         notes = self._client.notes
-        return int(notes.heard_ms + notes.session_timeout_ms)
+        return int(notes.last_message_ms + notes.session_timeout_ms)
 
     @property
     def is_over(self) -> bool:

@@ -70,15 +70,15 @@ class AlterConfigsHandler:
         return self._later(call, self._alter(call.body))
 
     async def _alter(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        return AlterConfigsResponse(responses=await self._carry_out(request, anew=True))
+        return AlterConfigsResponse(responses=await self._carry_out(request, replace=True))
 
     def alter_incrementally(self, call: Call) -> DelayedResponse:
         return self._later(call, self._alter_incrementally(call.body))
 
     async def _alter_incrementally(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-        return IncrementalAlterConfigsResponse(responses=await self._carry_out(request, anew=False))
+        return IncrementalAlterConfigsResponse(responses=await self._carry_out(request, replace=False))
 
-    async def _carry_out(self, request: AlterRequest, *, anew: bool) -> list[AlterConfigsResourceResponse]:
+    async def _carry_out(self, request: AlterRequest, *, replace: bool) -> list[AlterConfigsResourceResponse]:
         if len(request.resources) > RESOURCES_MAX:
             raise BrokerError(ErrorCode.POLICY_VIOLATION, f"more than {RESOURCES_MAX} resources in one request")
         counts = Counter((wanted.resource_type, wanted.resource_name) for wanted in request.resources)
@@ -94,18 +94,18 @@ class AlterConfigsHandler:
             is_repeated = counts[resource] > 1
             answers.append(
                 await self._change(
-                    resource, edits, is_repeated=is_repeated, anew=anew, validate_only=request.validate_only
+                    resource, edits, is_repeated=is_repeated, replace=replace, validate_only=request.validate_only
                 )
             )
         return answers
 
     async def _change(
-        self, resource: Resource, edits: Sequence[Edit], *, is_repeated: bool, anew: bool, validate_only: bool
+        self, resource: Resource, edits: Sequence[Edit], *, is_repeated: bool, replace: bool, validate_only: bool
     ) -> AlterConfigsResourceResponse:
         try:
             if is_repeated:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "the resource is named more than once in this request")
-            await self._admin.alter(resource, edits, anew=anew, validate_only=validate_only)
+            await self._admin.alter(resource, edits, replace=replace, validate_only=validate_only)
         except BrokerError as error:
             return _answer(resource.kind, resource.name, error.code, str(error))
         return _answer(resource.kind, resource.name, ErrorCode.NONE, None)

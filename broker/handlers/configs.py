@@ -1,6 +1,6 @@
 """DescribeConfigs: every setting of a topic or of this broker, with where its value comes from (KIP-226, KIP-569).
 
-Requests that name one of `condition_keys` for a broker are answered with how it is, too, as soon as that is known.
+Requests that name one of `health_keys` for a broker are answered with how it is, too, as soon as that is known.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from functools import partial
 from itertools import dropwhile
 from typing import Any, NamedTuple, cast
 
-from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.admin import ResourceKind, check_broker_name, describe_kind
 from sordini.broker.configuration.config import SETTINGS
 from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, Synonym
+from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.logger_levels import LoggerLevels
-from sordini.broker.configuration.protection import find
+from sordini.broker.configuration.protection import find_protection
 from sordini.broker.configuration.protection_defaults import DEFAULTS
 from sordini.broker.configuration.protection_keys import Change
 from sordini.broker.configuration.settings import ValueKind, value_text
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.request_checks import check_name_repeats
-from sordini.broker.membership.health import Condition
+from sordini.broker.membership.health import BrokerHealth
 from sordini.broker.membership.health_keys import MEANINGS
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import SliceScheduler, Work
@@ -85,7 +85,7 @@ class Known(NamedTuple):
 class ConditionSource(NamedTuple):
     """How a broker's word on its own condition comes into an answer."""
 
-    condition: Condition
+    condition: BrokerHealth
     later: Callable[[Call, Awaitable[Any]], DelayedResponse]
     slices: SliceScheduler
 
@@ -126,7 +126,7 @@ class ConfigsHandler:
         return await self._itself.slices.run(self._described(call, await self._itself.condition.values()))
 
     def _described(self, call: Call, condition: Mapping[str, str | None]) -> Work[DescribeConfigsResponse]:
-        """The answer; `condition` has the values of `condition_keys` where one of them is asked for."""
+        """The answer; `condition` has the values of `health_keys` where one of them is asked for."""
         request: DescribeConfigsRequest = call.body
         response = DescribeConfigsResponse()
         known = Known({}, {}, condition)
@@ -268,7 +268,7 @@ def describe_entry(key: str, found: list[Synonym]) -> Described:
     if key in SETTINGS:
         declared = SETTINGS[key][1]
         return Described(key, found[0].value, found, declared.rule.kind, not declared.is_dynamic, declared.meaning)
-    protection = find(key)
+    protection = find_protection(key)
     if protection is not None:
         base = protection.key
         default = [Synonym(base, DEFAULTS[base], ConfigSource.DEFAULT)] if base in DEFAULTS else []

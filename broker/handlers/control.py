@@ -11,9 +11,9 @@ from dataclasses import fields, replace
 from itertools import chain
 from typing import Any
 
-from sordini.broker.control.command_validation import check_sender, sifted
 from sordini.broker.control.command_origin import CommandOrigin
 from sordini.broker.control.command_receiver import CommandReceiver
+from sordini.broker.control.command_validation import check_sender, filter_command
 from sordini.broker.control.control_wire import Request, Response, command_of, response_of
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.request_checks import BetweenBrokers
@@ -73,7 +73,7 @@ class ControlHandler:
         code = await self._origin.refusal(command, self._receiver.broker_epoch)
         if code:
             return await self._slices.through(_response_of(command, Answer(code)))
-        sound, refused = await self._slices.through(sifted(command))
+        sound, refused = await self._slices.through(filter_command(command))
         if refused:
             name, code = next(iter(refused.items()))
             self._log.warning(

@@ -16,7 +16,15 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sordini.broker.membership.health_keys import NONE, SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER, YES, StoreFinding
+from sordini.broker.membership.health_keys import (
+    NONE,
+    SERVING,
+    STORE_BROKERS,
+    STORE_CONTACT,
+    STORE_CONTROLLER,
+    YES,
+    StoreFinding,
+)
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.requests.slice_scheduler import SliceScheduler
 from sordini.broker.topics.metadata_cache import MetadataCache
@@ -32,7 +40,7 @@ DIGITS_MAX = 10
 """Of a broker's id; a node with a longer name is no registration."""
 
 
-class StoreWord(NamedTuple):
+class StoreReading(NamedTuple):
     """What one reading from the store came to. `brokers` and `controller` are known while the store answers."""
 
     contact: StoreFinding
@@ -52,9 +60,9 @@ class StoreProbe:
         self._contact = contact
         self._cluster_id = cluster_id
         self._patience_ms = min(session_timeout_ms // 2, PATIENCE_MS_MAX)
-        self._under_way: asyncio.Future[StoreWord] | None = None
+        self._under_way: asyncio.Future[StoreReading] | None = None
 
-    async def read(self) -> StoreWord:
+    async def read(self) -> StoreReading:
         """What a reading finds that began no earlier than the one under way; it takes PATIENCE_MS_MAX at most."""
         if self._under_way is not None:
             return await asyncio.shield(self._under_way)
@@ -67,7 +75,7 @@ class StoreProbe:
             self._under_way = None
             under_way.cancel()
 
-    async def _read_in_time(self) -> StoreWord:
+    async def _read_in_time(self) -> StoreReading:
         try:
             async with asyncio.timeout(self._patience_ms / 1000):
                 return await self._read()
@@ -76,27 +84,29 @@ class StoreProbe:
         except ConnectionLoss:
             reason = "there is no connection to the store"
         except SessionExpired:
-            reason = "the session with the store is over, and there is no new one yet"
+            reason = "the session with the store has expired, and there is no new one yet"
         except CoordinationError as error:
             reason = f"the store failed ({error})"
         if self._contact.lost_tree:  # The store answers, in a session that is not the broker's yet.
-            return StoreWord(StoreFinding.LOST, self._contact.lost_tree)
+            return StoreReading(StoreFinding.LOST, self._contact.lost_tree)
         silent_ms = self._contact.silent_ms
-        return StoreWord(StoreFinding.SILENT, f"{reason}; silent for {silent_ms} ms" if silent_ms else reason)
+        return StoreReading(StoreFinding.SILENT, f"{reason}; silent for {silent_ms} ms" if silent_ms else reason)
 
-    async def _read(self) -> StoreWord:
+    async def _read(self) -> StoreReading:
         session, me = self.me.session, self.me.broker_id
         try:
             found = znodes.decode_cluster_id((await session.get(paths.CLUSTER_ID))[0])
         except NoNode:
-            return StoreWord(StoreFinding.LOST, f"the store has no cluster id, and this broker's is {self._cluster_id}")
+            return StoreReading(
+                StoreFinding.LOST, f"the store has no cluster id, and this broker's is {self._cluster_id}"
+            )
         if found != self._cluster_id:
             theirs = "a cluster id that cannot be read" if isinstance(found, Malformed) else f"cluster id {found}"
-            return StoreWord(StoreFinding.LOST, f"the store has {theirs}, and this broker's is {self._cluster_id}")
+            return StoreReading(StoreFinding.LOST, f"the store has {theirs}, and this broker's is {self._cluster_id}")
         try:
             names = await session.children(paths.BROKER_IDS)
         except NoNode:
-            return StoreWord(StoreFinding.LOST, f"the store has no {paths.BROKER_IDS}")
+            return StoreReading(StoreFinding.LOST, f"the store has no {paths.BROKER_IDS}")
         brokers = tuple(
             sorted(int(name) for name in names if name.isascii() and name.isdecimal() and len(name) <= DIGITS_MAX)
         )
@@ -107,8 +117,8 @@ class StoreProbe:
         elif stat.czxid != self.me.epoch():
             reason = f"the store has another registration of broker {me}"
         else:
-            return StoreWord(StoreFinding.CONNECTED, "", brokers, controller)
-        return StoreWord(StoreFinding.UNREGISTERED, reason, brokers, controller)
+            return StoreReading(StoreFinding.CONNECTED, "", brokers, controller)
+        return StoreReading(StoreFinding.UNREGISTERED, reason, brokers, controller)
 
     async def _controller(self) -> int | None:
         try:
@@ -119,7 +129,7 @@ class StoreProbe:
         return None if isinstance(found, Malformed) else found
 
 
-class Condition:
+class BrokerHealth:
     """What this broker answers when it is asked how it is."""
 
     def __init__(
@@ -134,7 +144,7 @@ class Condition:
         """What the broker is about, in words, while it does not serve: before it is ready and after."""
 
     async def values(self) -> dict[str, str | None]:
-        """The value of each key of `condition_keys`. Never raises because of the store."""
+        """The value of each key of `health_keys`. Never raises because of the store."""
         word = await self._probe.read()
         reason = await self._why_not_serving(word)
         is_read = word.brokers is not None
@@ -145,14 +155,14 @@ class Condition:
             STORE_CONTROLLER: (NONE if word.controller is None else str(word.controller)) if is_read else None,
         }
 
-    async def _why_not_serving(self, word: StoreWord) -> str:
+    async def _why_not_serving(self, word: StoreReading) -> str:
         """Empty for a broker that serves. Silence of the store is no reason: a restart would only do harm then."""
         if doing := self.doing():
             return doing
         if word.contact is StoreFinding.LOST:
             return word.reason
         if self._broker_id not in self._metadata.brokers:
-            return "no controller has sent this broker the state of the cluster yet"
+            return "no metadata received from a controller yet"
         if self._metadata.controller_id < 0:
             return "this broker knows no controller"
         count, example = await self._not_led()

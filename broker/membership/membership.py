@@ -42,16 +42,16 @@ LEAVE_S_MAX = 2.0
 """For a store to take note that this broker is no controller any more."""
 
 
-class Hooks(NamedTuple):
+class MembershipHooks(NamedTuple):
     """What a place in the cluster means to the rest of the broker."""
 
     register: Callable[[Session], Awaitable[int]]
     """Take the broker's id in a session; the broker epoch. Raises RegistrationRefused."""
-    known_as: Callable[[int], None]
+    broker_epoch_changed: Callable[[int], None]
     """Commands for a broker epoch below this one are for a former life."""
-    read_settings: Callable[[], Awaitable[None]]
+    reload_settings: Callable[[], Awaitable[None]]
     """What changed in the store while nobody looked."""
-    candidate: Callable[[Session], Controller]
+    new_controller: Callable[[Session], Controller]
     """Somebody who stands for controller in a session."""
 
 
@@ -62,7 +62,7 @@ class Membership:
         self,
         store: CoordinationStore,
         session: CurrentSession,
-        hooks: Hooks,
+        hooks: MembershipHooks,
         contact: StoreContact,
         guard: TreeGuard,
         log: Log,
@@ -128,7 +128,7 @@ class Membership:
         """Wait until the session is over or the registration gone, and end what goes with it."""
         controller = self.controller
         assert controller is not None, "not joined"
-        lost = self._guard.place_lost(self._session.current, self._store)
+        lost = self._guard.registration_lost(self._session.current, self._store)
         self._opened = await _first_of(controller.wait_closed(), lost)
         self._end_life()
         await controller.stop()
@@ -140,8 +140,8 @@ class Membership:
                 self._become(await self._hooks.register(session))
                 registered()
                 if anew:
-                    await self._hooks.read_settings()
-                self.controller = self._hooks.candidate(session)
+                    await self._hooks.reload_settings()
+                self.controller = self._hooks.new_controller(session)
                 await self.controller.start()
             except SessionExpired:
                 return False
@@ -165,7 +165,7 @@ class Membership:
             session = f"{self._session.session_id:#x}"
             self._log.info("registered", session=session, broker_epoch=broker_epoch, version=__version__)
         self.broker_epoch = broker_epoch
-        self._hooks.known_as(broker_epoch)
+        self._hooks.broker_epoch_changed(broker_epoch)
         self._contact.registered()
 
     async def _renew(self) -> None:
@@ -177,7 +177,7 @@ class Membership:
             session, self._opened = self._opened, None
             try:
                 session = session or await self._store.open_session()
-                await self._guard.until_ours(session)
+                await self._guard.wait_for_cluster_tree(session)
             except CoordinationError as error:
                 if session is not None:
                     await session.close()
@@ -197,17 +197,17 @@ class Membership:
         self._is_over = True
         # From here on nothing that was meant for the former registration may begin a term.
         self.broker_epoch += 1
-        self._hooks.known_as(self.broker_epoch)
-        self._contact.over()
+        self._hooks.broker_epoch_changed(self.broker_epoch)
+        self._contact.expired()
 
     def _session_changed(self, state: SessionState) -> None:
         match state:
             case SessionState.CONNECTED:
                 self._reachable.set()
-                self._contact.answers()
+                self._contact.connected()
             case SessionState.SUSPENDED:
                 self._reachable.clear()
-                self._contact.silent(self._session.lives_until_ms)
+                self._contact.disconnected(self._session.lives_until_ms)
             case SessionState.EXPIRED:
                 self._reachable.set()
                 self._end_life()

@@ -20,7 +20,7 @@ from typing import Protocol
 from sordini.replication.ports import Clock, Log
 
 
-class Contact(Enum):
+class ContactState(Enum):
     """What this broker knows of its session with the coordination store."""
 
     ANSWERS = "answers"
@@ -79,12 +79,12 @@ class StoreContact:
         """When the state left ANSWERS, on the monotonic clock; None while it is ANSWERS."""
 
     @property
-    def state(self) -> Contact:
+    def state(self) -> ContactState:
         if not self._is_registered:
-            return Contact.EXPIRED
+            return ContactState.EXPIRED
         if not self._is_silent:
-            return Contact.ANSWERS
-        return Contact.DOUBTFUL if self.is_doubtful else Contact.SILENT
+            return ContactState.ANSWERS
+        return ContactState.DOUBTFUL if self.is_doubtful else ContactState.SILENT
 
     @property
     def silent_ms(self) -> int:
@@ -103,9 +103,9 @@ class StoreContact:
         if self._is_registered:
             self._began()
             self._log.warning(
-                "coordination store does not answer; reads, writes with acks=all and groups go on, changes of in-sync "
+                "coordination store disconnected; fetch, produce with acks=all and groups continue, changes of in-sync "
                 "sets, leaders, topics and settings wait",
-                session_ends_in_ms=self._remaining_ms(),
+                session_expires_in_ms=self._remaining_ms(),
             )
             self._look()
 
@@ -113,7 +113,7 @@ class StoreContact:
         """The store answers: in the same session or, after `over`, in one in which the broker is not registered yet."""
         self._stop_timer()
         if self._is_silent and self._is_registered:
-            self._log.info("coordination store answers again in the same session", silent_ms=self.silent_ms)
+            self._log.info("coordination store reconnected in the same session", silent_ms=self.silent_ms)
             self._ended()
         self._is_silent = False
 
@@ -124,7 +124,7 @@ class StoreContact:
         self._is_silent = self._is_registered = False
         self.is_doubtful = True
         self._log.warning(
-            "session has expired; registering anew, and leading on in the same leader epochs until a controller names "
+            "session expired; registering again, still leading in the current leader epochs until a controller names "
             "newer ones"
         )
 
@@ -133,7 +133,7 @@ class StoreContact:
         if self._is_registered:
             return
         self._is_registered = True
-        self._log.info("coordination store answers again; registered in a new session", silent_ms=self.silent_ms)
+        self._log.info("coordination store reconnected; registered in a new session", silent_ms=self.silent_ms)
         self._ended()
         if self._is_silent:  # The connection was lost right behind the registration's answer.
             self.silent(self._lives_until_ms)
@@ -159,7 +159,7 @@ class StoreContact:
         elif not self.is_doubtful:
             self.is_doubtful = True
             self._log.warning(
-                "session may have ended by this broker's clock; leading on in the same leader epochs",
+                "session may have expired by this broker's clock; still leading in the current leader epochs",
                 silent_ms=self.silent_ms,
             )
 

@@ -3,11 +3,11 @@
 A coordination store that lost its data, was restored from an older backup, or stands for another cluster does not say
 so. It shows in three ways:
 
-  - the session has expired, and the next one finds another tree: `until_ours` waits until it is the cluster's again;
-  - the session lives, and the registration is gone with the tree: `place_lost` returns;
+  - the session has expired, and the next one finds another tree: `wait_for_cluster_tree` waits until it is the cluster's again;
+  - the session lives, and the registration is gone with the tree: `registration_lost` returns;
   - the store opens new sessions and never takes this one back. A ZooKeeper server does that to every client that has
     seen a later transaction than the server has, and its data is older than the client's session then. The client is
-    not told, and tries for ever: `place_lost` returns with a session that the store opened instead.
+    not told, and tries for ever: `registration_lost` returns with a session that the store opened instead.
 
 Nothing is written before the tree is the cluster's; the broker serves on meanwhile.
 """
@@ -60,14 +60,14 @@ class TreeGuard:
         self._log = log
         self._contact = contact
 
-    async def until_ours(self, session: Session) -> None:
+    async def wait_for_cluster_tree(self, session: Session) -> None:
         """Wait until the tree of this session is the cluster's. Raises SessionExpired, ConnectionLoss."""
         while reason := await mismatch(session, self._cluster_id, holds_replicas=self._holds_replicas()):
             self._found(reason)
             await asyncio.sleep(LOOK_PAUSE_S)
         self._found("")
 
-    async def place_lost(self, session: Session, store: CoordinationStore) -> Session | None:
+    async def registration_lost(self, session: Session, store: CoordinationStore) -> Session | None:
         """Wait until this broker's registration is gone, or the session is over.
 
         A session that the store opened, where it does not take this one back; the caller closes it.

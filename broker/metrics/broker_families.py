@@ -150,7 +150,7 @@ BROKER_FAMILIES = (
         Kind.GAUGE,
         "Partitions whose log could not be made yet, for want of a descriptor or of room on the disk.",
         (),
-        one(lambda sources: len(sources.parts.receiver.put_off)),
+        one(lambda sources: len(sources.parts.receiver.deferred)),
     ),
     Family(
         "sordini_requests_total",
@@ -178,14 +178,14 @@ BROKER_FAMILIES = (
         Kind.GAUGE,
         "Incremental fetch sessions that are kept (bounded by max.incremental.fetch.session.cache.slots).",
         (),
-        one(lambda sources: len(sources.parts.sessions)),
+        one(lambda sources: len(sources.parts.fetch_sessions)),
     ),
     Family(
         "sordini_fetch_session_partitions",
         Kind.GAUGE,
         "Partitions of all fetch sessions together (bounded by sordini.fetch.session.partitions.max).",
         (),
-        one(lambda sources: sources.parts.sessions.partitions),
+        one(lambda sources: sources.parts.fetch_sessions.partitions),
     ),
     Family(
         "sordini_loop_lag_seconds",

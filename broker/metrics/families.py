@@ -18,7 +18,7 @@ from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.metrics.latency import Latencies
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
-from sordini.broker.wiring.assembly import Assembly
+from sordini.broker.wiring.parts import BrokerParts
 
 
 class Groups(Protocol):
@@ -41,7 +41,7 @@ class Elected(Protocol):
 class Sources(NamedTuple):
     """The parts of the broker that metrics are read from."""
 
-    parts: Assembly
+    parts: BrokerParts
     sockets: SocketServer
     controller: Elected
     watchdog: Watchdog

@@ -30,17 +30,17 @@ from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.process import pid_file
 from sordini.broker.process.child_processes import CleaningChildren
 from sordini.broker.process.daemon import (
-    Report,
+    StartReport,
     detach,
     open_missing_standard_files,
     redirect_output,
     take_over_standard_files,
 )
 from sordini.broker.process.descriptors import Descriptors, allow_open_files
-from sordini.broker.process.log_writer import file_output, say_at_last, standard_error, standard_output
+from sordini.broker.process.log_writer import file_output, standard_error, standard_output, write_before_exit
 from sordini.broker.process.logging import LogFile, Logger
 from sordini.broker.process.pid_file import PidFile, PidFileRefused
-from sordini.broker.process.signals import Reactions, SignalThread, block_signals
+from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
 from sordini.broker.record_jobs.children import RecordWorkerProcesses
 from sordini.broker.wiring.server import Server
 from sordini.broker.wiring.startup import Ports, StartRefused, refuse_lost_file
@@ -66,7 +66,7 @@ class Launch(NamedTuple):
     is_daemon: bool = False
 
 
-class Given(NamedTuple):
+class LoadedConfig(NamedTuple):
     """A configuration that was read."""
 
     config: Config
@@ -83,7 +83,7 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
 
     Raises ConfigError for a wrong configuration.
     """
-    given = given_by(read_entries(properties, overrides, os.environ))
+    given = load_config(read_entries(properties, overrides, os.environ))
     if not launch.is_daemon:
         return _run_process(given, launch, StandardReport())
     given, launch = _absolute(given, launch)
@@ -132,10 +132,10 @@ def read_entries(properties: str | None, overrides: Sequence[str], environment: 
     return entries
 
 
-def given_by(entries: Mapping[str, str]) -> Given:
+def load_config(entries: Mapping[str, str]) -> LoadedConfig:
     """The configuration that entries make. Raises ConfigError."""
     config, unknown = build_config(entries)
-    return Given(
+    return LoadedConfig(
         config,
         frozenset(entries) & SETTINGS.keys(),
         unknown + unknown_names(os.environ),
@@ -143,7 +143,7 @@ def given_by(entries: Mapping[str, str]) -> Given:
     )
 
 
-def warn_of_keys(given: Given, log: Logger) -> None:
+def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:
     """Name what was given and will not be as somebody may expect."""
     for key in given.unknown:
         log.warning("unknown configuration key", key=key)
@@ -166,7 +166,7 @@ def choose_loop(config: Config) -> type[asyncio.AbstractEventLoop] | None:
     return asyncio.SelectorEventLoop
 
 
-def _absolute(given: Given, launch: Launch) -> tuple[Given, Launch]:
+def _absolute(given: LoadedConfig, launch: Launch) -> tuple[LoadedConfig, Launch]:
     """The same with whole paths: a daemon leaves the directory it was started in."""
     directories = [os.path.abspath(path) for path in given.config.log_directories]  # noqa: PTH100 - text, as configured.
     cordoned = [os.path.abspath(path) for path in given.config.cordoned_directories]  # noqa: PTH100
@@ -178,7 +178,7 @@ def _absolute(given: Given, launch: Launch) -> tuple[Given, Launch]:
     return given._replace(config=config), launch._replace(log_file=log_file, pid_file=own_pid_file)
 
 
-def _run_process(given: Given, launch: Launch, report: Report) -> int:
+def _run_process(given: LoadedConfig, launch: Launch, report: StartReport) -> int:
     """The life of the process that is the broker, from its first open file on; the exit code."""
     disk = SystemDisk()
     open_missing_standard_files(disk)
@@ -189,7 +189,7 @@ def _run_process(given: Given, launch: Launch, report: Report) -> int:
         report.failed(f"sordini: {launch.log_file}: {error.strerror}\n")
         return EXIT_FAILED
     log = Logger(launch.log_level, file_output(log_file.fileno) if log_file else errors, launch.log_form)
-    warn_of_keys(given, log)
+    log_ignored_keys(given, log)
     block_signals()
     try:
         pid_files, found = _claim_pid_files(disk, given.config, launch)
@@ -201,7 +201,7 @@ def _run_process(given: Given, launch: Launch, report: Report) -> int:
         return EXIT_FAILED
     try:
         is_advertised = bool((given.config.advertised_listeners or "").strip())
-        return _run_loop(given, Life(launch, disk, log, log_file, report, found, is_advertised))
+        return _run_loop(given, ProcessContext(launch, disk, log, log_file, report, found, is_advertised))
     finally:
         for file in pid_files:
             file.remove()
@@ -241,21 +241,21 @@ def _claim_pid_files(disk: SystemDisk, config: Config, launch: Launch) -> tuple[
     return claimed, ""
 
 
-class Life(NamedTuple):
+class ProcessContext(NamedTuple):
     """What one process has for its whole life."""
 
     launch: Launch
     disk: SystemDisk
     log: Logger
     log_file: LogFile | None
-    report: Report
+    report: StartReport
     finding: str
     """What went wrong early and is told once the broker is ready."""
     is_advertised_by_name: bool
     """Whether `advertised.listeners` is set."""
 
 
-def _run_loop(given: Given, life: Life) -> int:
+def _run_loop(given: LoadedConfig, life: ProcessContext) -> int:
     try:
         new_loop = choose_loop(given.config)
     except ConfigError as error:
@@ -269,7 +269,7 @@ def _run_loop(given: Given, life: Life) -> int:
         return runner.run(_run(given, life, descriptors))
 
 
-async def _run(given: Given, life: Life, descriptors: Descriptors) -> int:
+async def _run(given: LoadedConfig, life: ProcessContext, descriptors: Descriptors) -> int:
     config, log, clock, disk = given.config, life.log, SystemClock(), life.disk
     loop = asyncio.get_running_loop()
 
@@ -289,10 +289,10 @@ async def _run(given: Given, life: Life, descriptors: Descriptors) -> int:
     )
     server = Server(config, given.explicit, ports, log)
     stop, manager = asyncio.Event(), ServiceManager(os.environ)
-    reactions = Reactions(
+    reactions = SignalActions(
         stop=lambda: _stop(stop, manager),
         reopen=lambda: _reopen(life),
-        last_words=lambda reason: _last_words(server, reason),
+        before_forced_exit=lambda reason: _last_words(server, reason),
     )
     SignalThread(loop, reactions, clock, config.shutdown_deadline_ms).start()
     try:
@@ -307,7 +307,7 @@ async def _run(given: Given, life: Life, descriptors: Descriptors) -> int:
     return EXIT_CLEAN
 
 
-def _ready(server: Server, manager: ServiceManager, life: Life, clock: SystemClock) -> None:
+def _ready(server: Server, manager: ServiceManager, life: ProcessContext, clock: SystemClock) -> None:
     """Tell everybody who waits for it."""
     identity = server.identity
     assert identity is not None
@@ -333,7 +333,7 @@ def _ready(server: Server, manager: ServiceManager, life: Life, clock: SystemClo
         life.log.warning("no pid file in the log directory", reason=life.finding)
 
 
-def _advertised(server: Server, life: Life) -> str:
+def _advertised(server: Server, life: ProcessContext) -> str:
     """Where clients are sent, if that is not where the broker listens, and what to set if it is only a guess.
 
     A bootstrap address that works and an advertised one that does not is what keeps clients of a container away.
@@ -357,7 +357,7 @@ def _stop(stop: asyncio.Event, manager: ServiceManager) -> None:
     stop.set()
 
 
-def _reopen(life: Life) -> None:
+def _reopen(life: ProcessContext) -> None:
     """After logrotate has moved the log file away; without a log file there is nothing to do."""
     if life.log_file is None:
         return
@@ -371,7 +371,9 @@ def _reopen(life: Life) -> None:
 
 def _last_words(server: Server, reason: str) -> None:
     """The process ends right after it."""
-    say_at_last(f"sordini: stop forced after {reason}, not finished: {server.doing}; the next start recovers it\n")
+    write_before_exit(
+        f"sordini: stop forced after {reason}, not finished: {server.doing}; the next start recovers it\n"
+    )
 
 
 async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock, log: Logger) -> CoordinationStore:

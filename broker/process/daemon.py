@@ -21,7 +21,7 @@ READY, FAILED = b"+", b"-"
 REPORT_BYTES_MAX = 65_536  # What a pipe holds on Linux: the daemon never waits for its starter.
 
 
-class Report(Protocol):
+class StartReport(Protocol):
     """Who waits to hear how the start went; called once at the most."""
 
     def ready(self, line: str) -> None: ...
@@ -29,7 +29,7 @@ class Report(Protocol):
     def failed(self, line: str) -> None: ...
 
 
-class Outcome(NamedTuple):
+class StartOutcome(NamedTuple):
     """What the starter of a daemon learns."""
 
     is_ready: bool
@@ -61,8 +61,8 @@ class PipeReport:
             os.close(descriptor)
 
 
-def detach(broker: Callable[[PipeReport], int]) -> Outcome | int:
-    """Run `broker` in a daemon. The starter gets the Outcome; the daemon itself gets its broker's exit code."""
+def detach(broker: Callable[[PipeReport], int]) -> StartOutcome | int:
+    """Run `broker` in a daemon. The starter gets the StartOutcome; the daemon itself gets its broker's exit code."""
     reading, writing = os.pipe()
     child = os.fork()
     if child:
@@ -117,5 +117,5 @@ def _read_to_end(descriptor: int) -> bytes:
     return bytes(found)
 
 
-def _outcome(message: bytes) -> Outcome:
-    return Outcome(message[:1] == READY, message[1:].decode(errors="replace"))
+def _outcome(message: bytes) -> StartOutcome:
+    return StartOutcome(message[:1] == READY, message[1:].decode(errors="replace"))

@@ -38,7 +38,7 @@ def allow_open_files(config: Config, log: Log, brokers: int = 1) -> Descriptors:
     wanted = config.open_segments_max + min(config.max_connections, CONNECTIONS_EXPECTED) + OTHER_FILES
     if hard != resource.RLIM_INFINITY and hard < wanted:
         log.warning(
-            "few files may be open at once",
+            "open file limit too low",
             limit=hard,
             wanted=wanted,
             cure="raise the hard limit (LimitNOFILE= in the unit, ulimit -Hn, docker run --ulimit nofile=...) "

@@ -20,18 +20,27 @@ from typing import Any, Final, NamedTuple
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.coordination.embedded import open_embedded
+from sordini.broker.coordination.store_lease import StoreLease
 from sordini.broker.coordination.store_location import STORE_FILE, moved_to, refuse_moved
-from sordini.broker.coordination.store_lease import Lease
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.process import pid_file
+from sordini.broker.process.broker_process import (
+    EXIT_CLEAN,
+    EXIT_FAILED,
+    LoadedConfig,
+    StandardReport,
+    choose_loop,
+    load_config,
+    log_ignored_keys,
+    read_entries,
+)
 from sordini.broker.process.child_processes import CleaningChildren
 from sordini.broker.process.descriptors import Descriptors, allow_open_files
-from sordini.broker.process.log_writer import say_at_last
+from sordini.broker.process.log_writer import write_before_exit
 from sordini.broker.process.logging import Logger
 from sordini.broker.process.pid_file import PidFileRefused
-from sordini.broker.process.broker_process import EXIT_CLEAN, EXIT_FAILED, Given, StandardReport, choose_loop, given_by, read_entries, warn_of_keys
-from sordini.broker.process.signals import Reactions, SignalThread, block_signals
+from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
 from sordini.broker.record_jobs.children import RecordWorkerProcesses
 from sordini.broker.wiring.server import Server
 from sordini.broker.wiring.startup import Ports, StartRefused, refuse_lost_file
@@ -45,7 +54,7 @@ METRICS_PORT: Final = "sordini.metrics.port"
 """The first broker's; the others' follow it."""
 
 
-class Plan(NamedTuple):
+class DevClusterPlan(NamedTuple):
     """Which brokers there shall be."""
 
     brokers: int
@@ -59,14 +68,16 @@ class Plan(NamedTuple):
         return range(1, self.brokers + 1)
 
 
-def configurations(plan: Plan, overrides: Sequence[str], environment: Mapping[str, str]) -> dict[int, Given]:
+def configurations(
+    plan: DevClusterPlan, overrides: Sequence[str], environment: Mapping[str, str]
+) -> dict[int, LoadedConfig]:
     """Each broker's configuration by its id. Raises ConfigError for wrong overrides and for those of OWN_KEYS."""
     given = read_entries(None, overrides, {})
     for key in OWN_KEYS:
         if key in given:
             raise ConfigError(f"--override {key}={given[key]} is not valid here: each broker has its own {key}")
     entries = {**_for_development(plan.brokers), **read_entries(None, (), environment), **given}
-    return {number: given_by({**_without_own(entries), **_own(plan, number, entries)}) for number in plan.broker_ids}
+    return {number: load_config({**_without_own(entries), **_own(plan, number, entries)}) for number in plan.broker_ids}
 
 
 def _for_development(count: int) -> dict[str, str]:
@@ -88,7 +99,7 @@ def _without_own(entries: Mapping[str, str]) -> dict[str, str]:
     return {key: text for key, text in entries.items() if key not in OWN_KEYS}
 
 
-def _own(plan: Plan, number: int, entries: Mapping[str, str]) -> dict[str, str]:
+def _own(plan: DevClusterPlan, number: int, entries: Mapping[str, str]) -> dict[str, str]:
     port = plan.port + number - 1 if plan.port else 0
     own = {
         "broker.id": str(number),
@@ -101,14 +112,14 @@ def _own(plan: Plan, number: int, entries: Mapping[str, str]) -> dict[str, str]:
     return own
 
 
-def run_brokers(plan: Plan, overrides: Sequence[str], log: Logger, started_ms: int) -> int:
+def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: Logger, started_ms: int) -> int:
     """Run the brokers until SIGTERM or Ctrl-C; the exit code. `started_ms` is when the process was, monotonically.
 
     Raises ConfigError for a wrong configuration.
     """
     given = configurations(plan, overrides, os.environ)
     new_loop = choose_loop(given[1].config)
-    warn_of_keys(given[1], log)
+    log_ignored_keys(given[1], log)
     disk, report = SystemDisk(), StandardReport()
     block_signals()
     try:
@@ -139,8 +150,8 @@ class _Brokers:
 
     def __init__(
         self,
-        plan: Plan,
-        given: Mapping[int, Given],
+        plan: DevClusterPlan,
+        given: Mapping[int, LoadedConfig],
         disk: SystemDisk,
         log: Logger,
         started_ms: int,
@@ -170,7 +181,7 @@ class _Brokers:
 
     async def _run(self, store: CoordinationStore) -> None:
         stop = asyncio.Event()
-        reactions = Reactions(stop=stop.set, reopen=_nothing, last_words=self._last_words)
+        reactions = SignalActions(stop=stop.set, reopen=_nothing, before_forced_exit=self._last_words)
         deadline_ms = self._given[1].config.shutdown_deadline_ms
         SignalThread(asyncio.get_running_loop(), reactions, self._clock, deadline_ms).start()
         self._servers = {number: self._server(number, store, stop) for number in self._plan.broker_ids}
@@ -195,7 +206,7 @@ class _Brokers:
         config, explicit = self._given[number].config, self._given[number].explicit
 
         async def lease() -> CoordinationStore:
-            return Lease(store)
+            return StoreLease(store)
 
         ports = Ports(
             clock=self._clock,
@@ -232,7 +243,7 @@ class _Brokers:
 
     def _last_words(self, reason: str) -> None:
         doing = ", ".join(f"broker {number} {server.doing}" for number, server in self._servers.items())
-        say_at_last(f"sordini: stop forced after {reason}, not finished: {doing}\n")
+        write_before_exit(f"sordini: stop forced after {reason}, not finished: {doing}\n")
 
 
 class BrokerLog:

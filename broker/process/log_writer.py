@@ -36,7 +36,7 @@ CLOSE_S: Final = 1.0
 """How long the end of the process waits, for each output, for a reader of the last lines."""
 
 
-LAST_WORDS_S: Final = 0.2
+FORCED_EXIT_S: Final = 0.2
 """The same, for each output, where the end of the process is forced."""
 
 
@@ -243,15 +243,15 @@ def file_output(descriptor: Callable[[], int]) -> LogWriter:
     return _kept_until_the_end(LogWriter(descriptor))
 
 
-def say_at_last(line: str) -> None:
-    """Write a line to standard error right before the process is ended without its handlers; waits LAST_WORDS_S at
+def write_before_exit(line: str) -> None:
+    """Write a line to standard error right before the process is ended without its handlers; waits FORCED_EXIT_S at
     most for the lines before it and for itself.
     """
     for writer in _writers:
-        writer.close(LAST_WORDS_S)
+        writer.close(FORCED_EXIT_S)
     last = LogWriter(lambda: 2)
     last.write(line)
-    last.close(LAST_WORDS_S)
+    last.close(FORCED_EXIT_S)
 
 
 def _kept_until_the_end(writer: LogWriter) -> LogWriter:

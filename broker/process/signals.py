@@ -26,12 +26,12 @@ STOPPING = frozenset({signal.SIGTERM, signal.SIGINT})
 WAITED_FOR = STOPPING | {signal.SIGHUP}
 
 
-class Reactions(NamedTuple):
-    """What a signal does. `stop` and `reopen` run on the loop; `last_words` in the thread, right before the end."""
+class SignalActions(NamedTuple):
+    """What a signal does. `stop` and `reopen` run on the loop; `before_forced_exit` in the thread, right before the end."""
 
     stop: Callable[[], None]
     reopen: Callable[[], None]
-    last_words: Callable[[str], None]
+    before_forced_exit: Callable[[str], None]
     """Says why the exit is forced; it must not wait for the loop."""
 
 
@@ -43,7 +43,7 @@ def block_signals() -> None:
 class SignalThread:
     """Waits for signals until the process ends, the threads that the interpreter waits for at its end included."""
 
-    def __init__(self, loop: AbstractEventLoop, reactions: Reactions, clock: Clock, deadline_ms: int) -> None:
+    def __init__(self, loop: AbstractEventLoop, reactions: SignalActions, clock: Clock, deadline_ms: int) -> None:
         """`deadline_ms` is how long a stop may take."""
         self._loop = loop
         self._reactions = reactions
@@ -72,5 +72,5 @@ class SignalThread:
             self._loop.call_soon_threadsafe(reaction)
 
     def _force(self, reason: str) -> NoReturn:
-        self._reactions.last_words(reason)
+        self._reactions.before_forced_exit(reason)
         os._exit(EXIT_FORCED)

@@ -46,7 +46,7 @@ from sordini.broker.handlers.request_checks import InterBrokerGuard, guarded
 from sordini.broker.handlers.sasl import SaslHandler
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler
-from sordini.broker.membership.health import Condition, StoreProbe
+from sordini.broker.membership.health import BrokerHealth, StoreProbe
 from sordini.broker.membership.identity import BrokerIdentity
 from sordini.broker.membership.store_contact import NO_DOUBT, StoreContact
 from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
@@ -57,8 +57,8 @@ from sordini.broker.requests.fetch_sessions import FetchSessions
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.topics.partition_admin import PartitionAdmin
 from sordini.broker.topics.topic_admin import TopicAdmin
-from sordini.broker.wiring.log_cleaner import cleaner_of
 from sordini.broker.wiring.inter_broker import Myself, Peering, World, peering_of
+from sordini.broker.wiring.log_cleaner import cleaner_of
 from sordini.protocol.types import NO_TOPIC_ID
 from sordini.replication import replica_set
 from sordini.replication.controller.requests import ControllerRequests
@@ -99,7 +99,7 @@ class Surroundings(NamedTuple):
         return self.dynamic.config
 
 
-class Assembly(NamedTuple):
+class BrokerParts(NamedTuple):
     """The parts: those that the server starts, feeds and stops, and those that only handlers use."""
 
     logs: LogManager
@@ -119,7 +119,7 @@ class Assembly(NamedTuple):
     peering: Peering
     cleaner: LogCleaner
     record_jobs: JobQueue
-    condition: Condition
+    condition: BrokerHealth
 
 
 def topic_configs_of(dynamic: DynamicConfig, session: Session, log: Log) -> TopicConfigs:
@@ -133,7 +133,7 @@ def topic_configs_of(dynamic: DynamicConfig, session: Session, log: Log) -> Topi
     return TopicConfigs(dynamic, read_overrides)
 
 
-def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager) -> Assembly:
+def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager) -> BrokerParts:
     """Put the parts together; nothing runs yet."""
     config, broker_id, clock, log = around.config, around.identity.broker_id, around.clock, around.log
     session, spawn, draw = around.session, around.spawn, around.randomness.getrandbits
@@ -182,7 +182,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     patience_ms = config.zookeeper_session_timeout_ms
     probe = StoreProbe(me, metadata.cluster_id, around.contact, patience_ms)
     slots = config.max_incremental_fetch_session_cache_slots
-    parts = Assembly(
+    parts = BrokerParts(
         logs=logs,
         metadata=metadata,
         topic_configs=topic_configs,
@@ -200,7 +200,7 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
         peering=peering,
         cleaner=cleaner_of(around.dynamic, logs, around.worker, clock.now_ms, log),
         record_jobs=_record_jobs(around),
-        condition=Condition(probe, metadata, replicas, dispatcher.slices),
+        condition=BrokerHealth(probe, metadata, replicas, dispatcher.slices),
     )
     parts.dispatcher.add(_routes(around, parts))
     return parts
@@ -216,12 +216,12 @@ def _record_jobs(around: Surroundings) -> JobQueue:
     )
 
 
-def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
+def _routes(around: Surroundings, parts: BrokerParts) -> list[Route]:
     """Who serves what: the table of all handlers."""
     config, clock, broker_id = around.config, around.clock, around.identity.broker_id
     metadata, replicas, groups, later = parts.metadata, parts.replicas, parts.groups, parts.dispatcher.respond_later
     slices = parts.dispatcher.slices
-    note_bytes_max, peering = config.offset_metadata_max_bytes, parts.peering
+    note_bytes_max, peering = config.offset_metadata_max_bytes, parts.inter_broker
     brokers = InterBrokerGuard(peering.listener, peering.itself, is_clustered=around.is_clustered)
     followers = ReplicaFetches(brokers.check_listener, peering.quotas.leader, privileged=around.is_clustered)
     origin = CommandOrigin(around.session, broker_id)
@@ -231,8 +231,8 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
         may_be_others = bool(config.zookeeper_connect) and len(metadata.brokers) > 1
         return may_be_others or TRANSACTIONS_TOPIC in metadata.topics
 
-    requests = ControllerRequests(lambda: parts.partition_admin.controller)
-    itself = ConditionSource(parts.condition, later, slices)
+    requests = ControllerRequests(lambda: parts.admin.partitions.controller)
+    itself = ConditionSource(parts.health, later, slices)
     return [
         ProduceHandler(
             replicas,
@@ -245,7 +245,7 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
         ).route(),
         FetchHandler(
             replicas,
-            parts.sessions,
+            parts.fetch_sessions,
             clock,
             around.call_later,
             readers=Readers(followers, None if config.replica_selector_class is None else ClosestReplicas(metadata)),
@@ -264,12 +264,12 @@ def _routes(around: Surroundings, parts: Assembly) -> list[Route]:
         *ClusterHandler(metadata).routes(),
         MetadataHandler(metadata, parts.offsets_topic.auto_create).route(),
         TopicPagesHandler(metadata, partitions_max=config.max_request_partition_size_limit).route(),
-        *TopicsHandler(parts.topic_admin, metadata, later, slices).routes(),
-        *PartitionsHandler(parts.topic_admin, parts.partition_admin, later, slices).routes(),
+        *TopicsHandler(parts.admin.topics, metadata, later, slices).routes(),
+        *PartitionsHandler(parts.admin.topics, parts.admin.partitions, later, slices).routes(),
         ConfigsHandler(
-            broker_id, around.dynamic, metadata, parts.topic_configs.config_of, parts.loggers, itself
+            broker_id, around.dynamic, metadata, parts.topic_configs.config_of, parts.admin.loggers, itself
         ).route(),
-        *AlterConfigsHandler(parts.config_admin, metadata, later, slices).routes(),
+        *AlterConfigsHandler(parts.admin.configs, metadata, later, slices).routes(),
         FindCoordinatorHandler(
             parts.offsets_topic, metadata, coordinates_transactions=coordinates_transactions
         ).route(),

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from sordini.broker.configuration.receiver import load_layers
 from sordini.broker.coordination.current_session import CurrentSession
-from sordini.broker.membership.membership import Hooks, Membership
+from sordini.broker.membership.membership import Membership, MembershipHooks
 from sordini.broker.membership.peer_clocks import WRITE_MS_MAX, PeerClocks
 from sordini.broker.membership.tree_guard import TreeGuard
 from sordini.broker.peers.channel import WireChannel
 from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
-from sordini.broker.wiring.assembly import Assembly, Surroundings
-from sordini.broker.wiring.startup import policy_of, tell_of_unknown_topics
+from sordini.broker.wiring.assembly import BrokerParts, Surroundings
+from sordini.broker.wiring.startup import policy_of, warn_of_unknown_topics
 from sordini.replication.cluster_model import Broker
 from sordini.replication.controller.controller import Controller
 from sordini.replication.metadata_store import paths
@@ -30,9 +30,11 @@ class Ties(NamedTuple):
     clocks: PeerClocks
 
 
-def tie(around: Surroundings, session: CurrentSession, store: CoordinationStore, parts: Assembly, me: Broker) -> Ties:
+def tie(
+    around: Surroundings, session: CurrentSession, store: CoordinationStore, parts: BrokerParts, me: Broker
+) -> Ties:
     """Put the ties together."""
-    config, peering = around.config, parts.peering
+    config, peering = around.config, parts.inter_broker
     channel = WireChannel(
         me.broker_id,
         parts.receiver.receive,
@@ -70,7 +72,9 @@ def tie(around: Surroundings, session: CurrentSession, store: CoordinationStore,
     return Ties(membership, channel, leaving, clocks)
 
 
-def _hooks(around: Surroundings, parts: Assembly, me: Broker, channel: WireChannel, clocks: PeerClocks) -> Hooks:
+def _hooks(
+    around: Surroundings, parts: BrokerParts, me: Broker, channel: WireChannel, clocks: PeerClocks
+) -> MembershipHooks:
     config, clock, log = around.config, around.clock, around.log
 
     async def register(session: Session) -> int:
@@ -81,22 +85,22 @@ def _hooks(around: Surroundings, parts: Assembly, me: Broker, channel: WireChann
         clocks.write_ms = WRITE_MS_MAX if registration.write_ms is None else registration.write_ms
         return broker_epoch
 
-    def known_as(broker_epoch: int) -> None:
+    def broker_epoch_changed(broker_epoch: int) -> None:
         parts.receiver.broker_epoch = broker_epoch
 
-    async def read_settings() -> None:
+    async def reload_settings() -> None:
         await load_layers(around.session, me.broker_id, around.dynamic, log)
-        await tell_of_unknown_topics(parts.logs, around.session, log)
+        await warn_of_unknown_topics(parts.logs, around.session, log)
         await parts.topic_configs.reload()
         parts.replicas.reconfigure()
 
-    def candidate(session: Session) -> Controller:
+    def new_controller(session: Session) -> Controller:
         ids = topic_ids(around.randomness.getrandbits)
         policy = policy_of(around.dynamic)._replace(
             cluster_id=around.identity.cluster_id, epoch_min=parts.receiver.controller_epoch
         )
         controller = Controller(session, me.broker_id, channel, clock, log, topic_ids=ids, policy=policy)
-        parts.partition_admin.controller = controller
+        parts.admin.partitions.controller = controller
         return controller
 
-    return Hooks(register, known_as, read_settings, candidate)
+    return MembershipHooks(register, broker_epoch_changed, reload_settings, new_controller)

@@ -19,7 +19,7 @@ def cleaner_of(
     dynamic: DynamicConfig, logs: LogManager, worker: Worker, now_ms: Callable[[], int], lines: Lines
 ) -> LogCleaner:
     """A cleaner that follows the configuration. Nothing of it runs yet."""
-    cleaner = LogCleaner(logs, worker, CleaningLines(lines), now_ms, cleaner_config(dynamic.config))
+    cleaner = LogCleaner(logs, worker, CleanerLog(lines), now_ms, cleaner_config(dynamic.config))
 
     def follow(config: Config) -> None:
         cleaner.config = cleaner_config(config)
@@ -41,7 +41,7 @@ def cleaner_config(config: Config) -> CleanerConfig:
     )
 
 
-class CleaningLines:
+class CleanerLog:
     """One line for each cleaning, and for each that came to nothing."""
 
     def __init__(self, lines: Lines) -> None:
@@ -68,7 +68,7 @@ class CleaningLines:
 
     def checkpoint_reset(self, log: Log, part: Cleanable) -> None:
         self._lines.warning(
-            "cleaner checkpoint outside of the log: cleaning from its start",
+            "cleaner checkpoint is outside the log; cleaning from the log start",
             partition=str(log.topic_partition),
             checkpoint=log.compaction.first_dirty_offset,
             log_start=log.log_start_offset,
@@ -77,10 +77,10 @@ class CleaningLines:
         )
 
     def thrown_away(self, log: Log, reason: str) -> None:
-        self._lines.info("cleaning thrown away", partition=str(log.topic_partition), reason=reason)
+        self._lines.info("cleaning discarded", partition=str(log.topic_partition), reason=reason)
 
     def failed(self, log: Log, reason: str) -> None:
-        self._lines.warning("cleaning failed, to be tried again", partition=str(log.topic_partition), reason=reason)
+        self._lines.warning("cleaning failed; will be retried", partition=str(log.topic_partition), reason=reason)
 
     def uncleanable(self, log: Log, reason: str) -> None:
-        self._lines.error("log is not cleaned any more", partition=str(log.topic_partition), reason=reason)
+        self._lines.error("log marked uncleanable", partition=str(log.topic_partition), reason=reason)

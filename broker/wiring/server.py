@@ -28,20 +28,20 @@ from sordini.broker.network.ports import Log
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
 from sordini.broker.topics.metadata_cache import MetadataCache
-from sordini.broker.wiring.assembly import Assembly, Surroundings, assemble, network_limits, topic_configs_of
+from sordini.broker.wiring.assembly import BrokerParts, Surroundings, assemble, network_limits, topic_configs_of
 from sordini.broker.wiring.cluster_wiring import Ties, tie
 from sordini.broker.wiring.startup import (
-    EXPECTED,
-    LOST,
+    FORESEEN_FAILURES,
+    STORE_LOST,
     Ports,
     StartRefused,
     bind,
-    join_company,
     listen_for_metrics,
     open_logs,
+    refuse_incompatible_cluster,
     refuse_other_tree,
     store_lost,
-    tell_of_unknown_topics,
+    warn_of_unknown_topics,
 )
 from sordini.replication import cluster_model
 from sordini.replication.metadata_store.notifications import LogDirFailureNotifier
@@ -67,7 +67,7 @@ class Running(NamedTuple):
     session: CurrentSession
     contact: StoreContact
     notes: LogDirFailureNotifier
-    parts: Assembly
+    parts: BrokerParts
     sockets: SocketServer
     ties: Ties
     metrics: MetricsEndpoint | None
@@ -105,11 +105,11 @@ class Server:
             store = await self._ports.open_store()
             session = CurrentSession(await store.open_session())
             await self._run(store, session, stop, ready)
-        except EXPECTED as error:
+        except FORESEEN_FAILURES as error:
             raise StartRefused(str(error)) from error
         except BaseExceptionGroup as group:
             # The group of tasks wraps what ended it; what was foreseen is told as plainly as before the group.
-            foreseen, others = group.split((StartRefused, *EXPECTED))
+            foreseen, others = group.split((StartRefused, *FORESEEN_FAILURES))
             if foreseen is None or others is not None:
                 raise
             raise StartRefused(str(_first(foreseen))) from group
@@ -124,7 +124,7 @@ class Server:
     ) -> None:
         try:
             topic_configs = await self._find_out(session)
-        except LOST as error:
+        except STORE_LOST as error:
             raise store_lost(error) from error
         assert self.identity is not None
         logs = open_logs(self._config, self._ports, self.identity, topic_configs, self._log)
@@ -176,7 +176,7 @@ class Server:
         )
         parts = assemble(around, topic_configs, logs)
         self.metadata = parts.metadata
-        parts.condition.doing = lambda: "" if self.doing == SERVING else self.doing
+        parts.health.doing = lambda: "" if self.doing == SERVING else self.doing
         notes = LogDirFailureNotifier(session, self.identity.broker_id, self._spawn)
         logs.on_offline = lambda failure: self._directory_failed(failure, parts, logs, notes)
         metrics = await listen_for_metrics(self._config, parts.dispatcher, log)
@@ -189,10 +189,10 @@ class Server:
         self.bound, self.advertised = bind(self._config, sockets)
         told = tuple(cluster_model.Endpoint(end.name, end.host, end.port, end.protocol) for end in self.advertised)
         me = cluster_model.Broker(self.identity.broker_id, 0, told, self._config.broker_rack)
-        await join_company(self._config, session, me)
+        await refuse_incompatible_cluster(self._config, session, me)
         try:
-            await tell_of_unknown_topics(logs, session, log)
-        except LOST as error:
+            await warn_of_unknown_topics(logs, session, log)
+        except STORE_LOST as error:
             raise store_lost(error) from error
         parts.metadata.awaits_first_topics = self._is_clustered and self._has_topics
         ties = tie(around, session, store, parts, me)
@@ -249,9 +249,7 @@ class Server:
             pass
         metadata.awaits_first_topics = False
         if not self._is_in(metadata):
-            self._log.warning(
-                "no controller has told this broker anything yet; clients are told the same", ms=patience_ms
-            )
+            self._log.warning("no metadata received from a controller yet; clients are told the same", ms=patience_ms)
 
     def _is_in(self, metadata: MetadataCache) -> bool:
         assert self.identity is not None
@@ -275,7 +273,7 @@ class Server:
         self.watchdog.stop()
         await running.ties.membership.leave()
         await running.parts.config_changes.stop()
-        running.parts.peering.close()
+        running.parts.inter_broker.close()
         for task in list(self._tasks):
             task.cancel()
 
@@ -317,7 +315,7 @@ class Server:
         return bool(self._config.zookeeper_connect) or self._ports.is_store_shared
 
     def _directory_failed(
-        self, failure: StorageError, parts: Assembly, logs: LogManager, notes: LogDirFailureNotifier
+        self, failure: StorageError, parts: BrokerParts, logs: LogManager, notes: LogDirFailureNotifier
     ) -> None:
         self._log.error("log directory is offline", directory=failure.directory, reason=str(failure))
         parts.replicas.directory_failed(failure)
@@ -331,7 +329,7 @@ class Server:
         while True:
             await asyncio.sleep(TICK_S)
             await running.parts.logs.tick(clock.now_ms())
-            if running.parts.receiver.put_off.is_due(clock.monotonic_ms()):
+            if running.parts.receiver.deferred.is_due(clock.monotonic_ms()):
                 running.notes.notify()
 
     async def _check_isr(self, replicas: ReplicaSet) -> None:

@@ -63,17 +63,17 @@ class StartRefused(Exception):
     """The broker cannot start; the text says why and what to do about it."""
 
 
-EXPECTED = (StoreUnusable, StorageError, RegistrationRefused)
+FORESEEN_FAILURES = (StoreUnusable, StorageError, RegistrationRefused)
 """What may end a broker without a bug."""
 
 
-LOST = (ConnectionLoss, SessionExpired)
+STORE_LOST = (ConnectionLoss, SessionExpired)
 """Calls that fail so are repeated by a broker that runs; one that starts is better started again."""
 
 
 def store_lost(error: CoordinationError) -> StartRefused:
     """What to say then."""
-    return StartRefused(f"the coordination store went away while the broker started ({error})")
+    return StartRefused(f"the connection to the coordination store was lost while the broker started ({error})")
 
 
 class Ports(NamedTuple):
@@ -133,14 +133,14 @@ def _room_lines(log: Log) -> tuple[OnFull, OnRoom]:
 
     def full(directory: str, free_bytes: int | None, reason: str) -> None:
         log.error(
-            "no room in a log directory, appends are refused until there is room",
+            "log directory full; appends refused until space is freed",
             directory=directory,
             free_bytes=free_bytes,
             reason=reason,
         )
 
     def room(directory: str, refused: int) -> None:
-        log.info("room in the log directory again, appends succeed", directory=directory, refused=refused)
+        log.info("log directory has free space again; appends accepted", directory=directory, refused=refused)
 
     return full, room
 
@@ -181,7 +181,7 @@ def open_logs(
     return logs
 
 
-async def tell_of_unknown_topics(logs: LogManager, session: Session, log: Log) -> None:
+async def warn_of_unknown_topics(logs: LogManager, session: Session, log: Log) -> None:
     """Name the logs here whose topics the cluster does not have: they are kept, and served by no broker.
 
     Topics that were made after a backup of the coordination store are missing in what is restored from it. A topic
@@ -193,7 +193,7 @@ async def tell_of_unknown_topics(logs: LogManager, session: Session, log: Log) -
         shown = ", ".join(directories[:NAMED_MAX])
         more = f" and {len(directories) - NAMED_MAX} more" if len(directories) > NAMED_MAX else ""
         log.warning(
-            "logs of topics that the cluster does not know are kept and not served (docs/recovery.md)",
+            "logs of unknown topics are kept and not served (docs/recovery.md)",
             topics=len(unknown),
             directories=f"{shown}{more}",
         )
@@ -218,11 +218,11 @@ def bind(config: Config, sockets: SocketServer) -> tuple[list[Endpoint], tuple[E
     return bound, config.advertised(tuple(bound))
 
 
-async def join_company(config: Config, session: Session, me: cluster_model.Broker) -> None:
+async def refuse_incompatible_cluster(config: Config, session: Session, me: cluster_model.Broker) -> None:
     """Refuse to be one of several brokers that could not work together."""
     try:
         others = await other_brokers(session, me.broker_id)
-    except LOST as error:
+    except STORE_LOST as error:
         raise store_lost(error) from error
     if others and config.inter_broker_protocol_version < OLDEST_IN_CLUSTER:
         numbers = ", ".join(str(other.broker_id) for other in others)

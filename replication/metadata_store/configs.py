@@ -214,7 +214,7 @@ class ConfigChanges:
             return
         settings = await read_config(self._session, entity_path)
         if isinstance(settings, Malformed):
-            self._log.warning("unreadable settings left out", path=settings.path, reason=settings.reason)
+            self._log.warning("unreadable settings ignored", path=settings.path, reason=settings.reason)
             return
         self._changed(entity_path, settings)
 

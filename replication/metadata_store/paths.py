@@ -13,6 +13,7 @@ from sordini.protocol.types import BrokerId, TopicPartition
 
 CLUSTER_ID = "/cluster/id"
 BROKER_IDS = "/brokers/ids"
+BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -36,7 +37,7 @@ BASE_PATHS = (
     TOPICS,
     CONFIG_CHANGES,
     DELETE_TOPICS,
-    "/brokers/seqid",
+    BROKER_SEQUENCE,
     ISR_CHANGES,
     PRODUCER_ID_BLOCK,
     LOG_DIR_EVENTS,

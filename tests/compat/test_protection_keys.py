@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS
+from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.protection_defaults import DEFAULTS
 from sordini.broker.configuration.protection_keys import SERVED, TABLE, Change
 from sordini.broker.configuration.settings import ValueKind

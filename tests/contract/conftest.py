@@ -11,7 +11,7 @@ import pytest
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.store_thread import Worker
+from sordini.broker.coordination.store_thread import StoreThread
 from sordini.replication.ports import Session, SessionState
 from tests.support.fake_zookeeper import SimZk
 from tests.support.fake_zookeeper_session import SimZkStore
@@ -39,7 +39,7 @@ class Unwritten:
 @pytest.fixture(params=["embedded", "simulated", "zookeeper"])
 async def store(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[Store]:
     if request.param == "embedded":
-        worker = Worker("test")
+        worker = StoreThread("test")
         embedded = await EmbeddedStore.open(str(tmp_path / "store.db"), worker.offload, SystemClock())
         yield Store(embedded.open_session, lambda session: session.expire())
         await embedded.close()

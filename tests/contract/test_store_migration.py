@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.coordination import store_migration
-from sordini.broker.coordination.store_migration import MoveRefused, Place, survey
-from sordini.broker.coordination.store_location import Places, location_of, refuse_moved
+from sordini.broker.coordination.store_location import StoreLocations, location_of, refuse_moved
+from sordini.broker.coordination.store_migration import MigrationRefused, StoreTree, read_tree
 from sordini.cli.__main__ import main
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import PartitionState, TopicAssignment
@@ -44,11 +44,11 @@ class Ends(NamedTuple):
         return Ends(self.target, self.source)
 
 
-def at(place: str, work: Callable[[Place], Awaitable[T]]) -> T:
+def at(place: str, work: Callable[[StoreTree], Awaitable[T]]) -> T:
     """Do something at a place."""
 
     async def run() -> T:
-        places = Places(SystemDisk(), SystemClock(), connection_timeout_ms=20_000)
+        places = StoreLocations(SystemDisk(), SystemClock(), connection_timeout_ms=20_000)
         async with places.open(location_of(place)) as opened:
             return await work(opened)
 
@@ -56,10 +56,10 @@ def at(place: str, work: Callable[[Place], Awaitable[T]]) -> T:
 
 
 def tree_at(place: str) -> dict[str, bytes]:
-    return {path: entry.data for path, entry in at(place, survey).entries.items()}
+    return {path: entry.data for path, entry in at(place, read_tree).entries.items()}
 
 
-async def fill(place: Place) -> None:
+async def fill(place: StoreTree) -> None:
     """A cluster as brokers leave it, with something of every kind."""
     session = place.session
     await store_migration._make_root(place)
@@ -88,7 +88,7 @@ async def fill(place: Place) -> None:
 class Rooted:
     """A session whose paths hang from a place's root."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: StoreTree) -> None:
         self._place = place
 
     def __getattr__(self, name: str) -> Any:
@@ -191,9 +191,9 @@ def test_an_interrupted_move_is_finished_by_the_next(ends: Ends, monkeypatch: py
     assert tree_at(ends.target) == tree_at(ends.source)
 
 
-async def cut_short(origin: Place, target: str, lives: int) -> None:
+async def cut_short(origin: StoreTree, target: str, lives: int) -> None:
     """Copy until the store is lost."""
-    places = Places(SystemDisk(), SystemClock(), connection_timeout_ms=20_000)
+    places = StoreLocations(SystemDisk(), SystemClock(), connection_timeout_ms=20_000)
     async with places.open(location_of(target)) as opened:
         mortal = opened._replace(session=Mortal(opened.session, lives))
         with pytest.raises(ConnectionLoss):
@@ -221,12 +221,12 @@ def test_a_registered_broker_at_either_end_refuses_the_move(ends: Ends) -> None:
     """In an embedded store the lock comes first; there a broker of the same process stands in."""
 
     async def run() -> list[str]:
-        places, said = Places(SystemDisk(), SystemClock(), connection_timeout_ms=20_000), []
+        places, said = StoreLocations(SystemDisk(), SystemClock(), connection_timeout_ms=20_000), []
         async with places.open(location_of(ends.source)) as source, places.open(location_of(ends.target)) as target:
             await store_migration._make_root(target)
             for place in (source, target):
                 await place.session.create(place.at("/brokers/ids/7"), b"{}", ephemeral=True, make_parents=True)
-                with pytest.raises(MoveRefused) as refused:
+                with pytest.raises(MigrationRefused) as refused:
                     await store_migration.copy(source, target)
                 said.append(str(refused.value))
                 await place.session.delete(place.at("/brokers/ids/7"))
@@ -241,19 +241,19 @@ def test_a_registered_broker_at_either_end_refuses_the_move(ends: Ends) -> None:
 
 def test_a_source_that_changes_meanwhile_fails_the_move(embedded: Ends) -> None:
     async def run() -> None:
-        places = Places(SystemDisk(), SystemClock(), connection_timeout_ms=20_000)
+        places = StoreLocations(SystemDisk(), SystemClock(), connection_timeout_ms=20_000)
         ends = places.open(location_of(embedded.source)), places.open(location_of(embedded.target))
         async with ends[0] as source, ends[1] as target:
             await store_migration.copy(source, target._replace(session=Meddler(target.session, source)))
 
-    with pytest.raises(MoveRefused, match="changed while it was copied"):
+    with pytest.raises(MigrationRefused, match="changed while it was copied"):
         asyncio.run(run())
 
 
 class Meddler(Mortal):
     """Changes the source while the target is written."""
 
-    def __init__(self, session: Session, source: Place) -> None:
+    def __init__(self, session: Session, source: StoreTree) -> None:
         super().__init__(session, 0)
         self._source = source
 
@@ -269,17 +269,17 @@ def test_what_a_store_lost_on_the_way_is_found_by_reading_back(embedded: Ends) -
             return await self._session.multi(kept)
 
     async def run() -> None:
-        places = Places(SystemDisk(), SystemClock(), connection_timeout_ms=20_000)
+        places = StoreLocations(SystemDisk(), SystemClock(), connection_timeout_ms=20_000)
         ends = places.open(location_of(embedded.source)), places.open(location_of(embedded.target))
         async with ends[0] as source, ends[1] as target:
             await store_migration.copy(source, target._replace(session=Forgetful(target.session, 0)))
 
-    with pytest.raises(MoveRefused, match="partitions/1/state differs"):
+    with pytest.raises(MigrationRefused, match="partitions/1/state differs"):
         asyncio.run(run())
 
 
 def test_a_store_in_use_is_not_moved(embedded: Ends) -> None:
-    async def run(place: Place) -> Result:
+    async def run(place: StoreTree) -> Result:
         return await asyncio.to_thread(embedded.move)
 
     done = at(embedded.source, run)

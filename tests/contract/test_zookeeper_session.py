@@ -209,5 +209,5 @@ async def test_opening_a_session_does_not_make_the_chroot_and_the_first_node_doe
 
 
 def test_a_wrong_chroot_is_refused_at_once() -> None:
-    with pytest.raises(ValueError, match="not the path of a node"):
+    with pytest.raises(ValueError, match="not the path of a znode"):
         ZooKeeperStore("h:2181/a//b", session_timeout_ms=1, connection_timeout_ms=1)

@@ -282,7 +282,7 @@ def test_a_second_signal_forces_the_end_and_says_what_was_not_finished(start_sor
     with ExitStack() as stack:
         peer_that_does_not_read(broker, stack)
         os.kill(broker.pid, signal.SIGTERM)
-        broker.wait_until(lambda: "stopping" in broker.output(), PATIENCE_S, "begin to stop")
+        broker.wait_until(lambda: "broker stopping" in broker.output(), PATIENCE_S, "begin to stop")
         os.kill(broker.pid, signal.SIGINT)
         assert broker.wait_for_exit(PATIENCE_S) == 3
     assert broker.output().splitlines()[-1] == (
@@ -301,7 +301,7 @@ def test_a_broker_that_is_stopping_is_not_healthy(start_sordini: Start) -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=PATIENCE_S) as answer:
             assert (answer.status, answer.read()) == (200, b"ok\n")
         broker.terminate()
-        broker.wait_until(lambda: "stopping" in broker.output(), PATIENCE_S, "begin to stop")
+        broker.wait_until(lambda: "broker stopping" in broker.output(), PATIENCE_S, "begin to stop")
         with pytest.raises(urllib.error.HTTPError) as refusal:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=PATIENCE_S)
         with refusal.value as answer:
@@ -322,12 +322,12 @@ def test_a_peer_that_does_not_read_keeps_no_stop_from_being_clean(start_sordini:
 HELD = """
 import asyncio, signal, sys, threading
 from sordini.broker.clock import SystemClock
-from sordini.broker.process.signals import Reactions, SignalThread, block_signals
+from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
 
 async def main():
-    def last_words(reason):
+    def before_forced_exit(reason):
         print(f"forced after {reason}", flush=True)
-    reactions = Reactions(lambda: print("stop"), lambda: print("reopen"), last_words)
+    reactions = SignalActions(lambda: print("stop"), lambda: print("reopen"), before_forced_exit)
     SignalThread(asyncio.get_running_loop(), reactions, SystemClock(), 300).start()
     print("held", flush=True)
     threading.Event().wait()
@@ -393,7 +393,7 @@ def test_a_broker_that_may_open_few_files_says_so_and_what_to_do(tmp_path: Path)
     broker.command = lambda: ["sh", "-c", 'ulimit -n 600 && exec "$@"', "sh", *command]  # type: ignore[method-assign]
     with broker:
         (warning,) = [line for line in broker.output().splitlines() if "[warning" in line]
-        assert "few files may be open at once" in warning
+        assert "open file limit too low" in warning
         assert "limit=600" in warning
         assert "wanted=5224" in warning
         assert "LimitNOFILE" in warning

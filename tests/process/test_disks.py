@@ -24,8 +24,8 @@ Start = Callable[..., SordiniProcess]
 Connect = Callable[..., Client]
 
 LARGE = a_batch(value=bytes(20_000))
-NO_ROOM = re.compile(r"no room in a log directory.* directory=(\S+) free_bytes=(\d+)")
-ROOM_AGAIN = re.compile(r"room in the log directory again.* directory=(\S+) refused=(\d+)")
+NO_ROOM = re.compile(r"log directory full.* directory=(\S+) free_bytes=(\d+)")
+ROOM_AGAIN = re.compile(r"log directory has free space again.* directory=(\S+) refused=(\d+)")
 NAMESPACE = 'mount -t tmpfs -o size=1m sordini-test "$0" && exec "$@"'
 
 

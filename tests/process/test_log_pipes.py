@@ -92,7 +92,7 @@ def test_a_pipe_that_nobody_reads_does_not_stop_the_broker_and_holds_its_lines_i
         reader.join()
     (text,) = found
     assert "sordini is ready" in text
-    assert text.index("registered") < text.index("stopping") < text.index("controller resigned")
+    assert text.index("broker registered") < text.index("broker stopping") < text.index("controller resigned")
     assert "dropped" not in text
 
 

@@ -34,11 +34,11 @@ from tests.support.wire_client import Client
 Start = Callable[..., SordiniProcess]
 Connect = Callable[..., Client]
 
-SILENT = "coordination store does not answer; reads, writes with acks=all and groups go on"
-DOUBTFUL = "session may have ended by this broker's clock; leading on in the same leader epochs"
-BACK = "coordination store answers again"
-RESUMED = "coordination store answers again in the same session"
-EXPIRED = "session has expired; registering anew, and leading on in the same leader epochs"
+SILENT = "coordination store disconnected; fetch, produce with acks=all and groups continue"
+DOUBTFUL = "session may have expired by this broker's clock; still leading in the current leader epochs"
+BACK = "coordination store reconnected"
+RESUMED = "coordination store reconnected in the same session"
+EXPIRED = "session expired; registering again, still leading in the current leader epochs"
 REGISTERED = re.compile(r"registered +.*broker_epoch=(\d+)")
 
 

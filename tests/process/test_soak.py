@@ -25,7 +25,7 @@ def test_what_a_soak_calls_a_finding(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(
         '{"level": "warning", "event": "connection closed"}\n{"level": "error", "event": "request failed"}\n'
-        '{"level": "warning", "event": "found at start"}\nTraceback (most recent call last):\n{"level": "err'
+        '{"level": "warning", "event": "log recovery finding"}\nTraceback (most recent call last):\n{"level": "err'
     )
     lines = LogLines(path)
     lines.read()

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from sordini.broker.configuration.ignored_keys import ACCEPTED
 from sordini.broker.configuration.cleaner_keys import CleanerSettings
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.controller_keys import ControllerSettings
 from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.configuration.harmless_keys import HARMLESS
+from sordini.broker.configuration.ignored_keys import IGNORED
 from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.membership_keys import MembershipSettings
 from sordini.broker.configuration.network_keys import NetworkSettings
@@ -185,7 +185,7 @@ def page() -> str:
         parts += [_row(_broker_cells(one)) for one in settings]
     parts += ["\n", TOPIC_HEAD, *(_row(_topic_cells(TOPIC_SETTINGS[key])) for key in sorted(TOPIC_SETTINGS))]
     parts += ["\n", *_protection(), "\n", ACCEPTED_HEAD]
-    for group in ACCEPTED:
+    for group in IGNORED:
         keys = sorted([(key, "*") for key in group.dynamic] + [(key, "") for key in group.static])
         parts.append(_row([", ".join(f"`{key}`{mark}" for key, mark in keys), group.why]))
     return "".join(parts)

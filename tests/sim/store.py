@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.znode_tree import Node, Tree
+from sordini.broker.coordination.znode_tree import Node, ZnodeTree
 from sordini.replication.ports import StoreUnusable
 from tests.sim.disk import SimDisk
 from tests.support.virtual_loop import SimClock, SimProcess
@@ -54,9 +54,9 @@ class SimDatabase:
 async def open_store(durable: DurableNodes, process: SimProcess, disk: SimDisk, clock: SimClock) -> EmbeddedStore:
     """Open the store in a process; its saves take as long as the disk's other slow calls."""
 
-    def load() -> tuple[SimDatabase, Tree]:
+    def load() -> tuple[SimDatabase, ZnodeTree]:
         database = SimDatabase(durable, process)
-        return database, Tree(*database.load())
+        return database, ZnodeTree(*database.load())
 
     offload: Callable[..., object] = disk.offload
     database, tree = await disk.offload(load)

@@ -77,7 +77,9 @@ class LogLines:
             fields = {}
         if fields:
             self.events[f"{fields.get('level')}: {fields.get('event')}"] += 1
-        is_fault = fields.get("level") == "error" or fields.get("event") == "found at start" or "Traceback" in line
+        is_fault = (
+            fields.get("level") == "error" or fields.get("event") == "log recovery finding" or "Traceback" in line
+        )
         if is_fault and len(self.findings) < LINES_MAX:
             self.findings.append(line.replace("\\n", "\n"))
 

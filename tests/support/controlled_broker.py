@@ -121,7 +121,7 @@ async def governed(broker: UnitBroker) -> AsyncIterator[GovernedBroker]:
         topic_ids=lambda: topic_id_of("drawn"),
         policy=policy_of(broker.dynamic),
     )
-    broker.parts.partition_admin.controller = controller
+    broker.parts.admin.partitions.controller = controller
     try:
         await controller.start()
         await channel.drained()

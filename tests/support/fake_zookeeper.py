@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sordini.broker.coordination.znode_tree import Fired, Tree
+from sordini.broker.coordination.znode_tree import Fired, ZnodeTree
 from sordini.replication.ports import (
     Clock,
     CoordinationError,
@@ -107,7 +107,7 @@ class SimZk:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, notes: Notes, seed: int = 0) -> None:
         self.loop = loop
-        self.tree = Tree()
+        self.tree = ZnodeTree()
         self.on_write: Callable[[], None] = lambda: None
         self._clock = clock
         self._notes = notes
@@ -148,7 +148,7 @@ class SimZk:
     def write(self, operations: Sequence[Operation], session_id: int = 0) -> list[OperationResult]:
         """Carry out a transaction at once. Raises the refusals of the port."""
         results, fired = self.tree.apply(operations, session_id, self._clock.now_ms())
-        self.tree.begin_turn()
+        self.tree.begin_batch()
         self._fire(fired, None)
         self.on_write()
         return results
@@ -203,7 +203,7 @@ class SimZk:
             result, fired = work()
         except (CoordinationError, ValueError, AssertionError) as error:
             result, fired = error, []
-        self.tree.begin_turn()
+        self.tree.begin_batch()
         own = self._fire(fired, member)
         # In one piece: what one's own change set off comes before its answer.
         member.down.send(lambda: _deliver(self.loop, own, answer, result))

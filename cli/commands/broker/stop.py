@@ -117,7 +117,7 @@ def _configured(properties: str | None, overrides: tuple[str, ...]) -> Config:
     # Imported here: with --pid-file no configuration is read.
     from sordini.broker.configuration.config import SETTINGS, build_config
     from sordini.broker.configuration.settings import ConfigError
-    from sordini.broker.process.broker_process import read_entries
+    from sordini.broker.process.config_loading import read_entries
 
     try:
         entries = read_entries(properties, overrides, os.environ)

@@ -23,8 +23,8 @@ from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from sordini.broker.coordination.store_migration import Outcome, Place
     from sordini.broker.coordination.store_location import Location, Places
+    from sordini.broker.coordination.store_migration import Outcome, Place
 
 
 class MoveCommand(ClientCommand):
@@ -184,8 +184,8 @@ def move(
     import asyncio
 
     from sordini.broker.clock import SystemClock
-    from sordini.broker.coordination.store_migration import MoveRefused
     from sordini.broker.coordination.store_location import Places
+    from sordini.broker.coordination.store_migration import MoveRefused
     from sordini.replication.ports import CoordinationError, StoreUnusable
     from sordini.storage.disk import SystemDisk
 

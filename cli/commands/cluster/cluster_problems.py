@@ -15,7 +15,15 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sordini.broker.membership.health_keys import NONE, SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER, YES, StoreFinding
+from sordini.broker.membership.health_keys import (
+    NONE,
+    SERVING,
+    STORE_BROKERS,
+    STORE_CONTACT,
+    STORE_CONTROLLER,
+    YES,
+    StoreFinding,
+)
 from sordini.protocol.types import TopicPartition
 
 H = TypeVar("H", bound=Hashable)
@@ -43,7 +51,7 @@ class BrokerView(NamedTuple):
     leaders: Mapping[TopicPartition, tuple[int, int]]
     """Leader and leader epoch; each is -1 if there is none."""
     states: Mapping[str, str | None]
-    """Values of `condition_keys`; empty for a broker that does not know them."""
+    """Values of `health_keys`; empty for a broker that does not know them."""
     refusal: str | None = None
     """The error with which the broker refused to describe itself under the id in the metadata."""
 

@@ -7,7 +7,7 @@ import io
 from bench import cleaner_lines
 from bench.cleaner_lines import Cleaning
 from sordini.broker.process.logging import Logger
-from sordini.broker.wiring.log_cleaner import CleaningLines
+from sordini.broker.wiring.log_cleaner import CleanerLog
 from tests.support.compacted_logs import Compacting
 
 BEGINNING = "[2026-11-21 23:59:59,900] INFO Cleaner 0: Beginning cleaning of log c-0 (kafka.log.LogCleaner)\n"
@@ -49,7 +49,7 @@ async def test_our_own_line_is_read_as_it_is_written() -> None:
     await store.cleaner.clean_once()
     (run,) = store.reported.runs
     lines = io.StringIO()
-    lines_of_the_broker = CleaningLines(Logger("info", lines))
+    lines_of_the_broker = CleanerLog(Logger("info", lines))
     lines_of_the_broker.thrown_away(run.log, "log cleaned partition=another")
     lines_of_the_broker.cleaned(run)
     (found,) = cleaner_lines.read(lines.getvalue())

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.configuration.ignored_keys import ACCEPTED_DYNAMIC, ACCEPTED_STATIC, WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.dynamic import CORDON, LAYERS, ConfigSource, DynamicConfig
+from sordini.broker.configuration.ignored_keys import IGNORED_DYNAMIC, IGNORED_STATIC, WITHOUT_EFFECT
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS
 
@@ -123,7 +123,7 @@ def test_every_dynamic_key_that_topics_do_not_inherit_has_somebody_who_hears_of_
 
 def test_a_key_is_honoured_or_accepted_without_effect_and_never_both() -> None:
     assert not WITHOUT_EFFECT & SETTINGS.keys()
-    assert not ACCEPTED_DYNAMIC & ACCEPTED_STATIC
+    assert not IGNORED_DYNAMIC & IGNORED_STATIC
     assert build_config(dict.fromkeys(WITHOUT_EFFECT, "anything")) == (Config(), [])
 
 

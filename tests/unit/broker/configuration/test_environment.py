@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS
 from sordini.broker.configuration.environment import environment_entries, key_of, unknown_names
-from sordini.broker.process.broker_process import read_entries
+from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
+from sordini.broker.process.config_loading import read_entries
 
 
 @pytest.mark.parametrize(

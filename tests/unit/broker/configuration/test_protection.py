@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig, Synonym
 from sordini.broker.configuration.edits import Edit, Operation, edit_broker
 from sordini.broker.configuration.harmless_keys import HARMLESS
+from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.protection_defaults import DEFAULTS
 from sordini.broker.configuration.protection_keys import (
     BY_LISTENER,
@@ -23,7 +23,7 @@ from sordini.broker.configuration.protection_keys import (
 )
 from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind
 from sordini.broker.handlers.configs import describe_entry
-from sordini.broker.process.broker_process import given_by, read_entries
+from sordini.broker.process.config_loading import load_config, read_entries
 from sordini.protocol.errors import BrokerError, ErrorCode
 from tests.test_documents import names_in
 
@@ -75,7 +75,7 @@ def test_a_value_that_asks_for_protection_refuses_the_start_from_file_override_a
             ways += [(None, [], {f"{prefix}_{name}": text}) for prefix in ("KAFKA", "SORDINI")]
         for properties, overrides, environment in ways:
             with pytest.raises(ConfigError) as refusal:
-                given_by(read_entries(properties, overrides, environment))
+                load_config(read_entries(properties, overrides, environment))
             said = str(refusal.value)
             assert said.startswith(f"{key}=")
             assert "; allowed is " in said
@@ -112,7 +112,7 @@ def test_a_key_that_only_tunes_starts_a_broker_whatever_its_value() -> None:
     keys = [key for group in HARMLESS for key in group.keys]
     entries = {prefix + key: "anything" for key in keys for prefix in PREFIXES}
     assert build_config(entries) == (Config(), [])
-    assert given_by(entries).without_effect == sorted(entries)
+    assert load_config(entries).without_effect == sorted(entries)
 
 
 def test_a_whole_file_of_a_cluster_with_plaintext_listeners_starts_a_broker() -> None:

@@ -308,7 +308,7 @@ async def test_a_refused_partition_does_not_keep_the_others_from_being_led() -> 
     assert not broker.is_led(ORDERS)
     assert broker.is_led(BILLS)
     ((event, fields),) = broker.log.at("warning")
-    assert (event, fields["partition"]) == ("partition refused", "orders-0")
+    assert (event, fields["partition"]) == ("partition state change refused", "orders-0")
 
 
 async def test_a_command_that_comes_twice_is_answered_without_a_line() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.coordination.embedded import EmbeddedStore, open_embedded
-from sordini.broker.coordination.znode_tree import Tree
+from sordini.broker.coordination.znode_tree import ZnodeTree
 from sordini.replication.ports import (
     ANY_VERSION,
     ConnectionLoss,
@@ -216,9 +216,9 @@ async def test_a_turn_that_cannot_be_saved_did_not_happen() -> None:
 async def test_a_path_that_makes_no_sense_is_the_callers_bug_and_nobody_elses() -> None:
     session = await (store := await open_store()).open_session()
     for path in ("a", "", "/a/", "//", "/a//b", "/a\0"):
-        with pytest.raises(ValueError, match="not the path of a node"):
+        with pytest.raises(ValueError, match="not the path of a znode"):
             await session.create(path)
-        with pytest.raises(ValueError, match="not the path of a node"):
+        with pytest.raises(ValueError, match="not the path of a znode"):
             await session.get(path)
     await session.create("/fine")
     await store.close()
@@ -243,7 +243,7 @@ OPERATIONS = st.one_of(
 TRANSACTIONS = st.lists(st.lists(OPERATIONS, min_size=1, max_size=4), max_size=8)
 
 
-def apply_all(tree: Tree, transactions: list[list[Any]]) -> None:
+def apply_all(tree: ZnodeTree, transactions: list[list[Any]]) -> None:
     for operations in transactions:
         before = dict(tree._nodes)
         try:
@@ -254,28 +254,28 @@ def apply_all(tree: Tree, transactions: list[list[Any]]) -> None:
 
 @given(TRANSACTIONS, TRANSACTIONS)
 def test_undoing_a_turn_brings_back_exactly_what_was(first: list[Any], second: list[Any]) -> None:
-    tree = Tree()
-    tree.begin_turn()
+    tree = ZnodeTree()
+    tree.begin_batch()
     apply_all(tree, first)
     nodes, children = dict(tree._nodes), {path: set(names) for path, names in tree._children.items()}
-    tree.begin_turn()
+    tree.begin_batch()
     apply_all(tree, second)
-    tree.undo_turn()
+    tree.undo_batch()
     assert tree._nodes == nodes
     assert tree._children == children
 
 
 @given(TRANSACTIONS)
 def test_a_tree_read_back_from_its_nodes_is_the_same_tree(transactions: list[Any]) -> None:
-    tree = Tree()
+    tree = ZnodeTree()
     stored = dict(tree._nodes)
     for operations in transactions:
-        tree.begin_turn()
+        tree.begin_batch()
         apply_all(tree, [operations])
         for path, node in tree.dirty():
             if node is None:
                 stored.pop(path, None)
             else:
                 stored[path] = node
-    again = Tree(dict(stored), tree.zxid)
+    again = ZnodeTree(dict(stored), tree.zxid)
     assert (again._nodes, again._children) == (tree._nodes, tree._children)

@@ -33,7 +33,7 @@ def test_an_error_of_kazoo_s_is_one_line_however_often_it_comes_and_never_a_trac
     finally:
         logging.getLogger(LOGGER).removeHandler(lines)
     reason = "Unhandled exception in connection loop: ValueError: an answer of no use"
-    assert log.lines == [("error", "failure inside the ZooKeeper client", {"reason": reason})]
+    assert log.lines == [("error", "ZooKeeper client error", {"reason": reason})]
     assert capsys.readouterr().err == ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.store_lease import Lease
+from sordini.broker.coordination.store_lease import StoreLease
 from sordini.replication.ports import SessionExpired, SessionState
 from tests.support.fake_ports import StillClock
 from tests.support.unit_broker import inline
@@ -13,7 +13,7 @@ from tests.support.unit_broker import inline
 
 async def test_the_end_of_a_lease_ends_its_own_sessions_and_nobody_elses() -> None:
     store = await EmbeddedStore.open(":memory:", inline, StillClock())
-    one, other = Lease(store), Lease(store)
+    one, other = StoreLease(store), StoreLease(store)
     first, second, third = await one.open_session(), await one.open_session(), await other.open_session()
     for number, session in enumerate((first, second, third)):
         await session.create(f"/{number}", ephemeral=True)

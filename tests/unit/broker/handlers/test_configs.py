@@ -278,7 +278,7 @@ async def test_possible_secrets_are_never_shown() -> None:
         assert await change(broker, MINE, ("theirs", SET, "hush")) == 0
         row = described(broker, MINE, "theirs")["theirs"]
         assert (row.value, row.is_sensitive, [one.value for one in row.synonyms]) == (None, True, [None])
-        assert ("setting passed over", {"entity": "brokers/1", "key": "theirs", "reason": "nobody knows the key"}) in (
+        assert ("setting ignored", {"entity": "brokers/1", "key": "theirs", "reason": "unknown key"}) in (
             broker.log.at("warning")
         )
         assert "hush" not in str(broker.log.lines)

@@ -204,7 +204,7 @@ async def test_a_broker_that_is_alone_refuses_what_brokers_ask_on_every_listener
 
 async def test_a_broker_that_is_alone_serves_its_own_requests_to_itself() -> None:
     async with a_broker(is_clustered=False) as broker:
-        answer = await broker.parts.peering.serve_locally(ControlledShutdownRequest(broker_id=ME), 3)
+        answer = await broker.parts.inter_broker.transport.serve_locally(ControlledShutdownRequest(broker_id=ME), 3)
         assert answer.error_code == ErrorCode.NOT_CONTROLLER
 
 

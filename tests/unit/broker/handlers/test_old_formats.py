@@ -113,7 +113,7 @@ async def test_a_format_that_the_protocol_overrules_is_told_once_for_the_topic_a
         receiver.changed("topics/orders", {"message.format.version": "0.9.0"})
         receiver.changed("topics/orders", {"message.format.version": "2.0"})
         [(said, fields)] = broker.log.at("warning")
-        assert said == "setting passed over"
+        assert said == "setting ignored"
         assert fields["key"] == "message.format.version"
         receiver.changed("topics/orders", {"message.format.version": "rubbish"})
         assert len(broker.log.at("warning")) == 2

@@ -119,7 +119,7 @@ async def test_where_weak_acks_need_the_store_they_are_refused_from_the_doubt_ab
 ):
     async with a_broker(NEEDS_STORE) as broker:
         await broker.lead("orders")
-        broker.contact.silent(broker.clock.ms + 100)
+        broker.contact.disconnected(broker.clock.ms + 100)
         assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=1))) == [0], "the session lives"
         broker.clock.ms += 100
         broker.timers.fire()
@@ -129,7 +129,7 @@ async def test_where_weak_acks_need_the_store_they_are_refused_from_the_doubt_ab
             with pytest.raises(WireError, match="acks=0 was refused"):
                 broker.serve(PRODUCE, 9, request(a_batch(), acks=0))
             assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "acks=all says what it means"
-            broker.contact.over()
+            broker.contact.expired()
         assert end_of(broker) == 9
         broker.contact.registered()
         assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=1))) == [0]
@@ -140,7 +140,7 @@ async def test_where_weak_acks_need_the_store_they_are_refused_from_the_doubt_ab
 async def test_by_default_weak_acks_are_taken_as_by_apache_kafka_whatever_became_of_the_session() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
-        broker.contact.over()
+        broker.contact.expired()
         assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=1))) == [0]
         assert broker.serve(PRODUCE, 9, request(a_batch(), acks=0)) is None
         assert end_of(broker) == 6

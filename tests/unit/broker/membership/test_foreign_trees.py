@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sordini.broker.configuration.config import build_config
-from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
+from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination.embedded_session import EmbeddedSession
 from sordini.broker.membership.identity import Owner, owner_of
-from sordini.broker.wiring.startup import StartRefused, refuse_lost_file, refuse_other_tree, tell_of_unknown_topics
+from sordini.broker.wiring.startup import StartRefused, refuse_lost_file, refuse_other_tree, warn_of_unknown_topics
 from sordini.protocol.types import TopicPartition
 from sordini.replication.metadata_store import paths, znodes
 from sordini.storage.log_config import LogConfig
@@ -81,13 +82,13 @@ async def test_logs_of_topics_that_the_tree_lacks_are_named_in_one_line_and_kept
         for partition in range(partitions):
             logs.create(TopicPartition(topic, partition), TOPIC_ID, LogConfig())
     await session.create(paths.topic("orders"), b"", make_parents=True)
-    await tell_of_unknown_topics(logs, session, log)
+    await warn_of_unknown_topics(logs, session, log)
     ((event, fields),) = log.at("warning")
-    assert event.startswith("logs of topics that the cluster does not know are kept")
+    assert event.startswith("logs of unknown topics are kept")
     assert fields["topics"] == 1
     assert str(fields["directories"]).startswith("/logs/new-0, /logs/new-1, /logs/new-10")
     assert str(fields["directories"]).endswith(" and 2 more")
     assert len(logs.logs()) == 13
     await session.create(paths.topic("new"), b"")
-    await tell_of_unknown_topics(logs, session, log)
+    await warn_of_unknown_topics(logs, session, log)
     assert len(log.at("warning")) == 1

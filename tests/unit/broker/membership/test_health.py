@@ -9,9 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from sordini.broker.coordination.embedded import EmbeddedSession
+from sordini.broker.coordination.embedded_session import EmbeddedSession
 from sordini.broker.membership.health import StoreProbe
-from sordini.broker.membership.health_keys import MEANINGS, NONE, SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER, YES, StoreFinding
+from sordini.broker.membership.health_keys import (
+    MEANINGS,
+    NONE,
+    SERVING,
+    STORE_BROKERS,
+    STORE_CONTACT,
+    STORE_CONTROLLER,
+    YES,
+    StoreFinding,
+)
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.wiring.inter_broker import Myself
 from sordini.protocol.api import ApiKey
@@ -112,7 +121,7 @@ async def test_a_broker_without_its_registration_is_not_connected_and_serves_on(
         assert told[STORE_CONTACT] == "unregistered: the store has another registration of broker 1"
         await broker.session.delete(paths.broker(ME))
         told = await said(broker)
-        assert told[STORE_CONTACT] == "unregistered: the store does not have broker 1 registered"
+        assert told[STORE_CONTACT] == "unregistered: broker 1 is not registered in the store"
         assert (told[STORE_BROKERS], told[SERVING]) == ("", YES)
 
 
@@ -131,8 +140,8 @@ async def test_a_broker_does_not_serve_before_it_is_ready_or_knows_its_cluster_o
         metadata.set_brokers(BrokerId(-1), list(metadata.brokers.values()))
         assert (await said(broker))[SERVING] == "no: this broker knows no controller"
         metadata.set_brokers(ME, [])
-        assert (await said(broker))[SERVING] == "no: no controller has sent this broker the state of the cluster yet"
-        broker.parts.condition.doing = lambda: "starting"
+        assert (await said(broker))[SERVING] == "no: no metadata received from a controller yet"
+        broker.parts.health.activity = lambda: "starting"
         assert (await said(broker))[SERVING] == "no: starting"
 
 
@@ -163,7 +172,7 @@ def a_probe(session: AwaySession, session_timeout_ms: int = 20, contact: StoreCo
     [
         (None, "silent: the store did not answer within 10 ms"),
         (ConnectionLoss("/"), "silent: there is no connection to the store"),
-        (SessionExpired("/"), "silent: the session with the store is over, and there is no new one yet"),
+        (SessionExpired("/"), "silent: the session with the store has expired, and there is no new one yet"),
         (StoreUnusable("its file is gone"), "silent: the store failed (its file is gone)"),
     ],
 )
@@ -175,7 +184,7 @@ async def test_a_store_that_does_not_answer_is_silent_and_why(failure: Exception
 async def test_a_silent_store_is_told_with_the_time_of_its_silence_and_a_lost_one_as_lost() -> None:
     clock = StillClock()
     contact = StoreContact(clock, Timers().call_later, ListLog())
-    contact.silent(clock.ms + 60_000)
+    contact.disconnected(clock.ms + 60_000)
     clock.ms += 12_000
     probe = a_probe(AwaySession(ConnectionLoss("/")), contact=contact)
     assert str(await probe.read()) == "silent: there is no connection to the store; silent for 12000 ms"
@@ -210,4 +219,4 @@ async def test_a_store_that_does_not_answer_is_no_reason_to_call_a_broker_that_s
         await cast("EmbeddedSession", broker.session).expire()
         told = await said(broker)
     assert told[SERVING] == YES
-    assert told[STORE_CONTACT] == "silent: the session with the store is over, and there is no new one yet"
+    assert told[STORE_CONTACT] == "silent: the session with the store has expired, and there is no new one yet"

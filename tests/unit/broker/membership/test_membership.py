@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from sordini.broker.coordination.current_session import CurrentSession
-from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
+from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination.embedded_session import EmbeddedSession
 from sordini.broker.membership import membership as module
-from sordini.broker.membership.membership import Hooks, Membership
-from sordini.broker.membership.store_contact import Contact, StoreContact
+from sordini.broker.membership.membership import Membership, MembershipHooks
+from sordini.broker.membership.store_contact import ContactState, StoreContact
 from sordini.broker.membership.tree_guard import TreeGuard
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.cluster_model import Broker, Endpoint
@@ -58,9 +59,9 @@ class Life:
         self.failures: list[Exception] = []
         """What registering fails with, one each time, before it succeeds."""
         self.again = asyncio.Event()
-        """There is a candidate."""
+        """There is a new_controller."""
         self.contact = StoreContact(self.clock, Timers().call_later, self.log)
-        hooks = Hooks(self._register, self._known_as, self._read_settings, self._candidate)
+        hooks = MembershipHooks(self._register, self._known_as, self._read_settings, self._candidate)
         self.holds_replicas = False
         guard = TreeGuard(CLUSTER_ID, ME.broker_id, lambda: self.holds_replicas, self.contact, self.clock, self.log)
         self.membership = Membership(self.store, self.session, hooks, self.contact, guard, self.log)
@@ -146,9 +147,9 @@ async def joined(life: Life) -> int:
 async def test_a_broker_takes_its_place_before_anybody_can_command_it(life: Life) -> None:
     order: list[str] = []
     await life.membership.join(
-        lambda: order.append(f"registered, {'no' if not life.again.is_set() else 'a'} candidate")
+        lambda: order.append(f"registered, {'no' if not life.again.is_set() else 'a'} new_controller")
     )
-    assert order == ["registered, no candidate"]
+    assert order == ["registered, no new_controller"]
     assert life.membership.is_active
     assert life.told == [await life.epoch_in_store()], "and settings were read before: nothing is read twice"
 
@@ -159,7 +160,7 @@ async def test_when_its_session_expires_it_comes_back_with_a_newer_epoch(life: L
     await life.back()
     second = await life.epoch_in_store()
     assert second > first
-    assert life.contact.state is Contact.ANSWERS
+    assert life.contact.state is ContactState.ANSWERS
     assert life.told == [first, first + 1, second, "settings"], "settings are read anew once it is registered"
     assert life.membership.broker_epoch == second
     assert life.membership.is_active
@@ -173,11 +174,11 @@ async def test_between_two_registrations_commands_for_the_former_are_refused_and
     await life.expire()
     await asyncio.wait_for(life.store.refused.wait(), 20)
     assert life.told[-1] == first + 1
-    assert (life.contact.state, life.contact.is_doubtful) == (Contact.EXPIRED, True)
+    assert (life.contact.state, life.contact.is_doubtful) == (ContactState.EXPIRED, True)
     assert not life.membership.is_active
     life.store.is_away = False
     await life.back()
-    assert (life.contact.state, life.contact.is_doubtful) == (Contact.ANSWERS, False)
+    assert (life.contact.state, life.contact.is_doubtful) == (ContactState.ANSWERS, False)
 
 
 async def test_it_tries_for_as_long_as_the_store_is_away_and_says_so_once(life: Life) -> None:
@@ -213,7 +214,7 @@ async def test_a_store_lost_while_it_registers_is_tried_again(life: Life, failur
     # The call may be faster than the state to say that the session is over.
     ends = [event for event, _ in life.log.at("warning") if event.startswith("session has expired")]
     assert len(ends) == (2 if isinstance(failure, SessionExpired) else 0)
-    assert life.contact.state is Contact.ANSWERS
+    assert life.contact.state is ContactState.ANSWERS
 
 
 async def test_while_the_connection_is_away_it_waits_instead_of_trying(life: Life) -> None:
@@ -251,7 +252,7 @@ async def test_who_leaves_gives_up_the_reign_and_keeps_the_registration_until_th
     await life.membership.leave()
     await life.session.close()
     assert await life.watcher.exists(NODE) is None
-    assert life.contact.state is Contact.ANSWERS, "an orderly end is no expiry"
+    assert life.contact.state is ContactState.ANSWERS, "an orderly end is no expiry"
 
 
 async def test_a_hung_store_does_not_hold_up_whoever_leaves(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.broker.membership.store_contact import Contact, StoreContact
+from sordini.broker.membership.store_contact import ContactState, StoreContact
 from tests.support.fake_ports import ListLog, StillClock
 from tests.support.unit_broker import Timers
 
@@ -20,14 +20,14 @@ class Contacted:
 
     def silent(self, ms: int = SESSION_MS) -> None:
         """The connection is lost, and the session lives for so long."""
-        self.contact.silent(self.clock.monotonic_ms() + ms)
+        self.contact.disconnected(self.clock.monotonic_ms() + ms)
 
     def passed(self, ms: int) -> None:
         """Time passes, and timers that are due fire; those that are early fire, too, as they may."""
         self.clock.ms += ms
         self.timers.fire()
 
-    def seen(self) -> tuple[Contact, bool, int]:
+    def seen(self) -> tuple[ContactState, bool, int]:
         return self.contact.state, self.contact.is_doubtful, self.contact.silent_ms
 
 
@@ -37,17 +37,17 @@ def contacted() -> Contacted:
 
 
 def test_the_session_is_doubtful_once_the_session_timeout_has_passed_and_not_before(contacted: Contacted) -> None:
-    assert contacted.seen() == (Contact.ANSWERS, False, 0)
+    assert contacted.seen() == (ContactState.ANSWERS, False, 0)
     contacted.silent()
     (timer,) = contacted.timers.waiting
     assert timer.seconds == SESSION_MS / 1000
     contacted.passed(SESSION_MS - 1)
-    assert contacted.seen() == (Contact.SILENT, False, SESSION_MS - 1), "a timer that is early says nothing"
+    assert contacted.seen() == (ContactState.SILENT, False, SESSION_MS - 1), "a timer that is early says nothing"
     contacted.passed(1)
-    assert contacted.seen() == (Contact.DOUBTFUL, True, SESSION_MS)
+    assert contacted.seen() == (ContactState.DOUBTFUL, True, SESSION_MS)
     assert not contacted.timers.waiting
     contacted.passed(600_000)
-    assert contacted.seen() == (Contact.DOUBTFUL, True, SESSION_MS + 600_000)
+    assert contacted.seen() == (ContactState.DOUBTFUL, True, SESSION_MS + 600_000)
     assert len(contacted.log.at("warning")) == 2, "one line for the silence and one for the doubt, however long"
 
 
@@ -57,13 +57,13 @@ def test_an_answer_in_the_same_session_ends_silence_and_doubt_with_a_line_that_s
 ) -> None:
     contacted.silent()
     contacted.passed(passed_ms)
-    contacted.contact.answers()
-    contacted.contact.answers()
-    assert contacted.seen() == (Contact.ANSWERS, False, 0)
+    contacted.contact.connected()
+    contacted.contact.connected()
+    assert contacted.seen() == (ContactState.ANSWERS, False, 0)
     assert len(contacted.log.at("warning")) == lines
     assert [fields for _, fields in contacted.log.at("info")] == [{"silent_ms": passed_ms}]
     contacted.passed(60_000)
-    assert contacted.seen() == (Contact.ANSWERS, False, 0), "no timer is left"
+    assert contacted.seen() == (ContactState.ANSWERS, False, 0), "no timer is left"
 
 
 @pytest.mark.parametrize("passed_ms", [0, 9_000])
@@ -72,66 +72,68 @@ def test_after_the_end_of_the_session_the_registration_is_awaited_and_not_the_co
 ) -> None:
     contacted.silent()
     contacted.passed(passed_ms)
-    contacted.contact.over()
-    contacted.contact.answers()
+    contacted.contact.expired()
+    contacted.contact.connected()
     contacted.passed(1_000)
-    assert contacted.seen() == (Contact.EXPIRED, True, passed_ms + 1_000)
+    assert contacted.seen() == (ContactState.EXPIRED, True, passed_ms + 1_000)
     contacted.silent()
-    contacted.contact.answers()
-    assert contacted.seen() == (Contact.EXPIRED, True, passed_ms + 1_000), "a new session that is slow is still none"
+    contacted.contact.connected()
+    assert contacted.seen() == (ContactState.EXPIRED, True, passed_ms + 1_000), (
+        "a new session that is slow is still none"
+    )
     contacted.contact.registered()
     contacted.contact.registered()
-    assert contacted.seen() == (Contact.ANSWERS, False, 0)
+    assert contacted.seen() == (ContactState.ANSWERS, False, 0)
     assert [fields for _, fields in contacted.log.at("info")] == [{"silent_ms": passed_ms + 1_000}]
 
 
 def test_a_session_that_ends_without_a_silence_before_is_doubtful_until_the_registration(contacted: Contacted) -> None:
-    contacted.contact.over()
-    assert contacted.seen() == (Contact.EXPIRED, True, 0)
+    contacted.contact.expired()
+    assert contacted.seen() == (ContactState.EXPIRED, True, 0)
     contacted.passed(700)
     assert contacted.contact.silent_ms == 700
     contacted.contact.registered()
-    assert contacted.seen() == (Contact.ANSWERS, False, 0)
+    assert contacted.seen() == (ContactState.ANSWERS, False, 0)
 
 
 def test_a_connection_lost_right_behind_the_registration_is_a_silence_of_the_new_session(contacted: Contacted) -> None:
-    contacted.contact.over()
+    contacted.contact.expired()
     contacted.silent()
     contacted.contact.registered()
-    assert contacted.seen() == (Contact.SILENT, False, 0)
+    assert contacted.seen() == (ContactState.SILENT, False, 0)
     contacted.passed(SESSION_MS)
-    assert contacted.seen() == (Contact.DOUBTFUL, True, SESSION_MS)
+    assert contacted.seen() == (ContactState.DOUBTFUL, True, SESSION_MS)
 
 
 def test_a_process_that_was_stopped_for_longer_than_its_session_lived_doubts_at_once(contacted: Contacted) -> None:
     contacted.silent(-3_000)
-    assert contacted.contact.state is Contact.DOUBTFUL
-    assert contacted.log.at("warning")[0][1] == {"session_ends_in_ms": 0}
+    assert contacted.contact.state is ContactState.DOUBTFUL
+    assert contacted.log.at("warning")[0][1] == {"session_expires_in_ms": 0}
 
 
 def test_a_second_silence_counts_from_what_was_heard_last(contacted: Contacted) -> None:
     contacted.silent()
     contacted.passed(4_000)
-    contacted.contact.answers()
+    contacted.contact.connected()
     contacted.silent()
     contacted.passed(4_000)
-    assert contacted.seen() == (Contact.SILENT, False, 4_000)
+    assert contacted.seen() == (ContactState.SILENT, False, 4_000)
     contacted.passed(2_000)
-    assert contacted.contact.state is Contact.DOUBTFUL
+    assert contacted.contact.state is ContactState.DOUBTFUL
 
 
 def test_a_store_that_ends_no_session_is_never_silent_or_doubtful(contacted: Contacted) -> None:
-    contacted.contact.silent(None)
+    contacted.contact.disconnected(None)
     contacted.passed(60_000)
-    contacted.contact.answers()
-    assert contacted.seen() == (Contact.ANSWERS, False, 0)
+    contacted.contact.connected()
+    assert contacted.seen() == (ContactState.ANSWERS, False, 0)
     assert not contacted.log.lines
 
 
 def test_the_lines_say_what_goes_on_and_what_waits(contacted: Contacted) -> None:
     contacted.silent()
     contacted.passed(SESSION_MS)
-    contacted.contact.over()
+    contacted.contact.expired()
     contacted.contact.registered()
     silent, doubtful, expired = (event for event, _ in contacted.log.at("warning"))
     assert "acks=all and groups go on" in silent
@@ -139,4 +141,4 @@ def test_the_lines_say_what_goes_on_and_what_waits(contacted: Contacted) -> None
     assert "leading on in the same leader epochs" in doubtful
     assert "leading on in the same leader epochs" in expired
     (registered,) = (event for event, _ in contacted.log.at("info"))
-    assert registered == "coordination store answers again; registered in a new session"
+    assert registered == "coordination store reconnected; registered in a new session"

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
+from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination.embedded_session import EmbeddedSession
 from sordini.broker.membership import membership, tree_guard
-from sordini.broker.membership.store_contact import Contact, StoreContact
+from sordini.broker.membership.store_contact import ContactState, StoreContact
 from sordini.broker.membership.tree_guard import TreeGuard
 from sordini.protocol.types import BrokerId
 from sordini.replication.metadata_store import paths, znodes
@@ -71,7 +72,7 @@ async def test_in_an_emptied_store_a_broker_writes_nothing_and_says_why_once(lif
         await asyncio.sleep(0)
     assert await content(life.watcher) == before
     assert findings(life) == ["it holds no cluster, /cluster/id is not there"]
-    assert life.contact.state is Contact.EXPIRED
+    assert life.contact.state is ContactState.EXPIRED
     await life.watcher.create(paths.CLUSTER_ID, znodes.encode_cluster_id(OTHER))
     await until(lambda: len(findings(life)) == 2)
     await life.watcher.set(paths.CLUSTER_ID, znodes.encode_cluster_id(CLUSTER_ID))
@@ -175,26 +176,26 @@ def guard(log: ListLog, clock: StillClock) -> TreeGuard:
 
 async def test_a_store_that_opens_sessions_and_does_not_take_this_one_back_has_lost_it(opening: Opening) -> None:
     log, opening.failures = ListLog(), 3
-    other = await guard(log, StillClock()).place_lost(Refused(), opening)  # type: ignore[arg-type]
+    other = await guard(log, StillClock()).registration_lost(Refused(), opening)  # type: ignore[arg-type]
     assert [other] == opening.opened
     assert other is not None
     assert other.state is SessionState.CONNECTED
     assert [event for event, _ in log.at("warning")] == [
-        "coordination store opens new sessions and does not take this broker's back: its data is older than the session"
+        "coordination store accepts new sessions and refuses this broker's: its data is older than the session"
     ]
 
 
 async def test_a_session_that_is_taken_back_meanwhile_goes_on(opening: Opening) -> None:
     session = Refused()
     opening.on_open = lambda: session.become(SessionState.EXPIRED)
-    assert await guard(ListLog(), StillClock()).place_lost(session, opening) is None  # type: ignore[arg-type]
+    assert await guard(ListLog(), StillClock()).registration_lost(session, opening) is None  # type: ignore[arg-type]
     assert [one.state for one in opening.opened] == [SessionState.CLOSED]
 
 
 @pytest.mark.parametrize("lives_until_ms", [None, 10**9])
 async def test_no_other_session_is_opened_while_this_one_may_live(opening: Opening, lives_until_ms: int | None) -> None:
     waiting = asyncio.ensure_future(
-        guard(ListLog(), StillClock()).place_lost(Refused(lives_until_ms), opening)  # type: ignore[arg-type]
+        guard(ListLog(), StillClock()).registration_lost(Refused(lives_until_ms), opening)  # type: ignore[arg-type]
     )
     for _ in range(50):
         await asyncio.sleep(0)

@@ -8,10 +8,10 @@ import io
 import pytest
 
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.process.dev_cluster import OWN_KEYS, BrokerLog, Plan, configurations
+from sordini.broker.process.dev_cluster import OWN_KEYS, BrokerLog, DevClusterPlan, configurations
 from sordini.broker.process.logging import Logger
 
-PLAN = Plan(3, "data/dev", "127.0.0.1", 9092)
+PLAN = DevClusterPlan(3, "data/dev", "127.0.0.1", 9092)
 
 
 def test_each_has_an_id_a_listener_and_a_directory_of_its_own() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
-from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
-from sordini.broker.wiring.startup import StartRefused, cluster_settings_of, join_company, policy_of
+from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.wiring.startup import StartRefused, cluster_settings_of, policy_of, refuse_incompatible_cluster
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker, ClusterSettings, Endpoint
 from sordini.replication.controller.policy import LeaderRebalance
@@ -45,30 +46,34 @@ async def others(session: EmbeddedSession, *broker_ids: int) -> None:
 async def test_a_protocol_that_brokers_do_not_speak_among_themselves_is_refused_beside_others(
     session: EmbeddedSession, protocol: str
 ) -> None:
-    await join_company(speaking(protocol), session, ME)
+    await refuse_incompatible_cluster(speaking(protocol), session, ME)
     await others(session, 1)
-    await join_company(speaking(protocol), session, ME)
+    await refuse_incompatible_cluster(speaking(protocol), session, ME)
     await others(session, 12, 3)
     with pytest.raises(StartRefused, match=f"inter.broker.protocol.version={protocol} .* broker 3, 12: .* 2.7-IV0"):
-        await join_company(speaking(protocol), session, ME)
+        await refuse_incompatible_cluster(speaking(protocol), session, ME)
 
 
 @pytest.mark.parametrize("protocol", ["2.7-IV0", "2.7", "3.9"])
 async def test_from_2_7_on_a_broker_joins_others(session: EmbeddedSession, protocol: str) -> None:
     await others(session, 2, 3)
-    await join_company(speaking(protocol), session, ME)
+    await refuse_incompatible_cluster(speaking(protocol), session, ME)
 
 
 async def test_an_address_of_another_broker_is_refused(session: EmbeddedSession) -> None:
     await others(session, 2)
     with pytest.raises(EndpointTaken, match="host-2:9092 is registered by broker 2"):
-        await join_company(speaking("3.9"), session, Broker(BrokerId(1), 0, (Endpoint("INTERNAL", "host-2", 9092),)))
+        await refuse_incompatible_cluster(
+            speaking("3.9"), session, Broker(BrokerId(1), 0, (Endpoint("INTERNAL", "host-2", 9092),))
+        )
 
 
 async def test_a_store_that_goes_away_meanwhile_is_told_as_such(session: EmbeddedSession) -> None:
     await session.close()
-    with pytest.raises(StartRefused, match="the coordination store went away while the broker started"):
-        await join_company(speaking("3.9"), session, ME)
+    with pytest.raises(
+        StartRefused, match="the connection to the coordination store was lost while the broker started"
+    ):
+        await refuse_incompatible_cluster(speaking("3.9"), session, ME)
 
 
 @pytest.mark.parametrize(

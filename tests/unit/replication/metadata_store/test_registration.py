@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from sordini.broker.coordination.current_session import CurrentSession
-from sordini.broker.coordination.embedded import EmbeddedSession, EmbeddedStore
+from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination.embedded_session import EmbeddedSession
 from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, StoreBlockSource
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import BrokerId
