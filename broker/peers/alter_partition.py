@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from sordini.broker.peers.controller import RETRY_PAUSE_MS, ControllerLink
+from sordini.broker.peers.controller_client import RETRY_PAUSE_MS, ControllerLink
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode, error_name
 from sordini.protocol.messages.alter_partition import (

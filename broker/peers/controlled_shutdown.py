@@ -22,8 +22,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
-from sordini.broker.peers.channel import Dial
-from sordini.broker.peers.controller import ServeLocally
+from sordini.broker.peers.command_channel import Dial
+from sordini.broker.peers.controller_client import ServeLocally
 from sordini.protocol.errors import ErrorCode, error_name
 from sordini.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from sordini.protocol.types import BrokerId

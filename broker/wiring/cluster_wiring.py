@@ -9,7 +9,7 @@ from sordini.broker.coordination.current_session import CurrentSession
 from sordini.broker.membership.membership import Membership, MembershipHooks
 from sordini.broker.membership.peer_clocks import WRITE_MS_MAX, PeerClocks
 from sordini.broker.membership.tree_guard import TreeGuard
-from sordini.broker.peers.channel import WireChannel
+from sordini.broker.peers.command_channel import WireChannel
 from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
 from sordini.broker.wiring.assembly import BrokerParts, Surroundings
 from sordini.broker.wiring.startup import policy_of, warn_of_unknown_topics

@@ -18,12 +18,12 @@ from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, S
 from sordini.broker.dispatch import Dispatcher, Spawn
 from sordini.broker.network.ports import Log, Network, Peer, SocketOptions
 from sordini.broker.peers.alter_partition import AlterPartitions
-from sordini.broker.peers.channel import Dial
-from sordini.broker.peers.controller import ControllerLink, ServeLocally
+from sordini.broker.peers.command_channel import Dial
+from sordini.broker.peers.controller_client import ControllerLink, ServeLocally
 from sordini.broker.peers.isr_in_store import IsrInStore
-from sordini.broker.peers.links import LinkLimits, PeerLinks
-from sordini.broker.peers.own_service import OwnService
-from sordini.broker.peers.producer_ids import ControllerBlockSource
+from sordini.broker.peers.broker_client import LinkLimits, PeerLinks
+from sordini.broker.peers.local_requests import OwnService
+from sordini.broker.peers.allocate_producer_ids import ControllerBlockSource
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.replica_fetchers import fetchers_of
 from sordini.protocol.types import BrokerId

@@ -21,7 +21,7 @@ from sordini.cli.common.output import print_json
 from sordini.cli.common.terminal import echo
 
 if TYPE_CHECKING:
-    from sordini.cli.cluster import Cluster
+    from sordini.cli.cluster_client import Cluster
 
 T = TypeVar("T")
 
@@ -128,8 +128,8 @@ class Client(NamedTuple):
 
     async def without_timeout(self, action: Callable[[Cluster], Awaitable[T]]) -> T:
         """As `on_cluster` without a timeout, for an action that limits its parts by `within_timeout`."""
-        from sordini.cli.cluster import Cluster
-        from sordini.cli.link import addresses_of
+        from sordini.cli.cluster_client import Cluster
+        from sordini.cli.broker_connection import addresses_of
 
         async with Cluster(addresses_of(self.bootstrap)) as cluster:
             return await action(cluster)
@@ -147,7 +147,7 @@ class Client(NamedTuple):
 
 
 def _bootstrap_is_valid(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    from sordini.cli.link import addresses_of
+    from sordini.cli.broker_connection import addresses_of
 
     try:
         addresses_of(value)

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.common.options import Failure
-from sordini.cli.link import Link
+from sordini.cli.broker_connection import Link
 
 T = TypeVar("T")
 W = TypeVar("W")

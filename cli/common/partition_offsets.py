@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from sordini.cli.cluster import Cluster, check
+from sordini.cli.cluster_client import Cluster, check
 from sordini.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,

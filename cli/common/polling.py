@@ -13,7 +13,7 @@ import click
 from sordini.cli.common.options import Client, Failure
 
 if TYPE_CHECKING:
-    from sordini.cli.cluster import Cluster
+    from sordini.cli.cluster_client import Cluster
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ def poll_until(
     """
     import asyncio
 
-    from sordini.cli.link import NotServed, Refused
+    from sordini.cli.broker_connection import NotServed, Refused
 
     async def until() -> T:
         clock = asyncio.get_running_loop()

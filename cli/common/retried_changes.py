@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from sordini.cli.cluster import PASSING, Cluster, RefusedForNow
+from sordini.cli.cluster_client import PASSING, Cluster, RefusedForNow
 from sordini.cli.common.options import Failure
-from sordini.cli.link import Link, LinkLost, Refused
+from sordini.cli.broker_connection import Link, LinkLost, Refused
 from sordini.protocol.errors import ErrorCode
 
 MAY_HAVE_BEEN_APPLIED: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})

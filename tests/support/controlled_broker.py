@@ -10,8 +10,8 @@ from typing import Any
 from sordini.broker.control.control_wire import ControlWire
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.network.sockets import SystemNetwork
-from sordini.broker.peers.channel import WireChannel
-from sordini.broker.peers.links import PeerLinks
+from sordini.broker.peers.command_channel import WireChannel
+from sordini.broker.peers.broker_client import PeerLinks
 from sordini.broker.wiring.startup import policy_of
 from sordini.protocol.api import ApiKey
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition

@@ -11,7 +11,7 @@ from sordini.cli.common.options import DONE, FAILED, ClientCommand, Failure, boo
 from sordini.cli.common.terminal import echo
 
 if TYPE_CHECKING:
-    from sordini.cli.link import Link
+    from sordini.cli.broker_connection import Link
 
 NOT_SERVING = 3
 
@@ -67,7 +67,7 @@ async def _ask(bootstrap: str, timeout_s: float, *, serving: bool) -> str:
     """Why the broker does not serve; empty if it does, or without --serving. Raises Failure."""
     import asyncio
 
-    from sordini.cli.link import Link, addresses_of
+    from sordini.cli.broker_connection import Link, addresses_of
 
     address = addresses_of(bootstrap)[0]
     try:

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from typing import Final
 
 from sordini.broker.configuration.config import Config
-from sordini.cli.cluster import Cluster, check
+from sordini.cli.cluster_client import Cluster, check
 from sordini.cli.commands.broker.stop_impact import PartitionReplicas, StopImpact, assess_stop
 from sordini.cli.commands.configs.config_requests import TOPIC
 from sordini.cli.common.options import Failure
-from sordini.cli.link import Address
+from sordini.cli.broker_connection import Address
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

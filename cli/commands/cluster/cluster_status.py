@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sordini.broker.membership.health_keys import MEANINGS
-from sordini.cli.cluster import Cluster, the_only, trouble
+from sordini.cli.cluster_client import Cluster, the_only, trouble
 from sordini.cli.commands.cluster.cluster_problems import (
     BrokerView,
     NamedController,
@@ -27,7 +27,7 @@ from sordini.cli.commands.cluster.cluster_problems import (
 from sordini.cli.commands.configs.config_requests import BROKER
 from sordini.cli.common.parallel_requests import ParallelRequests
 from sordini.cli.common.partition_offsets import EARLIEST, LATEST
-from sordini.cli.link import Link, NotServed
+from sordini.cli.broker_connection import Link, NotServed
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from sordini.cli.cluster import Cluster, check, check_topic, the_only
-from sordini.cli.link import Link
+from sordini.cli.cluster_client import Cluster, check, check_topic, the_only
+from sordini.cli.broker_connection import Link
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sordini.cli.cluster import Cluster, check, the_only
+from sordini.cli.cluster_client import Cluster, check, the_only
 from sordini.cli.commands.groups.consumer_assignment import read_assignment
-from sordini.cli.link import LinkLost, Refused
+from sordini.cli.broker_connection import LinkLost, Refused
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from sordini.protocol.messages.describe_groups import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sordini.broker.clock import SystemClock
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.commands.groups import reset_plan
 from sordini.cli.commands.groups.group_requests import (
     DEAD,

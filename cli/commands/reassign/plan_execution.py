@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from sordini.broker.clock import Clock, SystemClock
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.commands.reassign.plan_progress import PlanProgress, fetch_progress, held_replicas_texts
 from sordini.cli.commands.reassign.reassign_requests import (
     MoveRow,

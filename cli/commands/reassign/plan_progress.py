@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.commands.reassign.reassign_requests import ReplicaAssignments
 from sordini.cli.commands.reassign.reassignment_plan import MoveState, ReassignmentPlan, move_state
 from sordini.cli.common.options import Failure

@@ -15,7 +15,7 @@ from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from sordini.cli.cluster import Cluster
+    from sordini.cli.cluster_client import Cluster
     from sordini.cli.commands.reassign.reassignment_plan import ReassignmentPlan
 
 plan_argument = click.argument("path", metavar="PLAN")

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sordini.cli.cluster import Cluster, check, topic_advice, trouble
+from sordini.cli.cluster_client import Cluster, check, topic_advice, trouble
 from sordini.cli.commands.configs.config_requests import BROKER, TOPIC, Resource, alter_configs
 from sordini.cli.commands.reassign.broker_drain import drain_brokers
 from sordini.cli.commands.reassign.reassignment_plan import (
@@ -19,7 +19,7 @@ from sordini.cli.commands.reassign.reassignment_plan import (
 )
 from sordini.cli.common.options import Failure
 from sordini.cli.common.retried_changes import MAY_HAVE_BEEN_APPLIED
-from sordini.cli.link import LinkLost
+from sordini.cli.broker_connection import LinkLost
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

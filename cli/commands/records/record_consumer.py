@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sordini.broker.clock import SystemClock
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.commands.records.aiokafka_clients import configure_aiokafka, stop_client
 from sordini.cli.commands.records.line_formats import key_value_line, record_line, value_line
 from sordini.cli.commands.topics.topic_reports import partitions_of
 from sordini.cli.common.options import Client, Failure
 from sordini.cli.common.partition_offsets import READ_COMMITTED, OffsetRange, offset_ranges, offsets_for_times
 from sordini.cli.common.terminal import echo, is_raw, is_terminal
-from sordini.cli.link import Refused
+from sordini.cli.broker_connection import Refused
 from sordini.protocol.printable import shown_bytes
 from sordini.protocol.types import TopicPartition
 

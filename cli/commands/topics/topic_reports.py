@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.commands.configs.config_requests import DEFAULT, TOPIC, Resource, describe_configs
 from sordini.cli.commands.topics.topic_requests import UP_TO_HIGH_WATERMARK, delete_records
 from sordini.cli.common.argument_types import PartitionSelection, selected_partitions

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sordini.cli.cluster import Cluster, check, check_topic, topic_advice, trouble
+from sordini.cli.cluster_client import Cluster, check, check_topic, topic_advice, trouble
 from sordini.cli.common.retried_changes import apply_change, partition_counts
-from sordini.cli.link import Link, Refused
+from sordini.cli.broker_connection import Link, Refused
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -179,7 +179,7 @@ def alter(
       sordini topics alter orders --partitions 12
       sordini topics alter orders --config retention.ms=60000 --unset cleanup.policy
     """
-    from sordini.cli.cluster import Cluster
+    from sordini.cli.cluster_client import Cluster
     from sordini.cli.commands.configs.config_requests import TOPIC, Resource, alter_configs
     from sordini.cli.commands.topics.topic_requests import add_partitions
 

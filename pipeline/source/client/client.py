@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
-from sordini.pipeline.source.client.cluster import Cluster
+from sordini.pipeline.source.client.connection_pool import Cluster
 from sordini.pipeline.source.client.groups import commit, committed
 from sordini.pipeline.source.client.offsets import Search
 from sordini.pipeline.source.client.reading import Range, Reading

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sordini.pipeline.errors import Refused, UnknownTopic
-from sordini.pipeline.source.client.cluster import Cluster, check, grouped
+from sordini.pipeline.source.client.connection_pool import Cluster, check, grouped
 from sordini.pipeline.source.client.settings import Address
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sordini.pipeline.source.client.cluster import Cluster, check, grouped
-from sordini.pipeline.source.client.link import Link, Sent
-from sordini.pipeline.source.client.patience import PASSING
+from sordini.pipeline.source.client.connection_pool import Cluster, check, grouped
+from sordini.pipeline.source.client.broker_connection import Link, Sent
+from sordini.pipeline.source.client.retry_timer import PASSING
 from sordini.pipeline.source.client.settings import Address
 from sordini.pipeline.source.client.topics import SourceTopics
 from sordini.protocol.messages.list_offsets import (

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from sordini.pipeline.errors import Refused, UnknownTopic
-from sordini.pipeline.source.client.cluster import Cluster, check
+from sordini.pipeline.source.client.connection_pool import Cluster, check
 from sordini.pipeline.source.client.settings import Address
 from sordini.pipeline.source.client.transport import Lost
 from sordini.protocol.errors import ErrorCode

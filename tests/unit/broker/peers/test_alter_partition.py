@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.broker.peers.alter_partition import AlterPartitions
-from sordini.broker.peers.controller import ANSWER_TIMEOUT_MS, RETRY_PAUSE_MS, ControllerLink
+from sordini.broker.peers.controller_client import ANSWER_TIMEOUT_MS, RETRY_PAUSE_MS, ControllerLink
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.alter_partition import (

@@ -10,7 +10,7 @@ import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.peers.controlled_shutdown import ELECTION_PAUSE_S, Leaving, LeavingRules
-from sordini.broker.peers.links import Addresses
+from sordini.broker.peers.broker_client import Addresses
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,

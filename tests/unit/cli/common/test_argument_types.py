@@ -17,7 +17,7 @@ from sordini.cli.common.argument_types import (
     parse_topic_partitions,
     selected_partitions,
 )
-from sordini.cli.link import Address, addresses_of
+from sordini.cli.broker_connection import Address, addresses_of
 from sordini.protocol.types import TopicPartition
 
 

@@ -24,7 +24,7 @@ from sordini.cli.common.output import (
     size_text,
     table,
 )
-from sordini.cli.link import Refused
+from sordini.cli.broker_connection import Refused
 from sordini.protocol.errors import ErrorCode
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.common.options import Client, Failure
 from sordini.cli.common.polling import after_wait_text, poll_until
-from sordini.cli.link import NotServed, Refused, Unreachable
+from sordini.cli.broker_connection import NotServed, Refused, Unreachable
 from sordini.protocol.errors import ErrorCode
 
 UNREACHABLE_CLIENT = Client("127.0.0.1:1", as_json=False, timeout_s=5.0)

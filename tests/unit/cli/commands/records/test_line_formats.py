@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.cli.cluster import Cluster
+from sordini.cli.cluster_client import Cluster
 from sordini.cli.commands.groups.consumer_assignment import AssignedTopic, ConsumerAssignment, read_assignment
 from sordini.cli.commands.records.line_formats import (
     BadLine,
@@ -23,7 +23,7 @@ from sordini.cli.commands.records.line_formats import (
 )
 from sordini.cli.commands.records.record_consumer import start_in
 from sordini.cli.common.partition_offsets import OffsetRange
-from sordini.cli.link import Refused
+from sordini.cli.broker_connection import Refused
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.schema import encode
 from sordini.protocol.types import TopicPartition

@@ -25,7 +25,7 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from sordini.protocol.types import TopicPartition, topic_id_text
-from tests.support.client_world import TOPIC, FakeWorld
+from tests.support.fake_cluster import TOPIC, FakeWorld
 
 ORDERS = TopicPartition(TOPIC, 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sordini.broker.peers.controller import ControllerLink
+from sordini.broker.peers.controller_client import ControllerLink
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, error_name
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse

@@ -50,7 +50,7 @@ from sordini.protocol.messages.sasl import (
     SaslHandshakeResponse,
 )
 from sordini.protocol.types import TopicPartition
-from tests.support.client_world import TOPIC, FakeWorld
+from tests.support.fake_cluster import TOPIC, FakeWorld
 
 ORDERS = TopicPartition(TOPIC, 0)
 LOGIN = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "a", "sasl_password": "b"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.pipeline.source.client.scram import Scram, ScramError
+from sordini.client.scram import Scram, ScramError
 
 # RFC 7677, section 3.
 NONCE = "rOprNGfwEbeRWgbNEkqO"

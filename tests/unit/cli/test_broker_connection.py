@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from sordini.cli.common.options import Failure
-from sordini.cli.link import Address, Link, LinkLost, NotServed, _reason
+from sordini.cli.broker_connection import Address, Link, LinkLost, NotServed, _reason
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.broker.control.control_wire import ControlWire
-from sordini.broker.peers.channel import ANSWER_TIMEOUT_MS, RETRY_PAUSE_MS, WireChannel
+from sordini.broker.peers.command_channel import ANSWER_TIMEOUT_MS, RETRY_PAUSE_MS, WireChannel
 from sordini.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Answer, Broker, Endpoint, UpdateMetadata

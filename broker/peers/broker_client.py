@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from sordini.broker.network.ports import Network, SocketOptions
-from sordini.broker.peers.connection import Connection
+from sordini.client.async_connection import Connection
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, Api
 from sordini.protocol.errors import WireError

@@ -17,8 +17,8 @@ from sordini.broker.coordinators.producer_id_manager import (
     ProducerIdManager,
     StoreBlockSource,
 )
-from sordini.broker.peers.controller import ControllerLink
-from sordini.broker.peers.producer_ids import ControllerBlockSource
+from sordini.broker.peers.controller_client import ControllerLink
+from sordini.broker.peers.allocate_producer_ids import ControllerBlockSource
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode

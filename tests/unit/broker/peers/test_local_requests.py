@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from sordini.broker.network.ports import DelayedResponse, Parts, Peer
-from sordini.broker.peers.own_service import OwnService
+from sordini.broker.peers.local_requests import OwnService
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import WireError

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from sordini.pipeline.errors import PipelineError, Refused, Unauthorized, Unreachable
-from sordini.pipeline.source.client.link import Link
-from sordini.pipeline.source.client.patience import PASSING, Patience
+from sordini.pipeline.source.client.broker_connection import Link
+from sordini.pipeline.source.client.retry_timer import PASSING, Patience
 from sordini.pipeline.source.client.settings import Address, ClientSettings
 from sordini.pipeline.source.client.transport import Lost, Outside
 from sordini.protocol.errors import ErrorCode

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sordini.broker.network.ports import SocketOptions
 from sordini.broker.network.sockets import SystemNetwork
-from sordini.broker.peers import connection
-from sordini.broker.peers.links import LinkLimits, PeerLink, PeerLinks
+from sordini.client import async_connection
+from sordini.broker.peers.broker_client import LinkLimits, PeerLink, PeerLinks
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -91,7 +91,7 @@ async def test_a_link_connects_when_it_is_first_used_and_not_before(bench: Bench
 
 
 @pytest.mark.parametrize(
-    "size", [connection.HEAD_BYTES - 60, connection.HEAD_BYTES, 100_000, connection.GROWTH_BYTES, 5_000_000]
+    "size", [async_connection.HEAD_BYTES - 60, async_connection.HEAD_BYTES, 100_000, async_connection.GROWTH_BYTES, 5_000_000]
 )
 async def test_records_of_any_size_arrive_whole(bench: Bench, size: int) -> None:
     records = bytes(range(256)) * (size // 256 + 1)
@@ -128,7 +128,7 @@ async def test_a_peer_that_announces_much_and_sends_little_costs_little(bench: B
     while opened._filled < 20_000 - 4:  # noqa: ASYNC110 - what is under way comes by the loop.
         await asyncio.sleep(0)
     assert opened._body is not None
-    assert len(opened._body) <= 2 * connection.GROWTH_BYTES
+    assert len(opened._body) <= 2 * async_connection.GROWTH_BYTES
     link.close()
     with pytest.raises(Unreachable):
         await asking

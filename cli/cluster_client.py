@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from sordini.cli.common.options import Failure
-from sordini.cli.link import Address, Link, LinkLost, Refused, Unreachable
+from sordini.cli.broker_connection import Address, Link, LinkLost, Refused, Unreachable
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from sordini.protocol.messages.metadata import (

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
-from sordini.broker.peers.links import Addresses
+from sordini.broker.peers.broker_client import Addresses
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Answer, Broker, Command
 from sordini.replication.ports import BrokerLink, Links, Log, Unreachable
