@@ -1,6 +1,6 @@
 """One connection from the command line to one broker, with our own compiled messages.
 
-    link = await Link.open(Address("127.0.0.1", 9092))     # connects and asks which versions the broker speaks
+    link = await BrokerConnection.open(Address("127.0.0.1", 9092))     # connects and asks which versions the broker speaks
     answer = await link.ask(MetadataRequest(topics=None))  # in the newest version that both speak
 
 aiokafka's admin client lacks too many of the requests that the commands need, hence this. One request is under way
@@ -37,7 +37,7 @@ class Unreachable(Failure):
     """There is no broker at an address."""
 
 
-class LinkLost(Failure):
+class Disconnected(Failure):
     """The connection ended before the answer came: whether the request was carried out is not known."""
 
 
@@ -64,7 +64,7 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Link:
+class BrokerConnection:
     """An open connection whose versions are negotiated."""
 
     def __init__(self, address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -91,7 +91,7 @@ class Link:
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 await link._negotiate()
-        except (LinkLost, WireError, TimeoutError):
+        except (Disconnected, WireError, TimeoutError):
             link.close()
             raise Unreachable(
                 f"{address} accepts connections and does not answer as a broker does: "
@@ -105,7 +105,7 @@ class Link:
     async def ask(self, request: Any, *, at_most: int | None = None) -> Any:
         """Send a request in the newest version both sides know, or `at_most`; the answer's message.
 
-        Raises NotServed, LinkLost, and Failure for an answer that makes no sense.
+        Raises NotServed, Disconnected, and Failure for an answer that makes no sense.
         """
         api = _API_OF[type(request)]
         version = self.version(api, at_most)
@@ -157,7 +157,7 @@ class Link:
                     raise WireError(f"an answer of {size} bytes")
                 return memoryview(await self._reader.readexactly(size))
             except (OSError, asyncio.IncompleteReadError):
-                raise LinkLost(f"{self.address} closed the connection before it answered") from None
+                raise Disconnected(f"{self.address} closed the connection before it answered") from None
             except BaseException:  # Raised again - cancelled half-way: the answer that still comes is nobody's.
                 self.close()
                 raise
@@ -169,7 +169,7 @@ class Link:
         return schema.decode(api.response, version, frame, position)[0]
 
 
-def addresses_of(bootstrap: str) -> list[Address]:
+def parse_bootstrap(bootstrap: str) -> list[Address]:
     """Read `HOST:PORT,HOST:PORT`; the port may be left out (9092). Raises ValueError."""
     found = []
     for part in filter(None, (part.strip() for part in bootstrap.split(","))):

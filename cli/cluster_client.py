@@ -1,8 +1,8 @@
 """A whole cluster as the commands see it: whom to ask for what, and asking again when the answer is "not now".
 
-    async with Cluster(addresses) as cluster:
+    async with ClusterClient(addresses) as cluster:
         links = await cluster.leaders(partitions)
-        answer = await cluster.persist(lambda: ...)
+        answer = await cluster.retry(lambda: ...)
 
 `persist` repeats an attempt while the cluster answers with an error that passes (a leader that moves, a coordinator
 that loads) or a connection breaks; who leads and coordinates is asked anew each time. It has no limit of its own: the
@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from sordini.cli.broker_connection import Address, BrokerConnection, Disconnected, Refused, Unreachable
 from sordini.cli.common.options import Failure
-from sordini.cli.broker_connection import Address, Link, LinkLost, Refused, Unreachable
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from sordini.protocol.messages.metadata import (
@@ -30,7 +30,7 @@ from sordini.protocol.types import TopicPartition
 
 T = TypeVar("T")
 
-PASSING: Final = frozenset(
+RETRIABLE: Final = frozenset(
     {
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -63,21 +63,21 @@ def check(subject: str, code: int, reason: str | None = None) -> None:
         raise Refused(subject, code, reason)
 
 
-def trouble(subject: str, code: int, reason: str | None = None) -> str | None:
+def error_text(subject: str, code: int, reason: str | None = None) -> str | None:
     """What `check` would raise, in words, for one of several that are reported together; None when all is well."""
     return None if code == ErrorCode.NONE else str(Refused(subject, code, reason))
 
 
-class RefusedForNow(Refused):
+class RetriableRefusal(Refused):
     """The cluster answered with an error that says otherwise, and yet the same request may succeed later."""
 
 
-class Cluster:
+class ClusterClient:
     """Links to the brokers of one cluster, opened when they are needed."""
 
     def __init__(self, bootstrap: list[Address]) -> None:
         self._bootstrap = bootstrap
-        self._links: dict[Address, Link] = {}
+        self._links: dict[Address, BrokerConnection] = {}
         self._brokers: dict[int, Address] = {}
         self.problem: str | None = None
         """The last error that made `persist` try again."""
@@ -91,23 +91,23 @@ class Cluster:
         for link in self._links.values():
             await link.closed()
 
-    async def persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """The attempt's result, however often it takes. Raises the Failure that will not pass by itself."""
         pause = _PAUSE_FIRST_SECONDS
         while True:
             try:
                 return await attempt()
             except Refused as refused:
-                if refused.code not in PASSING and not isinstance(refused, RefusedForNow):
+                if refused.code not in RETRIABLE and not isinstance(refused, RetriableRefusal):
                     raise
                 self.problem = str(refused)
-            except LinkLost as lost:
+            except Disconnected as lost:
                 self.problem = str(lost)
                 self._hang_up()
             await asyncio.sleep(pause)
             pause = min(2 * pause, _PAUSE_SECONDS_MAX)
 
-    async def anyone(self) -> Link:
+    async def any_broker(self) -> BrokerConnection:
         """Any broker; raises Unreachable when no bootstrap address has one."""
         for link in self._links.values():
             return link
@@ -119,7 +119,7 @@ class Cluster:
                 problems.append(str(error))
         raise Unreachable(f"{'; '.join(problems)} — is a broker running there? (sordini serve)")
 
-    async def broker(self, broker_id: int) -> Link:
+    async def broker(self, broker_id: int) -> BrokerConnection:
         """The broker with that number."""
         if broker_id not in self._brokers:
             await self.metadata([])
@@ -129,30 +129,30 @@ class Cluster:
             raise Failure(f"there is no broker {broker_id} (these run: {known})")
         return await self._known(address)
 
-    async def brokers(self) -> dict[int, Link]:
+    async def brokers(self) -> dict[int, BrokerConnection]:
         """Every broker that runs."""
         await self.metadata([])
         return {broker_id: await self._known(address) for broker_id, address in sorted(self._brokers.items())}
 
-    async def controller(self) -> Link:
+    async def controller(self) -> BrokerConnection:
         """The broker that changes topics."""
         found = await self.metadata([])
         if found.controller_id not in self._brokers:
             raise Refused("the controller", ErrorCode.NOT_CONTROLLER, "none is elected at the moment")
         return await self.broker(found.controller_id)
 
-    async def coordinator(self, group: str) -> Link:
+    async def coordinator(self, group: str) -> BrokerConnection:
         """The broker that looks after a group."""
-        link = await self.anyone()
+        link = await self.any_broker()
         answer: FindCoordinatorResponse = await link.ask(FindCoordinatorRequest(key=group, coordinator_keys=[group]))
         # Up to version 3 the answer is about the one key, from 4 on it is a list.
         found: Any = answer.coordinators[0] if answer.coordinators else answer
         check(f"the coordinator of group '{group}'", found.error_code, found.error_message)
         return await self._known(Address(found.host, found.port))
 
-    async def metadata(self, topics: Iterable[str] | None, link: Link | None = None) -> MetadataResponse:
+    async def metadata(self, topics: Iterable[str] | None, link: BrokerConnection | None = None) -> MetadataResponse:
         """The cluster and some topics (None: all) as one broker knows them, or any; asking creates none."""
-        link = await self.anyone() if link is None else link
+        link = await self.any_broker() if link is None else link
         named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         answer: MetadataResponse = await link.ask(MetadataRequest(topics=named, allow_auto_topic_creation=False))
         self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
@@ -192,16 +192,16 @@ class Cluster:
         if link is not None:
             link.close()
 
-    async def _known(self, address: Address) -> Link:
+    async def _known(self, address: Address) -> BrokerConnection:
         """A broker that the cluster names: when it cannot be reached, the cluster may soon name another."""
         try:
             return await self._link(address)
         except Unreachable as error:
-            raise LinkLost(str(error)) from None
+            raise Disconnected(str(error)) from None
 
-    async def _link(self, address: Address) -> Link:
+    async def _link(self, address: Address) -> BrokerConnection:
         if address not in self._links:
-            self._links[address] = await Link.open(address)
+            self._links[address] = await BrokerConnection.open(address)
         return self._links[address]
 
     def _hang_up(self) -> None:
@@ -212,7 +212,7 @@ class Cluster:
         self._brokers.clear()
 
 
-def the_only(rows: Sequence[T], subject: str) -> T:
+def only_row(rows: Sequence[T], subject: str) -> T:
     """The one row that an answer about one thing has. Raises Failure for any other number."""
     if len(rows) != 1:
         raise Failure(f"the broker's answer has {len(rows)} rows for {subject} instead of one")

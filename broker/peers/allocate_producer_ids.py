@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sordini.broker.peers.controller_client import ControllerLink
+from sordini.broker.peers.controller_client import ControllerClient
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, error_name
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -19,7 +19,7 @@ _ID_MAX = 2**63 - 1
 class ControllerBlockSource:
     """Takes blocks from the controller of the moment. `take` is called by one caller at a time."""
 
-    def __init__(self, broker_id: BrokerId, broker_epoch: Callable[[], int], controller: ControllerLink) -> None:
+    def __init__(self, broker_id: BrokerId, broker_epoch: Callable[[], int], controller: ControllerClient) -> None:
         """`broker_epoch` tells this broker's epoch of the moment; `controller` is for this object alone."""
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch

@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from sordini.broker.peers.controller_client import RETRY_PAUSE_MS, ControllerLink
+from sordini.broker.peers.controller_client import RETRY_PAUSE_MS, ControllerClient
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode, error_name
 from sordini.protocol.messages.alter_partition import (
@@ -66,7 +66,7 @@ class AlterPartitions:
         self,
         broker_id: BrokerId,
         broker_epoch: Callable[[], int],
-        controller: ControllerLink,
+        controller: ControllerClient,
         versions: InterBrokerVersions,
         spawn: Spawn,
         log: Log,

@@ -27,7 +27,7 @@ Addresses = Callable[[BrokerId], tuple[str, int] | None]
 _API_OF: Final[dict[type, Api]] = {api.request: api for api in APIS.values()}
 
 
-class LinkLimits(NamedTuple):
+class BrokerClientLimits(NamedTuple):
     """What every link keeps to."""
 
     connect_timeout_ms: int = 10_000
@@ -38,24 +38,26 @@ class LinkLimits(NamedTuple):
     options: SocketOptions = SocketOptions()
 
 
-class PeerLinks:
+class BrokerClients:
     """Links to the brokers that `addresses` knows."""
 
-    def __init__(self, network: Network, addresses: Addresses, limits: LinkLimits = LinkLimits()) -> None:  # noqa: B008
+    def __init__(
+        self, network: Network, addresses: Addresses, limits: BrokerClientLimits = BrokerClientLimits()
+    ) -> None:  # noqa: B008
         self._network = network
         self._addresses = addresses
         self._limits = limits
 
-    def link(self, broker_id: BrokerId, client_id: str) -> PeerLink:
+    def link(self, broker_id: BrokerId, client_id: str) -> BrokerClient:
         """A link of the caller's own, who closes it; it connects when it is used."""
-        return PeerLink(self._network, self._addresses, self._limits, broker_id, client_id)
+        return BrokerClient(self._network, self._addresses, self._limits, broker_id, client_id)
 
 
-class PeerLink:
+class BrokerClient:
     """One caller's way to one broker: one request after another."""
 
     def __init__(
-        self, network: Network, addresses: Addresses, limits: LinkLimits, broker_id: BrokerId, client_id: str
+        self, network: Network, addresses: Addresses, limits: BrokerClientLimits, broker_id: BrokerId, client_id: str
     ) -> None:
         self._network = network
         self._addresses = addresses

@@ -28,7 +28,7 @@ ANSWER_TIMEOUT_MS: Final = 30_000
 Receive = Callable[[Command], Awaitable[Answer]]
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 Dial = Callable[[Addresses], Links]
-"""Makes links to the brokers that the caller can say an address of: `PeerLinks` with its network."""
+"""Makes links to the brokers that the caller can say an address of: `BrokerClients` with its network."""
 Queue = asyncio.Queue[tuple[Command, Callable[[Answer], None]]]
 
 
@@ -42,7 +42,7 @@ class CommandWire(Protocol):
         """What the response to this command says."""
 
 
-class WireChannel:
+class CommandChannel:
     """Delivers commands to this broker and to others."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Leaving the cluster in order: the controller is asked to move what this broker leads, before the broker stops.
+"""ControlledShutdown the cluster in order: the controller is asked to move what this broker leads, before the broker stops.
 
 The controller is looked up in the coordination store and not in the metadata cache, which may be behind; so is where
 it listens. It is asked a few times, with a pause, and then the broker stops all the same.
@@ -39,7 +39,7 @@ ELECTION_PAUSE_S: Final = 0.2
 """Before a controller is asked again that is being deposed or has not begun: no event announces either."""
 
 
-class LeavingRules(NamedTuple):
+class ControlledShutdownLimits(NamedTuple):
     """How patiently the controller is asked."""
 
     listener: str
@@ -61,7 +61,7 @@ class Outcome(Enum):
     FAILED = "failed"
 
 
-class Leaving:
+class ControlledShutdown:
     """Asks the controller for this broker's controlled shutdown."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Leaving:
         session: Session,
         dial: Dial,
         serve_locally: ServeLocally,
-        rules: LeavingRules,
+        rules: ControlledShutdownLimits,
         log: Log,
     ) -> None:
         """`serve_locally` is asked when this very broker is the controller."""

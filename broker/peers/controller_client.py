@@ -29,7 +29,7 @@ Make = Callable[[int], Any]
 """Makes the request message for a version."""
 
 
-class ControllerLink:
+class ControllerClient:
     """One caller's way to the controller: one request after another."""
 
     def __init__(

@@ -20,7 +20,7 @@ _API_OF: Final = {api.request: api for api in APIS.values()}
 _LENGTH_BYTES: Final = 4
 
 
-class OwnService:
+class LocalRequests:
     """Serves request messages by the broker's own service. `peer` is who they seem to come from."""
 
     def __init__(self, service: Service, peer: Peer, client_id: str) -> None:

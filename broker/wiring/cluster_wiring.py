@@ -9,8 +9,8 @@ from sordini.broker.coordination.current_session import CurrentSession
 from sordini.broker.membership.membership import Membership, MembershipHooks
 from sordini.broker.membership.peer_clocks import WRITE_MS_MAX, PeerClocks
 from sordini.broker.membership.tree_guard import TreeGuard
-from sordini.broker.peers.command_channel import WireChannel
-from sordini.broker.peers.controlled_shutdown import Leaving, LeavingRules
+from sordini.broker.peers.command_channel import CommandChannel
+from sordini.broker.peers.controlled_shutdown import ControlledShutdown, ControlledShutdownLimits
 from sordini.broker.wiring.assembly import BrokerParts, Surroundings
 from sordini.broker.wiring.startup import policy_of, warn_of_unknown_topics
 from sordini.replication.cluster_model import Broker
@@ -25,8 +25,8 @@ class Ties(NamedTuple):
     """What binds a broker to others; nothing of it runs yet."""
 
     membership: Membership
-    channel: WireChannel
-    leaving: Leaving
+    channel: CommandChannel
+    leaving: ControlledShutdown
     clocks: PeerClocks
 
 
@@ -35,7 +35,7 @@ def tie(
 ) -> Ties:
     """Put the ties together."""
     config, peering = around.config, parts.inter_broker
-    channel = WireChannel(
+    channel = CommandChannel(
         me.broker_id,
         parts.receiver.receive,
         peering.wire,
@@ -55,13 +55,13 @@ def tie(
     )
     hooks = _hooks(around, parts, me, channel, clocks)
     membership = Membership(store, session, hooks, around.contact, guard, around.log)
-    leaving = Leaving(
+    leaving = ControlledShutdown(
         me.broker_id,
         lambda: membership.broker_epoch,
         session,
         peering.dial,
         peering.serve_locally,
-        LeavingRules(
+        ControlledShutdownLimits(
             peering.listener,
             config.controlled_shutdown_max_retries,
             config.controlled_shutdown_retry_backoff_ms,
@@ -73,7 +73,7 @@ def tie(
 
 
 def _hooks(
-    around: Surroundings, parts: BrokerParts, me: Broker, channel: WireChannel, clocks: PeerClocks
+    around: Surroundings, parts: BrokerParts, me: Broker, channel: CommandChannel, clocks: PeerClocks
 ) -> MembershipHooks:
     config, clock, log = around.config, around.clock, around.log
 

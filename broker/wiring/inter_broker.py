@@ -17,13 +17,13 @@ from sordini.broker.control.control_wire import ControlWire
 from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, StoreBlockSource
 from sordini.broker.dispatch import Dispatcher, Spawn
 from sordini.broker.network.ports import Log, Network, Peer, SocketOptions
-from sordini.broker.peers.alter_partition import AlterPartitions
-from sordini.broker.peers.command_channel import Dial
-from sordini.broker.peers.controller_client import ControllerLink, ServeLocally
-from sordini.broker.peers.isr_in_store import IsrInStore
-from sordini.broker.peers.broker_client import LinkLimits, PeerLinks
-from sordini.broker.peers.local_requests import OwnService
 from sordini.broker.peers.allocate_producer_ids import ControllerBlockSource
+from sordini.broker.peers.alter_partition import AlterPartitions
+from sordini.broker.peers.broker_client import BrokerClientLimits, BrokerClients
+from sordini.broker.peers.command_channel import Dial
+from sordini.broker.peers.controller_client import ControllerClient, ServeLocally
+from sordini.broker.peers.isr_in_store import IsrInStore
+from sordini.broker.peers.local_requests import LocalRequests
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.replica_fetchers import fetchers_of
 from sordini.protocol.types import BrokerId
@@ -67,7 +67,7 @@ class Peering(NamedTuple):
     fetchers: Fetchers
     peers: Peers
     producer_ids: ProducerIdManager
-    controllers: tuple[ControllerLink, ...]
+    controllers: tuple[ControllerClient, ...]
     """Ways to the controller, each its user's own."""
 
     def close(self) -> None:
@@ -89,24 +89,26 @@ def peering_of(
     protocol, listener = config.inter_broker_protocol_version, config.inter_broker_listener_name
     versions = versions_for(protocol.release, protocol.step)
 
-    limits = LinkLimits(options=SocketOptions(receive_buffer_bytes=config.replica_socket_receive_buffer_bytes))
+    limits = BrokerClientLimits(options=SocketOptions(receive_buffer_bytes=config.replica_socket_receive_buffer_bytes))
 
     def address_of(broker_id: BrokerId) -> tuple[str, int] | None:
         known = metadata.brokers.get(broker_id)
         return None if known is None else known.endpoints.get(listener)
 
-    def dial(addresses: Callable[[BrokerId], tuple[str, int] | None]) -> PeerLinks:
-        return PeerLinks(world.network, addresses, limits)
+    def dial(addresses: Callable[[BrokerId], tuple[str, int] | None]) -> BrokerClients:
+        return BrokerClients(world.network, addresses, limits)
 
     links = dial(address_of)
     itself = Peer(listener, config.protocols.get(listener, listener), "", 0, "this broker")
-    serve_locally = OwnService(dispatcher, itself, str(me.broker_id)).ask
+    serve_locally = LocalRequests(dispatcher, itself, str(me.broker_id)).ask
     quotas = replica_quotas(me.broker_id, dynamic, topics)
-    controllers: list[ControllerLink] = []
+    controllers: list[ControllerClient] = []
 
-    def controller() -> ControllerLink:
+    def controller() -> ControllerClient:
         controllers.append(
-            ControllerLink(me.broker_id, metadata, links, serve_locally, timeout_ms=config.controller_socket_timeout_ms)
+            ControllerClient(
+                me.broker_id, metadata, links, serve_locally, timeout_ms=config.controller_socket_timeout_ms
+            )
         )
         return controllers[-1]
 

@@ -21,7 +21,7 @@ from sordini.cli.common.output import print_json
 from sordini.cli.common.terminal import echo
 
 if TYPE_CHECKING:
-    from sordini.cli.cluster_client import Cluster
+    from sordini.cli.cluster_client import ClusterClient
 
 T = TypeVar("T")
 
@@ -112,29 +112,29 @@ class Client(NamedTuple):
     as_json: bool
     timeout_s: float
 
-    def run(self, action: Callable[[Cluster], Awaitable[T]]) -> T:
+    def run(self, action: Callable[[ClusterClient], Awaitable[T]]) -> T:
         """Run an action on the cluster within the timeout. Raises Failure."""
         import asyncio
 
         return asyncio.run(self.on_cluster(action))
 
-    async def on_cluster(self, action: Callable[[Cluster], Awaitable[T]]) -> T:
+    async def on_cluster(self, action: Callable[[ClusterClient], Awaitable[T]]) -> T:
         """As `run`, inside a running event loop."""
 
-        async def bounded(cluster: Cluster) -> T:
+        async def bounded(cluster: ClusterClient) -> T:
             return await self.within_timeout(cluster, action(cluster))
 
         return await self.without_timeout(bounded)
 
-    async def without_timeout(self, action: Callable[[Cluster], Awaitable[T]]) -> T:
+    async def without_timeout(self, action: Callable[[ClusterClient], Awaitable[T]]) -> T:
         """As `on_cluster` without a timeout, for an action that limits its parts by `within_timeout`."""
-        from sordini.cli.cluster_client import Cluster
-        from sordini.cli.broker_connection import addresses_of
+        from sordini.cli.cluster_client import ClusterClient
+        from sordini.client.addresses import parse_bootstrap
 
-        async with Cluster(addresses_of(self.bootstrap)) as cluster:
+        async with ClusterClient(parse_bootstrap(self.bootstrap)) as cluster:
             return await action(cluster)
 
-    async def within_timeout(self, cluster: Cluster, work: Awaitable[T]) -> T:
+    async def within_timeout(self, cluster: ClusterClient, work: Awaitable[T]) -> T:
         """The result of work on the cluster within the timeout. Raises Failure."""
         import asyncio
 
@@ -147,10 +147,10 @@ class Client(NamedTuple):
 
 
 def _bootstrap_is_valid(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    from sordini.cli.broker_connection import addresses_of
+    from sordini.client.addresses import parse_bootstrap
 
     try:
-        addresses_of(value)
+        parse_bootstrap(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, parameter) from None
     return value

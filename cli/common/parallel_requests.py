@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.broker_connection import BrokerConnection
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.common.options import Failure
-from sordini.cli.broker_connection import Link
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -26,7 +26,7 @@ REQUEST_TIMEOUT_S_MIN: Final = 3.0
 class ParallelRequests:
     """Sends requests to the live brokers of one cluster, and keeps those that have not answered."""
 
-    def __init__(self, cluster: Cluster, live: Iterable[int], timeout_s: float) -> None:
+    def __init__(self, cluster: ClusterClient, live: Iterable[int], timeout_s: float) -> None:
         """`timeout_s` is the timeout of the whole command."""
         self._cluster = cluster
         self._live = frozenset(live)
@@ -34,13 +34,17 @@ class ParallelRequests:
         self.silent: dict[int, str] = {}
         """Brokers of the cluster that did not answer, with the reason."""
 
-    async def send(self, send_request: Callable[[Link, W], Awaitable[T]], wanted: Mapping[int, W]) -> dict[int, T]:
+    async def send(
+        self, send_request: Callable[[BrokerConnection, W], Awaitable[T]], wanted: Mapping[int, W]
+    ) -> dict[int, T]:
         """The answer of each live broker; none from a broker that is silent."""
         ids = [one for one in wanted if one in self._live and one not in self.silent]
         answers = await asyncio.gather(*(self._send_one(send_request, one, wanted[one]) for one in ids))
         return {one: answer for one, found in zip(ids, answers, strict=True) for answer in found}
 
-    async def _send_one(self, send_request: Callable[[Link, W], Awaitable[T]], broker_id: int, wanted: W) -> list[T]:
+    async def _send_one(
+        self, send_request: Callable[[BrokerConnection, W], Awaitable[T]], broker_id: int, wanted: W
+    ) -> list[T]:
         """The answer, or an empty list."""
         try:
             async with asyncio.timeout(self._request_timeout_s):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from sordini.cli.cluster_client import Cluster, check
+from sordini.cli.cluster_client import ClusterClient, check
 from sordini.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -35,7 +35,7 @@ class OffsetRange(NamedTuple):
 
 
 async def offsets_for_times(
-    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation_level: int = 0
+    cluster: ClusterClient, wanted: Mapping[TopicPartition, int], *, isolation_level: int = 0
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """Per partition, the offset of the first record at or after a timestamp (ms), or at one of the constants above."""
 
@@ -48,11 +48,11 @@ async def offsets_for_times(
             found |= _read(await link.ask(request))
         return found
 
-    return await cluster.persist(attempt)
+    return await cluster.retry(attempt)
 
 
 async def offset_ranges(
-    cluster: Cluster, partitions: Iterable[TopicPartition], *, isolation_level: int = 0
+    cluster: ClusterClient, partitions: Iterable[TopicPartition], *, isolation_level: int = 0
 ) -> dict[TopicPartition, OffsetRange]:
     """The first and end offset of each partition."""
     wanted = list(partitions)

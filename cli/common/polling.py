@@ -13,7 +13,7 @@ import click
 from sordini.cli.common.options import Client, Failure
 
 if TYPE_CHECKING:
-    from sordini.cli.cluster_client import Cluster
+    from sordini.cli.cluster_client import ClusterClient
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def after_wait_text(wait_s: float) -> str:
 
 
 def poll_until(
-    client: Client, wait_s: float, query: Callable[[Cluster], Awaitable[T]], is_done: Callable[[T], bool]
+    client: Client, wait_s: float, query: Callable[[ClusterClient], Awaitable[T]], is_done: Callable[[T], bool]
 ) -> T:
     """The first result that `is_done` accepts, or the last one within `wait_s` seconds (the first if that is 0).
 

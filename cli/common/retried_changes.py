@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from sordini.cli.cluster_client import PASSING, Cluster, RefusedForNow
+from sordini.cli.broker_connection import BrokerConnection, Disconnected, Refused
+from sordini.cli.cluster_client import RETRIABLE, ClusterClient, RetriableRefusal
 from sordini.cli.common.options import Failure
-from sordini.cli.broker_connection import Link, LinkLost, Refused
 from sordini.protocol.errors import ErrorCode
 
 MAY_HAVE_BEEN_APPLIED: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
@@ -19,12 +19,12 @@ MAY_HAVE_BEEN_APPLIED: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode
 MAY_BE_DONE: Final = "the cluster did not finish in time and may still apply the change"
 STILL_BEING_DELETED: Final = "it is being deleted, and the deletion has not finished"
 
-Ask = Callable[[Link, list[str]], Awaitable[Sequence[Any]]]
+Ask = Callable[[BrokerConnection, list[str]], Awaitable[Sequence[Any]]]
 """Sends the change of some topics to the controller and returns a row for each."""
 
 
 async def apply_change(
-    cluster: Cluster,
+    cluster: ClusterClient,
     names: Sequence[str],
     ask: Ask,
     name_of: Callable[[Any], str],
@@ -45,13 +45,13 @@ async def apply_change(
         left = [name for name in wanted if name not in done]
         try:
             rows = await ask(link, left)
-        except LinkLost:
+        except Disconnected:
             unsure.update(left)
             raise
         refusal: Refused | None = None
         for row in rows:
             name = name_of(row)
-            if row.error_code in PASSING:
+            if row.error_code in RETRIABLE:
                 may_be_applied = row.error_code in MAY_HAVE_BEEN_APPLIED
                 unsure.update([name] if may_be_applied else [])
                 refusal = Refused(f"topic '{name}'", row.error_code, MAY_BE_DONE if may_be_applied else None)
@@ -59,20 +59,20 @@ async def apply_change(
             if row.error_code and name in unsure and await is_own_change(name, row, name in before):
                 row.error_code = ErrorCode.NONE.value
             elif row.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and await _is_unknown(cluster, name):
-                refusal = RefusedForNow(f"topic '{name}'", row.error_code, STILL_BEING_DELETED)
+                refusal = RetriableRefusal(f"topic '{name}'", row.error_code, STILL_BEING_DELETED)
                 continue
             done[name] = row
         if refusal is not None:
             raise refusal
 
-    await cluster.persist(attempt)
+    await cluster.retry(attempt)
     missing = [name for name in wanted if name not in done]
     if missing:
         raise Failure(f"the broker's answer has no result for {', '.join(missing)}")
     return [done[name] for name in wanted]
 
 
-async def _is_unknown(cluster: Cluster, name: str) -> bool:
+async def _is_unknown(cluster: ClusterClient, name: str) -> bool:
     """Whether the brokers know no such topic: a deletion is reported once they have removed it from their metadata.
 
     The coordination store keeps the topic some milliseconds longer, or until a broker that is down has returned.
@@ -81,7 +81,7 @@ async def _is_unknown(cluster: Cluster, name: str) -> bool:
     return all(topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in found.topics)
 
 
-async def partition_counts(cluster: Cluster, names: Sequence[str]) -> dict[str, int]:
+async def partition_counts(cluster: ClusterClient, names: Sequence[str]) -> dict[str, int]:
     """The number of partitions of each of the topics that exists."""
-    found = await cluster.persist(lambda: cluster.metadata(names))
+    found = await cluster.retry(lambda: cluster.metadata(names))
     return {topic.name or "": len(topic.partitions) for topic in found.topics if not topic.error_code}

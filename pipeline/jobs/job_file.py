@@ -36,7 +36,7 @@ from sordini.pipeline.jobs.source_topics import batch_options
 from sordini.pipeline.schemas.avro import read_avro
 from sordini.pipeline.schemas.fields import Schema, schema_of
 from sordini.pipeline.schemas.named import NAMED
-from sordini.pipeline.source.client.settings import addresses_of
+from sordini.pipeline.source.client.settings import parse_servers
 from sordini.pipeline.source.options import read_options
 from sordini.pipeline.source.sink_options import read_sink_options
 from sordini.pipeline.tables.table_factory import check_location, check_options
@@ -121,7 +121,7 @@ def _source(section: Section, elsewhere: str) -> JobSource:
             section.wrong("options", f"has {option}: positions are the job's own, in the table and its state")
     section.finish()
     try:
-        addresses_of(source.bootstrap)
+        parse_servers(source.bootstrap)
     except PipelineError as error:
         if elsewhere:
             raise PipelineError(f"--bootstrap, or SORDINI_BOOTSTRAP, is {elsewhere!r}: {error}") from None

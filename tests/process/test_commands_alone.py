@@ -244,7 +244,8 @@ finally:
 
 
 @pytest.mark.parametrize(
-    "stage", ["importlib", "click", "sordini.cli.commands.topics.topics", "asyncio", "sordini.cli.cluster_client", "end"]
+    "stage",
+    ["importlib", "click", "sordini.cli.commands.topics.topics", "asyncio", "sordini.cli.cluster_client", "end"],
 )
 def test_ctrl_c_at_any_stage_of_the_start_and_after_the_end_says_nothing(stage: str) -> None:
     words = [sys.executable, "-c", INTERRUPTING, stage, "topics", "list", "-b", f"127.0.0.1:{free_port()}"]

@@ -10,8 +10,8 @@ from typing import Any
 from sordini.broker.control.control_wire import ControlWire
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.network.sockets import SystemNetwork
-from sordini.broker.peers.command_channel import WireChannel
-from sordini.broker.peers.broker_client import PeerLinks
+from sordini.broker.peers.broker_client import BrokerClients
+from sordini.broker.peers.command_channel import CommandChannel
 from sordini.broker.wiring.startup import policy_of
 from sordini.protocol.api import ApiKey
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
@@ -28,7 +28,7 @@ from tests.support.unit_broker import ADDRESS, ME, UnitBroker, a_broker, answer_
 class GovernedBroker:
     """Broker 1, which the controller of its own process commands."""
 
-    def __init__(self, broker: UnitBroker, controller: Controller, channel: WireChannel) -> None:
+    def __init__(self, broker: UnitBroker, controller: Controller, channel: CommandChannel) -> None:
         self.broker = broker
         self.controller = controller
         self._channel = channel
@@ -99,11 +99,11 @@ async def governed(broker: UnitBroker) -> AsyncIterator[GovernedBroker]:
         tasks.add(task)
         return task
 
-    channel = WireChannel(
+    channel = CommandChannel(
         ME,
         broker.parts.receiver.receive,
         ControlWire(OLDEST, "PLAINTEXT"),
-        lambda addresses: PeerLinks(SystemNetwork(), addresses),
+        lambda addresses: BrokerClients(SystemNetwork(), addresses),
         "PLAINTEXT",
         spawn,
         broker.log,

@@ -11,7 +11,7 @@ from sordini.cli.common.options import DONE, FAILED, ClientCommand, Failure, boo
 from sordini.cli.common.terminal import echo
 
 if TYPE_CHECKING:
-    from sordini.cli.broker_connection import Link
+    from sordini.cli.broker_connection import BrokerConnection
 
 NOT_SERVING = 3
 
@@ -67,12 +67,13 @@ async def _ask(bootstrap: str, timeout_s: float, *, serving: bool) -> str:
     """Why the broker does not serve; empty if it does, or without --serving. Raises Failure."""
     import asyncio
 
-    from sordini.cli.broker_connection import Link, addresses_of
+    from sordini.cli.broker_connection import BrokerConnection
+    from sordini.client.addresses import parse_bootstrap
 
-    address = addresses_of(bootstrap)[0]
+    address = parse_bootstrap(bootstrap)[0]
     try:
         async with asyncio.timeout(timeout_s):
-            link = await Link.open(address)
+            link = await BrokerConnection.open(address)
             try:
                 return await _why_not_serving(link) if serving else ""
             finally:
@@ -81,7 +82,7 @@ async def _ask(bootstrap: str, timeout_s: float, *, serving: bool) -> str:
         raise Failure(f"{address} did not answer within {timeout_s:g} s") from None
 
 
-async def _why_not_serving(link: Link) -> str:
+async def _why_not_serving(link: BrokerConnection) -> str:
     """The broker's own report, read from the resource of the cluster default, which needs no broker id."""
     from sordini.broker.membership.health_keys import SERVING, YES
     from sordini.cli.commands.configs.config_requests import BROKER

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from typing import Final
 
 from sordini.broker.configuration.config import Config
-from sordini.cli.cluster_client import Cluster, check
+from sordini.cli.cluster_client import ClusterClient, check
 from sordini.cli.commands.broker.stop_impact import PartitionReplicas, StopImpact, assess_stop
 from sordini.cli.commands.configs.config_requests import TOPIC
 from sordini.cli.common.options import Failure
-from sordini.cli.broker_connection import Address
+from sordini.client.addresses import Address
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -52,13 +52,13 @@ def _broker_id(config: Config, disk: Disk) -> int:
 
 async def _within_time(broker: int, address: Address) -> StopImpact:
     try:
-        async with asyncio.timeout(SECONDS_MAX), Cluster([address]) as cluster:
+        async with asyncio.timeout(SECONDS_MAX), ClusterClient([address]) as cluster:
             return await _stop_impact(cluster, broker)
     except TimeoutError:
         raise Failure(f"{address} did not answer within {SECONDS_MAX:g} s") from None
 
 
-async def _stop_impact(cluster: Cluster, broker: int) -> StopImpact:
+async def _stop_impact(cluster: ClusterClient, broker: int) -> StopImpact:
     found = await cluster.metadata(None)
     running = {one.node_id for one in found.brokers}
     if broker not in running:
@@ -80,7 +80,7 @@ async def _stop_impact(cluster: Cluster, broker: int) -> StopImpact:
     return assess_stop(broker, partitions, running)
 
 
-async def _settings(cluster: Cluster, topics: Collection[str]) -> dict[str, tuple[int, bool]]:
+async def _settings(cluster: ClusterClient, topics: Collection[str]) -> dict[str, tuple[int, bool]]:
     """`min.insync.replicas` and `unclean.leader.election.enable` of each topic."""
     if not topics:
         return {}
@@ -88,7 +88,7 @@ async def _settings(cluster: Cluster, topics: Collection[str]) -> dict[str, tupl
         DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=[IN_SYNC_MIN, UNCLEAN])
         for name in sorted(topics)
     ]
-    answer: DescribeConfigsResponse = await (await cluster.anyone()).ask(DescribeConfigsRequest(resources=wanted))
+    answer: DescribeConfigsResponse = await (await cluster.any_broker()).ask(DescribeConfigsRequest(resources=wanted))
     settings = {}
     for result in answer.results:
         check(f"topic '{result.resource_name}'", result.error_code, result.error_message)

@@ -93,7 +93,7 @@ def status(client: Client, *, check: bool, wait_s: float) -> None:
     report = poll_until(
         client,
         wait_s,
-        lambda cluster: cluster.persist(lambda: cluster_status(cluster, client.timeout_s)),
+        lambda cluster: cluster.retry(lambda: cluster_status(cluster, client.timeout_s)),
         lambda report: not report["problems"],
     )
     if client.as_json:

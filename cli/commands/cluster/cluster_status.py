@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sordini.broker.membership.health_keys import MEANINGS
-from sordini.cli.cluster_client import Cluster, the_only, trouble
+from sordini.cli.broker_connection import BrokerConnection, NotServed
+from sordini.cli.cluster_client import ClusterClient, error_text, only_row
 from sordini.cli.commands.cluster.cluster_problems import (
     BrokerView,
     NamedController,
@@ -27,7 +28,6 @@ from sordini.cli.commands.cluster.cluster_problems import (
 from sordini.cli.commands.configs.config_requests import BROKER
 from sordini.cli.common.parallel_requests import ParallelRequests
 from sordini.cli.common.partition_offsets import EARLIEST, LATEST
-from sordini.cli.broker_connection import Link, NotServed
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -61,7 +61,7 @@ ANY_EPOCH: Final = -1
 """For a leader whose epoch is unknown, or need not be compared."""
 
 
-async def cluster_status(cluster: Cluster, timeout_s: float) -> dict[str, Any]:
+async def cluster_status(cluster: ClusterClient, timeout_s: float) -> dict[str, Any]:
     """The state of the cluster now. Raises Failure if no broker answers."""
     found = await cluster.metadata(None)
     registered = {broker.node_id: broker for broker in found.brokers}
@@ -95,13 +95,13 @@ async def cluster_status(cluster: Cluster, timeout_s: float) -> dict[str, Any]:
     }
 
 
-async def _view(link: Link, broker_id: int) -> BrokerView:
+async def _view(link: BrokerConnection, broker_id: int) -> BrokerView:
     """One broker's view of the cluster and, if it is a Sordini, of itself."""
     names = [*MEANINGS]
     resource = DescribeConfigsResource(resource_type=BROKER, resource_name=str(broker_id), configuration_keys=names)
     config_response: DescribeConfigsResponse = await link.ask(DescribeConfigsRequest(resources=[resource]))
     metadata: MetadataResponse = await link.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False))
-    result = the_only(config_response.results, f"broker {broker_id}")
+    result = only_row(config_response.results, f"broker {broker_id}")
     return BrokerView(
         cluster_id=metadata.cluster_id,
         controller=metadata.controller_id,
@@ -112,18 +112,18 @@ async def _view(link: Link, broker_id: int) -> BrokerView:
             for row in topic.partitions
         },
         states={row.name: row.value for row in result.configs if row.name in MEANINGS},
-        refusal=trouble("its settings", result.error_code, result.error_message),
+        refusal=error_text("its settings", result.error_code, result.error_message),
     )
 
 
-async def _controller_refusal(link: Link, _nothing: None) -> str | None:
+async def _controller_refusal(link: BrokerConnection, _nothing: None) -> str | None:
     """Why a broker does not act as the controller, found by a request that only the controller answers."""
     request = ListPartitionReassignmentsRequest(topics=[])
     try:
         answer: ListPartitionReassignmentsResponse = await link.ask(request)
     except NotServed:  # A broker older than KIP-455: unknown, and no problem.
         return None
-    return trouble("it", answer.error_code)
+    return error_text("it", answer.error_code)
 
 
 async def _leader_offsets(
@@ -174,7 +174,7 @@ def _fetch_offsets(rows: Iterable[PartitionRow], ends: Offsets) -> dict[int, dic
     return wanted
 
 
-async def _listed(link: Link, wanted: Wanted) -> dict[TopicPartition, tuple[int, int]]:
+async def _listed(link: BrokerConnection, wanted: Wanted) -> dict[TopicPartition, tuple[int, int]]:
     """The error code and offset of each partition in a leader's ListOffsets response."""
     topics: dict[str, ListOffsetsTopic] = {}
     for (topic, index), (timestamp, epoch) in wanted.items():
@@ -188,7 +188,7 @@ async def _listed(link: Link, wanted: Wanted) -> dict[TopicPartition, tuple[int,
     }
 
 
-async def _fetched(link: Link, offsets: Offsets) -> dict[TopicPartition, int]:
+async def _fetched(link: BrokerConnection, offsets: Offsets) -> dict[TopicPartition, int]:
     """The high watermarks in a Fetch response, or BEYOND."""
     topics: dict[str, FetchTopic] = {}
     for (topic, index), offset in offsets.items():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from sordini.cli.cluster_client import Cluster, check, check_topic, the_only
-from sordini.cli.broker_connection import Link
+from sordini.cli.broker_connection import BrokerConnection
+from sordini.cli.cluster_client import ClusterClient, check, check_topic, only_row
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -61,17 +61,17 @@ class Resource(NamedTuple):
         return f"broker {self.name}" if self.name else "the cluster default"
 
 
-async def describe_configs(cluster: Cluster, resources: Sequence[Resource]) -> list[list[dict[str, Any]]]:
+async def describe_configs(cluster: ClusterClient, resources: Sequence[Resource]) -> list[list[dict[str, Any]]]:
     """The settings of each resource, sorted by key, defaults included."""
 
     async def attempt() -> list[list[dict[str, Any]]]:
         return [await _describe(await _link_for(cluster, resource), resource) for resource in resources]
 
-    return await cluster.persist(attempt)
+    return await cluster.retry(attempt)
 
 
 async def alter_configs(
-    cluster: Cluster,
+    cluster: ClusterClient,
     resources: Sequence[Resource],
     changes: Sequence[tuple[str, str, str]],
     unset: Sequence[str],
@@ -87,26 +87,26 @@ async def alter_configs(
             resource_row = AlterConfigsResource(resource_type=resource.kind, resource_name=resource.name, configs=rows)
             request = IncrementalAlterConfigsRequest(resources=[resource_row], validate_only=validate_only)
             answer: IncrementalAlterConfigsResponse = await (await _link_for(cluster, resource)).ask(request)
-            result = the_only(answer.responses, str(resource))
+            result = only_row(answer.responses, str(resource))
             _check(resource, result.error_code, result.error_message)
 
-        await cluster.persist(attempt)
+        await cluster.retry(attempt)
 
 
-async def _link_for(cluster: Cluster, resource: Resource) -> Link:
+async def _link_for(cluster: ClusterClient, resource: Resource) -> BrokerConnection:
     """A broker's settings are described and altered by that broker only."""
     if resource.kind == BROKER and resource.name:
         return await cluster.broker(int(resource.name))
-    return await cluster.anyone()
+    return await cluster.any_broker()
 
 
-async def _describe(link: Link, resource: Resource) -> list[dict[str, Any]]:
+async def _describe(link: BrokerConnection, resource: Resource) -> list[dict[str, Any]]:
     resource_row = DescribeConfigsResource(
         resource_type=resource.kind, resource_name=resource.name, configuration_keys=None
     )
     request = DescribeConfigsRequest(resources=[resource_row], include_synonyms=True, include_documentation=True)
     answer: DescribeConfigsResponse = await link.ask(request)
-    result = the_only(answer.results, str(resource))
+    result = only_row(answer.results, str(resource))
     _check(resource, result.error_code, result.error_message)
     return sorted((_row(config) for config in result.configs), key=lambda row: str(row["key"]))
 

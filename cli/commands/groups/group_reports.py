@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.groups.group_requests import (
     DEAD,
     GroupDescription,
@@ -24,7 +24,7 @@ from sordini.protocol.printable import shown
 from sordini.protocol.types import TopicPartition
 
 
-async def describe_groups(cluster: Cluster, names: Sequence[str]) -> list[dict[str, Any]]:
+async def describe_groups(cluster: ClusterClient, names: Sequence[str]) -> list[dict[str, Any]]:
     """Groups that must exist, each with its offsets, lag and members."""
     found = []
     for name in names:
@@ -46,7 +46,7 @@ async def describe_groups(cluster: Cluster, names: Sequence[str]) -> list[dict[s
     return found
 
 
-async def _offsets(cluster: Cluster, described: GroupDescription) -> list[dict[str, Any]]:
+async def _offsets(cluster: ClusterClient, described: GroupDescription) -> list[dict[str, Any]]:
     """One row per partition with a committed offset or an assignment; those of deleted topics have no end offset."""
     committed = await committed_offsets(cluster, described.group)
     owners = {partition: member for member in described.members for partition in member.partitions or []}
@@ -73,9 +73,9 @@ async def _offsets(cluster: Cluster, described: GroupDescription) -> list[dict[s
     return rows
 
 
-async def _existing(cluster: Cluster, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+async def _existing(cluster: ClusterClient, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
     names = {partition.topic for partition in partitions}
-    found = await cluster.persist(lambda: cluster.metadata(names))
+    found = await cluster.retry(lambda: cluster.metadata(names))
     there = {(topic.name, row.partition_index) for topic in found.topics for row in topic.partitions}
     return [partition for partition in partitions if tuple(partition) in there]
 
@@ -126,7 +126,7 @@ def _assigned(member: dict[str, Any]) -> str | None:
 
 
 async def delete_selected_offsets(
-    cluster: Cluster, group: str, wanted: Sequence[PartitionSelection]
+    cluster: ClusterClient, group: str, wanted: Sequence[PartitionSelection]
 ) -> list[TopicPartition]:
     """Delete a group's committed offsets of the selected partitions, and return these."""
     partitions = await partitions_of(cluster, wanted)

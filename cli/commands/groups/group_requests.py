@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sordini.cli.cluster_client import Cluster, check, the_only
+from sordini.cli.broker_connection import Disconnected, Refused
+from sordini.cli.cluster_client import ClusterClient, check, only_row
 from sordini.cli.commands.groups.consumer_assignment import read_assignment
-from sordini.cli.broker_connection import LinkLost, Refused
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from sordini.protocol.messages.describe_groups import (
@@ -66,7 +66,7 @@ class GroupDescription(NamedTuple):
     members: list[GroupMember]
 
 
-async def list_groups(cluster: Cluster, states: Sequence[str]) -> list[dict[str, Any]]:
+async def list_groups(cluster: ClusterClient, states: Sequence[str]) -> list[dict[str, Any]]:
     """The groups of all brokers, by name."""
 
     async def attempt() -> list[dict[str, Any]]:
@@ -86,25 +86,25 @@ async def list_groups(cluster: Cluster, states: Sequence[str]) -> list[dict[str,
             ]
         return sorted(found, key=lambda row: str(row["group"]))
 
-    return await cluster.persist(attempt)
+    return await cluster.retry(attempt)
 
 
-async def describe_group(cluster: Cluster, group: str) -> GroupDescription:
+async def describe_group(cluster: ClusterClient, group: str) -> GroupDescription:
     """A group's state and members."""
 
     async def attempt() -> GroupDescription:
         link = await cluster.coordinator(group)
         answer: DescribeGroupsResponse = await link.ask(DescribeGroupsRequest(groups=[group]))
-        found = the_only(answer.groups, f"group '{group}'")
+        found = only_row(answer.groups, f"group '{group}'")
         if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # From version 6 on.
             return GroupDescription(group, DEAD, "", "", str(link.address), [])
         check(f"group '{group}'", found.error_code, found.error_message)
         return _described(found, str(link.address))
 
-    return await cluster.persist(attempt)
+    return await cluster.retry(attempt)
 
 
-async def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, CommittedOffset]:
+async def committed_offsets(cluster: ClusterClient, group: str) -> dict[TopicPartition, CommittedOffset]:
     """All committed offsets of a group."""
 
     async def attempt() -> dict[TopicPartition, CommittedOffset]:
@@ -125,10 +125,10 @@ async def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition
                     found[partition] = CommittedOffset(row.committed_offset, row.metadata or "")
         return found
 
-    return await cluster.persist(attempt)
+    return await cluster.retry(attempt)
 
 
-async def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+async def commit_offsets(cluster: ClusterClient, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Commit offsets for a group without members."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in offsets.items():
@@ -148,10 +148,10 @@ async def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPar
                     raise Refused(f"group '{group}'", row.error_code, reason)
                 check(f"the offset of {TopicPartition(topic.name, row.partition_index)}", row.error_code)
 
-    await cluster.persist(attempt)
+    await cluster.retry(attempt)
 
 
-async def delete_groups(cluster: Cluster, groups: Iterable[str]) -> list[dict[str, Any]]:
+async def delete_groups(cluster: ClusterClient, groups: Iterable[str]) -> list[dict[str, Any]]:
     """Delete groups with their offsets, one after another; a result for each."""
     gone = []
     for group in groups:
@@ -164,7 +164,7 @@ async def delete_groups(cluster: Cluster, groups: Iterable[str]) -> list[dict[st
     return gone
 
 
-async def _delete_group(cluster: Cluster, group: str) -> None:
+async def _delete_group(cluster: ClusterClient, group: str) -> None:
     """Raises Refused, except if an earlier attempt whose answer was lost has deleted the group."""
     was_there = (await describe_group(cluster, group)).state != DEAD
     may_be_done = False
@@ -174,17 +174,17 @@ async def _delete_group(cluster: Cluster, group: str) -> None:
         link = await cluster.coordinator(group)
         try:
             answer: DeleteGroupsResponse = await link.ask(DeleteGroupsRequest(groups_names=[group]))
-        except LinkLost:
+        except Disconnected:
             may_be_done = was_there
             raise
         for row in answer.results:
             if not (may_be_done and row.error_code == ErrorCode.GROUP_ID_NOT_FOUND):
                 check_group(row.group_id, row.error_code, row.error_message)
 
-    await cluster.persist(attempt)
+    await cluster.retry(attempt)
 
 
-async def delete_offsets(cluster: Cluster, group: str, partitions: Sequence[TopicPartition]) -> None:
+async def delete_offsets(cluster: ClusterClient, group: str, partitions: Sequence[TopicPartition]) -> None:
     """Delete a group's committed offsets of some partitions."""
     topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in partitions:
@@ -203,7 +203,7 @@ async def delete_offsets(cluster: Cluster, group: str, partitions: Sequence[Topi
                     subject, row.error_code, "members of the group read the topic; stop them first" if is_read else None
                 )
 
-    await cluster.persist(attempt)
+    await cluster.retry(attempt)
 
 
 def check_group(group: str, code: int, broker_message: str | None = None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sordini.broker.clock import SystemClock
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.groups import reset_plan
 from sordini.cli.commands.groups.group_requests import (
     DEAD,
@@ -35,7 +35,7 @@ class ResetRequest(NamedTuple):
     value: bool | int | str | None
 
 
-async def reset_offsets(cluster: Cluster, request: ResetRequest, *, execute: bool) -> list[PlannedReset]:
+async def reset_offsets(cluster: ClusterClient, request: ResetRequest, *, execute: bool) -> list[PlannedReset]:
     """Make the plan, and with `execute` commit it. Raises Failure, and then nothing was changed."""
     found = await describe_group(cluster, request.group)
     if found.state not in MAY_BE_RESET:
@@ -62,7 +62,7 @@ def _from_file(request: ResetRequest) -> dict[TopicPartition, int]:
 
 
 async def _partitions(
-    cluster: Cluster,
+    cluster: ClusterClient,
     request: ResetRequest,
     committed: Mapping[TopicPartition, CommittedOffset],
     from_file: Mapping[TopicPartition, int],
@@ -77,7 +77,7 @@ async def _partitions(
 
 
 async def _partition_offsets(
-    cluster: Cluster, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, CommittedOffset]
+    cluster: ClusterClient, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, CommittedOffset]
 ) -> dict[TopicPartition, PartitionOffsets]:
     ends = await offset_ranges(cluster, partitions)
     return {
@@ -87,7 +87,7 @@ async def _partition_offsets(
 
 
 async def _reset_target(
-    cluster: Cluster,
+    cluster: ClusterClient,
     request: ResetRequest,
     partitions: Sequence[TopicPartition],
     from_file: Mapping[TopicPartition, int],
@@ -111,7 +111,7 @@ async def _reset_target(
             return reset_plan.to_offsets(from_file)
 
 
-async def _offsets_at_time(cluster: Cluster, partitions: Sequence[TopicPartition], time_ms: int) -> ResetTarget:
+async def _offsets_at_time(cluster: ClusterClient, partitions: Sequence[TopicPartition], time_ms: int) -> ResetTarget:
     # Negative timestamps have special meanings in ListOffsets; no record is older than 0.
     found = await offsets_for_times(cluster, dict.fromkeys(partitions, max(0, time_ms)))
     return reset_plan.to_offsets({partition: row.offset for partition, row in found.items()})

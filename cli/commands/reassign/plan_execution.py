@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from sordini.broker.clock import Clock, SystemClock
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.reassign.plan_progress import PlanProgress, fetch_progress, held_replicas_texts
 from sordini.cli.commands.reassign.reassign_requests import (
     MoveRow,
@@ -88,7 +88,7 @@ def execute_plan(client: Client, plan: ReassignmentPlan, wanted: ExecutionOption
     clock = SystemClock()
     display = Display(clock)
 
-    async def execute(cluster: Cluster) -> None:
+    async def execute(cluster: ClusterClient) -> None:
         began_ms = clock.monotonic_ms()
         rows, empty = await client.within_timeout(cluster, start_moves(cluster, plan, wanted.bytes_per_second))
         errors = _print_rows(client, rows)
@@ -119,7 +119,7 @@ def execute_plan(client: Client, plan: ReassignmentPlan, wanted: ExecutionOption
 
 
 async def start_moves(
-    cluster: Cluster, plan: ReassignmentPlan, bytes_per_second: int | None
+    cluster: ClusterClient, plan: ReassignmentPlan, bytes_per_second: int | None
 ) -> tuple[list[MoveRow], list[BrokerId]]:
     """Start the reassignment of partitions that neither have moved nor are moving, throttled if a rate is given.
 
@@ -150,7 +150,7 @@ def _row(one: TopicPartition, plan: ReassignmentPlan, error: str | None) -> Move
 
 
 async def watch(
-    client: Client, cluster: Cluster, plan: ReassignmentPlan, empty: Sequence[BrokerId], display: Display
+    client: Client, cluster: ClusterClient, plan: ReassignmentPlan, empty: Sequence[BrokerId], display: Display
 ) -> PlanProgress:
     """Show the progress until no partition of the plan moves; returns the last. Raises Failure if no broker answers."""
     pause, stray_polls = PAUSE_FIRST_SECONDS, 0
@@ -168,7 +168,7 @@ async def watch(
 
 
 async def _watch_displayed(
-    client: Client, cluster: Cluster, plan: ReassignmentPlan, empty: Sequence[BrokerId], display: Display
+    client: Client, cluster: ClusterClient, plan: ReassignmentPlan, empty: Sequence[BrokerId], display: Display
 ) -> PlanProgress:
     try:
         return await watch(client, cluster, plan, empty, display)
@@ -179,7 +179,7 @@ async def _watch_displayed(
 
 
 async def _remove_throttles_if_idle(
-    client: Client, cluster: Cluster, plan: ReassignmentPlan, progress: PlanProgress
+    client: Client, cluster: ClusterClient, plan: ReassignmentPlan, progress: PlanProgress
 ) -> bool:
     """Remove throttles, unless a partition outside of the plan still moves; whether they were removed."""
     if progress.moves_elsewhere:

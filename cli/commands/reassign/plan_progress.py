@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.reassign.reassign_requests import ReplicaAssignments
 from sordini.cli.commands.reassign.reassignment_plan import MoveState, ReassignmentPlan, move_state
 from sordini.cli.common.options import Failure
@@ -54,7 +54,7 @@ class PlanProgress(NamedTuple):
 
 
 async def fetch_progress(
-    cluster: Cluster,
+    cluster: ClusterClient,
     plan: ReassignmentPlan,
     empty: Sequence[BrokerId],
     found: MetadataResponse,
@@ -113,14 +113,14 @@ def _logs_to_size(
     return logs
 
 
-async def _sizes(cluster: Cluster, logs: Mapping[BrokerId, Sequence[TopicPartition]]) -> Sizes:
+async def _sizes(cluster: ClusterClient, logs: Mapping[BrokerId, Sequence[TopicPartition]]) -> Sizes:
     """The sizes of these logs on each broker that answers."""
     answers = await asyncio.gather(*(_sizes_of(cluster, broker, ones) for broker, ones in logs.items()))
     return {broker: sizes for broker, sizes in zip(logs, answers, strict=True) if sizes is not None}
 
 
 async def _sizes_of(
-    cluster: Cluster, broker: BrokerId, partitions: Iterable[TopicPartition]
+    cluster: ClusterClient, broker: BrokerId, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int] | None:
     topics: dict[str, DescribableLogDirTopic] = {}
     for name, number in partitions:

@@ -15,7 +15,7 @@ from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from sordini.cli.cluster_client import Cluster
+    from sordini.cli.cluster_client import ClusterClient
     from sordini.cli.commands.reassign.reassignment_plan import ReassignmentPlan
 
 plan_argument = click.argument("path", metavar="PLAN")
@@ -96,7 +96,7 @@ def generate(
     if both := sorted(set(leaving) & set(brokers or ())):
         raise click.UsageError(f"broker {both[0]} is in --from-broker and in --brokers")
 
-    async def planned(cluster: Cluster) -> ReassignmentPlan:
+    async def planned(cluster: ClusterClient) -> ReassignmentPlan:
         if leaving:
             return await drain_plan(cluster, None if everything else names, leaving, brokers, ignore_racks=ignore_racks)
         wanted = await all_names(cluster) if everything else names
@@ -104,7 +104,7 @@ def generate(
             return await current_plan(cluster, wanted)
         return await new_plan(cluster, wanted, brokers, replication_factor, ignore_racks=ignore_racks)
 
-    print_json(plan_json(client.run(lambda cluster: cluster.persist(lambda: planned(cluster)))))
+    print_json(plan_json(client.run(lambda cluster: cluster.retry(lambda: planned(cluster)))))
 
 
 @reassign.command()
@@ -163,7 +163,7 @@ def verify(client: Client, path: str, *, preserve_throttles: bool, wait_s: float
 
     plan = _read(path)
 
-    async def fetch_states(cluster: Cluster) -> list[dict[str, Any]]:
+    async def fetch_states(cluster: ClusterClient) -> list[dict[str, Any]]:
         rows, is_moving = await plan_states(cluster, plan)
         if not is_moving and not preserve_throttles:
             await remove_throttles(cluster, plan)
@@ -205,7 +205,7 @@ def cancel(client: Client, path: str | None, *, everything: bool, preserve_throt
         raise click.UsageError("name a plan, or give --all")
     plan = {} if path is None else _read(path)
 
-    async def undo(cluster: Cluster) -> list[dict[str, Any]]:
+    async def undo(cluster: ClusterClient) -> list[dict[str, Any]]:
         moving = await list_reassignments(cluster)
         wanted = [one for one in moving if everything or one in plan]
         rows = await alter_reassignments(cluster, dict.fromkeys(wanted)) if wanted else []

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sordini.cli.cluster_client import Cluster, check, topic_advice, trouble
+from sordini.cli.broker_connection import Disconnected
+from sordini.cli.cluster_client import ClusterClient, check, error_text, topic_advice
 from sordini.cli.commands.configs.config_requests import BROKER, TOPIC, Resource, alter_configs
 from sordini.cli.commands.reassign.broker_drain import drain_brokers
 from sordini.cli.commands.reassign.reassignment_plan import (
@@ -19,7 +20,6 @@ from sordini.cli.commands.reassign.reassignment_plan import (
 )
 from sordini.cli.common.options import Failure
 from sordini.cli.common.retried_changes import MAY_HAVE_BEEN_APPLIED
-from sordini.cli.broker_connection import LinkLost
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -43,7 +43,7 @@ MoveRow = dict[str, Any]
 ReplicaAssignments = dict[TopicPartition, ReplicaAssignment]
 
 
-async def current_plan(cluster: Cluster, names: Iterable[str]) -> ReassignmentPlan:
+async def current_plan(cluster: ClusterClient, names: Iterable[str]) -> ReassignmentPlan:
     """The current replicas of these topics' partitions, including those being added and removed."""
     return {
         TopicPartition(topic.name or "", row.partition_index): tuple(BrokerId(broker) for broker in row.replica_nodes)
@@ -52,13 +52,13 @@ async def current_plan(cluster: Cluster, names: Iterable[str]) -> ReassignmentPl
     }
 
 
-async def all_names(cluster: Cluster) -> list[str]:
+async def all_names(cluster: ClusterClient) -> list[str]:
     """Every topic of the cluster, internal ones included."""
-    return sorted(topic.name for topic in (await cluster.persist(lambda: cluster.metadata(None))).topics if topic.name)
+    return sorted(topic.name for topic in (await cluster.retry(lambda: cluster.metadata(None))).topics if topic.name)
 
 
 async def fetch_assignments(
-    cluster: Cluster, names: Iterable[str] | None
+    cluster: ClusterClient, names: Iterable[str] | None
 ) -> tuple[MetadataResponse, ReplicaAssignments]:
     """The assignments of the topics that exist (None: all topics), and the metadata they were read from.
 
@@ -69,7 +69,7 @@ async def fetch_assignments(
         return await cluster.metadata(names, await cluster.controller())
 
     moving = await list_reassignments(cluster)
-    found = await cluster.persist(attempt)
+    found = await cluster.retry(attempt)
     return found, {
         one: ReplicaAssignment(
             _ids(row.replica_nodes), *(_ids(moving[one][key]) if one in moving else () for key in MOVES)
@@ -81,7 +81,7 @@ async def fetch_assignments(
 
 
 async def drain_plan(
-    cluster: Cluster,
+    cluster: ClusterClient,
     names: Sequence[str] | None,
     leaving: Collection[int],
     brokers: Collection[int] | None,
@@ -122,7 +122,7 @@ async def drain_plan(
 
 
 async def new_plan(
-    cluster: Cluster,
+    cluster: ClusterClient,
     names: Sequence[str],
     brokers: Collection[int] | None,
     replication_factor: int | None,
@@ -143,14 +143,14 @@ async def new_plan(
 
 
 async def set_throttles(
-    cluster: Cluster, plan: ReassignmentPlan, current: ReassignmentPlan, bytes_per_second: int
+    cluster: ClusterClient, plan: ReassignmentPlan, current: ReassignmentPlan, bytes_per_second: int
 ) -> None:
     """Throttle the replication that the plan causes, on each broker that sends or fetches it.
 
     `current` has the replicas before the move. A broker that is not running replicates nothing and is skipped.
     """
     rate = [(key, "", str(bytes_per_second)) for key in RATES]
-    running = await cluster.persist(cluster.brokers)
+    running = await cluster.retry(cluster.brokers)
     brokers = [Resource(BROKER, str(broker)) for broker in brokers_involved(plan, current) if broker in running]
     await alter_configs(cluster, brokers, rate, (), validate_only=False)
     for name, lists in throttled_replicas(plan, current).items():
@@ -159,15 +159,17 @@ async def set_throttles(
         await alter_configs(cluster, [Resource(TOPIC, name)], changes, (), validate_only=False)
 
 
-async def remove_throttles(cluster: Cluster, plan: Iterable[TopicPartition]) -> None:
+async def remove_throttles(cluster: ClusterClient, plan: Iterable[TopicPartition]) -> None:
     """Remove the throttles of these partitions' topics, and the rates of all brokers."""
     topics = [Resource(TOPIC, name) for name in _topics(plan)]
     await alter_configs(cluster, topics, (), LISTS, validate_only=False)
-    brokers = [Resource(BROKER, str(broker)) for broker in await cluster.persist(cluster.brokers)]
+    brokers = [Resource(BROKER, str(broker)) for broker in await cluster.retry(cluster.brokers)]
     await alter_configs(cluster, brokers, (), RATES, validate_only=False)
 
 
-async def alter_reassignments(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | None]) -> list[MoveRow]:
+async def alter_reassignments(
+    cluster: ClusterClient, targets: Mapping[TopicPartition, Replicas | None]
+) -> list[MoveRow]:
     """Begin the reassignment of partitions, or cancel it (None); a result for each."""
     by_topic: dict[str, list[ReassignablePartition]] = defaultdict(list)
     for (name, partition), replicas in sorted(targets.items()):
@@ -185,7 +187,7 @@ async def alter_reassignments(cluster: Cluster, targets: Mapping[TopicPartition,
         link = await cluster.controller()
         try:
             answer: AlterPartitionReassignmentsResponse = await link.ask(request)
-        except LinkLost:
+        except Disconnected:
             may_be_applied = True
             raise
         may_be_applied = may_be_applied or answer.error_code in MAY_HAVE_BEEN_APPLIED
@@ -193,7 +195,7 @@ async def alter_reassignments(cluster: Cluster, targets: Mapping[TopicPartition,
         return answer
 
     results = []
-    for topic in (await cluster.persist(attempt)).responses:
+    for topic in (await cluster.retry(attempt)).responses:
         for row in topic.partitions:
             one = TopicPartition(topic.name, row.partition_index)
             target = targets.get(one)
@@ -205,13 +207,13 @@ async def alter_reassignments(cluster: Cluster, targets: Mapping[TopicPartition,
                     "topic": one.topic,
                     "partition": one.partition,
                     "replicas": None if target is None else list(target),
-                    "error": trouble(f"partition {one}", row.error_code, reason),
+                    "error": error_text(f"partition {one}", row.error_code, reason),
                 }
             )
     return results
 
 
-async def list_reassignments(cluster: Cluster) -> dict[TopicPartition, MoveRow]:
+async def list_reassignments(cluster: ClusterClient) -> dict[TopicPartition, MoveRow]:
     """Every partition of the cluster that is being reassigned."""
 
     async def attempt() -> ListPartitionReassignmentsResponse:
@@ -230,12 +232,12 @@ async def list_reassignments(cluster: Cluster) -> dict[TopicPartition, MoveRow]:
             "adding": row.adding_replicas,
             "removing": row.removing_replicas,
         }
-        for topic in (await cluster.persist(attempt)).topics
+        for topic in (await cluster.retry(attempt)).topics
         for row in topic.partitions
     }
 
 
-async def plan_states(cluster: Cluster, plan: ReassignmentPlan) -> tuple[list[MoveRow], bool]:
+async def plan_states(cluster: ClusterClient, plan: ReassignmentPlan) -> tuple[list[MoveRow], bool]:
     """The state of each partition of a plan (moving, done, other), and whether any reassignment is in progress."""
     moving = await list_reassignments(cluster)
     current = await current_plan(cluster, _topics(plan))

@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sordini.broker.clock import SystemClock
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.broker_connection import Refused
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.records.aiokafka_clients import configure_aiokafka, stop_client
 from sordini.cli.commands.records.line_formats import key_value_line, record_line, value_line
 from sordini.cli.commands.topics.topic_reports import partitions_of
 from sordini.cli.common.options import Client, Failure
 from sordini.cli.common.partition_offsets import READ_COMMITTED, OffsetRange, offset_ranges, offsets_for_times
 from sordini.cli.common.terminal import echo, is_raw, is_terminal
-from sordini.cli.broker_connection import Refused
 from sordini.protocol.printable import shown_bytes
 from sordini.protocol.types import TopicPartition
 
@@ -128,7 +128,7 @@ class IdleCheck:
         """Raises Failure if the topic was deleted, ClusterUnreachable if the cluster does not answer."""
         topic = self._request.topic
         try:
-            await self._client.on_cluster(lambda cluster: cluster.persist(lambda: cluster.topics([topic])))
+            await self._client.on_cluster(lambda cluster: cluster.retry(lambda: cluster.topics([topic])))
         except Refused:
             raise
         except Failure as failure:
@@ -145,11 +145,11 @@ class ClusterUnreachable(Failure):
     """The cluster does not answer at the moment."""
 
 
-async def _fetch_ranges(cluster: Cluster, options: ConsumeOptions) -> StartsAndEnds:
+async def _fetch_ranges(cluster: ClusterClient, options: ConsumeOptions) -> StartsAndEnds:
     partitions = await partitions_of(cluster, [(options.topic, options.partitions or None)])
     group = options.group
     if group is not None:  # aiokafka would wait for the coordinator forever, without an error.
-        await cluster.persist(lambda: cluster.coordinator(group))
+        await cluster.retry(lambda: cluster.coordinator(group))
     ends = await offset_ranges(cluster, partitions, isolation_level=READ_COMMITTED if options.read_committed else 0)
     kind, number = options.start
     if kind == "time":

@@ -13,14 +13,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 from sordini.broker.clock import SystemClock
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.broker_connection import Refused
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.records.aiokafka_clients import configure_aiokafka, stop_client
 from sordini.cli.commands.records.input_lines import read_lines
 from sordini.cli.commands.records.line_formats import BadLine, OutgoingRecord
 from sordini.cli.common.options import Client, Failure
 from sordini.cli.common.output import ProgressLine, print_json, size_text
 from sordini.cli.common.terminal import echo, is_terminal
-from sordini.cli.broker_connection import Refused
 
 CLIENT_ID = "sordini-cli"
 BATCH_BYTES = 256 * 1024
@@ -132,8 +132,8 @@ async def _send(client: Client, options: ProduceOptions) -> None:
         raise Failure(counts.failure())
 
 
-async def _partition_count(cluster: Cluster, topic: str) -> int:
-    (found,) = await cluster.persist(lambda: cluster.topics([topic]))
+async def _partition_count(cluster: ClusterClient, topic: str) -> int:
+    (found,) = await cluster.retry(lambda: cluster.topics([topic]))
     return len(found.partitions)
 
 

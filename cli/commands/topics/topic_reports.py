@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.configs.config_requests import DEFAULT, TOPIC, Resource, describe_configs
 from sordini.cli.commands.topics.topic_requests import UP_TO_HIGH_WATERMARK, delete_records
 from sordini.cli.common.argument_types import PartitionSelection, selected_partitions
@@ -14,15 +14,15 @@ from sordini.protocol.messages.metadata import MetadataResponseTopic
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
 
 
-async def partitions_of(cluster: Cluster, wanted: Sequence[PartitionSelection]) -> list[TopicPartition]:
+async def partitions_of(cluster: ClusterClient, wanted: Sequence[PartitionSelection]) -> list[TopicPartition]:
     """The selected partitions; their topics must exist."""
-    found = await cluster.persist(lambda: cluster.topics(topic for topic, _ in wanted))
+    found = await cluster.retry(lambda: cluster.topics(topic for topic, _ in wanted))
     return selected_partitions(wanted, {topic.name or "": len(topic.partitions) for topic in found})
 
 
-async def describe_topics(cluster: Cluster, names: Sequence[str]) -> list[dict[str, Any]]:
+async def describe_topics(cluster: ClusterClient, names: Sequence[str]) -> list[dict[str, Any]]:
     """The full description of some topics."""
-    found = await cluster.persist(lambda: cluster.topics(names))
+    found = await cluster.retry(lambda: cluster.topics(names))
     own = await describe_configs(cluster, [Resource(TOPIC, topic.name or "") for topic in found])
     described = []
     for topic, configs in zip(found, own, strict=True):
@@ -38,7 +38,7 @@ async def describe_topics(cluster: Cluster, names: Sequence[str]) -> list[dict[s
     return described
 
 
-async def _described_partitions(cluster: Cluster, topic: MetadataResponseTopic) -> list[dict[str, Any]]:
+async def _described_partitions(cluster: ClusterClient, topic: MetadataResponseTopic) -> list[dict[str, Any]]:
     """One row per partition; the offsets of a partition without a leader are None."""
     rows = sorted(topic.partitions, key=lambda row: row.partition_index)
     led = [TopicPartition(topic.name or "", row.partition_index) for row in rows if row.leader_id >= 0]
@@ -62,7 +62,7 @@ async def _described_partitions(cluster: Cluster, topic: MetadataResponseTopic) 
 
 
 async def topic_offsets(
-    cluster: Cluster, wanted: Sequence[PartitionSelection], at_ms: int | None, *, largest_timestamp: bool
+    cluster: ClusterClient, wanted: Sequence[PartitionSelection], at_ms: int | None, *, largest_timestamp: bool
 ) -> list[dict[str, Any]]:
     """The first and end offsets of partitions, and the offset for a time."""
     partitions = await partitions_of(cluster, wanted)
@@ -85,7 +85,7 @@ async def topic_offsets(
 
 
 async def delete_records_before(
-    cluster: Cluster, wanted: PartitionSelection, before: int | None, before_ms: int | None
+    cluster: ClusterClient, wanted: PartitionSelection, before: int | None, before_ms: int | None
 ) -> list[dict[str, Any]]:
     """Delete records before an offset, or a time, or all (both None); the new log start offsets."""
     partitions = await partitions_of(cluster, [wanted])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sordini.cli.cluster_client import Cluster, check, check_topic, topic_advice, trouble
+from sordini.cli.broker_connection import BrokerConnection, Refused
+from sordini.cli.cluster_client import ClusterClient, check, check_topic, error_text, topic_advice
 from sordini.cli.common.retried_changes import apply_change, partition_counts
-from sordini.cli.broker_connection import Link, Refused
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -42,7 +42,7 @@ UP_TO_HIGH_WATERMARK: Final = -1
 
 
 async def create_topics(
-    cluster: Cluster,
+    cluster: ClusterClient,
     names: Sequence[str],
     *,
     partitions: int,
@@ -54,7 +54,7 @@ async def create_topics(
     """Create topics; a result for each. A count of -1 is the broker's default."""
     settings = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
 
-    async def ask(link: Link, left: list[str]) -> Sequence[CreatableTopicResult]:
+    async def ask(link: BrokerConnection, left: list[str]) -> Sequence[CreatableTopicResult]:
         topics = [
             CreatableTopic(
                 name=name, num_partitions=partitions, replication_factor=replication_factor, configs=settings
@@ -75,7 +75,9 @@ async def create_topics(
     made = []
     for row in await apply_change(cluster, names, ask, lambda row: str(row.name), is_own_change):
         exists = row.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
-        error = None if exists and if_not_exists else trouble(f"topic '{row.name}'", row.error_code, row.error_message)
+        error = (
+            None if exists and if_not_exists else error_text(f"topic '{row.name}'", row.error_code, row.error_message)
+        )
         is_known = row.error_code == ErrorCode.NONE and row.num_partitions >= 0
         made.append(
             {
@@ -90,10 +92,10 @@ async def create_topics(
     return made
 
 
-async def delete_topics(cluster: Cluster, names: Sequence[str], *, if_exists: bool) -> list[dict[str, Any]]:
+async def delete_topics(cluster: ClusterClient, names: Sequence[str], *, if_exists: bool) -> list[dict[str, Any]]:
     """Delete topics; a result for each."""
 
-    async def ask(link: Link, left: list[str]) -> Sequence[DeletableTopicResult]:
+    async def ask(link: BrokerConnection, left: list[str]) -> Sequence[DeletableTopicResult]:
         answer: DeleteTopicsResponse = await link.ask(
             DeleteTopicsRequest(
                 topics=[DeleteTopicState(name=name) for name in left], topic_names=left, timeout_ms=REQUEST_TIMEOUT_MS
@@ -108,19 +110,19 @@ async def delete_topics(cluster: Cluster, names: Sequence[str], *, if_exists: bo
     for row in await apply_change(cluster, names, ask, lambda row: str(row.name), is_own_change):
         is_missing = row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         reason = topic_advice(row.error_code) or row.error_message
-        error = None if is_missing and if_exists else trouble(f"topic '{row.name}'", row.error_code, reason)
+        error = None if is_missing and if_exists else error_text(f"topic '{row.name}'", row.error_code, reason)
         gone.append({"topic": row.name, "deleted": row.error_code == ErrorCode.NONE, "error": error})
     return gone
 
 
-async def add_partitions(cluster: Cluster, topic: str, count: int, *, validate_only: bool) -> None:
+async def add_partitions(cluster: ClusterClient, topic: str, count: int, *, validate_only: bool) -> None:
     """Increase a topic's partitions to `count`."""
     new_partitions = CreatePartitionsTopic(name=topic, count=count, assignments=None)
     request = CreatePartitionsRequest(
         topics=[new_partitions], timeout_ms=REQUEST_TIMEOUT_MS, validate_only=validate_only
     )
 
-    async def ask(link: Link, _left: list[str]) -> Sequence[CreatePartitionsTopicResult]:
+    async def ask(link: BrokerConnection, _left: list[str]) -> Sequence[CreatePartitionsTopicResult]:
         answer: CreatePartitionsResponse = await link.ask(request)
         return answer.results
 
@@ -133,7 +135,7 @@ async def add_partitions(cluster: Cluster, topic: str, count: int, *, validate_o
         check_topic(row.name, row.error_code, row.error_message)
 
 
-async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+async def delete_records(cluster: ClusterClient, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Delete the records before an offset, per partition (UP_TO_HIGH_WATERMARK: all); the new log start offsets."""
 
     async def attempt() -> dict[TopicPartition, int]:
@@ -151,7 +153,7 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
             starts |= _starts(answer, before)
         return starts
 
-    return await cluster.persist(attempt)
+    return await cluster.retry(attempt)
 
 
 def _starts(answer: DeleteRecordsResponse, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -48,7 +48,7 @@ def list_topics(client: Client, *, internal: bool) -> None:
       sordini topics list
       sordini topics list --json --bootstrap broker-1:9092,broker-2:9092
     """
-    found = client.run(lambda cluster: cluster.persist(lambda: cluster.metadata(None)))
+    found = client.run(lambda cluster: cluster.retry(lambda: cluster.metadata(None)))
     rows = [
         {
             "topic": topic.name,
@@ -179,14 +179,14 @@ def alter(
       sordini topics alter orders --partitions 12
       sordini topics alter orders --config retention.ms=60000 --unset cleanup.policy
     """
-    from sordini.cli.cluster_client import Cluster
+    from sordini.cli.cluster_client import ClusterClient
     from sordini.cli.commands.configs.config_requests import TOPIC, Resource, alter_configs
     from sordini.cli.commands.topics.topic_requests import add_partitions
 
     if partitions is None and not configs and not unset:
         raise click.UsageError("nothing to change: give --partitions, --config or --unset")
 
-    async def change(cluster: Cluster) -> None:
+    async def change(cluster: ClusterClient) -> None:
         if configs or unset:
             await alter_configs(cluster, [Resource(TOPIC, name)], configs, unset, validate_only=validate_only)
         if partitions is not None:

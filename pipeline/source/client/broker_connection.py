@@ -13,8 +13,8 @@ import struct
 from typing import Any, Final, NamedTuple, Self
 
 from sordini import __version__
-from sordini.pipeline.errors import NotServed, Unauthorized, Unreachable
 from sordini.client.scram import Scram, ScramError
+from sordini.pipeline.errors import NotServed, Unauthorized, Unreachable
 from sordini.pipeline.source.client.settings import Address, ClientSettings, Sasl
 from sordini.pipeline.source.client.transport import Lost, Outside, Transport
 from sordini.protocol import schema

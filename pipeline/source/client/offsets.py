@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sordini.pipeline.source.client.connection_pool import Cluster, check, grouped
 from sordini.pipeline.source.client.broker_connection import Link, Sent
+from sordini.pipeline.source.client.connection_pool import Cluster, check, grouped
 from sordini.pipeline.source.client.retry_timer import PASSING
 from sordini.pipeline.source.client.settings import Address
 from sordini.pipeline.source.client.topics import SourceTopics

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from sordini.pipeline.errors import NoProgress, OffsetLost, Refused, TopicRecreated
+from sordini.pipeline.source.client.broker_connection import Link, Sent
 from sordini.pipeline.source.client.connection_pool import Cluster, check, given_up, passes
 from sordini.pipeline.source.client.extent import extent
-from sordini.pipeline.source.client.broker_connection import Link, Sent
 from sordini.pipeline.source.client.offsets import has_epoch, log_ends
 from sordini.pipeline.source.client.settings import Address
 from sordini.pipeline.source.client.topics import SourceTopics, Topic

@@ -111,7 +111,7 @@ class ClientSettings:
     def from_options(cls, options: Mapping[str, str]) -> Self:
         """Read the options that begin with `kafka.`; names in any case. Raises BadSetting, which says which and why."""
         given = _Options(options)
-        bootstrap = tuple(addresses_of(given.text("bootstrap.servers", needed=True)))
+        bootstrap = tuple(parse_servers(given.text("bootstrap.servers", needed=True)))
         protocol = given.choice("security.protocol", "PLAINTEXT", tuple(_PROTOCOLS))
         has_tls, has_sasl = _PROTOCOLS[protocol]
         tls, sasl = _tls(given), _sasl(given)
@@ -133,7 +133,7 @@ class ClientSettings:
         return client
 
 
-def addresses_of(bootstrap: str) -> list[Address]:
+def parse_servers(bootstrap: str) -> list[Address]:
     """Read `HOST:PORT,HOST:PORT`, also `[::1]:9092`; the port may be left out (9092). Raises BadSetting."""
     found = []
     for part in filter(None, (part.strip() for part in bootstrap.split(","))):

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from sordini.cli.broker_connection import Address, BrokerConnection, Disconnected, NotServed, _reason
 from sordini.cli.common.options import Failure
-from sordini.cli.broker_connection import Address, Link, LinkLost, NotServed, _reason
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
@@ -49,8 +49,8 @@ class Peer:
     def close(self) -> None:
         self.is_closed = True
 
-    def link(self) -> Link:
-        return Link(Address("h", 1), self.reader, cast("asyncio.StreamWriter", self))
+    def link(self) -> BrokerConnection:
+        return BrokerConnection(Address("h", 1), self.reader, cast("asyncio.StreamWriter", self))
 
 
 def answered(header: RequestHeader, message: Any, version: int | None = None) -> bytes:
@@ -97,7 +97,7 @@ async def test_what_a_broker_does_not_know_is_not_sent() -> None:
 @pytest.mark.parametrize(
     ("body", "kind", "said"),
     [
-        (None, LinkLost, "closed the connection before it answered"),
+        (None, Disconnected, "closed the connection before it answered"),
         (b"\x00\x00\x00\x09" + bytes(20), Failure, "cannot be read: answer 9 to request 2"),
         (b"\x00\x00\x00\x02\x00\xff\xff\xff\xff", Failure, "cannot be read"),
         (b"", Failure, "cannot be read: an answer of 0 bytes"),

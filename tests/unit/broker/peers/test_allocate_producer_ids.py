@@ -17,8 +17,8 @@ from sordini.broker.coordinators.producer_id_manager import (
     ProducerIdManager,
     StoreBlockSource,
 )
-from sordini.broker.peers.controller_client import ControllerLink
 from sordini.broker.peers.allocate_producer_ids import ControllerBlockSource
+from sordini.broker.peers.controller_client import ControllerClient
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -51,7 +51,7 @@ class Bench:
         self.links = FakeLinks(asyncio.get_running_loop(), reply)
         self.metadata = MetadataCache(CLUSTER_ID)
         self.metadata.set_brokers(OTHER, [])
-        controller = ControllerLink(ME, self.metadata, self.links, serve)
+        controller = ControllerClient(ME, self.metadata, self.links, serve)
         self.log = ListLog()
         take = ControllerBlockSource(ME, lambda: BROKER_EPOCH, controller).take
         self.ids = ProducerIdManager(take, asyncio.create_task, self.log)

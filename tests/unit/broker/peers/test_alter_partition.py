@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.broker.peers.alter_partition import AlterPartitions
-from sordini.broker.peers.controller_client import ANSWER_TIMEOUT_MS, RETRY_PAUSE_MS, ControllerLink
+from sordini.broker.peers.controller_client import ANSWER_TIMEOUT_MS, RETRY_PAUSE_MS, ControllerClient
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.alter_partition import (
@@ -87,7 +87,7 @@ class Bench:
         self.epoch = BROKER_EPOCH
         self.local: list[int] = []
         self.tasks: list[asyncio.Task[None]] = []
-        link = ControllerLink(ME, self.metadata, self.links, self.serve)
+        link = ControllerClient(ME, self.metadata, self.links, self.serve)
         self.changes = AlterPartitions(ME, lambda: self.epoch, link, versions, self.spawn, self.log)
 
     def spawn(self, work: Any) -> None:
@@ -362,7 +362,7 @@ def test_a_withdrawn_proposal_is_not_answered_and_not_asked_for_again() -> None:
     in_virtual_time(main)
 
 
-def test_a_grant_to_somebody_else_is_stale() -> None:
+def test_a_grant_to_another_leader_is_stale() -> None:
     async def main(loop: SimLoop) -> None:
         async def other_leads(request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
             answer = granting(request, version)

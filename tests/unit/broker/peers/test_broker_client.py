@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sordini.broker.network.ports import SocketOptions
 from sordini.broker.network.sockets import SystemNetwork
+from sordini.broker.peers.broker_client import BrokerClient, BrokerClientLimits, BrokerClients
 from sordini.client import async_connection
-from sordini.broker.peers.broker_client import LinkLimits, PeerLink, PeerLinks
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -27,7 +27,7 @@ from tests.support.virtual_loop import SimLoop, elapse, run
 OTHER = BrokerId(2)
 REQUEST = HeartbeatRequest(group_id="g")
 LONG_MS = 60_000
-LIMITS = LinkLimits()
+LIMITS = BrokerClientLimits()
 
 
 def pong(asked: Asked) -> bytes:
@@ -44,15 +44,15 @@ class Bench:
     def __init__(self) -> None:
         self.network = SystemNetwork()
         self.peers: list[ScriptedPeer] = []
-        self.links: list[PeerLink] = []
+        self.links: list[BrokerClient] = []
 
     def peer(self, script: Callable[[Asked], bytes | None] = pong, port: int = 0) -> ScriptedPeer:
         self.peers.append(ScriptedPeer(self.network, script, port))
         return self.peers[-1]
 
-    def link(self, limits: LinkLimits = LIMITS) -> PeerLink:
+    def link(self, limits: BrokerClientLimits = LIMITS) -> BrokerClient:
         """To whichever peer is the newest by the time that it connects."""
-        links = PeerLinks(self.network, lambda _: self.peers[-1].address if self.peers else None, limits)
+        links = BrokerClients(self.network, lambda _: self.peers[-1].address if self.peers else None, limits)
         self.links.append(links.link(OTHER, "broker-1-fetcher-0"))
         return self.links[-1]
 
@@ -91,7 +91,8 @@ async def test_a_link_connects_when_it_is_first_used_and_not_before(bench: Bench
 
 
 @pytest.mark.parametrize(
-    "size", [async_connection.HEAD_BYTES - 60, async_connection.HEAD_BYTES, 100_000, async_connection.GROWTH_BYTES, 5_000_000]
+    "size",
+    [async_connection.HEAD_BYTES - 60, async_connection.HEAD_BYTES, 100_000, async_connection.GROWTH_BYTES, 5_000_000],
 )
 async def test_records_of_any_size_arrive_whole(bench: Bench, size: int) -> None:
     records = bytes(range(256)) * (size // 256 + 1)
@@ -112,7 +113,7 @@ async def test_records_that_are_kept_are_not_changed_by_later_responses(bench: B
 
 async def test_a_response_beyond_the_limit_is_refused_before_it_is_received(bench: Bench) -> None:
     peer = bench.peer(lambda asked: framed(bytes(2_000))[:100])
-    link = bench.link(LinkLimits(response_bytes_max=1_999))
+    link = bench.link(BrokerClientLimits(response_bytes_max=1_999))
     with pytest.raises(Unreachable, match="a response of 2000 bytes, the limit is 1999"):
         await link.ask(REQUEST, 4, LONG_MS)
     await peer.until(lambda: not peer._sockets)
@@ -151,7 +152,7 @@ async def test_what_is_no_answer_ends_the_connection(bench: Bench, answer: bytes
     await peer.until(lambda: not peer._sockets)
 
 
-async def test_bytes_that_nobody_asked_for_end_the_connection(bench: Bench) -> None:
+async def test_bytes_that_belong_to_no_request_end_the_connection(bench: Bench) -> None:
     peer, link = bench.peer(), bench.link()
     await link.ask(REQUEST, 4, LONG_MS)
     peer.say(framed(b"\0\0\0\x02" + bytes(8)))
@@ -190,7 +191,7 @@ async def test_a_connection_that_ended_while_it_was_idle_is_not_used(bench: Benc
     assert await link.ask(REQUEST, 4, LONG_MS)
 
 
-async def test_the_address_is_looked_up_anew_for_each_connection(bench: Bench) -> None:
+async def test_the_address_is_looked_up_for_each_connection(bench: Bench) -> None:
     first, link = bench.peer(), bench.link()
     await link.ask(REQUEST, 4, LONG_MS)
     second = bench.peer()
@@ -202,9 +203,9 @@ async def test_the_address_is_looked_up_anew_for_each_connection(bench: Bench) -
     assert len(second.asked) == 1
 
 
-async def test_nobody_listening_is_unreachable(bench: Bench) -> None:
+async def test_an_address_without_a_listener_is_unreachable(bench: Bench) -> None:
     bench.peer().close()
-    bench.links.append(PeerLinks(bench.network, lambda _: bench.peers[0].address).link(OTHER, "1"))
+    bench.links.append(BrokerClients(bench.network, lambda _: bench.peers[0].address).link(OTHER, "1"))
     with pytest.raises(Unreachable, match=r"refused"):
         await bench.links[-1].ask(REQUEST, 4, LONG_MS)
     bench.peers.clear()
@@ -254,8 +255,8 @@ class SimBench:
 
         run(self.loop, started())
 
-    def link(self, peer: ScriptedPeer, limits: LinkLimits = LIMITS) -> PeerLink:
-        return PeerLinks(self.network, lambda _: peer.address, limits).link(OTHER, "1")
+    def link(self, peer: ScriptedPeer, limits: BrokerClientLimits = LIMITS) -> BrokerClient:
+        return BrokerClients(self.network, lambda _: peer.address, limits).link(OTHER, "1")
 
 
 @settings(max_examples=25, deadline=None)
@@ -326,7 +327,7 @@ def test_a_connection_that_is_not_made_in_time_is_unreachable() -> None:
         peer = ScriptedPeer(bench.network, pong)
         started = bench.loop.time()
         with pytest.raises(Unreachable, match="timed out"):
-            await bench.link(peer, LinkLimits(connect_timeout_ms=1_000)).ask(REQUEST, 4, LONG_MS)
+            await bench.link(peer, BrokerClientLimits(connect_timeout_ms=1_000)).ask(REQUEST, 4, LONG_MS)
         assert bench.loop.time() - started == pytest.approx(1)
 
     bench.run(main)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.broker.control.control_wire import ControlWire
-from sordini.broker.peers.command_channel import ANSWER_TIMEOUT_MS, RETRY_PAUSE_MS, WireChannel
+from sordini.broker.peers.command_channel import ANSWER_TIMEOUT_MS, RETRY_PAUSE_MS, CommandChannel
 from sordini.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Answer, Broker, Endpoint, UpdateMetadata
@@ -50,7 +50,7 @@ class Line:
         self.log = ListLog()
         self.links = FakeLinks(asyncio.get_running_loop(), answer)
         self.address_of: Callable[[BrokerId], tuple[str, int] | None] = lambda _: None
-        self.channel = WireChannel(
+        self.channel = CommandChannel(
             ME, self.receive, ControlWire(OLDEST, "BROKERS"), self.dial, "BROKERS", self.spawn, self.log
         )
 
@@ -75,7 +75,7 @@ class Line:
 
         self.channel.send(broker_id, command(number), answered)
 
-    def told(self, broker_id: BrokerId = OTHER) -> list[int]:
+    def reported(self, broker_id: BrokerId = OTHER) -> list[int]:
         """The numbers of the commands that another broker was sent."""
         return [sent.request.controller_epoch for sent in self.links.sent if sent.broker_id == broker_id]
 
@@ -135,7 +135,7 @@ async def test_a_command_for_a_broker_that_is_not_there_is_dropped(line: Line) -
     assert (line.received, line.answered, line.links.sent) == ([], [], [])
 
 
-async def test_a_new_life_of_this_broker_hears_nothing_meant_for_the_former_one(line: Line) -> None:
+async def test_a_new_registration_of_this_broker_gets_no_command_for_the_former_one(line: Line) -> None:
     line.channel.set_brokers(alive((ME, 1)))
     line.send(1)
     line.send(2)
@@ -161,7 +161,7 @@ async def test_a_bug_in_carrying_out_a_command_ends_the_task_that_runs_it(line: 
     async def broken(_: object) -> Answer:
         raise AssertionError("broken")
 
-    channel = WireChannel(ME, broken, ControlWire(OLDEST, "BROKERS"), line.dial, "BROKERS", line.spawn, line.log)
+    channel = CommandChannel(ME, broken, ControlWire(OLDEST, "BROKERS"), line.dial, "BROKERS", line.spawn, line.log)
     channel.set_brokers(alive((ME, 1)))
     channel.send(ME, command(1), lambda answer: None)
     await asyncio.wait(line.tasks)
@@ -201,7 +201,7 @@ def test_a_command_is_sent_again_after_a_pause_until_the_broker_answers() -> Non
         line.send(1, OTHER)
         line.send(2, OTHER)
         await elapse(10)
-        assert line.told() == [1, 1, 1, 2]
+        assert line.reported() == [1, 1, 1, 2]
         pauses_ms = [round((sent.at - line.links.sent[0].at) * 1000) for sent in line.links.sent]
         assert pauses_ms == [0, RETRY_PAUSE_MS, 2 * RETRY_PAUSE_MS, 2 * RETRY_PAUSE_MS]
         assert line.answered == [1, 2]
@@ -218,10 +218,10 @@ def test_a_broker_that_hangs_is_sent_the_same_command_again_for_as_long_as_it_is
         line.send(1, OTHER)
         line.send(2, OTHER)
         await elapse(3.5 * ANSWER_TIMEOUT_MS / 1000)
-        assert line.told() == [1, 1, 1, 1]
+        assert line.reported() == [1, 1, 1, 1]
         line.channel.set_brokers({})
         await elapse(3.5 * ANSWER_TIMEOUT_MS / 1000)
-        assert line.told() == [1, 1, 1, 1]
+        assert line.reported() == [1, 1, 1, 1]
         assert line.links.made[0].is_closed
         assert line.answered == []
 
@@ -242,13 +242,13 @@ def test_an_answer_with_an_error_is_an_answer() -> None:
         line.channel.set_brokers(alive((OTHER, 2)))
         line.send(1, OTHER)
         await elapse(10)
-        assert (line.told(), line.answers) == ([1], [Answer(11)])
+        assert (line.reported(), line.answers) == ([1], [Answer(11)])
         await line.close()
 
     in_virtual_time(main)
 
 
-def test_a_broker_that_is_silent_holds_up_nobody_but_itself() -> None:
+def test_a_broker_that_does_not_answer_delays_no_other_broker() -> None:
     async def main(loop: SimLoop) -> None:
         async def one_hangs(sent: Sent) -> UpdateMetadataResponse:
             return await (silence(sent) if sent.broker_id == OTHER else done(sent))
@@ -261,13 +261,13 @@ def test_a_broker_that_is_silent_holds_up_nobody_but_itself() -> None:
         line.gate.release()
         line.gate.release()
         await elapse(0.01)
-        assert (line.told(OTHER), line.told(THIRD), line.received) == ([1], [1, 2], [1, 2])
+        assert (line.reported(OTHER), line.reported(THIRD), line.received) == ([1], [1, 2], [1, 2])
         await line.close()
 
     in_virtual_time(main)
 
 
-def test_a_new_life_of_another_broker_hears_nothing_meant_for_the_former_one() -> None:
+def test_a_new_registration_of_another_broker_gets_no_command_for_the_former_one() -> None:
     async def main(loop: SimLoop) -> None:
         line = Line(silence)
         line.channel.set_brokers(alive((OTHER, 2)))
@@ -278,7 +278,7 @@ def test_a_new_life_of_another_broker_hears_nothing_meant_for_the_former_one() -
         line.channel.set_brokers(alive((OTHER, 3)))
         line.send(3, OTHER)
         await elapse(60)
-        assert line.told() == [1, 3]
+        assert line.reported() == [1, 3]
         assert line.answered == [3]
         assert [link.is_closed for link in line.links.made] == [True, False]
         await line.close()

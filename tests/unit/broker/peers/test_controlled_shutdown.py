@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.peers.controlled_shutdown import ELECTION_PAUSE_S, Leaving, LeavingRules
 from sordini.broker.peers.broker_client import Addresses
+from sordini.broker.peers.controlled_shutdown import ELECTION_PAUSE_S, ControlledShutdown, ControlledShutdownLimits
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
@@ -25,7 +25,7 @@ from tests.support.fake_ports import ListLog
 from tests.support.unit_broker import ME, OTHER, inline
 from tests.support.virtual_loop import SimClock, SimLoop, elapse
 
-RULES = LeavingRules("BROKERS", tries_max=3, pause_ms=5_000, answer_timeout_ms=30_000)
+RULES = ControlledShutdownLimits("BROKERS", tries_max=3, pause_ms=5_000, answer_timeout_ms=30_000)
 LONG_MS = 600_000
 DONE = ControlledShutdownResponse()
 REFUSED = ControlledShutdownResponse(error_code=77)
@@ -43,7 +43,7 @@ class Bench:
         self.addresses: list[tuple[str, int] | None] = []
         self.log = ListLog()
         self.links = FakeLinks(loop, self.answer)
-        self.leaving = Leaving(ME, lambda: 55, session, self.dial, self.serve, RULES, self.log)
+        self.leaving = ControlledShutdown(ME, lambda: 55, session, self.dial, self.serve, RULES, self.log)
 
     def dial(self, addresses: Addresses) -> FakeLinks:
         self.addresses.append(addresses(OTHER))

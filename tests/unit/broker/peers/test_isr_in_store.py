@@ -137,7 +137,7 @@ def test_a_set_is_written_under_the_version_it_was_decided_on_and_the_rest_of_th
         (led(isr=(ME, OTHER, THIRD)), {"version": 0}),
     ],
 )
-def test_a_state_that_somebody_else_changed_is_left_alone(there: PartitionState, what: dict[str, int]) -> None:
+def test_a_state_changed_by_another_writer_is_not_overwritten(there: PartitionState, what: dict[str, int]) -> None:
     async def main(bench: Bench, loop: SimLoop) -> None:
         await bench.session.set(paths.state(ONE), znodes.encode_state(there))
         await bench.session.delete(paths.state(ONE))
@@ -198,7 +198,7 @@ def test_a_state_that_changes_between_reading_and_writing_is_not_overwritten(is_
     on_a_store(main)
 
 
-def test_a_lost_write_after_which_somebody_else_leads_is_stale() -> None:
+def test_a_lost_write_after_which_another_broker_leads_is_stale() -> None:
     async def main(bench: Bench, loop: SimLoop) -> None:
         bench.fickle.fates = ["fine", "lost"]
         bench.propose(ME)
@@ -237,7 +237,7 @@ def test_a_withdrawn_change_is_neither_answered_nor_tried_again() -> None:
     on_a_store(main)
 
 
-def test_the_controller_is_told_once_of_changes_that_come_close_together() -> None:
+def test_the_controller_is_notified_once_of_changes_close_together() -> None:
     async def main(bench: Bench, loop: SimLoop) -> None:
         others = [TopicPartition("t", number) for number in range(1, 200)]
         for name in others:

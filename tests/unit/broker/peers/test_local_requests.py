@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from sordini.broker.network.ports import DelayedResponse, Parts, Peer
-from sordini.broker.peers.local_requests import OwnService
+from sordini.broker.peers.local_requests import LocalRequests
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import WireError
@@ -41,7 +41,7 @@ class Service:
 
 async def test_an_answer_at_once_comes_back_as_a_message() -> None:
     service = Service()
-    assert await OwnService(service, a_peer("BROKERS"), "1").ask(REQUEST, 3) == ANSWER
+    assert await LocalRequests(service, a_peer("BROKERS"), "1").ask(REQUEST, 3) == ANSWER
     assert service.asked == [("BROKERS", "1", REQUEST)]
 
 
@@ -51,7 +51,7 @@ async def test_an_answer_that_comes_later_is_waited_for(is_early: bool) -> None:
     service.pending = DelayedResponse()
     if is_early:
         service.pending.resolve(service.parts())
-    asking = asyncio.create_task(OwnService(service, a_peer(), "1").ask(REQUEST, 3))
+    asking = asyncio.create_task(LocalRequests(service, a_peer(), "1").ask(REQUEST, 3))
     await asyncio.sleep(0)
     if not is_early:
         assert not asking.done()
@@ -59,11 +59,11 @@ async def test_an_answer_that_comes_later_is_waited_for(is_early: bool) -> None:
     assert await asking == ANSWER
 
 
-async def test_giving_up_is_told_to_whoever_works_on_the_answer() -> None:
+async def test_a_cancelled_request_abandons_its_pending_answer() -> None:
     service = Service()
     given_up = asyncio.Event()
     service.pending = DelayedResponse(given_up.set)
-    asking = asyncio.create_task(OwnService(service, a_peer(), "1").ask(REQUEST, 3))
+    asking = asyncio.create_task(LocalRequests(service, a_peer(), "1").ask(REQUEST, 3))
     await asyncio.sleep(0)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -77,4 +77,4 @@ async def test_what_would_close_a_connection_is_unreachable() -> None:
             raise WireError("not on this listener")
 
     with pytest.raises(Unreachable, match="not on this listener"):
-        await OwnService(Refusing(), a_peer(), "1").ask(REQUEST, 3)
+        await LocalRequests(Refusing(), a_peer(), "1").ask(REQUEST, 3)

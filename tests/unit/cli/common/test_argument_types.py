@@ -17,7 +17,7 @@ from sordini.cli.common.argument_types import (
     parse_topic_partitions,
     selected_partitions,
 )
-from sordini.cli.broker_connection import Address, addresses_of
+from sordini.client.addresses import Address, parse_bootstrap
 from sordini.protocol.types import TopicPartition
 
 
@@ -155,11 +155,11 @@ def test_a_time_without_a_zone_is_utc_and_one_outside_the_calendar_stays_a_numbe
     ],
 )
 def test_addresses_are_read_with_or_without_ports(text: str, expected: list[Address]) -> None:
-    assert addresses_of(text) == expected
-    assert addresses_of(",".join(map(str, expected))) == expected
+    assert parse_bootstrap(text) == expected
+    assert parse_bootstrap(",".join(map(str, expected))) == expected
 
 
 @pytest.mark.parametrize("text", ["", ",", ":1", "a:0", "a:65536", "a:b", "a:"])
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"HOST:PORT|no address"):
-        addresses_of(text)
+        parse_bootstrap(text)

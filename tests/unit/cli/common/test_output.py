@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.cli.__main__ import main
+from sordini.cli.broker_connection import Refused
 from sordini.cli.common.options import Client, ClientCommand, Failure, report_each
 from sordini.cli.common.output import (
     PROGRESS_MS,
@@ -24,7 +25,6 @@ from sordini.cli.common.output import (
     size_text,
     table,
 )
-from sordini.cli.broker_connection import Refused
 from sordini.protocol.errors import ErrorCode
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.broker_connection import NotServed, Refused, Unreachable
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.common.options import Client, Failure
 from sordini.cli.common.polling import after_wait_text, poll_until
-from sordini.cli.broker_connection import NotServed, Refused, Unreachable
 from sordini.protocol.errors import ErrorCode
 
 UNREACHABLE_CLIENT = Client("127.0.0.1:1", as_json=False, timeout_s=5.0)
@@ -28,7 +28,7 @@ class Looks:
         while True:
             yield found[-1]
 
-    async def __call__(self, cluster: Cluster) -> int:
+    async def __call__(self, cluster: ClusterClient) -> int:
         self.count += 1
         outcome = next(self._found)
         if isinstance(outcome, Failure):

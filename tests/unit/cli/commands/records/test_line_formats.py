@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.cli.cluster_client import Cluster
+from sordini.cli.broker_connection import Refused
+from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.groups.consumer_assignment import AssignedTopic, ConsumerAssignment, read_assignment
 from sordini.cli.commands.records.line_formats import (
     BadLine,
@@ -23,7 +24,6 @@ from sordini.cli.commands.records.line_formats import (
 )
 from sordini.cli.commands.records.record_consumer import start_in
 from sordini.cli.common.partition_offsets import OffsetRange
-from sordini.cli.broker_connection import Refused
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.schema import encode
 from sordini.protocol.types import TopicPartition
@@ -171,13 +171,13 @@ def test_reading_starts_within_the_log(kind: str, number: int, offset: int) -> N
 
 
 async def test_an_error_that_passes_is_tried_again_and_another_is_not() -> None:
-    cluster = Cluster([])
+    cluster = ClusterClient([])
     answers = [ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_CONFIG]
 
     async def attempt() -> None:
         raise Refused("it", answers.pop(0))
 
     with pytest.raises(Refused, match="INVALID_CONFIG"):
-        await cluster.persist(attempt)
+        await cluster.retry(attempt)
     assert answers == []
     assert cluster.problem == "it: not controller (NOT_CONTROLLER)"

@@ -86,7 +86,7 @@ def test_nothing_is_fetched_behind_the_end(world: FakeWorld) -> None:
     assert [asked.fetch_offset for _, asked in world.fetches] == [0, 20]
 
 
-def test_an_empty_range_asks_nobody(world: FakeWorld) -> None:
+def test_an_empty_range_sends_no_request(world: FakeWorld) -> None:
     with a_client(world) as client:
         assert list(client.read(ORDERS, 7, 7)) == []
     assert world.opened == 0
@@ -166,13 +166,13 @@ def test_time_that_the_caller_takes_is_not_counted(world: FakeWorld) -> None:
     assert world.pauses
 
 
-def test_a_nobody_led_partition_is_waited_for(world: FakeWorld) -> None:
+def test_a_partition_without_a_leader_is_waited_for(world: FakeWorld) -> None:
     world.log.leader = -1
     with a_client(world, default_api_timeout_ms=5_000) as client, pytest.raises(Unreachable, match="nobody leads"):
         list(client.read(ORDERS, 0, 100))
 
 
-def test_retention_that_passed_the_reader_is_told_with_what_is_left(world: FakeWorld) -> None:
+def test_retention_that_passed_the_reader_is_reported_with_the_remaining_offsets(world: FakeWorld) -> None:
     def retain() -> None:
         world.log.start = 50
         world.log.batches = [batch for batch in world.log.batches if batch[1] > 50]
@@ -184,7 +184,7 @@ def test_retention_that_passed_the_reader_is_told_with_what_is_left(world: FakeW
     assert (lost.partition, lost.asked, lost.log_start_offset, lost.log_end_offset) == (ORDERS, 20, 50, 100)
 
 
-def test_an_offset_behind_the_log_is_told(world: FakeWorld) -> None:
+def test_an_offset_beyond_the_log_is_reported(world: FakeWorld) -> None:
     with a_client(world) as client, pytest.raises(OffsetLost, match="the log ends before it") as caught:
         list(client.read(ORDERS, 150, 160))
     assert caught.value.log_end_offset == 100
@@ -200,7 +200,7 @@ def test_an_offset_that_is_out_of_range_for_a_moment_is_asked_for_again(world: F
     assert len(world.pauses) == 1
 
 
-def test_a_log_that_was_cut_is_told_by_its_epochs(world: FakeWorld) -> None:
+def test_a_truncated_log_is_found_by_its_epochs(world: FakeWorld) -> None:
     def cut() -> None:
         world.log.diverging = (4, 15)
 
@@ -231,20 +231,20 @@ def test_a_leader_that_knows_nothing_of_the_last_records_epoch_is_asked_before_t
 
 
 @pytest.mark.parametrize("fetch_version", [18, 12])
-def test_a_topic_made_anew_is_never_read_on(world: FakeWorld, fetch_version: int) -> None:
-    def make_anew() -> None:
+def test_a_recreated_topic_is_not_read_further(world: FakeWorld, fetch_version: int) -> None:
+    def recreate() -> None:
         world.topic_id = b"\2" * 16
         world.log.leader, world.log.epoch = 2, 0
 
     world.versions[1] = fetch_version
-    world.on_fetch = [nothing, make_anew]
+    world.on_fetch = [nothing, recreate]
     with a_client(world) as client, pytest.raises(TopicRecreated) as caught:
         list(client.read(ORDERS, 0, 100))
     assert caught.value.expected_id == topic_id_text(b"\1" * 16)  # type: ignore[arg-type]
     assert caught.value.found_id == topic_id_text(b"\2" * 16)  # type: ignore[arg-type]
 
 
-def test_a_topic_made_anew_before_the_reading_is_found_by_the_id_that_was_noted(world: FakeWorld) -> None:
+def test_a_topic_recreated_before_the_read_is_found_by_its_id(world: FakeWorld) -> None:
     with a_client(world) as client:
         noted = client.topic_ids([TOPIC])[TOPIC]
         assert list(client.read(ORDERS, 0, 100, topic_id=noted))
@@ -254,7 +254,7 @@ def test_a_topic_made_anew_before_the_reading_is_found_by_the_id_that_was_noted(
     assert world.fetches
 
 
-def test_a_topic_that_is_deleted_is_told_after_a_while(world: FakeWorld) -> None:
+def test_a_deleted_topic_is_reported_after_a_while(world: FakeWorld) -> None:
     def delete() -> None:
         world.topic_there = False
         world.log.leader = 2
@@ -265,7 +265,7 @@ def test_a_topic_that_is_deleted_is_told_after_a_while(world: FakeWorld) -> None
     assert 10 <= world.now - 1_000 < 15
 
 
-def test_a_partition_that_is_not_there_is_told(world: FakeWorld) -> None:
+def test_a_missing_partition_is_reported(world: FakeWorld) -> None:
     with a_client(world) as client, pytest.raises(UnknownTopic, match=r"has no partition 7 \(it has 1, from 0 on\)"):
         list(client.read(TopicPartition(TOPIC, 7), 0, 100))
 
@@ -315,7 +315,7 @@ def test_aborted_transactions_come_with_the_records(world: FakeWorld) -> None:
         (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, Refused),
     ],
 )
-def test_what_does_not_pass_by_itself_is_told_at_once(
+def test_an_error_that_is_not_retriable_is_raised_at_once(
     world: FakeWorld, code: ErrorCode, error: type[Exception]
 ) -> None:
     world._refusal = lambda broker, epoch: code  # type: ignore[method-assign]

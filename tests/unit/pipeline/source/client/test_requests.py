@@ -1,4 +1,4 @@
-"""Topics, offsets and groups: what is asked of whom, in which version, how often, and what is told of failures."""
+"""Topics, offsets and groups: what is asked of whom, in which version, how often, and what is text of failures."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def a_client(world: FakeWorld, **options: object) -> Client:
     return Client(world.settings(**options), world.outside())
 
 
-def test_topics_partitions_ids_and_ends_are_told(world: FakeWorld) -> None:
+def test_topics_partitions_ids_and_ends_are_returned(world: FakeWorld) -> None:
     world.log.start, world.log.stable = 2, 7
     with a_client(world) as client:
         assert client.topics() == [TOPIC]
@@ -95,7 +95,7 @@ def test_a_broker_without_topic_ids_tells_none(world: FakeWorld) -> None:
         assert list(client.read(ORDERS, 0, 10))
 
 
-def test_a_broker_that_is_too_old_is_told(world: FakeWorld) -> None:
+def test_a_broker_that_is_too_old_is_reported(world: FakeWorld) -> None:
     world.versions[ApiKey.METADATA] = 3
     with a_client(world) as client, pytest.raises(NotServed, match="knows versions 0 to 3 of Metadata"):
         client.topics()
@@ -150,7 +150,7 @@ def test_unknown_topics_are_all_named_after_a_moment(world: FakeWorld) -> None:
     assert 1 <= sum(world.pauses) < 2
 
 
-def test_a_topic_of_which_a_broker_has_not_heard_yet_is_found(world: FakeWorld) -> None:
+def test_a_topic_that_a_broker_does_not_know_yet_is_found(world: FakeWorld) -> None:
     def make() -> None:
         world.topic_there = True
 
@@ -199,7 +199,7 @@ def test_a_login_comes_before_all_requests_but_that_for_versions(world: FakeWorl
     ]
 
 
-def test_a_login_that_is_refused_is_told_in_the_brokers_words_at_once(world: FakeWorld) -> None:
+def test_refused_credentials_are_reported_in_the_brokers_words_at_once(world: FakeWorld) -> None:
     log_in(world, code=ErrorCode.SASL_AUTHENTICATION_FAILED)
     with a_client(world, **LOGIN) as client, pytest.raises(Unauthorized, match=r"'a' in \(PLAIN\): no such user"):
         client.topics()
@@ -207,18 +207,18 @@ def test_a_login_that_is_refused_is_told_in_the_brokers_words_at_once(world: Fak
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "text"),
     [
         (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "its SASL mechanisms: GSSAPI, SCRAM-SHA-256"),
         (ErrorCode.ILLEGAL_SASL_STATE, "asks nobody to log in"),
     ],
 )
-def test_a_mechanism_that_is_not_offered_is_told_with_those_that_are(
-    world: FakeWorld, code: ErrorCode, told: str
+def test_a_mechanism_that_is_not_offered_is_reported_with_those_that_are(
+    world: FakeWorld, code: ErrorCode, text: str
 ) -> None:
     answer = SaslHandshakeResponse(error_code=code, mechanisms=["GSSAPI", "SCRAM-SHA-256"])
     world.answers[SaslHandshakeRequest] = lambda request, version: answer
-    with a_client(world, **LOGIN) as client, pytest.raises(Unauthorized, match=told):
+    with a_client(world, **LOGIN) as client, pytest.raises(Unauthorized, match=text):
         client.topics()
 
 
@@ -268,7 +268,7 @@ def a_group(world: FakeWorld, *, code: int = 0) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("versions", [{}, {ApiKey.FIND_COORDINATOR: 3, ApiKey.OFFSET_FETCH: 7}])
-def test_what_is_committed_for_a_group_is_told_again(world: FakeWorld, versions: dict[int, int]) -> None:
+def test_committed_offsets_of_a_group_are_returned(world: FakeWorld, versions: dict[int, int]) -> None:
     world.versions |= versions
     kept = a_group(world)
     with a_client(world) as client:
@@ -279,7 +279,7 @@ def test_what_is_committed_for_a_group_is_told_again(world: FakeWorld, versions:
 
 
 @pytest.mark.parametrize(
-    ("code", "error", "told"),
+    ("code", "error", "text"),
     [
         (ErrorCode.UNKNOWN_MEMBER_ID, Refused, "consumers are members of this group"),
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UnknownTopic, "no topic 'orders'"),
@@ -287,11 +287,9 @@ def test_what_is_committed_for_a_group_is_told_again(world: FakeWorld, versions:
         (ErrorCode.OFFSET_METADATA_TOO_LARGE, Refused, "OFFSET_METADATA_TOO_LARGE"),
     ],
 )
-def test_a_commit_that_is_refused_is_told(
-    world: FakeWorld, code: ErrorCode, error: type[PipelineError], told: str
-) -> None:
+def test_a_refused_commit_is_reported(world: FakeWorld, code: ErrorCode, error: type[PipelineError], text: str) -> None:
     a_group(world, code=code)
-    with a_client(world) as client, pytest.raises(error, match=told):
+    with a_client(world) as client, pytest.raises(error, match=text):
         client.commit("g", {ORDERS: 7})
     assert not world.pauses
 

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from sordini.pipeline.source.client import BadSetting, ClientSettings
-from sordini.pipeline.source.client.settings import Address, Pem, Sasl, addresses_of
+from sordini.pipeline.source.client.settings import Address, Pem, Sasl, parse_servers
 
 SERVERS = {"kafka.bootstrap.servers": "one:9092"}
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="secret";'
@@ -25,7 +25,7 @@ def refusal(**options: str) -> str:
 
 
 def test_brokers_are_given_as_host_and_port() -> None:
-    assert addresses_of(" one:1, PLAINTEXT://two:2,[::1]:3 ,four") == [
+    assert parse_servers(" one:1, PLAINTEXT://two:2,[::1]:3 ,four") == [
         Address("one", 1),
         Address("two", 2),
         Address("::1", 3),
@@ -86,7 +86,7 @@ def test_options_that_are_the_sources_own_are_refused_with_the_reason(name: str)
     assert "no Kafka client" not in refusal(**{name: "x"})
 
 
-def test_options_without_effect_here_are_taken_and_told() -> None:
+def test_options_without_effect_are_accepted_and_listed() -> None:
     assert read(max_poll_records="5000", session_timeout_ms="1").ignored == ("max.poll.records", "session.timeout.ms")
 
 
@@ -123,7 +123,7 @@ def test_a_jaas_line_that_cannot_be_read_is_refused_and_not_repeated(line: str) 
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "text"),
     [
         ({}, "it needs kafka.sasl.jaas.config"),
         ({"sasl_username": "ann"}, "kafka.sasl.mechanism is ''"),
@@ -134,8 +134,8 @@ def test_a_jaas_line_that_cannot_be_read_is_refused_and_not_repeated(line: str) 
         ({"security_protocol": "TLS"}, "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     ],
 )
-def test_a_login_that_is_incomplete_or_contradicts_itself_is_refused(options: dict[str, str], told: str) -> None:
-    assert told in refusal(**({"security_protocol": "SASL_SSL"} | options))
+def test_a_login_that_is_incomplete_or_contradicts_itself_is_refused(options: dict[str, str], text: str) -> None:
+    assert text in refusal(**({"security_protocol": "SASL_SSL"} | options))
 
 
 def test_certificates_are_pem_as_text_or_in_files() -> None:
