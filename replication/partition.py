@@ -34,9 +34,9 @@ from sordini.replication.terms import ALONE, INTERNAL_TOPICS, NO_EPOCH, Partitio
 from sordini.replication.uncommitted_bytes import Growth
 from sordini.storage.file_slice import FileSlice
 from sordini.storage.log import Log
-from sordini.storage.log_values import Appended
-from sordini.storage.old_formats import append_messages
-from sordini.storage.replicated import append_fetched
+from sordini.storage.log_state import Appended
+from sordini.storage.old_format_append import append_messages
+from sordini.storage.follower_append import append_fetched
 
 
 class Partition:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader
-from sordini.storage import aborts, producer_replay
-from sordini.storage.log_values import Appended
+from sordini.storage import aborted_transactions, producer_replay
+from sordini.storage.log_state import Appended
 from sordini.storage.producer_state import SentBatch
 from sordini.storage.segment import OFFSETS_MAX, Segment, age_from
 
@@ -79,7 +79,7 @@ def note_producers(
     """Fold what was appended from offset `base` on into the producers' state; raises StorageError."""
     try:
         aborted = producer_replay.apply_appended(log.producers, buffer, batches, base)
-        if aborted and not segment.transactions.is_checked and aborts.check(log, segment, log.log_end_offset):
+        if aborted and not segment.transactions.is_checked and aborted_transactions.check(log, segment, log.log_end_offset):
             return  # It was made anew, from what was just appended too.
         for transaction in aborted:
             segment.transactions.append(transaction)

@@ -22,7 +22,7 @@ from sordini.protocol.records.batch import NO_TIMESTAMP
 from sordini.storage import names
 from sordini.storage.compaction import policy
 from sordini.storage.compaction.policy import Cleanable, CleanerConfig, LogFacts
-from sordini.storage.compaction.swap import OutdatedResult, discard, finish, portions, stage
+from sordini.storage.compaction.segment_replacement import OutdatedResult, discard, finish, portions, stage
 from sordini.storage.compaction.task import CleaningResult, CleaningTask, SegmentSpan
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log

@@ -18,17 +18,17 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader, stamp
 from sordini.protocol.records.work_budget import UNBOUNDED, WorkBudget
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
-from sordini.storage import aborts, appending, log_files, timestamps
+from sordini.storage import aborted_transactions, appending, flushing, timestamp_lookup
 from sordini.storage.checkpoints import write_topic_id
 from sordini.storage.compaction.state import CompactionState
 from sordini.storage.file_slice import FileSlice
-from sordini.storage.home import Home
+from sordini.storage.log_dir_handle import Home
 from sordini.storage.log_config import LogConfig
-from sordini.storage.log_values import Appended, LogContents
+from sordini.storage.log_state import Appended, LogContents
 from sordini.storage.producer_state import AbortedTransaction
 from sordini.storage.segment import OFFSETS_MAX
 from sordini.storage.segment_list import RECENT_MAX, SegmentList
-from sordini.storage.timestamps import TimestampOffset
+from sordini.storage.timestamp_lookup import TimestampOffset
 
 _new = tuple.__new__
 
@@ -145,7 +145,7 @@ class Log:
             appending.check_size(self, size)
             segment = appending.room_for(self, size, offset, newest, now_ms)
         start = segment.size
-        log_files.write(self.home, segment, buffer, size)
+        flushing.write(self.home, segment, buffer, size)
         recent = segments.recent
         recent[base] = start
         if len(recent) > RECENT_MAX:
@@ -189,7 +189,7 @@ class Log:
             return False
         try:
             active.load(self._interval_bytes)
-            aborts.close_index(self, active)
+            aborted_transactions.close_index(self, active)
             self.home.reservations.give_back(self.topic_partition)
             self.segments.roll(self.log_end_offset, now_ms)
             self.reserve()
@@ -197,7 +197,7 @@ class Log:
             raise self.home.wrong(error) from error
         # Its records may be on the disk already, its indexes are not: they are made anew until the next flush.
         self.recovery_point = min(self.recovery_point, active.base)
-        log_files.take_snapshot(self)
+        flushing.take_snapshot(self)
         self._draw_segment_age()
         return True
 
@@ -211,14 +211,14 @@ class Log:
 
         Raises StorageError: a failed sync may have dropped the bytes, so the directory is offline.
         """
-        await log_files.flush(self, rolled_only=False)
+        await flushing.flush(self, rolled_only=False)
 
     async def flush_if_due(self) -> None:
         """As `flush`, if `needs_flush`. Whoever comes while a flush runs shares the next one with all who do: many
         producers wait for two syncs at most, not for one each.
         """
         if self.needs_flush:
-            await log_files.flush(self, rolled_only=False, only_if_due=True)
+            await flushing.flush(self, rolled_only=False, only_if_due=True)
 
     sync = flush
 
@@ -270,7 +270,7 @@ class Log:
         """The first record below `below` from time `timestamp` (ms) on; raises StorageError and BudgetExceeded."""
         self.home.check()
         try:
-            return timestamps.find_timestamp(
+            return timestamp_lookup.find_timestamp(
                 self.segments.all(), timestamp, self.log_start_offset, below, self._interval_bytes, budget
             )
         except OSError as error:
@@ -280,7 +280,7 @@ class Log:
         """The first record with the latest time; None in a log without times. Raises StorageError, BudgetExceeded."""
         self.home.check()
         try:
-            return timestamps.max_timestamp(self.segments.all(), self._interval_bytes, budget)
+            return timestamp_lookup.max_timestamp(self.segments.all(), self._interval_bytes, budget)
         except OSError as error:
             raise self.home.wrong(error) from error
 
@@ -293,7 +293,7 @@ class Log:
         """Transactions aborted that have records between `start` and `upper`, in the order of their markers."""
         self.home.check()
         try:
-            return aborts.aborted_transactions(self, start, upper)
+            return aborted_transactions.aborted_transactions(self, start, upper)
         except OSError as error:
             raise self.home.wrong(error) from error
 
@@ -314,7 +314,7 @@ class Log:
             self.on_truncate(self, offset)
         self.cuts += 1
         try:
-            log_files.cut(self, offset, now_ms + self._config.file_delete_delay_ms)
+            flushing.cut(self, offset, now_ms + self._config.file_delete_delay_ms)
         except OSError as error:
             raise self.home.fail(error) from error
         return True
@@ -329,7 +329,7 @@ class Log:
             self.on_truncate(self, self.log_start_offset)
         self.cuts += 1
         try:
-            log_files.begin_anew(self, offset, now_ms + self._config.file_delete_delay_ms)
+            flushing.begin_anew(self, offset, now_ms + self._config.file_delete_delay_ms)
         except OSError as error:
             raise self.home.fail(error) from error
 
@@ -347,7 +347,7 @@ class Log:
         """
         self.home.check()
         try:
-            return log_files.delete_due(self, now_ms, high_watermark)
+            return flushing.delete_due(self, now_ms, high_watermark)
         except OSError as error:
             raise self.home.wrong(error) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sordini.storage.disk import Disk
-from sordini.storage.home import Home
+from sordini.storage.log_dir_handle import Home
 
 
 def remove_files(disk: Disk, paths: list[str]) -> None:

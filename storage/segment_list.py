@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from sordini.storage import batch_scan
-from sordini.storage.home import Home
+from sordini.storage.log_dir_handle import Home
 from sordini.storage.segment import Segment
 
 RECENT_MAX = 512

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sordini.broker.clock import Clock
 from sordini.broker.network.ports import Log
-from sordini.storage.home import Randomness
+from sordini.storage.log_dir_handle import Randomness
 
 
 class Timer(Protocol):

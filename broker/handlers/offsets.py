@@ -36,7 +36,7 @@ from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
-from sordini.storage.timestamps import search_log
+from sordini.storage.timestamp_lookup import search_log
 
 LATEST = -1
 EARLIEST = -2

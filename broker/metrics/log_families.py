@@ -10,7 +10,7 @@ from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import TopicPartition
 from sordini.replication.partition import Partition
 from sordini.storage.log import Log
-from sordini.storage.room import Room
+from sordini.storage.disk_space import Room
 
 PARTITION_LABELS = ("topic", "partition")
 

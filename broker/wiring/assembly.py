@@ -69,7 +69,7 @@ from sordini.replication.metadata_store.topics import topic_ids
 from sordini.replication.ports import Session
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.cleaner import LogCleaner, Worker
-from sordini.storage.home import Randomness
+from sordini.storage.log_dir_handle import Randomness
 from sordini.storage.log_manager import LogManager
 
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]

@@ -40,10 +40,10 @@ from sordini.replication.ports import (
 from sordini.storage.cleaner import Worker
 from sordini.storage.disk import Disk
 from sordini.storage.errors import StorageError
-from sordini.storage.home import Randomness
+from sordini.storage.log_dir_handle import Randomness
 from sordini.storage.log_manager import Identity, LogManager, StoreConfig
 from sordini.storage.names import META_PROPERTIES
-from sordini.storage.room import OnFull, OnRoom
+from sordini.storage.disk_space import OnFull, OnRoom
 
 if TYPE_CHECKING:
     from sordini.broker.dispatch import Dispatcher

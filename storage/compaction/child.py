@@ -24,7 +24,7 @@ from sordini.storage.compaction.cleaning import clean
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.task import CleaningTask
 from sordini.storage.disk import SystemDisk
-from sordini.storage.home import PASSING
+from sordini.storage.log_dir_handle import PASSING
 
 
 class SystemClock:

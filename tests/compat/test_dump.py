@@ -16,7 +16,7 @@ from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.storage.disk import SystemDisk
 from sordini.storage.log_manager import Identity, LogManager
 from sordini.storage.producer_state import ProducerState
-from sordini.storage.snapshots import encode_snapshot
+from sordini.storage.producer_snapshots import encode_snapshot
 from tests.outside.tools import JavaTools
 from tests.support import rich_log
 from tests.support.builders import an_idempotent_batch, writable

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from sordini.protocol.records.batch import Record, build_batch, crc_is_right, read_header, read_records
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.storage.compaction.cleaning import clean
-from sordini.storage.compaction.swap import swap
+from sordini.storage.compaction.segment_replacement import swap
 from sordini.storage.compaction.task import CleaningResult, CleaningTask, SegmentSpan
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import LogManager
-from tests.crash.truth import require
+from tests.crash.expected_log import require
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 

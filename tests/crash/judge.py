@@ -12,7 +12,7 @@ from sordini.protocol.records.batch import HEADER_SIZE, crc_is_right, read_heade
 from sordini.storage.log import Log
 from sordini.storage.producer_state import ProducerEntry
 from sordini.storage.segment import Segment
-from tests.crash.truth import Batch, Truth, fold, require
+from tests.crash.expected_log import Batch, Truth, fold, require
 from tests.support.forgetful_disk import ForgetfulDisk
 
 LOOKUPS = 6

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from sordini.storage import log_files, names, recovery, snapshots
+from sordini.storage import flushing, names, recovery, producer_snapshots
 from sordini.storage.log import Log
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.segment import Segment
@@ -173,7 +173,7 @@ def a_cut_is_not_synced() -> Iterator[None]:
 @bug(100, seed=40)
 def the_recovery_point_is_kept_after_a_cut() -> Iterator[None]:
     """A cut below the recovery point leaves it on the disk: what is written over the place is never checked."""
-    right = log_files.cut
+    right = flushing.cut
 
     def cut(log: Log, offset: int, due_ms: int) -> None:
         save, log.home.save_recovery_points = log.home.save_recovery_points, lambda: None
@@ -196,12 +196,12 @@ def a_short_append_is_not_cut_back() -> Iterator[None]:
 @bug(400, seed=2020)
 def a_snapshot_is_believed_unread() -> Iterator[None]:
     """A snapshot's CRC is not checked: producers come out of a torn one."""
-    right = snapshots.decode_snapshot
+    right = producer_snapshots.decode_snapshot
 
     def decode(data: bytes) -> Any:
         repaired = bytearray(data)
         if len(repaired) >= 10:
-            repaired[2:6] = snapshots.crc32c(memoryview(repaired)[6:]).to_bytes(4, "big")
+            repaired[2:6] = producer_snapshots.crc32c(memoryview(repaired)[6:]).to_bytes(4, "big")
         return right(bytes(repaired))
 
     with patched((snapshots, "decode_snapshot", decode)):

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from sordini.protocol.records.batch import HEADER_SIZE, crc_is_right, read_header
 from sordini.storage import names
-from sordini.storage.snapshots import decode_snapshot
-from tests.crash.truth import require
+from sordini.storage.producer_snapshots import decode_snapshot
+from tests.crash.expected_log import require
 
 
 def check_stopped(directory: str, tree: Mapping[str, bytes]) -> bool:

@@ -23,7 +23,7 @@ from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.protocol.records.legacy import write_messages
 from sordini.protocol.types import TopicPartition
 from sordini.storage.producer_state import ProducerEntry, ProducerState
-from sordini.storage.snapshots import encode_snapshot
+from sordini.storage.producer_snapshots import encode_snapshot
 
 TIME: Final = 1_531_477_349_287
 CODECS: Final = (NO_CODEC, GZIP, SNAPPY, LZ4, ZSTD)

@@ -24,7 +24,7 @@ from sordini.protocol.records.batch import BatchHeader, read_header, read_record
 from sordini.protocol.types import TopicPartition
 from sordini.storage.cleaner import LogCleaner
 from sordini.storage.compaction.policy import CleanerConfig
-from sordini.storage.compaction.swap import stage
+from sordini.storage.compaction.segment_replacement import stage
 from sordini.storage.disk import SystemDisk
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import Identity, LogManager

@@ -26,7 +26,7 @@ from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.partition import Partition
 from sordini.replication.ports import Grant
 from sordini.replication.replica_set import ReplicaSet
-from sordini.storage import replicated
+from sordini.storage import follower_append
 from sordini.storage.epoch_cache import EpochCache
 from sordini.storage.log import Log
 from tests.sim.cluster.scenario import ClusterScenario, cluster_scenario

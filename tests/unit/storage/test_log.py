@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.storage.log import Log
-from sordini.storage.log_values import Appended
+from sordini.storage.log_state import Appended
 from tests.support.builders import a_batch, an_idempotent_batch, writable
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents

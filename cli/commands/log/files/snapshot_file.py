@@ -7,7 +7,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from sordini.storage import snapshots
+from sordini.storage import producer_snapshots
 from sordini.storage.producer_state import ProducerEntry
 
 _HEADER: Final = struct.Struct(">hIi")
@@ -20,7 +20,7 @@ def read_snapshot(data: bytes) -> list[ProducerEntry] | str:
     if len(data) < _HEADER.size:
         return f"a snapshot is longer than {len(data)} bytes"
     version, crc, count = _HEADER.unpack_from(data)
-    if version != snapshots.VERSION:
+    if version != producer_snapshots.VERSION:
         return f"version {version} is not known"
     if len(data) != _HEADER.size + count * _ENTRY.size:
         return f"{count} producers do not take {len(data)} bytes"

@@ -16,9 +16,9 @@ from sordini.cli.commands.log.verify.partition import PartitionReport
 from sordini.protocol.types import TopicPartition
 from sordini.storage import names
 from sordini.storage.checkpoints import read_offsets, write_offsets
-from sordini.storage.closing import close_cleanly
+from sordini.storage.clean_shutdown import close_cleanly
 from sordini.storage.disk import Disk
-from sordini.storage.home import Home
+from sordini.storage.log_dir_handle import Home
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_directory import LogDirectory

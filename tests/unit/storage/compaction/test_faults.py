@@ -8,7 +8,7 @@ import pytest
 
 from sordini.storage import names
 from sordini.storage.compaction.cleaning import clean
-from sordini.storage.compaction.pacing import Pace
+from sordini.storage.compaction.throttler import Pace
 from tests.support.compaction_history import DIRECTORY, History, StillClock
 from tests.support.forgetful_disk import Died, ForgetfulDisk
 

@@ -10,10 +10,10 @@ from sordini.storage.compaction.cleaning import clean
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.grouping import grouped
 from sordini.storage.compaction.offset_map import OffsetMap
-from sordini.storage.compaction.sieve import Sieve
-from sordini.storage.compaction.tally import Tally
+from sordini.storage.compaction.record_filter import Sieve
+from sordini.storage.compaction.cleaner_stats import Tally
 from sordini.storage.compaction.task import SegmentSpan
-from sordini.storage.compaction.transactions import Transactions
+from sordini.storage.compaction.cleaned_transactions import Transactions
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.segment import Segment
 from tests.support.compaction_history import INTERVAL_BYTES, History, StillClock

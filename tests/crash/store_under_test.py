@@ -9,15 +9,15 @@ from sordini.protocol.records.batch import BatchHeader, Record, build_batch, rea
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.protocol.types import TopicId, TopicPartition
-from sordini.storage import log_files
+from sordini.storage import flushing
 from sordini.storage.log import Log
 from sordini.storage.log_manager import Identity, LogManager
-from sordini.storage.log_values import Appended
+from sordini.storage.log_state import Appended
 from sordini.storage.producer_state import ProducerEntry
-from sordini.storage.replicated import append_fetched
+from sordini.storage.follower_append import append_fetched
 from tests.crash.judge import judge
 from tests.crash.script import Script
-from tests.crash.truth import Truth, require, split
+from tests.crash.expected_log import Truth, require, split
 from tests.support.forgetful_disk import ForgetfulDisk
 
 BEGIN_MS = 1_700_000_000_000
@@ -187,7 +187,7 @@ class World:
         await self.manager.tick(self.now_ms)
 
     async def snapshot(self, log: Log, _truth: Truth, _chance: random.Random) -> None:
-        log_files.take_snapshot(log)
+        flushing.take_snapshot(log)
 
     async def new_epoch(self, log: Log, truth: Truth, _chance: random.Random) -> None:
         truth.note_epoch(truth.leader_epoch + 1)

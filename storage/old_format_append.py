@@ -10,9 +10,9 @@ from __future__ import annotations
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP
 from sordini.protocol.records.legacy_validation import LegacyMessages, OffsetMessages
-from sordini.storage import appending, log_files
+from sordini.storage import appending, flushing
 from sordini.storage.log import Log
-from sordini.storage.log_values import Appended
+from sordini.storage.log_state import Appended
 
 
 def append_messages(log: Log, messages: LegacyMessages | OffsetMessages, now_ms: int) -> Appended:
@@ -32,7 +32,7 @@ def append_messages(log: Log, messages: LegacyMessages | OffsetMessages, now_ms:
     appending.check_size(log, size)
     segment = appending.room_for(log, size, end_offset, newest, now_ms)
     start = segment.size
-    log_files.write(log.home, segment, messages.buffer, size)
+    flushing.write(log.home, segment, messages.buffer, size)
     log.segments.note_recent(base, start)
     log.log_end_offset = end_offset
     log.epochs.truncate_from_end(0)

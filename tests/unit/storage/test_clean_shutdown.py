@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from sordini.protocol.types import TopicPartition
-from sordini.storage.snapshots import decode_snapshot
+from sordini.storage.producer_snapshots import decode_snapshot
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
 from tests.unit.storage.test_log import put
 from tests.unit.storage.test_recovery import DIRECTORY, MARKER, bases, opened, path_of, stopped

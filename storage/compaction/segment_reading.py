@@ -25,7 +25,7 @@ from sordini.protocol.records.batch import (
 from sordini.protocol.records.legacy import message_header
 from sordini.storage import names
 from sordini.storage.compaction.errors import DamagedSegment
-from sordini.storage.compaction.pacing import Pace
+from sordini.storage.compaction.throttler import Pace
 from sordini.storage.compaction.task import SegmentSpan
 from sordini.storage.disk import Disk, File
 

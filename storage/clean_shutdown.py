@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sordini.storage.aborts import close_index
+from sordini.storage.aborted_transactions import close_index
 from sordini.storage.checkpoints import epochs_text, sync_file, sync_topic_id, write_beside
 from sordini.storage.disk import Disk
-from sordini.storage.log_files import unsynced
+from sordini.storage.flushing import unsynced
 from sordini.storage.names import LEADER_EPOCHS, SNAPSHOT, file_name
 from sordini.storage.open_files import Handle
-from sordini.storage.snapshots import write_snapshot
+from sordini.storage.producer_snapshots import write_snapshot
 
 if TYPE_CHECKING:
     from sordini.storage.log import Log

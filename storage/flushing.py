@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from sordini.storage.checkpoints import sync_topic_id, write_epochs
-from sordini.storage.compaction.swap import withdraw
+from sordini.storage.compaction.segment_replacement import withdraw
 from sordini.storage.disk import Disk, File
-from sordini.storage.home import NO_DESCRIPTOR, Home, condemns
+from sordini.storage.log_dir_handle import NO_DESCRIPTOR, Home, condemns
 from sordini.storage.open_files import Handle
 from sordini.storage.producer_replay import refill_windows, replay
 from sordini.storage.producer_state import ProducerState
 from sordini.storage.retention import RetentionContext, SegmentAge
 from sordini.storage.segment import Segment
-from sordini.storage.snapshots import newest_snapshot, remove_snapshots, snapshot_offsets, write_snapshot
+from sordini.storage.producer_snapshots import newest_snapshot, remove_snapshots, snapshot_offsets, write_snapshot
 
 if TYPE_CHECKING:
     from sordini.storage.log import Log

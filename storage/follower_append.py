@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader
 from sordini.protocol.records.produce_validation import CheckedBatches
-from sordini.storage import appending, log_files
+from sordini.storage import appending, flushing
 from sordini.storage.log import Log
 from sordini.storage.segment import OFFSETS_MAX
 
@@ -57,7 +57,7 @@ def _append_run(log: Log, buffer: memoryview, run: Batches, now_ms: int) -> None
     newest = max(header.max_timestamp for _, header in run)
     segment = appending.room_for(log, end - begin, last.next_offset, newest, now_ms)
     start = segment.size
-    log_files.write(log.home, segment, buffer[begin:end], end - begin)
+    flushing.write(log.home, segment, buffer[begin:end], end - begin)
     log.segments.note_recent(first.base_offset, start)
     log.log_end_offset = last.next_offset
     for position, header in run:

@@ -6,10 +6,10 @@ import errno
 
 import pytest
 
-from sordini.storage.compaction.swap import OutdatedResult, portions, stage, swap
+from sordini.storage.compaction.segment_replacement import OutdatedResult, portions, stage, swap
 from sordini.storage.compaction.task import CleaningFigures, CleaningResult, Replacement
 from sordini.storage.errors import StorageError
-from sordini.storage.leftovers import clear_leftovers
+from sordini.storage.temporary_files import clear_leftovers
 from tests.support.compacted_logs import Compacting, Held, cleaning_of, held_by
 from tests.support.forgetful_disk import Died, ForgetfulDisk
 from tests.support.log_model import a_disk

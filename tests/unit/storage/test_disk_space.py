@@ -10,7 +10,7 @@ import pytest
 from sordini.protocol.types import TopicPartition
 from sordini.storage.errors import NoRoom
 from sordini.storage.log import Log
-from sordini.storage.room import HEALED_AFTER_MS
+from sordini.storage.disk_space import HEALED_AFTER_MS
 from tests.support.forgetful_disk import DISK_BYTES, ForgetfulDisk
 from tests.support.log_model import SMALL, TOPIC_ID, a_disk, a_manager
 from tests.unit.storage.test_log import put
