@@ -32,11 +32,11 @@ from sordini.replication.ports import Grant, Refusal
 from sordini.replication.purgatory import Waiter, tell_all
 from sordini.replication.terms import ALONE, INTERNAL_TOPICS, NO_EPOCH, PartitionSettings, Peers, Tail
 from sordini.replication.uncommitted_bytes import Growth
+from sordini.storage.appending import LogAppendInfo
 from sordini.storage.file_slice import FileSlice
+from sordini.storage.follower_append import append_as_follower
 from sordini.storage.log import Log
-from sordini.storage.log_state import Appended
-from sordini.storage.old_format_append import append_messages
-from sordini.storage.follower_append import append_fetched
+from sordini.storage.old_format_append import append_old_messages
 
 
 class Partition:
@@ -159,7 +159,7 @@ class Partition:
 
     # Leading.
 
-    def append(self, checked: Storable, now_ms: int, *, all_replicas: bool) -> Appended:
+    def append(self, checked: Storable, now_ms: int, *, all_replicas: bool) -> LogAppendInfo:
         """Write checked batches to the end of the log.
 
         Raises BrokerError (not leader, too few in-sync replicas, producer out of order) and StorageError.
@@ -175,7 +175,7 @@ class Partition:
         if isinstance(checked, CheckedBatches):
             appended = self.log.append(checked.buffer, checked.batches, leader.leader_epoch, now_ms)
         else:
-            appended = append_messages(self.log, checked, now_ms)
+            appended = append_old_messages(self.log, checked, now_ms)
         log = self.log
         if log.log_end_offset < log.flush_at and leader.appended(Offset(log.log_end_offset)):
             log.high_watermark = leader.high_watermark
@@ -322,8 +322,8 @@ class Partition:
                 # This log ends (or is empty) in the middle of what is one batch at the leader: take it whole.
                 log.truncate_to(first.base_offset, now_ms)
                 if log.log_end_offset > first.base_offset:
-                    log.begin_anew(first.base_offset, now_ms)
-            append_fetched(log, fetched, now_ms)
+                    log.truncate_fully_and_start_at(first.base_offset, now_ms)
+            append_as_follower(log, fetched, now_ms)
             self._growth.hold(log.log_end_offset, len(fetched.buffer))
         log.high_watermark = watermark(Offset(known), Offset(high_watermark), Offset(log.log_end_offset))
         if log_start_offset > log.log_start_offset:
@@ -347,7 +347,7 @@ class Partition:
         """Go on at an offset that the leader has; raises StorageError."""
         if follower is not self.follower:
             return
-        go_on = self.log.begin_anew if start.begin_anew else self.log.truncate_to
+        go_on = self.log.truncate_fully_and_start_at if start.begin_anew else self.log.truncate_to
         go_on(start.offset, now_ms)
         self._growth.cut(self.log.log_end_offset)
 

@@ -188,10 +188,10 @@ class ReplicaSet:
                 self._offline.add(name)
                 raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} may be in {', '.join(offline)}")
             log = self._logs.create(name, topic_id, settings.log)
-        elif log.home.failure is not None:
+        elif log.log_dir.failure is not None:
             # The controller asks what is left: this is how it hears which replicas are lost (KIP-112).
             self._offline.add(name)
-            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} is in {log.home.path}, which failed")
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} is in {log.log_dir.path}, which failed")
         else:
             self._check_id(log, topic_id)
             _check_epoch(log, leader_epoch)
@@ -305,7 +305,7 @@ class ReplicaSet:
     def directory_failed(self, failure: StorageError) -> None:
         """A log directory is offline: what is in it stops being served; the rest goes on."""
         for name, partition in list(self._partitions.items()):
-            if partition.log.home.path == failure.directory:
+            if partition.log.log_dir.path == failure.directory:
                 self._offline.add(name)  # First: whoever waits is woken to ask again.
                 self._forget(name)
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sordini.storage.producer_replay import replay
+from sordini.storage.producer_snapshots import newest_snapshot, snapshot_offsets
 from sordini.storage.producer_state import AbortedTransaction, ProducerState
 from sordini.storage.segment import Segment
-from sordini.storage.producer_snapshots import newest_snapshot, snapshot_offsets
 
 if TYPE_CHECKING:
     from sordini.storage.log import Log

@@ -79,7 +79,11 @@ def note_producers(
     """Fold what was appended from offset `base` on into the producers' state; raises StorageError."""
     try:
         aborted = producer_replay.apply_appended(log.producers, buffer, batches, base)
-        if aborted and not segment.transactions.is_checked and aborted_transactions.check(log, segment, log.log_end_offset):
+        if (
+            aborted
+            and not segment.transactions.is_checked
+            and aborted_transactions.check(log, segment, log.log_end_offset)
+        ):
             return  # It was made anew, from what was just appended too.
         for transaction in aborted:
             segment.transactions.append(transaction)

@@ -12,10 +12,10 @@ from sordini.storage.disk import Disk, File
 from sordini.storage.log_dir_handle import NO_DESCRIPTOR, Home, condemns
 from sordini.storage.open_files import Handle
 from sordini.storage.producer_replay import refill_windows, replay
+from sordini.storage.producer_snapshots import newest_snapshot, remove_snapshots, snapshot_offsets, write_snapshot
 from sordini.storage.producer_state import ProducerState
 from sordini.storage.retention import RetentionContext, SegmentAge
 from sordini.storage.segment import Segment
-from sordini.storage.producer_snapshots import newest_snapshot, remove_snapshots, snapshot_offsets, write_snapshot
 
 if TYPE_CHECKING:
     from sordini.storage.log import Log

@@ -22,8 +22,8 @@ from sordini.storage import aborted_transactions, appending, flushing, timestamp
 from sordini.storage.checkpoints import write_topic_id
 from sordini.storage.compaction.state import CompactionState
 from sordini.storage.file_slice import FileSlice
-from sordini.storage.log_dir_handle import Home
 from sordini.storage.log_config import LogConfig
+from sordini.storage.log_dir_handle import Home
 from sordini.storage.log_state import Appended, LogContents
 from sordini.storage.producer_state import AbortedTransaction
 from sordini.storage.segment import OFFSETS_MAX

@@ -9,11 +9,11 @@ from typing import Protocol
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.storage.disk import Disk, File
+from sordini.storage.disk_space import NO_ROOM, Room
 from sordini.storage.errors import NoRoom, NotNow, StorageError
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.preallocation import Reservations
 from sordini.storage.retention import Retention
-from sordini.storage.disk_space import NO_ROOM, Room
 
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 PASSING = NO_ROOM | NO_DESCRIPTOR

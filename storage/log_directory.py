@@ -17,9 +17,9 @@ from sordini.storage.clean_shutdown import close_cleanly
 from sordini.storage.disk import File
 from sordini.storage.epoch_cache import EpochCache
 from sordini.storage.errors import WrongDirectory
-from sordini.storage.log_dir_handle import Home
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
+from sordini.storage.log_dir_handle import Home
 from sordini.storage.log_state import LogContents
 from sordini.storage.producer_state import ProducerState
 from sordini.storage.recovery import Opening, open_log

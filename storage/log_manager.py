@@ -18,15 +18,15 @@ from sordini.protocol.types import TopicId, TopicPartition
 from sordini.storage import flushing, names
 from sordini.storage.checkpoints import DamagedFile
 from sordini.storage.disk import Disk, File
+from sordini.storage.disk_space import OnFull, OnRoom, Room
 from sordini.storage.errors import StorageError, WrongDirectory
-from sordini.storage.log_dir_handle import Home, Randomness
 from sordini.storage.log import Log
 from sordini.storage.log_config import NEVER, LogConfig
+from sordini.storage.log_dir_handle import Home, Randomness
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.removal import remove_directories, remove_files
 from sordini.storage.retention import BUILT_IN, DeletePolicy, Retention
-from sordini.storage.disk_space import OnFull, OnRoom, Room
 
 LOGS_PER_SLICE = 64
 """How many logs a job looks at before it lets the loop serve requests again."""

@@ -18,15 +18,15 @@ from sordini.storage import batch_scan, names
 from sordini.storage.checkpoints import DamagedFile, read_epochs, read_topic_id, write_epochs
 from sordini.storage.disk import Disk
 from sordini.storage.epoch_cache import EpochCache
-from sordini.storage.log_dir_handle import Home
-from sordini.storage.temporary_files import clear_leftovers
 from sordini.storage.log import Log
 from sordini.storage.log_config import NEVER, LogConfig
+from sordini.storage.log_dir_handle import Home
 from sordini.storage.log_state import LogContents
 from sordini.storage.producer_replay import refill_windows, replay
+from sordini.storage.producer_snapshots import keep_snapshot, newest_snapshot, snapshot_offsets
 from sordini.storage.producer_state import ProducerState
 from sordini.storage.segment import Segment
-from sordini.storage.producer_snapshots import keep_snapshot, newest_snapshot, snapshot_offsets
+from sordini.storage.temporary_files import clear_leftovers
 
 
 @dataclass

@@ -27,7 +27,7 @@ from sordini.replication.cluster_model import (
 )
 from sordini.replication.ports import ConnectionLoss, SessionExpired
 from sordini.replication.replica_set import ReplicaSet
-from sordini.storage.errors import NoRoom, NotNow, StorageError
+from sordini.storage.errors import DiskFull, RetriableRefusal, StorageError
 
 RETRY_DELAY_S = 0.1
 """Between two attempts to read from a store that does not answer."""
@@ -141,8 +141,8 @@ class CommandReceiver:
         """The error code, 0 for none."""
         try:
             self._replicas.become(info)
-        except NotNow as error:
-            self.deferred.refused(info.topic_partition, str(error), has_line=isinstance(error, NoRoom))
+        except RetriableRefusal as error:
+            self.deferred.refused(info.topic_partition, str(error), has_line=isinstance(error, DiskFull))
             return error.code
         except BrokerError as error:
             if error.code != ErrorCode.STALE_CONTROLLER_EPOCH:

@@ -122,9 +122,9 @@ class _Loading:
         if piece is None:
             return memoryview(b"")
         try:
-            return memoryview(await self._log.home.disk.offload(piece.read))
+            return memoryview(await self._log.log_dir.disk.offload(piece.read))
         except OSError as error:
-            raise self._log.home.wrong(error) from error
+            raise self._log.log_dir.classify(error) from error
         finally:
             piece.release()
 
@@ -170,7 +170,7 @@ class _Loading:
             # A client may have written it that calls itself an administrator, and it may expand to 64 MiB. On a thread:
             # what expands it gives the interpreter away.
             expanding = partial(decompress, header.codec, body, EXPANDED_BYTES_MAX)
-            expanded = await self._log.home.disk.offload(expanding)
+            expanded = await self._log.log_dir.disk.offload(expanding)
         else:
             expanded = bytes(body)
         for pairs in key_values_of(expanded, header.record_count, RECORDS_PER_SLICE):

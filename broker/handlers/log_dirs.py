@@ -29,7 +29,7 @@ from sordini.protocol.messages.describe_log_dirs import (
 )
 from sordini.protocol.types import TopicPartition
 from sordini.storage.log import Log
-from sordini.storage.log_manager import DirectorySurvey, LogManager
+from sordini.storage.log_manager import LogDirDescription, LogManager
 
 BYTES_UNKNOWN = -1
 
@@ -58,7 +58,7 @@ class LogDirsHandler:
                     wanted.add(TopicPartition(asked.topic, index))
                     yield 1
         response = DescribeLogDirsResponse()
-        for survey in self._logs.surveys():
+        for survey in self._logs.describe_log_dirs():
             response.results.append((yield from _result(survey, wanted)))
         return response
 
@@ -68,7 +68,7 @@ class LogDirsHandler:
 
     def alter(self, call: Call) -> Work[AlterReplicaLogDirsResponse]:
         request: AlterReplicaLogDirsRequest = call.body
-        online = {_absolute(survey.path): survey.is_online for survey in self._logs.surveys()}
+        online = {_absolute(survey.path): survey.is_online for survey in self._logs.describe_log_dirs()}
         stay: list[TopicPartition] = []
         response = yield from _altered(request, lambda path, name: self._judged(online, path, name, stay))
         if stay:  # One line for a request, however many it names.
@@ -91,7 +91,7 @@ class LogDirsHandler:
         held = self._logs.get(name)
         if held is None:
             return ErrorCode.REPLICA_NOT_AVAILABLE
-        if _absolute(held.home.path) == path:
+        if _absolute(held.log_dir.path) == path:
             return ErrorCode.NONE
         stay.append(name)
         return ErrorCode.UNSUPPORTED_VERSION
@@ -127,7 +127,7 @@ def _absolute(path: str) -> str:
     return str(Path(path).absolute())
 
 
-def _result(survey: DirectorySurvey, wanted: set[TopicPartition] | None) -> Work[DescribeLogDirsResult]:
+def _result(survey: LogDirDescription, wanted: set[TopicPartition] | None) -> Work[DescribeLogDirsResult]:
     log_dir = _absolute(survey.path)
     if not survey.is_online:
         return DescribeLogDirsResult(

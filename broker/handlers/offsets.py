@@ -281,7 +281,7 @@ def _old_style(log: Log, timestamp: int, end: int, count_max: int) -> list[int]:
     """Version 0's answer: first offsets of segments last written by `timestamp`, newest first, the end before them."""
     segments = [segment for segment in log.segments.all() if segment.base <= end]
     starts = [max(segment.base, log.log_start_offset) for segment in segments]
-    times = [log.home.disk.modified_ms(segment.handle.path) for segment in segments]
+    times = [log.log_dir.disk.modified_ms(segment.handle.path) for segment in segments]
     if segments[-1].size:
         starts.append(end)
         times.append(times[-1])

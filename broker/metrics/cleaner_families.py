@@ -24,7 +24,7 @@ CLEANER_FAMILIES = (
         Kind.COUNTER,
         "Compactions whose result came too late, the partition having been cut, deleted or configured otherwise.",
         (),
-        one(lambda sources: sources.parts.cleaner.figures.thrown_away),
+        one(lambda sources: sources.parts.cleaner.figures.discarded),
     ),
     Family(
         "sordini_cleaner_read_bytes_total",

@@ -9,8 +9,8 @@ from sordini.broker.metrics.families import Family, Kind, Row, Sources, one
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import TopicPartition
 from sordini.replication.partition import Partition
+from sordini.storage.disk_space import DiskSpace
 from sordini.storage.log import Log
-from sordini.storage.disk_space import Room
 
 PARTITION_LABELS = ("topic", "partition")
 
@@ -22,11 +22,11 @@ def _directories(sources: Sources) -> Iterator[Row]:
         yield (_text(path),), 0
 
 
-def _room(value: Callable[[Room], float]) -> Callable[[Sources], Iterable[Row]]:
+def _room(value: Callable[[DiskSpace], float]) -> Callable[[Sources], Iterable[Row]]:
     """One row for each log directory that is online."""
 
     def read(sources: Sources) -> Iterator[Row]:
-        for room in sources.parts.logs.rooms:
+        for room in sources.parts.logs.disk_spaces:
             yield (_text(room.path),), value(room)
 
     return read
@@ -37,7 +37,7 @@ def _per_log(value: Callable[[Log], float]) -> Callable[[Sources], Iterable[Row]
 
     def read(sources: Sources) -> Iterator[Row]:
         for log in sources.parts.logs.logs():
-            if log.home.failure is None:
+            if log.log_dir.failure is None:
                 yield (log.topic_partition.topic, str(log.topic_partition.partition)), value(log)
 
     return read

@@ -43,7 +43,7 @@ class BrokerClients:
 
     def __init__(
         self, network: Network, addresses: Addresses, limits: BrokerClientLimits = BrokerClientLimits()
-    ) -> None:  # noqa: B008
+    ) -> None:
         self._network = network
         self._addresses = addresses
         self._limits = limits

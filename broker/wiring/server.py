@@ -184,7 +184,7 @@ class Server:
         descriptors_max = ports.descriptors.connections
         limits = network_limits(self._dynamic.config, descriptors_max)
         sockets = SocketServer(ports.network, service, ports.clock, ports.page_cache, log, *limits)
-        logs.on_cut(sockets.reset_holders)
+        logs.before_truncate(sockets.reset_holders)
         self._dynamic.on_change(lambda changed: sockets.limit_connections(network_limits(changed, descriptors_max)[0]))
         self.bound, self.advertised = bind(self._config, sockets)
         told = tuple(cluster_model.Endpoint(end.name, end.host, end.port, end.protocol) for end in self.advertised)

@@ -39,11 +39,11 @@ from sordini.replication.ports import (
 )
 from sordini.storage.cleaner import Worker
 from sordini.storage.disk import Disk
+from sordini.storage.disk_space import OnFull, OnSpace
 from sordini.storage.errors import StorageError
 from sordini.storage.log_dir_handle import Randomness
 from sordini.storage.log_manager import Identity, LogManager, StoreConfig
 from sordini.storage.names import META_PROPERTIES
-from sordini.storage.disk_space import OnFull, OnRoom
 
 if TYPE_CHECKING:
     from sordini.broker.dispatch import Dispatcher
@@ -128,7 +128,7 @@ def refuse_lost_file(disk: Disk, file: str, directories: Sequence[str]) -> None:
         )
 
 
-def _room_lines(log: Log) -> tuple[OnFull, OnRoom]:
+def _room_lines(log: Log) -> tuple[OnFull, OnSpace]:
     """What writes the lines about full log directories."""
 
     def full(directory: str, free_bytes: int | None, reason: str) -> None:
@@ -175,7 +175,7 @@ def open_logs(
         log.warning("found in the logs", what=finding)
 
     logs.on_finding = tell
-    logs.on_room(*_room_lines(log))
+    logs.on_space(*_room_lines(log))
     for finding in logs.open(ports.clock.now_ms()):
         log.warning("found at start", what=finding)
     return logs

@@ -33,7 +33,7 @@ from sordini.replication.inter_broker import InterBrokerVersions
 from sordini.replication.partition import Partition
 from sordini.replication.ports import BrokerLink, Clock, Log, Unreachable
 from sordini.replication.replica_quota import ReplicaQuota
-from sordini.storage.errors import NoRoom, StorageError
+from sordini.storage.errors import DiskFull, StorageError
 
 NOTHING = memoryview(b"")
 OF_AN_ELECTION = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
@@ -288,7 +288,7 @@ class FetchLoop:
             self._roster.remove(followed.partition.name, followed.partition)
         else:
             # A full disk has a line of its own, one for all partitions.
-            if followed.failure != str(error) and not isinstance(error, NoRoom):
+            if followed.failure != str(error) and not isinstance(error, DiskFull):
                 self._around.log.warning("records not taken", partition=name, reason=str(error))
             followed.failure = str(error)
             self._pause(followed)

@@ -12,17 +12,17 @@ from collections.abc import Sequence
 
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import HEADER_SIZE
+from sordini.storage.compaction.cleaned_transactions import Transactions, aborted_from
+from sordini.storage.compaction.cleaner_stats import Tally
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.grouping import grouped
-from sordini.storage.compaction.offset_map_builder import map_dirty
 from sordini.storage.compaction.offset_map import OffsetMap
-from sordini.storage.compaction.throttler import Pace
-from sordini.storage.compaction.segment_reading import Source, batches
+from sordini.storage.compaction.offset_map_builder import map_dirty
 from sordini.storage.compaction.record_filter import Sieve
-from sordini.storage.compaction.cleaner_stats import Tally
-from sordini.storage.compaction.task import CleaningResult, CleaningTask, Replacement, SegmentSpan, Throttle
-from sordini.storage.compaction.cleaned_transactions import Transactions, aborted_from
+from sordini.storage.compaction.segment_reading import Source, batches
 from sordini.storage.compaction.segment_writing import NewSegment, Workshop
+from sordini.storage.compaction.task import CleaningResult, CleaningTask, Replacement, SegmentSpan, Throttle
+from sordini.storage.compaction.throttler import Pace
 from sordini.storage.disk import Disk
 from sordini.storage.producer_state import AbortedTransaction
 

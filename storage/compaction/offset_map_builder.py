@@ -15,12 +15,12 @@ from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader
 from sordini.protocol.records.batch_filter import expand, read_expanded
 from sordini.protocol.records.compression import NO_CODEC
 from sordini.protocol.records.legacy import read_any
+from sordini.storage.compaction.cleaned_transactions import Transactions
+from sordini.storage.compaction.cleaner_stats import Tally
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.offset_map import OffsetMap
 from sordini.storage.compaction.segment_reading import Source, batches
-from sordini.storage.compaction.cleaner_stats import Tally
 from sordini.storage.compaction.task import CleaningTask
-from sordini.storage.compaction.cleaned_transactions import Transactions
 
 _key_of = attrgetter("key")
 _value_of = attrgetter("value")

@@ -26,11 +26,11 @@ from sordini.protocol.records.batch_filter import (
     read_expanded,
 )
 from sordini.protocol.records.legacy import read_any, write_messages
-from sordini.storage.compaction.offset_map_builder import first_dirty_offset
-from sordini.storage.compaction.offset_map import OffsetMap
-from sordini.storage.compaction.cleaner_stats import Tally
-from sordini.storage.compaction.task import CleaningTask, SegmentSpan
 from sordini.storage.compaction.cleaned_transactions import Transactions
+from sordini.storage.compaction.cleaner_stats import Tally
+from sordini.storage.compaction.offset_map import OffsetMap
+from sordini.storage.compaction.offset_map_builder import first_dirty_offset
+from sordini.storage.compaction.task import CleaningTask, SegmentSpan
 from sordini.storage.disk import Buffer
 from sordini.storage.producer_state import AbortedTransaction
 

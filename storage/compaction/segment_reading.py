@@ -25,8 +25,8 @@ from sordini.protocol.records.batch import (
 from sordini.protocol.records.legacy import message_header
 from sordini.storage import names
 from sordini.storage.compaction.errors import DamagedSegment
-from sordini.storage.compaction.throttler import Pace
 from sordini.storage.compaction.task import SegmentSpan
+from sordini.storage.compaction.throttler import Pace
 from sordini.storage.disk import Disk, File
 
 _PREFIX = struct.Struct(">8xi4xb")

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 from sordini.protocol.records.batch import NO_TIMESTAMP
 from sordini.storage import names
-from sordini.storage.compaction.throttler import Pace
 from sordini.storage.compaction.task import CleaningTask
+from sordini.storage.compaction.throttler import Pace
 from sordini.storage.disk import Buffer, Disk, File
 from sordini.storage.producer_state import AbortedTransaction
 

@@ -15,8 +15,8 @@ from sordini.cli.__main__ import main
 from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.storage.disk import SystemDisk
 from sordini.storage.log_manager import Identity, LogManager
-from sordini.storage.producer_state import ProducerState
 from sordini.storage.producer_snapshots import encode_snapshot
+from sordini.storage.producer_state import ProducerState
 from tests.outside.tools import JavaTools
 from tests.support import rich_log
 from tests.support.builders import an_idempotent_batch, writable

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from sordini.storage import flushing, names, recovery, producer_snapshots
+from sordini.storage import flushing, names, producer_snapshots, recovery
 from sordini.storage.log import Log
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.segment import Segment

@@ -12,12 +12,12 @@ from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import TopicPartition
 from sordini.storage import checkpoints, names
 from sordini.storage.errors import StorageError
-from sordini.storage.log_dir_handle import PASSING
 from sordini.storage.log import Log
+from sordini.storage.log_dir_handle import PASSING
+from tests.crash.expected_log import Batch, Truth, Violation, require
 from tests.crash.judge import judge
 from tests.crash.script import Death, Life, Script, Step, Strike
 from tests.crash.stop_rules import check_stopped
-from tests.crash.expected_log import Batch, Truth, Violation, require
 from tests.crash.store_under_test import World
 from tests.support.forgetful_disk import Died, ForgetfulDisk
 

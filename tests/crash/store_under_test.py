@@ -10,14 +10,14 @@ from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.protocol.types import TopicId, TopicPartition
 from sordini.storage import flushing
+from sordini.storage.follower_append import append_fetched
 from sordini.storage.log import Log
 from sordini.storage.log_manager import Identity, LogManager
 from sordini.storage.log_state import Appended
 from sordini.storage.producer_state import ProducerEntry
-from sordini.storage.follower_append import append_fetched
+from tests.crash.expected_log import Truth, require, split
 from tests.crash.judge import judge
 from tests.crash.script import Script
-from tests.crash.expected_log import Truth, require, split
 from tests.support.forgetful_disk import ForgetfulDisk
 
 BEGIN_MS = 1_700_000_000_000

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from sordini.storage import temporary_files, names
+from sordini.storage import names
 from tests.crash.compaction import COMPACTED, Keyed, Line, lines, newest_values
-from tests.crash.planted import patched, unsynced
 from tests.crash.expected_log import Violation
+from tests.crash.planted import patched, unsynced
 from tests.support.forgetful_disk import Died, ForgetfulDisk
 from tests.support.log_model import PARTITION, a_manager
 

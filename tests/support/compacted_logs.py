@@ -87,17 +87,17 @@ def text_of(held: Held) -> str:
 def cleaning_of(log: Log, now_ms: int) -> CleaningResult:
     """Clean all that is closed, for others to put in place."""
     segments = log.segments.all()
-    modified_ms = log.home.disk.modified_ms
+    modified_ms = log.log_dir.disk.modified_ms
     spans = [
         SegmentSpan(segment.base, segment.size, following.base, modified_ms(segment.handle.path), 1_000)
         for segment, following in pairwise(segments)
     ]
     end = segments[-1].base
     facts = LogFacts(spans, None, log.log_start_offset, log.log_end_offset, end, end, end)
-    part = policy.judge(facts, log.config, now_ms)
+    part = policy.find_cleanable(facts, log.config, now_ms)
     producers = [(entry.producer_id, entry.epoch, entry.last_offset) for entry in log.producers.entries()]
     task = policy.task_of(log.directory, facts, part, log.config, CleanerConfig(), producers, now_ms)
-    return clean(log.home.disk, task, NoTime())
+    return clean(log.log_dir.disk, task, NoTime())
 
 
 class Reported:
@@ -105,27 +105,27 @@ class Reported:
 
     def __init__(self) -> None:
         self.runs: list[Cleaned] = []
-        self.told: list[str] = []
+        self.lines: list[str] = []
 
     def cleaned(self, cleaned: Cleaned) -> None:
         self.runs.append(cleaned)
-        self.told.append("cleaned")
+        self.lines.append("cleaned")
 
     def checkpoint_reset(self, log: Log, part: Cleanable) -> None:
         del log
-        self.told.append(f"reset to {part.first_dirty_offset}")
+        self.lines.append(f"reset to {part.first_dirty_offset}")
 
-    def thrown_away(self, log: Log, reason: str) -> None:
+    def discarded(self, log: Log, reason: str) -> None:
         del log
-        self.told.append(f"thrown away: {reason}")
+        self.lines.append(f"thrown away: {reason}")
 
     def failed(self, log: Log, reason: str) -> None:
         del log
-        self.told.append(f"failed: {reason}")
+        self.lines.append(f"failed: {reason}")
 
     def uncleanable(self, log: Log, reason: str) -> None:
         del log
-        self.told.append(f"uncleanable: {reason}")
+        self.lines.append(f"uncleanable: {reason}")
 
 
 class Compacting:

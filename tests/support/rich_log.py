@@ -22,8 +22,8 @@ from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZS
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.protocol.records.legacy import write_messages
 from sordini.protocol.types import TopicPartition
-from sordini.storage.producer_state import ProducerEntry, ProducerState
 from sordini.storage.producer_snapshots import encode_snapshot
+from sordini.storage.producer_state import ProducerEntry, ProducerState
 
 TIME: Final = 1_531_477_349_287
 CODECS: Final = (NO_CODEC, GZIP, SNAPPY, LZ4, ZSTD)

@@ -213,11 +213,11 @@ BUGS: tuple[Bug, ...] = (
     Bug("who waits for the watermark waits on in the next term", Commits, "fail", _nothing, seeds_max=100),
     Bug(
         "a follower notes no producers",
-        replicated,
+        follower_append,
         "appending",
         lambda right: SimpleNamespace(**{**vars(right), "note_producers": _nothing(right)}),
     ),
-    Bug("a follower notes no leader epochs", replicated, "_note_epoch", _nothing),
+    Bug("a follower notes no leader epochs", follower_append, "_note_epoch", _nothing),
     Bug("a follower asks for more before it has flushed", FetchLoop, "_flush", lambda _: _at_once, needs=_flushes),
     Bug("a new leader enters no epoch", Log, "assign_epoch", _nothing, seeds_max=100),
 )

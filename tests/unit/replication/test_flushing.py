@@ -34,7 +34,7 @@ def readable(partition: Partition) -> int:
 
 
 def disk_of(partition: Partition) -> ForgetfulDisk:
-    disk = partition.log.home.disk
+    disk = partition.log.log_dir.disk
     assert isinstance(disk, ForgetfulDisk)
     return disk
 

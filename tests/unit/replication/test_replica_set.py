@@ -131,12 +131,12 @@ def test_with_a_directory_offline_only_new_partitions_get_an_empty_log() -> None
     logs = logs_on(ForgetfulDisk(), "/a", "/b")
     replicas = replicas_on(logs)
     lead(replicas)
-    lost = replicas.partition("orders", 0).log.home
-    lost.fail(OSError(errno.EIO, "gone"))
+    lost = replicas.partition("orders", 0).log.log_dir
+    lost.take_offline(OSError(errno.EIO, "gone"))
     assert code_of(lambda: lead(replicas, ELSEWHERE, is_new=False)) == ErrorCode.KAFKA_STORAGE_ERROR
     assert logs.get(ELSEWHERE) is None
     lead(replicas, ELSEWHERE, is_new=True)
-    assert replicas.partition("orders", 7).log.home is not lost
+    assert replicas.partition("orders", 7).log.log_dir is not lost
 
 
 def test_stopping_wakes_who_waits_and_keeps_the_log() -> None:
@@ -178,7 +178,7 @@ def test_deleting_in_a_directory_that_failed_says_so_and_keeps_the_log() -> None
     logs = logs_on(ForgetfulDisk())
     replicas = replicas_on(logs)
     lead(replicas)
-    logs.get(NAME).home.fail(OSError(errno.EIO, "gone"))
+    logs.get(NAME).log_dir.take_offline(OSError(errno.EIO, "gone"))
     with pytest.raises(StorageError):
         replicas.stop(NAME, delete=True)
     assert logs.get(NAME) is not None
@@ -191,10 +191,10 @@ def test_a_failed_directory_takes_its_partitions_and_no_others() -> None:
     lead(replicas)
     lead(replicas, ELSEWHERE)
     one, two = replicas.partition("orders", 0), replicas.partition("orders", 7)
-    assert one.log.home is not two.log.home
+    assert one.log.log_dir is not two.log.log_dir
     woken: list[bool] = []
     Waiter(1, [one, two], lambda: woken.append(True))
-    replicas.directory_failed(StorageError(one.log.home.path, "input/output error"))
+    replicas.directory_failed(StorageError(one.log.log_dir.path, "input/output error"))
     assert list(replicas) == [two]
     assert woken == [True]
     assert not two.waiters
@@ -208,8 +208,8 @@ def test_asked_again_what_is_in_a_failed_directory_the_broker_says_that_it_is_lo
     replicas = replicas_on(logs)
     lead(replicas)
     lead(replicas, ELSEWHERE)
-    home = replicas.partition("orders", 0).log.home
-    replicas.directory_failed(home.fail(OSError(errno.EIO, "gone")))
+    home = replicas.partition("orders", 0).log.log_dir
+    replicas.directory_failed(home.take_offline(OSError(errno.EIO, "gone")))
     for epoch in (0, 1):
         assert code_of(lambda epoch=epoch: lead(replicas, epoch=epoch)) == ErrorCode.KAFKA_STORAGE_ERROR
         assert code_of(lambda: replicas.partition("orders", 0)) == ErrorCode.KAFKA_STORAGE_ERROR

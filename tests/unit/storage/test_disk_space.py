@@ -8,9 +8,9 @@ from contextlib import suppress
 import pytest
 
 from sordini.protocol.types import TopicPartition
+from sordini.storage.disk_space import HEALED_AFTER_MS
 from sordini.storage.errors import NoRoom
 from sordini.storage.log import Log
-from sordini.storage.disk_space import HEALED_AFTER_MS
 from tests.support.forgetful_disk import DISK_BYTES, ForgetfulDisk
 from tests.support.log_model import SMALL, TOPIC_ID, a_disk, a_manager
 from tests.unit.storage.test_log import put

@@ -13,8 +13,8 @@ from sordini.protocol.records import legacy
 from sordini.protocol.records.control import ABORT, Marker, build_marker
 from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.storage import batch_scan
-from sordini.storage.log import Log
 from sordini.storage.follower_append import append_fetched
+from sordini.storage.log import Log
 from tests.support.builders import BASE_TIMESTAMP, a_batch, an_idempotent_batch, some_records, writable
 from tests.support.forgetful_disk import Died, ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.storage.producer_state import SEQUENCE_MAX, SILENT_MS, ProducerState, SentBatch
 from sordini.storage.producer_snapshots import decode_snapshot, encode_snapshot
+from sordini.storage.producer_state import SEQUENCE_MAX, SILENT_MS, ProducerState, SentBatch
 
 PRODUCER = 7
 

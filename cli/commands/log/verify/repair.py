@@ -18,9 +18,9 @@ from sordini.storage import names
 from sordini.storage.checkpoints import read_offsets, write_offsets
 from sordini.storage.clean_shutdown import close_cleanly
 from sordini.storage.disk import Disk
-from sordini.storage.log_dir_handle import Home
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
+from sordini.storage.log_dir_handle import Home
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.recovery import Opening, open_log

@@ -333,7 +333,7 @@ async def test_a_partition_that_somebody_else_leads_is_not_served_here_any_more(
 async def test_without_a_log_directory_leading_is_a_storage_error() -> None:
     broker = Receiving()
     await broker.receive(leading(info(BILLS)))
-    broker.logs.get(BILLS).home.fail(OSError(errno.EIO, "gone"))
+    broker.logs.get(BILLS).log_dir.take_offline(OSError(errno.EIO, "gone"))
     answer = await broker.receive(leading(info()))
     assert dict(answer.partitions) == {ORDERS: ErrorCode.KAFKA_STORAGE_ERROR}
 
@@ -341,7 +341,7 @@ async def test_without_a_log_directory_leading_is_a_storage_error() -> None:
 async def test_a_partition_whose_log_may_lie_in_a_failed_directory_is_not_begun_anew_elsewhere() -> None:
     broker = Receiving("/a", "/b")
     await broker.receive(leading(info(BILLS)))
-    broker.logs.get(BILLS).home.fail(OSError(errno.EIO, "gone"))
+    broker.logs.get(BILLS).log_dir.take_offline(OSError(errno.EIO, "gone"))
     answer = await broker.receive(leading(info(is_new=False)))
     assert dict(answer.partitions) == {ORDERS: ErrorCode.KAFKA_STORAGE_ERROR}
     assert broker.logs.get(ORDERS) is None
@@ -364,7 +364,7 @@ async def test_a_stopped_replica_is_deleted_with_its_configuration_when_that_is_
 async def test_a_log_that_cannot_be_deleted_is_said_so_and_the_others_are() -> None:
     broker = Receiving("/a", "/b")
     await broker.receive(leading(info(), info(BILLS)))
-    broker.logs.get(ORDERS).home.fail(OSError(errno.EIO, "gone"))
+    broker.logs.get(ORDERS).log_dir.take_offline(OSError(errno.EIO, "gone"))
     answer = await broker.receive(stopping(ORDERS, BILLS))
     assert answer.error == 0
     assert dict(answer.partitions) == {ORDERS: ErrorCode.KAFKA_STORAGE_ERROR}
@@ -375,7 +375,7 @@ async def test_a_log_that_cannot_be_deleted_is_said_so_and_the_others_are() -> N
 async def test_deleting_on_a_full_disk_is_refused_and_leaves_the_broker_alive() -> None:
     broker = Receiving()
     await broker.receive(leading(info()))
-    broker.logs.get(ORDERS).home.disk.fail_while(lambda kind, path: kind == "rename", errno.ENOSPC)
+    broker.logs.get(ORDERS).log_dir.disk.fail_while(lambda kind, path: kind == "rename", errno.ENOSPC)
     answer = await broker.receive(stopping(ORDERS))
     assert dict(answer.partitions) == {ORDERS: ErrorCode.KAFKA_STORAGE_ERROR}
     with pytest.raises(BrokerError):

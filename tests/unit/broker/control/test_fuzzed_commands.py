@@ -89,7 +89,7 @@ async def test_random_requests_between_brokers_break_nothing(seed: int, is_clust
             assert broker.disk.directories("/logs") == [f"{TOPICS[0]}-0", f"{TOPICS[0]}-1"]
         await works_after_it(broker)
         found = broker.disk.directories("/logs")
-        assert [name for name in found if names.partition_of(name) is None and not names.is_condemned(name)] == []
+        assert [name for name in found if names.partition_of(name) is None and not names.is_pending_delete(name)] == []
         assert [line for line in broker.log.lines if line[0] == "error"] == []
         await broker.logs.tick(10**9)
         await broker.logs.close()

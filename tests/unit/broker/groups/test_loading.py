@@ -142,7 +142,7 @@ async def test_a_failing_disk_ends_the_loading_with_the_leadership() -> None:
     async with a_broker(ONE_PARTITION, disk.killed()) as broker:
         await broker.lead(OFFSETS_TOPIC)
         log = broker.logs.logs()[0]
-        log.home.fail(OSError(errno.EIO, "gone"))
+        log.log_dir.take_offline(OSError(errno.EIO, "gone"))
         await broker.settled()
         assert fetch(broker, 0).error_code == ErrorCode.NOT_COORDINATOR
 

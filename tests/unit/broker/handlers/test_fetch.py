@@ -160,7 +160,7 @@ async def test_a_failed_log_directory_is_told_and_the_other_partition_is_served(
     async with a_broker({"log.dirs": "/a,/b"}) as broker:
         await broker.lead("orders", 2)
         append(broker, 1)
-        broker.parts.replicas.partition("orders", 0).log.home.failure = OSError("gone")
+        broker.parts.replicas.partition("orders", 0).log.log_dir.failure = OSError("gone")
         append_free = broker.parts.replicas.partition("orders", 0)
         append_free.log.log_end_offset, append_free.leader.high_watermark = 3, 3
         rows = rows_of(broker.ask(FETCH, 12, waiting(wish(0), wish(1))))

@@ -84,7 +84,7 @@ async def test_a_directory_that_is_offline_is_told_with_its_error_and_nothing_el
     async with a_broker(TWO) as broker:
         await a_filled_broker(broker)
         log = broker.parts.replicas.partition("orders", 0).log
-        log.home.fail(OSError(errno.EIO, "no such disk"))
+        log.log_dir.take_offline(OSError(errno.EIO, "no such disk"))
         first, second = described(broker)
         assert (first.log_dir, first.error_code, first.topics) == ("/one", ErrorCode.KAFKA_STORAGE_ERROR, [])
         assert (first.total_bytes, first.usable_bytes) == (-1, -1)
@@ -127,7 +127,7 @@ async def test_a_cordon_comes_and_goes_while_the_broker_runs() -> None:
 async def test_a_cordoned_directory_takes_a_partition_when_no_other_is_online() -> None:
     async with a_broker({**TWO, "cordoned.log.dirs": "/two"}) as broker:
         await broker.lead("orders")
-        broker.parts.replicas.partition("orders", 0).log.home.fail(OSError(errno.EIO, "no such disk"))
+        broker.parts.replicas.partition("orders", 0).log.log_dir.take_offline(OSError(errno.EIO, "no such disk"))
         await broker.lead("bills")
         first, second = described(broker)
         assert (first.error_code, first.is_cordoned) == (ErrorCode.KAFKA_STORAGE_ERROR, False)
@@ -184,7 +184,7 @@ async def test_replicas_are_not_moved_between_directories_and_the_log_says_why(v
 async def test_nothing_can_be_wanted_in_a_directory_that_is_offline() -> None:
     async with a_broker(TWO) as broker:
         await a_filled_broker(broker)
-        broker.parts.replicas.partition("orders", 0).log.home.fail(OSError(errno.EIO, "no such disk"))
+        broker.parts.replicas.partition("orders", 0).log.log_dir.take_offline(OSError(errno.EIO, "no such disk"))
         answer = broker.ask(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, to_directories({"/one": {"orders": [1]}}))
         assert moved(answer) == {("orders", 1): ErrorCode.KAFKA_STORAGE_ERROR}
 

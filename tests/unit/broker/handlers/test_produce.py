@@ -322,7 +322,7 @@ async def test_what_comes_behind_a_batch_for_a_partition_that_a_started_broker_d
 async def test_a_failed_directory_takes_its_own_partitions_only() -> None:
     async with a_broker({"log.dirs": "/a,/b"}) as broker:
         await broker.lead("orders", 2)
-        lost = broker.parts.replicas.partition("orders", 0).log.home.path
+        lost = broker.parts.replicas.partition("orders", 0).log.log_dir.path
         broker.disk.fail_while(lambda kind, path: kind == "write" and path.startswith(lost + "/"), errno.EIO)
         codes = codes_of(broker.ask(PRODUCE, 9, request(a_batch(), a_batch())))
         assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, 0]

@@ -168,7 +168,7 @@ async def test_of_a_partition_named_twice_the_last_word_counts() -> None:
 async def test_a_partition_whose_directory_is_offline_is_told_as_a_storage_error() -> None:
     async with a_broker({"log.dirs": "/one,/two"}) as broker:
         await a_topic(broker)
-        broker.parts.replicas.partition("orders", 0).log.home.fail(OSError(errno.EIO, "gone"))
+        broker.parts.replicas.partition("orders", 0).log.log_dir.take_offline(OSError(errno.EIO, "gone"))
         assert deleted(broker, ("orders", 0, 1)) == [("orders", 0, -1, ErrorCode.KAFKA_STORAGE_ERROR)]
 
 

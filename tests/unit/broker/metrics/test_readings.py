@@ -142,7 +142,7 @@ async def test_a_partition_with_too_few_in_sync_replicas_refuses_writes_and_is_c
 async def test_an_offline_directory_is_told_and_its_partitions_are_left_out(scraped: Scraped) -> None:
     await scraped.broker.lead("orders")
     assert scraped["sordini_log_directory_online"] == {("/logs",): 1}
-    scraped.broker.logs.logs()[0].home.fail(OSError(5, "Input/output error"))
+    scraped.broker.logs.logs()[0].log_dir.take_offline(OSError(5, "Input/output error"))
     assert scraped["sordini_log_directory_online"] == {("/logs",): 0}
     assert scraped["sordini_log_end_offset"] == {}
     assert scraped["sordini_partitions"] == {(): 0}

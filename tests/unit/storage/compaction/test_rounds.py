@@ -6,14 +6,14 @@ import pytest
 
 from sordini.protocol.records.batch import Record, assemble_batch, read_header
 from sordini.storage import names
+from sordini.storage.compaction.cleaned_transactions import Transactions
+from sordini.storage.compaction.cleaner_stats import Tally
 from sordini.storage.compaction.cleaning import clean
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.grouping import grouped
 from sordini.storage.compaction.offset_map import OffsetMap
 from sordini.storage.compaction.record_filter import Sieve
-from sordini.storage.compaction.cleaner_stats import Tally
 from sordini.storage.compaction.task import SegmentSpan
-from sordini.storage.compaction.cleaned_transactions import Transactions
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.segment import Segment
 from tests.support.compaction_history import INTERVAL_BYTES, History, StillClock
