@@ -16,7 +16,7 @@ from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.protocol.records.legacy_validation import Storable
 from sordini.protocol.records.produce_validation import CheckedBatches
 from sordini.protocol.types import BrokerId, Offset, TopicId, TopicPartition
-from sordini.replication.commits import Commits
+from sordini.replication.pending_commits import Commits
 from sordini.replication.follower import (
     EpochEnd,
     EpochQuestion,
@@ -30,7 +30,7 @@ from sordini.replication.follower import (
 from sordini.replication.leader import Leader, Proposal, Term
 from sordini.replication.ports import Grant, Refusal
 from sordini.replication.purgatory import Waiter, tell_all
-from sordini.replication.terms import ALONE, INTERNAL_TOPICS, NO_EPOCH, PartitionSettings, Peers, Tail
+from sordini.replication.partition_deps import ALONE, INTERNAL_TOPICS, NO_EPOCH, PartitionSettings, Peers, Tail
 from sordini.replication.uncommitted_bytes import Growth
 from sordini.storage.appending import LogAppendInfo
 from sordini.storage.file_slice import FileSlice

@@ -14,7 +14,7 @@ from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, 
 from sordini.replication.cluster_model import EPOCH_DURING_DELETION, PartitionInfo
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
-from sordini.replication.terms import ALONE, PartitionSettings, Peers
+from sordini.replication.partition_deps import ALONE, PartitionSettings, Peers
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
 from sordini.storage.log_manager import LogManager

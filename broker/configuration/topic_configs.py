@@ -10,7 +10,7 @@ from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.protocol_version import ZSTD
 from sordini.broker.configuration.topic_config import TopicConfig, stored_format
 from sordini.protocol.records.produce_validation import ProduceRules
-from sordini.replication.terms import PartitionSettings
+from sordini.replication.partition_deps import PartitionSettings
 from sordini.storage.log_config import NEVER, LogConfig
 
 CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

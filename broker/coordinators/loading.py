@@ -20,7 +20,7 @@ from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHead
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
 from sordini.protocol.records.key_values import KeyValue, key_values_of
 from sordini.protocol.types import Offset
-from sordini.replication.commits import Commit
+from sordini.replication.pending_commits import Commit
 from sordini.replication.partition import Partition
 from sordini.storage.errors import StorageError
 

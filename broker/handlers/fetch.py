@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.handlers.conversions import FIRST_OF_FORMAT_2, Conversions
+from sordini.broker.handlers.down_conversion import FIRST_OF_FORMAT_2, Conversions
 from sordini.broker.handlers.fetch_reading import (
     READ_COMMITTED,
     READ_UNCOMMITTED,

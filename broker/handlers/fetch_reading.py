@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sordini.broker.dispatch import Call
-from sordini.broker.handlers.conversions import FIRST_OF_FORMAT_2, Unconverted, check_allowed
+from sordini.broker.handlers.down_conversion import FIRST_OF_FORMAT_2, Unconverted, check_allowed
 from sordini.broker.handlers.fetched_rows import begins_whole, found, leader_of, refused
 from sordini.broker.network.ports import release_parts
 from sordini.broker.requests.fetch_sessions import FetchPlan, SessionPartition

@@ -26,7 +26,7 @@ from sordini.broker.groups.machine.events import (
 from sordini.broker.groups.machine.state import Group, GroupState, Member, Protocol
 from sordini.broker.handlers.request_checks import LETTERS_PER_STEP, check_name_repeats
 from sordini.broker.handlers.responder import Responder
-from sordini.broker.handlers.settling import once_settled
+from sordini.broker.handlers.group_expiry import once_settled
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey

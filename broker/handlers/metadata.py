@@ -21,7 +21,7 @@ from sordini.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from sordini.protocol.types import NO_TOPIC_ID, TopicId
-from sordini.replication.terms import INTERNAL_TOPICS
+from sordini.replication.partition_deps import INTERNAL_TOPICS
 
 # Bits of KIP-430: without an authorizer everybody may do everything that the resource knows.
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))

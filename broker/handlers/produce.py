@@ -13,7 +13,7 @@ from typing import Final
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, RespondLater, Route
-from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
+from sordini.replication.acks import CallLater, Written, answer_when_committed, committed
 from sordini.broker.membership.store_contact import NO_DOUBT, Doubt
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.record_jobs.queue import RETRY, CpuAllowance, JobQueue

@@ -19,7 +19,7 @@ from sordini.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from sordini.replication.terms import INTERNAL_TOPICS
+from sordini.replication.partition_deps import INTERNAL_TOPICS
 
 
 class TopicPagesHandler:

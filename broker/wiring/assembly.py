@@ -22,24 +22,24 @@ from sordini.broker.dispatch import Dispatcher, Route
 from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
-from sordini.broker.handlers.closest import ClosestReplicas
+from sordini.broker.handlers.preferred_replica import ClosestReplicas
 from sordini.broker.handlers.cluster import ClusterHandler
 from sordini.broker.handlers.configs import ConditionSource, ConfigsHandler
 from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
-from sordini.broker.handlers.conversions import Conversions
+from sordini.broker.handlers.down_conversion import Conversions
 from sordini.broker.handlers.fetch import FetchHandler, Readers
 from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC, FindCoordinatorHandler
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
 from sordini.broker.handlers.log_dirs import LogDirsHandler
-from sordini.broker.handlers.markers import MarkersHandler
+from sordini.broker.handlers.txn_markers import MarkersHandler
 from sordini.broker.handlers.metadata import MetadataHandler
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.partitions import PartitionsHandler
 from sordini.broker.handlers.produce import ProduceHandler
-from sordini.broker.handlers.producer_ids import ProducerIdHandler
+from sordini.broker.handlers.init_producer_id import ProducerIdHandler
 from sordini.broker.handlers.records import RecordsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.handlers.request_checks import InterBrokerGuard, guarded

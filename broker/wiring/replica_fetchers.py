@@ -10,7 +10,7 @@ from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.dispatch import Spawn
 from sordini.broker.network.ports import Log
 from sordini.protocol.types import BrokerId
-from sordini.replication.fetching.fetchers import Fetchers
+from sordini.replication.fetching.fetcher_manager import Fetchers
 from sordini.replication.fetching.messages import FetchSettings
 from sordini.replication.fetching.replica_fetcher import Surroundings
 from sordini.replication.inter_broker import versions_for

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sordini.protocol.types import NO_TOPIC_ID, Offset, TopicPartition
-from sordini.replication.fetching.pauses import Pauses
+from sordini.replication.fetching.backoffs import Pauses
 from sordini.replication.fetching.session import ClientSession, Place, Wish
 from sordini.replication.follower import EpochQuestion, Follower
 from sordini.replication.partition import Partition

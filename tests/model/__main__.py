@@ -16,10 +16,10 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, NamedTuple
 
-from tests.model import planted, variants
+from tests.model import planted_bugs, variants
 from tests.model.explore import Explored, explore
 from tests.model.rules import SCOPES, Rules
-from tests.model.story import told
+from tests.model.trace_text import told
 
 PROCESSES_MAX = 2
 
@@ -73,7 +73,7 @@ def _variant(name: str) -> Timed:
 
 
 def _bug(name: str) -> Timed:
-    return _timed(name, lambda: planted.found(name))
+    return _timed(name, lambda: planted_bugs.found(name))
 
 
 def _scopes(found: Iterable[Timed]) -> int:
@@ -104,10 +104,10 @@ def _variants(found: Iterable[Timed]) -> int:
 
 def _planted(pool: ProcessPoolExecutor) -> int:
     missed = 0
-    for name, explored, seconds, _ in _all(pool, _bug, planted.BUGS):
-        _say(f"{name} ({planted.BUGS[name].scope.name}): {_found(explored, seconds)}")
+    for name, explored, seconds, _ in _all(pool, _bug, planted_bugs.BUGS):
+        _say(f"{name} ({planted_bugs.BUGS[name].scope.name}): {_found(explored, seconds)}")
         missed += not explored.broken
-    _say(f"{len(planted.BUGS)} bugs, {missed} missed")
+    _say(f"{len(planted_bugs.BUGS)} bugs, {missed} missed")
     return 1 if missed else 0
 
 

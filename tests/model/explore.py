@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.model import laws
+from tests.model import invariants
 from tests.model.rules import Did, Rules
 from tests.model.space import Numbered, Space
 from tests.model.state import World, start
@@ -23,7 +23,7 @@ class Explored(NamedTuple):
     """How it came to that: what was done, and the world after it."""
 
 
-def explore(rules: Rules, worlds_max: int = 1 << 40, *, watched: frozenset[str] = laws.ALL) -> Explored:
+def explore(rules: Rules, worlds_max: int = 1 << 40, *, watched: frozenset[str] = invariants.ALL) -> Explored:
     """Look at worlds until one breaks a law that is `watched`, none is left, or there were `worlds_max`."""
     space = Space(rules)
     first = space.canonical(space.numbered(start()))

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator
 from itertools import product
 from typing import Any
 
-from tests.model import laws
+from tests.model import invariants
 from tests.model.rules import Did, Rules
 from tests.model.state import (
     NOBODY,
@@ -85,7 +85,7 @@ class Copies(Table):
         self._exposures: dict[tuple[tuple[int, ...], int], int] = {}
 
     def added(self, value: Copy) -> None:
-        if not laws.is_possible(value, self._records):
+        if not invariants.is_possible(value, self._records):
             self.impossible.add(len(self.values) - 1)
         self.looks.append(self._looks.setdefault(looks(value), len(self._looks)))
         exposure = (value.log, value.high_watermark)
@@ -161,13 +161,13 @@ class Space:
         if verdict is None:
             exposures = copies.exposures
             exposed = (exposures[key[0]], exposures[key[1]], exposures[key[2]])
-            verdict = self._verdicts[key] = laws.broken_in(exposed, node.isr, (believed[0], believed[1], believed[2]))
-        return verdict or ("" if laws.is_leader_in_sync(node) else laws.LEADER_IN_SYNC)
+            verdict = self._verdicts[key] = invariants.broken_in(exposed, node.isr, (believed[0], believed[1], believed[2]))
+        return verdict or ("" if invariants.is_leader_in_sync(node) else invariants.LEADER_IN_SYNC)
 
     def broken_by_step(self, before: Numbered, after: Numbered) -> str:
         """The law that a replica broke by this step, or nothing."""
         if not self.copies.impossible.isdisjoint(after[:3]):
-            return laws.TYPES
+            return invariants.TYPES
         for pair in zip(before[:3], after[:3], strict=True):
             if pair in self.broken_steps:
                 return self.broken_steps[pair]
@@ -346,7 +346,7 @@ class Space:
 
     def _copied(self, before: int, after: Copy) -> int:
         number = self.copies.number(after)
-        broken = laws.broken_by_step(self.copies.values[before], after)
+        broken = invariants.broken_by_step(self.copies.values[before], after)
         if broken:
             self.broken_steps[before, number] = broken
         return number

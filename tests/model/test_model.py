@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model import laws, planted, variants
+from tests.model import invariants, planted_bugs, variants
 from tests.model.explore import explore
 from tests.model.rules import SCOPES, Rules, Scope
 from tests.model.space import Space
 from tests.model.state import RENAMINGS, World, renamed_copy, renamed_shared, start
-from tests.model.story import told
+from tests.model.trace_text import told
 
 SLICE = 3_000
 SMALL = Scope("small", epochs=2, records=1, is_isr_at_once=False, is_exchange_at_once=False)
@@ -58,7 +58,7 @@ def test_of_worlds_that_differ_by_the_names_of_replicas_one_is_explored() -> Non
 
 def test_truncation_to_the_high_watermark_loses_what_was_committed() -> None:
     explored = variants.found("truncation to the high watermark")
-    assert explored.broken == laws.STRONG
+    assert explored.broken == invariants.STRONG
     story = told(explored.way, explored.broken)
     assert story.splitlines()[1].startswith("  0. A new partition")
     assert story.endswith("Broken: strong in-sync consistency.")
@@ -66,8 +66,8 @@ def test_truncation_to_the_high_watermark_loses_what_was_committed() -> None:
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_planted_bug_is_found(name: str) -> None:
-    explored = planted.found(name, 10_000)
-    assert explored.broken, planted.BUGS[name].what
+    explored = planted_bugs.found(name, 10_000)
+    assert explored.broken, planted_bugs.BUGS[name].what
     assert len(explored.way) == explored.depth + 1
 
 

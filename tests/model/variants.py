@@ -6,7 +6,7 @@ In each one thing is otherwise than in the product; the rest is the product's.
 from __future__ import annotations
 
 from sordini.storage.epoch_cache import UNDEFINED_EPOCH, EpochCache
-from tests.model import laws
+from tests.model import invariants
 from tests.model.explore import Explored, explore
 from tests.model.rules import ASKED, ELECTIONS, Rules, Scope
 from tests.model.state import Ask, Copy
@@ -57,7 +57,7 @@ VARIANTS: dict[str, tuple[type[Rules], Scope]] = {
     "KIP-279": (FencesNothing, ASKED),
 }
 
-WATCHED = frozenset({laws.STRONG})
+WATCHED = frozenset({invariants.STRONG})
 WORLDS_MAX = 1_000_000
 
 

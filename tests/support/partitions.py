@@ -9,7 +9,7 @@ from sordini.protocol.records.produce_validation import CheckedBatches, ProduceR
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
-from sordini.replication.terms import ALONE, PartitionSettings, Peers
+from sordini.replication.partition_deps import ALONE, PartitionSettings, Peers
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import Identity, LogManager
 from tests.support.builders import a_batch, writable

@@ -13,7 +13,7 @@ from typing import Any
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Dispatcher
-from sordini.broker.handlers.conversions import Conversions
+from sordini.broker.handlers.down_conversion import Conversions
 from sordini.broker.handlers.fetch import CallLater, Closest, FetchHandler, Readers
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
@@ -26,7 +26,7 @@ from sordini.protocol.headers import request_header
 from sordini.protocol.records.batch import read_header
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
-from sordini.replication.fetching.fetchers import Fetchers
+from sordini.replication.fetching.fetcher_manager import Fetchers
 from sordini.replication.fetching.messages import FetchSettings
 from sordini.replication.fetching.replica_fetcher import Surroundings
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
@@ -35,7 +35,7 @@ from sordini.replication.ports import Unreachable
 from sordini.replication.replica_quota import ReplicaQuota
 from sordini.replication.replica_set import ReplicaSet
 from sordini.replication.replica_set import Surroundings as SetSurroundings
-from sordini.replication.terms import Peers
+from sordini.replication.partition_deps import Peers
 from sordini.storage.log_config import LogConfig
 from tests.support.builders import a_batch
 from tests.support.fake_ports import ListLog

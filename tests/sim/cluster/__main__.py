@@ -13,7 +13,7 @@ import sys
 import time
 
 from tests.sim.cluster.campaign import campaign, report, search
-from tests.sim.cluster.planted import BUGS
+from tests.sim.cluster.planted_bugs import BUGS
 from tests.sim.cluster.scenario import ClusterVerdict, cluster_scenario, run_cluster_seed
 
 TOLD_MAX = 10

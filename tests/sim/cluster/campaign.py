@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.sim.cluster.planted import BUGS, Bug, planted
+from tests.sim.cluster.planted_bugs import BUGS, Bug, planted
 from tests.sim.cluster.scenario import ClusterVerdict, cluster_scenario, run_cluster_seed
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.sim.cluster.campaign import first_finding, run_one
 from tests.sim.cluster.faults import GENTLE, KILLING, PULLING_THE_PLUG
-from tests.sim.cluster.planted import BUGS
+from tests.sim.cluster.planted_bugs import BUGS
 from tests.sim.cluster.scenario import PROTOCOLS, cluster_scenario, run_cluster_seed
 
 ROOT = pathlib.Path(__file__).parents[3]

@@ -14,7 +14,7 @@ from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.partition import Partition
 from sordini.replication.purgatory import Waiter
 from sordini.replication.replica_set import ReplicaSet, Surroundings
-from sordini.replication.terms import PartitionSettings
+from sordini.replication.partition_deps import PartitionSettings
 from sordini.storage.errors import StorageError
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import LogManager

@@ -30,7 +30,7 @@ from sordini.replication.cluster_model import (
     UpdateMetadata,
 )
 from sordini.replication.replica_set import ReplicaSet, Surroundings
-from sordini.replication.terms import Peers
+from sordini.replication.partition_deps import Peers
 from sordini.storage.checkpoints import read_offsets
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.names import HIGH_WATERMARKS

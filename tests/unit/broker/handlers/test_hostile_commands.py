@@ -36,7 +36,7 @@ from tests.unit.broker.handlers.test_control import (
     code_of,
     codes,
 )
-from tests.unit.broker.handlers.test_markers import begun, end, marker
+from tests.unit.broker.handlers.test_txn_markers import begun, end, marker
 
 GOOD = TopicPartition("orders", 0)
 NO_NAMES = ("x" * 300, "a\nb", "a b", "../../x", "a/b", "..", ".", "", "nul\0", "\u00e4")

@@ -1,6 +1,6 @@
 """Reading from the closest replica (KIP-392): leaders send consumers to a copy in the consumer's own rack.
 
-Off unless `replica.selector.class` is set. Who is chosen is `replication/closest.py`'s business; here is what that must
+Off unless `replica.selector.class` is set. Who is chosen is `replication/replica_selector.py`'s business; here is what that must
 know of the cluster: which brokers live, in which racks, and on which listeners they can be reached.
 """
 
@@ -12,7 +12,7 @@ from sordini.broker.dispatch import Call
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.messages.fetch import FetchRequest
 from sordini.protocol.types import BrokerId, Offset
-from sordini.replication.closest import closest_replica
+from sordini.replication.replica_selector import closest_replica
 from sordini.replication.leader import Leader
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import Offset
-from sordini.replication.commits import Commit, Commits
+from sordini.replication.pending_commits import Commit, Commits
 
 
 def collecting(told: list[tuple[int, ErrorCode]]):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sordini.protocol.types import BrokerId
 from sordini.replication.leader import Leader
 from sordini.storage.epoch_cache import EpochCache
-from tests.model import laws
+from tests.model import invariants
 from tests.model.explore import Explored, explore
 from tests.model.rules import ASKED_QUESTIONS, ELECTIONS, OUTAGES, PROPOSALS, QUESTIONS, RESTARTS, Did, Rules, Scope
 from tests.model.state import (
@@ -30,7 +30,7 @@ from tests.model.state import (
 )
 
 WORLDS_MAX = 400_000
-HARM = frozenset({laws.STRONG, laws.WEAK, laws.COMMITTED, laws.LEADER_IN_SYNC})
+HARM = frozenset({invariants.STRONG, invariants.WEAK, invariants.COMMITTED, invariants.LEADER_IN_SYNC})
 
 
 class Bug(NamedTuple):

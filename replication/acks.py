@@ -10,7 +10,7 @@ from sordini.broker.dispatch import Call
 from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import Offset
-from sordini.replication.commits import Commit
+from sordini.replication.pending_commits import Commit
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
 

@@ -12,7 +12,7 @@ import pytest
 
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.handlers.closest import ClosestReplicas
+from sordini.broker.handlers.preferred_replica import ClosestReplicas
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.topics.metadata_cache import BrokerMetadata, MetadataCache
 from sordini.protocol import schema

@@ -7,7 +7,7 @@ from typing import Final
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, RespondLater, Route
-from sordini.broker.handlers.committing import CallLater, Written, answer_when_committed, committed
+from sordini.replication.acks import CallLater, Written, answer_when_committed, committed
 from sordini.broker.handlers.request_checks import InterBrokerGuard
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work

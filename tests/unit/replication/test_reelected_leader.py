@@ -13,7 +13,7 @@ from sordini.replication.replica_set import ReplicaSet
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import ME, NAME, OTHER, TOPIC_ID, logs_on
 from tests.unit.replication.test_replica_set import ELSEWHERE, replicas_on
-from tests.unit.replication.test_replicating import checked
+from tests.unit.replication.test_partition_replication import checked
 
 EPOCH = LeaderEpoch(5)
 THIRD = BrokerId(9)

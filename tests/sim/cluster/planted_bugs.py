@@ -13,13 +13,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from sordini.broker.control.command_receiver import CommandReceiver
-from sordini.broker.handlers.committing import Written
+from sordini.replication.acks import Written
 from sordini.broker.peers.alter_partition import AlterPartitions
 from sordini.broker.peers.isr_in_store import IsrInStore
 from sordini.protocol.types import LeaderEpoch
 from sordini.replication import partition as partitions
 from sordini.replication.cluster_model import Malformed
-from sordini.replication.commits import Commits
+from sordini.replication.pending_commits import Commits
 from sordini.replication.fetching.replica_fetcher import FetchLoop
 from sordini.replication.leader import Leader
 from sordini.replication.metadata_store import paths, znodes

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.handlers.markers import TIMEOUT_MS
+from sordini.broker.handlers.txn_markers import TIMEOUT_MS
 from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode

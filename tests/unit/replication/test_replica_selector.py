@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
-from sordini.replication.closest import closest_replica
+from sordini.replication.replica_selector import closest_replica
 from sordini.replication.leader import Leader, Term
 
 ME, NEAR, NEARER, FAR = (BrokerId(number) for number in (1, 2, 3, 4))

@@ -15,7 +15,7 @@ from sordini.replication.leader import Proposal, Term
 from sordini.replication.partition import Partition
 from sordini.replication.ports import Grant, Refusal
 from sordini.replication.purgatory import Waiter
-from sordini.replication.terms import Peers
+from sordini.replication.partition_deps import Peers
 from tests.support.builders import a_batch
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import ME, NAME, OTHER, SETTINGS, TOPIC_ID, checked, logs_on
