@@ -10,9 +10,9 @@ from sordini.broker.dispatch import Call
 from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import Offset
-from sordini.replication.pending_commits import Commit
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
+from sordini.replication.pending_commits import PendingCommit
 
 
 class Timer(Protocol):
@@ -31,7 +31,7 @@ class Coded(Protocol):
     error_code: int
 
 
-class Written(NamedTuple):
+class PartitionAppend(NamedTuple):
     """What one partition of a request wrote, and the part of the answer that says so."""
 
     partition: Partition
@@ -51,29 +51,29 @@ class Written(NamedTuple):
         return not self.is_of_the_past and self.end_offset <= self.leader.high_watermark
 
 
-class Committing:
+class DelayedProduce:
     """One answer that waits; `ended` gets it once, when each part counts, has failed, or is out of time."""
 
     def __init__(
         self,
-        written: Iterable[Written],
+        written: Iterable[PartitionAppend],
         ended: Callable[[], None],
         call_later: CallLater,
         timeout_ms: int,
     ) -> None:
         self._ended = ended
-        self._waiting: dict[Commit, Coded] = {}
+        self._waiting: dict[PendingCommit, Coded] = {}
         for part in written:
             if part.is_of_the_past:
                 part.answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 continue
-            commit = part.partition.commits.add(Offset(part.end_offset), self._settled)
+            commit = part.partition.pending_commits.add(Offset(part.end_offset), self._settled)
             self._waiting[commit] = part.answer
         self._timer = call_later(max(timeout_ms, 0) / 1000, self._expire)
         if not self._waiting:
             self._end()
 
-    def _settled(self, commit: Commit, code: ErrorCode) -> None:
+    def _settled(self, commit: PendingCommit, code: ErrorCode) -> None:
         self._waiting.pop(commit).error_code = code
         if not self._waiting:
             self._end()
@@ -97,7 +97,7 @@ class Committing:
         self._waiting.clear()
 
 
-async def committed(written: Iterable[Written], call_later: CallLater, timeout_ms: int) -> None:
+async def committed(written: Iterable[PartitionAppend], call_later: CallLater, timeout_ms: int) -> None:
     """Wait until everything counts, or has failed."""
     waiting = [part for part in written if not part.is_committed]
     if not waiting:
@@ -108,15 +108,15 @@ async def committed(written: Iterable[Written], call_later: CallLater, timeout_m
         if not ended.done():
             ended.set_result(None)
 
-    Committing(waiting, tell, call_later, timeout_ms)
+    DelayedProduce(waiting, tell, call_later, timeout_ms)
     await ended
 
 
 def answer_when_committed(
-    call: Call, response: Any, written: Iterable[Written], call_later: CallLater, timeout_ms: int
+    call: Call, response: Any, written: Iterable[PartitionAppend], call_later: CallLater, timeout_ms: int
 ) -> DelayedResponse:
     """The answer to a request, once everything it wrote counts."""
     pending = DelayedResponse()
-    committing = Committing(written, lambda: call.complete(pending, response), call_later, timeout_ms)
+    committing = DelayedProduce(written, lambda: call.complete(pending, response), call_later, timeout_ms)
     pending.on_abandon = committing.withdraw
     return pending

@@ -18,7 +18,7 @@ from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
 from sordini.storage.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochCache
 
 
-class Position(NamedTuple):
+class FetchPosition(NamedTuple):
     """What a fetch asks for one partition."""
 
     fetch_offset: Offset
@@ -28,11 +28,11 @@ class Position(NamedTuple):
     """The epoch of the last record here, or -1: nothing that could diverge."""
 
 
-class EpochQuestion(NamedTuple):
+class EpochEndRequest(NamedTuple):
     """Where did this epoch end? For leaders to which `last_fetched_epoch` says nothing (Fetch below version 12)."""
 
     leader_epoch: LeaderEpoch
-    asked_epoch: int
+    requested_epoch: int
 
 
 class EpochEnd(NamedTuple):
@@ -67,26 +67,31 @@ class Follower:
     __slots__ = ("_must_ask", "is_over", "leader_epoch", "leader_id", "partition_epoch")
 
     def __init__(
-        self, leader_id: BrokerId, leader_epoch: LeaderEpoch, partition_epoch: int = 0, *, asks_for_epochs: bool = False
+        self,
+        leader_id: BrokerId,
+        leader_epoch: LeaderEpoch,
+        partition_epoch: int = 0,
+        *,
+        truncates_before_fetch: bool = False,
     ) -> None:
-        """`asks_for_epochs`: truncate by OffsetForLeaderEpoch before the first fetch, as protocols before 2.7-IV1."""
+        """`truncates_before_fetch`: truncate by OffsetForLeaderEpoch before the first fetch, as protocols before 2.7-IV1."""
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.is_over = False
         """The leader has fenced this term: nothing more is asked until the controller begins another."""
-        self._must_ask = asks_for_epochs
+        self._must_ask = truncates_before_fetch
 
-    def next(self, epochs: EpochCache, log_end_offset: Offset) -> Position | EpochQuestion | None:
+    def next(self, epochs: EpochCache, log_end_offset: Offset) -> FetchPosition | EpochEndRequest | None:
         """What to ask now; None when this term is over."""
         if self.is_over:
             return None
         last = epochs.latest
         if self._must_ask:
             if last != UNDEFINED_EPOCH:
-                return EpochQuestion(self.leader_epoch, last)
+                return EpochEndRequest(self.leader_epoch, last)
             self._must_ask = False  # Nothing is here whose epoch is known.
-        return Position(log_end_offset, self.leader_epoch, last)
+        return FetchPosition(log_end_offset, self.leader_epoch, last)
 
     def diverged(self, leader: EpochEnd, epochs: EpochCache, log_end_offset: Offset, high_watermark: Offset) -> Offset:
         """Where to cut the log, given what the leader says of the last epoch here.
@@ -115,7 +120,7 @@ class Follower:
         return Reaction.FIND_START if code == ErrorCode.OFFSET_OUT_OF_RANGE else Reaction.RETRY
 
 
-def parting(position: Position, epochs: EpochCache, log_end_offset: Offset) -> EpochEnd | None:
+def find_divergence(position: FetchPosition, epochs: EpochCache, log_end_offset: Offset) -> EpochEnd | None:
     """The leader's side: where its log parts from that of whoever is at `position` (KIP-595); None when nowhere.
 
     Raises BrokerError OFFSET_OUT_OF_RANGE where the leader knows nothing of so late an epoch.
@@ -127,7 +132,7 @@ def parting(position: Position, epochs: EpochCache, log_end_offset: Offset) -> E
     return None if found.epoch == asked and found.end_offset >= position.fetch_offset else found
 
 
-def start_within(leader_start: Offset, leader_end: Offset, log_end_offset: Offset) -> Start:
+def start_when_out_of_range(leader_start: Offset, leader_end: Offset, log_end_offset: Offset) -> Start:
     """Where to go on when the leader's log holds `leader_start` to `leader_end` and not what was asked for."""
     if leader_end < log_end_offset:
         return Start(leader_end, begin_anew=False)  # An unclean election: what is past its end is not the cluster's.

@@ -35,7 +35,7 @@ class Term(NamedTuple):
     partition_epoch: int = 0
 
 
-class Proposal(NamedTuple):
+class IsrProposal(NamedTuple):
     """An in-sync set to be put in the place of the one that `partition_epoch` names."""
 
     isr: tuple[BrokerId, ...]
@@ -110,7 +110,7 @@ class Leader:
         self.isr = tuple(term.isr)
         assert broker_id in self.isr, f"leader {broker_id} is not in its in-sync set"
         self.epoch_start_offset = log_end_offset
-        self.proposal: Proposal | None = None
+        self.proposal: IsrProposal | None = None
         self._lag_ms_max = lag_ms_max
         self.replicas = {
             other: Replica(now_ms if other in self.isr else NEVER_MS)
@@ -152,11 +152,11 @@ class Leader:
         *,
         log_start_offset: Offset = UNKNOWN_OFFSET,
         broker_epoch: int = -1,
-        is_alive: bool = True,
+        is_registered: bool = True,
     ) -> bool:
         """A follower that believes in this epoch fetches from `fetch_offset` on, so it holds everything below.
 
-        `log_end_offset` is where the leader's log ends now; `is_alive`, whether the follower's broker is registered as
+        `log_end_offset` is where the leader's log ends now; `is_registered`, whether the follower's broker is registered as
         far as is known. Says whether the high watermark moved. Whether the follower is an assigned one, and its fetch
         one of this epoch, is for the caller to have checked.
         """
@@ -177,7 +177,7 @@ class Leader:
         replica.leader_end = log_end_offset
         ends = self._ends
         if broker_id not in ends:
-            if not is_alive or replica.refused_epoch is not None or not self._keeps_up(replica, now_ms):
+            if not is_registered or replica.refused_epoch is not None or not self._keeps_up(replica, now_ms):
                 return False
             # Not in sync yet, but close behind: the watermark waits for it, or it would never reach it under load.
             ends[broker_id] = fetch_offset
@@ -216,21 +216,21 @@ class Leader:
         for replica in self.replicas.values():
             replica.refused_epoch = None
 
-    def expand(self, broker_id: BrokerId) -> Proposal:
+    def expand(self, broker_id: BrokerId) -> IsrProposal:
         """Propose that a replica that `may_join` does."""
         assert self.may_join(broker_id), f"replica {broker_id} may not join {self.isr}"
         replica = self.replicas[broker_id]
         self._ends[broker_id] = replica.end_offset
         return self._propose((*self.isr, broker_id))
 
-    def shrink(self, now_ms: int, is_alive: Callable[[BrokerId], bool] = lambda _: True) -> Proposal | None:
+    def shrink(self, now_ms: int, is_registered: Callable[[BrokerId], bool] = lambda _: True) -> IsrProposal | None:
         """Propose to go on without those that were not caught up for `lag_ms_max`; None when there are none.
 
         To be called every now and then and when brokers have gone, for it also lets go of those who hold the watermark
         without being in sync: who is on his way into the in-sync set, but lags or is not registered any more.
         """
         for broker_id in self._ends.keys() - set(self.maximal_isr):
-            if not is_alive(broker_id) or not self._keeps_up(self.replicas[broker_id], now_ms):
+            if not is_registered(broker_id) or not self._keeps_up(self.replicas[broker_id], now_ms):
                 del self._ends[broker_id]
         if self.proposal is not None:
             return None
@@ -242,12 +242,12 @@ class Leader:
         replica = self.replicas[broker_id]
         return replica.end_offset < log_end_offset and not self._keeps_up(replica, now_ms)
 
-    def _propose(self, isr: tuple[BrokerId, ...]) -> Proposal:
+    def _propose(self, isr: tuple[BrokerId, ...]) -> IsrProposal:
         epochs = tuple(-1 if member == self.broker_id else self.replicas[member].broker_epoch for member in isr)
-        self.proposal = Proposal(isr, self.leader_epoch, self.partition_epoch, epochs)
+        self.proposal = IsrProposal(isr, self.leader_epoch, self.partition_epoch, epochs)
         return self.proposal
 
-    def granted(self, proposal: Proposal, isr: Iterable[BrokerId], partition_epoch: int) -> bool:
+    def granted(self, proposal: IsrProposal, isr: Iterable[BrokerId], partition_epoch: int) -> bool:
         """The in-sync set is now `isr`, decided in this leader epoch; says whether the high watermark moved.
 
         An answer to anything but the proposal under way, or older than what is known, changes nothing. A replica that
@@ -258,13 +258,13 @@ class Leader:
             return False
         return self._settle(proposal, tuple(isr), partition_epoch)
 
-    def ineligible(self, proposal: Proposal) -> bool:
+    def ineligible(self, proposal: IsrProposal) -> bool:
         """The proposal was certainly not carried out and never will be; says whether the high watermark moved."""
         if proposal is not self.proposal:
             return False
         return self._settle(proposal, self.isr, self.partition_epoch)
 
-    def _settle(self, proposal: Proposal, isr: tuple[BrokerId, ...], partition_epoch: int) -> bool:
+    def _settle(self, proposal: IsrProposal, isr: tuple[BrokerId, ...], partition_epoch: int) -> bool:
         """The end of a proposal: `isr` is in force, and a proposed member that is not in it counts as refused."""
         assert self.broker_id in isr, f"leader {self.broker_id} is not in its in-sync set {isr}"
         self.proposal = None

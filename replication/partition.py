@@ -16,22 +16,29 @@ from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.protocol.records.legacy_validation import Storable
 from sordini.protocol.records.produce_validation import CheckedBatches
 from sordini.protocol.types import BrokerId, Offset, TopicId, TopicPartition
-from sordini.replication.pending_commits import Commits
 from sordini.replication.follower import (
     EpochEnd,
-    EpochQuestion,
+    EpochEndRequest,
+    FetchPosition,
     Follower,
-    Position,
     Reaction,
     Start,
-    parting,
+    find_divergence,
     watermark,
 )
-from sordini.replication.leader import Leader, Proposal, Term
-from sordini.replication.ports import Grant, Refusal
-from sordini.replication.purgatory import Waiter, tell_all
-from sordini.replication.partition_deps import ALONE, INTERNAL_TOPICS, NO_EPOCH, PartitionSettings, Peers, Tail
-from sordini.replication.uncommitted_bytes import Growth
+from sordini.replication.leader import IsrProposal, Leader, Term
+from sordini.replication.partition_deps import (
+    INTERNAL_TOPICS,
+    NO_EPOCH,
+    NO_PEERS,
+    LogEndWaiters,
+    PartitionSettings,
+    Peers,
+)
+from sordini.replication.pending_commits import PendingCommits
+from sordini.replication.ports import IsrGrant, IsrRefusal
+from sordini.replication.purgatory import DelayedOperation, tell_all
+from sordini.replication.uncommitted_bytes import UncommittedBytes
 from sordini.storage.appending import LogAppendInfo
 from sordini.storage.file_slice import FileSlice
 from sordini.storage.follower_append import append_as_follower
@@ -60,7 +67,7 @@ class Partition:
     )
 
     def __init__(
-        self, name: TopicPartition, topic_id: TopicId, log: Log, settings: PartitionSettings, peers: Peers = ALONE
+        self, name: TopicPartition, topic_id: TopicId, log: Log, settings: PartitionSettings, peers: Peers = NO_PEERS
     ) -> None:
         self.name = name
         self.is_internal = name.topic in INTERNAL_TOPICS
@@ -72,12 +79,12 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         """The newest that is known here; -1 for none."""
         self.replicas: tuple[BrokerId, ...] = ()
-        self.waiters: dict[Waiter, None] = {}
+        self.purgatory: dict[DelayedOperation, None] = {}
         """Consumers, who wait for the high watermark."""
-        self.tail = Tail()
-        self.commits = Commits()
+        self.tail = LogEndWaiters()
+        self.commits = PendingCommits()
         self._peers = peers
-        self._growth = Growth()
+        self._growth = UncommittedBytes()
         log.on_flushed = self.flushed
 
     @property
@@ -110,12 +117,14 @@ class Partition:
         self.log.high_watermark = self.leader.high_watermark
         self.settle()  # Who is in sync now may have all that was waited for.
 
-    def follow(self, leader_id: BrokerId, term: Term, *, asks_for_epochs: bool = False) -> None:
+    def follow(self, leader_id: BrokerId, term: Term, *, truncates_before_fetch: bool = False) -> None:
         """Begin a term as follower. The high watermark stays; the log is cut only when the leader says where."""
         self._end_term()
         self.replicas = term.replicas
         self.leader_epoch = term.leader_epoch
-        self.follower = Follower(leader_id, term.leader_epoch, term.partition_epoch, asks_for_epochs=asks_for_epochs)
+        self.follower = Follower(
+            leader_id, term.leader_epoch, term.partition_epoch, truncates_before_fetch=truncates_before_fetch
+        )
 
     def resign(self) -> None:
         """Lead and follow no more; the epoch is remembered, so that nothing older begins again."""
@@ -133,7 +142,7 @@ class Partition:
         self._wake_all()
 
     def _wake_all(self) -> None:
-        for waiter in [*self.waiters, *self.tail.waiters]:
+        for waiter in [*self.purgatory, *self.tail.purgatory]:
             waiter.wake()
 
     def led(self, current_leader_epoch: int = NO_EPOCH) -> Leader:
@@ -151,7 +160,7 @@ class Partition:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is not led by this broker")
         return leader
 
-    def led_or_followed(self, current_leader_epoch: int = NO_EPOCH) -> Leader | None:
+    def require_leader_or_follower(self, current_leader_epoch: int = NO_EPOCH) -> Leader | None:
         """The term in force of whoever may serve consumers: as `led`, but None where this broker follows (KIP-392)."""
         if self.follower is not None and current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return None
@@ -183,7 +192,7 @@ class Partition:
             if growth.held or leader.high_watermark != log.log_end_offset:
                 growth.hold(log.log_end_offset, len(checked.buffer))
                 growth.reached(leader.high_watermark)
-            elif self.waiters:
+            elif self.purgatory:
                 growth.readable_bytes += len(checked.buffer)
             if self.commits:
                 self.settle()
@@ -191,7 +200,7 @@ class Partition:
             # It counts once it is on the disk, or on the other replicas.
             self._growth.hold(log.log_end_offset, len(checked.buffer))
         tail = self.tail
-        if tail.waiters:
+        if tail.purgatory:
             tail.grown_bytes += len(checked.buffer)
         return appended
 
@@ -201,10 +210,10 @@ class Partition:
         if leader is not None and leader.appended(Offset(self.log.committable_end)):
             self._advanced(leader)
 
-    def fetched_by(
+    def update_follower_fetch_state(
         self,
         replica_id: BrokerId,
-        position: Position,
+        position: FetchPosition,
         now_ms: int,
         *,
         log_start_offset: int = -1,
@@ -221,7 +230,7 @@ class Partition:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica_id} holds no replica of {self.name}")
         log = self.log
         if position.last_fetched_epoch >= 0:
-            parted = parting(position, log.epochs, Offset(log.log_end_offset))
+            parted = find_divergence(position, log.epochs, Offset(log.log_end_offset))
             if parted is not None:
                 return parted
         if position.leader_epoch == NO_EPOCH or not log.log_start_offset <= position.fetch_offset <= log.log_end_offset:
@@ -233,7 +242,7 @@ class Partition:
             now_ms,
             log_start_offset=Offset(log_start_offset),
             broker_epoch=broker_epoch,
-            is_alive=replica_id in leader.isr or self._peers.may_join(replica_id),
+            is_registered=replica_id in leader.isr or self._peers.may_join(replica_id),
         ):
             self._advanced(leader)
         if leader.may_join(replica_id) and self._peers.changes is not None and self._peers.may_join(replica_id):
@@ -249,20 +258,20 @@ class Partition:
             elif leader.appended(Offset(self.log.committable_end)):
                 self._advanced(leader)  # Somebody not in sync, who held the watermark, was let go of.
 
-    def _propose(self, leader: Leader, proposal: Proposal) -> None:
+    def _propose(self, leader: Leader, proposal: IsrProposal) -> None:
         assert self._peers.changes is not None
         self._peers.changes.propose(self.name, self.topic_id, proposal, partial(self._answered, leader, proposal))
 
-    def _answered(self, leader: Leader, proposal: Proposal, answer: Grant | Refusal) -> None:
+    def _answered(self, leader: Leader, proposal: IsrProposal, answer: IsrGrant | IsrRefusal) -> None:
         """Whoever grants changes has answered; an answer to another term's proposal is nobody's."""
         if leader is not self.leader:
             return
-        if isinstance(answer, Grant):
+        if isinstance(answer, IsrGrant):
             if answer.leader_epoch != leader.leader_epoch or leader.broker_id not in answer.isr:
                 return  # Another state altogether: a LeaderAndIsr is on its way, and until then nothing is known.
             if not leader.granted(proposal, answer.isr, answer.partition_epoch):
                 return
-        elif answer is Refusal.STALE or not leader.ineligible(proposal):
+        elif answer is IsrRefusal.STALE or not leader.ineligible(proposal):
             return
         self._advanced(leader)
 
@@ -271,7 +280,7 @@ class Partition:
         self.log.high_watermark = leader.high_watermark
         self._growth.reached(leader.high_watermark)
         self.settle()
-        self.tell_waiters()
+        self.notify_purgatory()
 
     def settle(self) -> None:
         """Answer those who waited for the watermark to come where it is now."""
@@ -281,19 +290,19 @@ class Partition:
             code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if few else ErrorCode.NONE
             self.commits.reached(leader.high_watermark, code)
 
-    def tell_waiters(self) -> None:
+    def notify_purgatory(self) -> None:
         """Tell whoever waits how much more there is to read since the last time."""
-        tell_all(self.waiters, self._growth.taken())
+        tell_all(self.purgatory, self._growth.taken())
         grown_bytes, self.tail.grown_bytes = self.tail.grown_bytes, 0
-        tell_all(self.tail.waiters, grown_bytes)
+        tell_all(self.tail.purgatory, grown_bytes)
 
     @property
-    def has_waiters(self) -> bool:
-        return bool(self.waiters or self.tail.waiters)
+    def has_delayed_operations(self) -> bool:
+        return bool(self.purgatory or self.tail.purgatory)
 
     # Following.
 
-    def next_question(self) -> Position | EpochQuestion | None:
+    def next_question(self) -> FetchPosition | EpochEndRequest | None:
         """What to ask the leader next; None while this broker does not follow."""
         return None if self.follower is None else self.follower.next(self.log.epochs, Offset(self.log.log_end_offset))
 
@@ -330,7 +339,7 @@ class Partition:
             log.advance_log_start(min(log_start_offset, log.high_watermark))
         if log.high_watermark != known:
             self._growth.reached(log.high_watermark)
-            self.tell_waiters()
+            self.notify_purgatory()
         return len(fetched.buffer)
 
     def cut(self, follower: Follower, leader_end: EpochEnd, now_ms: int) -> int | None:
@@ -338,7 +347,9 @@ class Partition:
         if follower is not self.follower:
             return None
         log = self.log
-        offset = follower.diverged(leader_end, log.epochs, Offset(log.log_end_offset), Offset(log.high_watermark))
+        offset = follower.truncation_offset(
+            leader_end, log.epochs, Offset(log.log_end_offset), Offset(log.high_watermark)
+        )
         is_cut = log.truncate_to(offset, now_ms)
         self._growth.cut(log.log_end_offset)
         return log.log_end_offset if is_cut else None
@@ -362,7 +373,7 @@ class Partition:
 
         A follower's is what the leader told it last. Raises BrokerError NOT_LEADER_OR_FOLLOWER.
         """
-        leader = self.leader or self.led_or_followed()
+        leader = self.leader or self.require_leader_or_follower()
         high_watermark = self.log.high_watermark if leader is None else leader.high_watermark
         return Offset(self.log.last_stable_offset(high_watermark) if committed_only else high_watermark)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sordini.protocol.records.produce_validation import ProduceRules
 from sordini.protocol.types import BrokerId
-from sordini.replication.purgatory import Waiter
+from sordini.replication.purgatory import DelayedOperation
 from sordini.storage.log_config import LogConfig
 
 if TYPE_CHECKING:
@@ -37,15 +37,15 @@ class Peers(NamedTuple):
     """`replica.lag.time.max.ms`"""
 
 
-ALONE = Peers()
+NO_PEERS = Peers()
 
 
-class Tail:
+class LogEndWaiters:
     """The end of a partition's log, for followers to wait at."""
 
     __slots__ = ("grown_bytes", "waiters")
 
     def __init__(self) -> None:
-        self.waiters: dict[Waiter, None] = {}
+        self.purgatory: dict[DelayedOperation, None] = {}
         self.grown_bytes = 0
         """What came since they were told last."""

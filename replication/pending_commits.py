@@ -12,7 +12,7 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import Offset
 
 
-class Commit:
+class PendingCommit:
     """One append that waits. `ended` is called once: with NONE when it counts, else with why nobody will know."""
 
     __slots__ = ("end_offset", "ended", "is_withdrawn")
@@ -27,16 +27,16 @@ class Commit:
         self.is_withdrawn = True
 
 
-Ended = Callable[[Commit, ErrorCode], None]
+Ended = Callable[[PendingCommit, ErrorCode], None]
 
 
-class Commits:
+class PendingCommits:
     """Those that wait in one partition. A duplicate may wait for an offset before the last, so they are kept sorted."""
 
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: deque[Commit] = deque()
+        self._waiting: deque[PendingCommit] = deque()
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -44,9 +44,9 @@ class Commits:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, end_offset: Offset, ended: Ended) -> Commit:
+    def add(self, end_offset: Offset, ended: Ended) -> PendingCommit:
         """Wait for the watermark to come to `end_offset`."""
-        commit = Commit(end_offset, ended)
+        commit = PendingCommit(end_offset, ended)
         waiting = self._waiting
         if not waiting or waiting[-1].end_offset <= end_offset:
             waiting.append(commit)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from sordini.protocol.types import BrokerId, TopicId, TopicPartition
     from sordini.replication.cluster_model import Answer, Broker, Command
-    from sordini.replication.leader import Proposal
+    from sordini.replication.leader import IsrProposal
 
 ANY_VERSION = -1
 """As an expected version: write whatever the version is; in a `Check`: the node only has to exist."""
@@ -254,7 +254,7 @@ class Links(Protocol):
         """A link of the caller's own; never fails, since it connects when it is used."""
 
 
-class Grant(NamedTuple):
+class IsrGrant(NamedTuple):
     """An in-sync set as it is now, by a proposal or found to be so already."""
 
     leader_epoch: int
@@ -262,7 +262,7 @@ class Grant(NamedTuple):
     partition_epoch: int
 
 
-class Refusal(Enum):
+class IsrRefusal(Enum):
     """Why a proposed in-sync set never will be."""
 
     INELIGIBLE = "ineligible"
@@ -278,8 +278,8 @@ class IsrChanges(Protocol):
         self,
         topic_partition: TopicPartition,
         topic_id: TopicId,
-        proposal: Proposal,
-        answered: Callable[[Grant | Refusal], None],
+        proposal: IsrProposal,
+        answered: Callable[[IsrGrant | IsrRefusal], None],
     ) -> None:
         """Ask for a change; repeated until there is an answer, which `answered` gets on the loop, once.
 

@@ -1,6 +1,6 @@
 """Answers that wait for a partition to grow: Kafka's purgatory, without a thread or a future of its own.
 
-A `Waiter` is entered in each partition it watches and leaves them all when it is done, so that waking costs one
+A `DelayedOperation` is entered in each partition it watches and leaves them all when it is done, so that waking costs one
 dictionary look-up per append when nobody waits.
 """
 
@@ -14,11 +14,11 @@ class Watched(Protocol):
     """What a waiter can be entered in."""
 
     @property
-    def waiters(self) -> dict[Waiter, None]:
+    def waiters(self) -> dict[DelayedOperation, None]:
         """Those who wait, in the order they came."""
 
 
-class Waiter:
+class DelayedOperation:
     """One answer that is due once enough readable bytes have come, or at once when something went wrong."""
 
     __slots__ = ("_finish", "_missing_bytes", "_watched", "done")
@@ -29,7 +29,7 @@ class Waiter:
         self._watched = tuple(watched)
         self.done = False
         for place in self._watched:
-            place.waiters[self] = None
+            place.purgatory[self] = None
 
     def grown(self, size: int) -> None:
         """A watched partition can be read `size` bytes further."""
@@ -47,10 +47,10 @@ class Waiter:
         """Stop waiting without an answer: nobody is there any more to read it."""
         self.done = True
         for place in self._watched:
-            place.waiters.pop(self, None)
+            place.purgatory.pop(self, None)
 
 
-def tell_all(waiters: dict[Waiter, None], grown_bytes: int) -> None:
+def tell_all(waiters: dict[DelayedOperation, None], grown_bytes: int) -> None:
     """Tell those who wait in one place how much came there, if anything did."""
     if grown_bytes:
         for waiter in list(waiters):

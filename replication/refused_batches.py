@@ -34,7 +34,7 @@ Name = tuple[str | bytes, int]
 """A partition as producers name it: by the topic's name, or from version 13 on by its id."""
 
 
-class Refused(NamedTuple):
+class RefusedBatch(NamedTuple):
     """A producer's last batch that was refused for a while."""
 
     producer_epoch: int
@@ -42,11 +42,11 @@ class Refused(NamedTuple):
     until_ms: int
 
 
-class Refusals:
+class RefusedBatches:
     """The producers of one broker of whose batches one was refused lately."""
 
     def __init__(self) -> None:
-        self._refused: OrderedDict[tuple[Name, int], Refused] = OrderedDict()
+        self._refused: OrderedDict[tuple[Name, int], RefusedBatch] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._refused)
@@ -57,7 +57,7 @@ class Refusals:
             return error
         key = name, header.producer_id
         if error.code in PASSING:
-            self._refused[key] = Refused(header.producer_epoch, error.code, now_ms + REFUSED_MS)
+            self._refused[key] = RefusedBatch(header.producer_epoch, error.code, now_ms + REFUSED_MS)
             self._refused.move_to_end(key)
             if len(self._refused) > PRODUCERS_MAX:
                 self._refused.popitem(last=False)

@@ -13,7 +13,7 @@ from sordini.protocol.types import BrokerId
 from sordini.replication.leader import Leader
 
 
-def closest_replica(leader: Leader, fetch_offset: int, near: Collection[BrokerId]) -> BrokerId | None:
+def preferred_read_replica(leader: Leader, fetch_offset: int, near: Collection[BrokerId]) -> BrokerId | None:
     """Where to read on from `fetch_offset`; None for the leader. `near` are the living brokers in the reader's rack."""
     if leader.broker_id in near:
         return None

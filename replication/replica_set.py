@@ -14,7 +14,7 @@ from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, 
 from sordini.replication.cluster_model import EPOCH_DURING_DELETION, PartitionInfo
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
-from sordini.replication.partition_deps import ALONE, PartitionSettings, Peers
+from sordini.replication.partition_deps import NO_PEERS, PartitionSettings, Peers
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
 from sordini.storage.log_manager import LogManager
@@ -56,7 +56,7 @@ class NoFetching:
         """There was nothing."""
 
 
-class Surroundings(NamedTuple):
+class ReplicaSetDeps(NamedTuple):
     """What the set asks for beyond this broker's logs."""
 
     settings_of: Callable[[str], PartitionSettings]
@@ -66,15 +66,15 @@ class Surroundings(NamedTuple):
     now_ms: Callable[[], int]
     monotonic_ms: Callable[[], int]
     fetching: Fetching = NoFetching()
-    peers: Peers = ALONE
-    asks_for_epochs: bool = False
+    peers: Peers = NO_PEERS
+    truncates_before_fetch: bool = False
     """Followers truncate by OffsetForLeaderEpoch: the protocol between brokers is older than Fetch version 12."""
 
 
 class ReplicaSet:
     """Every partition with a copy on this broker."""
 
-    def __init__(self, broker_id: BrokerId, logs: LogManager, surroundings: Surroundings) -> None:
+    def __init__(self, broker_id: BrokerId, logs: LogManager, surroundings: ReplicaSetDeps) -> None:
         self._broker_id = broker_id
         self._logs = logs
         self._surroundings = surroundings
@@ -173,7 +173,7 @@ class ReplicaSet:
             self._surroundings.fetching.unfollow(partition)
         else:
             self._resign(partition)
-        partition.follow(leader_id, term, asks_for_epochs=self._surroundings.asks_for_epochs)
+        partition.follow(leader_id, term, truncates_before_fetch=self._surroundings.truncates_before_fetch)
         is_out = self._is_leaving and self._broker_id not in term.isr
         if leader_id != NOBODY and not is_out:
             self._surroundings.fetching.follow(partition)
@@ -274,7 +274,7 @@ class ReplicaSet:
         """
         now_ms = self._surroundings.monotonic_ms()
         for partition in list(self._partitions.values()):
-            partition.check_isr(now_ms)
+            partition.maybe_shrink_isr(now_ms)
 
     def reconsider(self) -> None:
         """Brokers have come or gone, or the controller is another one: refused followers may be proposed again."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 
-class Growth:
+class UncommittedBytes:
     """The bytes that came, and of them those that may be read."""
 
     __slots__ = ("held", "readable_bytes")

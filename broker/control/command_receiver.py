@@ -109,7 +109,7 @@ class CommandReceiver:
 
     async def _become(self, command: LeaderAndIsr) -> Answer:
         self._controller_epoch = command.controller_epoch
-        await self._replicas.make_room(info.topic_partition for info in command.partitions)
+        await self._replicas.finish_deletions(info.topic_partition for info in command.partitions)
         errors: dict[TopicPartition, int] = {}
         async for info in self._sliced(command):
             code = self._become_one(info)
@@ -140,7 +140,7 @@ class CommandReceiver:
     def _become_one(self, info: PartitionInfo) -> int:
         """The error code, 0 for none."""
         try:
-            self._replicas.become(info)
+            self._replicas.become_leader_or_follower(info)
         except RetriableRefusal as error:
             self.deferred.refused(info.topic_partition, str(error), has_line=isinstance(error, DiskFull))
             return error.code
@@ -160,7 +160,9 @@ class CommandReceiver:
         async for stopped in self._sliced(command):
             self.deferred.forget(stopped.topic_partition)
             try:
-                self._replicas.stop(stopped.topic_partition, leader_epoch=stopped.leader_epoch, delete=stopped.delete)
+                self._replicas.stop_replica(
+                    stopped.topic_partition, leader_epoch=stopped.leader_epoch, delete=stopped.delete
+                )
             except BrokerError as error:
                 errors[stopped.topic_partition] = error.code
                 continue
@@ -187,7 +189,7 @@ class CommandReceiver:
             if not number % PARTITIONS_LEARNED_PER_SLICE:
                 await asyncio.sleep(0)
             state = info.state
-            self._replicas.superseded(info)
+            self._replicas.resign_if_superseded(info)
             self._metadata.set_partition(
                 info.topic_partition.topic,
                 info.topic_id,
@@ -206,9 +208,9 @@ class CommandReceiver:
             self._metadata.drop_partition(*gone.topic_partition)
         self._metadata.changed()
         if former != self._metadata.brokers.keys() or former_controller != self._metadata.controller_id:
-            self._replicas.reconsider()
+            self._replicas.clear_isr_refusals()
         if former - self._metadata.brokers.keys():
-            self._replicas.check_isr()  # Acknowledgements may wait for one that was on its way into a set.
+            self._replicas.maybe_shrink_isr()  # Acknowledgements may wait for one that was on its way into a set.
         self.on_deleted([gone.topic_partition for gone in command.deleted])
         return Answer()
 

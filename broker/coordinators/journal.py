@@ -18,7 +18,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.produce_validation import accept_own_batch
 from sordini.replication.partition import Partition
-from sordini.replication.purgatory import Waiter
+from sordini.replication.purgatory import DelayedOperation
 from sordini.storage.errors import StorageError
 
 Ended = Callable[[ErrorCode], None]
@@ -51,7 +51,7 @@ class Journal:
         self._entries: deque[Entry] = deque()
         self._flushed_end = 0
         self._is_flushing = False
-        self._waiter: Waiter | None = None
+        self._waiter: DelayedOperation | None = None
         self._timer: Timer | None = None
         self._is_closed = False
 
@@ -71,8 +71,8 @@ class Journal:
             return False
         self._entries.append(entry)
         self.settle()
-        if self._partition.waiters:
-            self._partition.tell_waiters()
+        if self._partition.purgatory:
+            self._partition.notify_purgatory()
         return True
 
     def settle(self) -> None:
@@ -91,7 +91,7 @@ class Journal:
         self._is_closed = True
         self._arm()
         if self._waiter is not None:
-            self._waiter.leave()
+            self._waiter.cancel()
         while self._entries:
             ended = self._entries.popleft().ended
             if ended is not None:
@@ -127,7 +127,7 @@ class Journal:
             return False
         if leader.high_watermark < entry.end_offset:
             if self._waiter is None or self._waiter.done:
-                self._waiter = Waiter(1, (self._partition,), self.settle)
+                self._waiter = DelayedOperation(1, (self._partition,), self.settle)
             return False
         return True
 

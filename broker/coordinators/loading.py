@@ -20,8 +20,8 @@ from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHead
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
 from sordini.protocol.records.key_values import KeyValue, key_values_of
 from sordini.protocol.types import Offset
-from sordini.replication.pending_commits import Commit
 from sordini.replication.partition import Partition
+from sordini.replication.pending_commits import PendingCommit
 from sordini.storage.errors import StorageError
 
 RECORDS_PER_SLICE = 500
@@ -62,12 +62,12 @@ async def is_committed(partition: Partition, end_offset: int, is_wanted: Callabl
         if partition.leader is not None and partition.leader.high_watermark >= end_offset:
             return True
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        partition.commits.add(Offset(end_offset), partial(_end, ended))
+        partition.pending_commits.add(Offset(end_offset), partial(_end, ended))
         await ended
     return False
 
 
-def _end(ended: asyncio.Future[None], _commit: Commit, _code: ErrorCode) -> None:
+def _end(ended: asyncio.Future[None], _commit: PendingCommit, _code: ErrorCode) -> None:
     if not ended.done():
         ended.set_result(None)
 
@@ -93,7 +93,7 @@ class _Loading:
         self._slice_bytes = slice_bytes
         self._is_wanted = is_wanted
         self._end = self._log.log_end_offset
-        self._stable_end = self._log.last_stable_offset(partition.led().high_watermark)
+        self._stable_end = self._log.last_stable_offset(partition.require_leader().high_watermark)
         self._aborted = self._log.aborted_transactions(self._log.log_start_offset, self._end)
         self._latest: Latest = {}
         self._read = 0

@@ -38,7 +38,7 @@ class Unconverted(NamedTuple):
     bytes_max: int
 
 
-class Conversions:
+class DownConversions:
     """Rewrites what fetches of old versions have read."""
 
     def __init__(

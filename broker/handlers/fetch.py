@@ -13,12 +13,12 @@ from typing import NamedTuple, Protocol
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.handlers.down_conversion import FIRST_OF_FORMAT_2, Conversions
+from sordini.broker.handlers.down_conversion import FIRST_OF_FORMAT_2, DownConversions
 from sordini.broker.handlers.fetch_reading import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     SERVED_BY_FOLLOWERS,
-    Preference,
+    PreferredReplica,
     Reading,
 )
 from sordini.broker.handlers.fetched_rows import refused
@@ -33,7 +33,7 @@ from sordini.protocol.messages.fetch import (
     FetchResponse,
 )
 from sordini.protocol.records.work_budget import BudgetExceeded
-from sordini.replication.purgatory import Waiter
+from sordini.replication.purgatory import DelayedOperation
 from sordini.replication.replica_set import ReplicaSet
 
 
@@ -49,9 +49,9 @@ CallLater = Callable[[float, Callable[[], None]], Timer]
 class Readers(NamedTuple):
     """How readers are served that are not consumers at the leader."""
 
-    followers: Followers | None = None
+    followers: FollowerFetches | None = None
     """Without it no fetch is served as a follower's."""
-    closest: Closest | None = None
+    closest: ReplicaSelector | None = None
     """Without it no consumer is sent from the leader to another copy."""
 
 
@@ -66,7 +66,7 @@ class FetchHandler:
         call_later: CallLater,
         *,
         readers: Readers,
-        conversions: Conversions,
+        conversions: DownConversions,
         bytes_max: int,
     ) -> None:
         """`bytes_max` is fetch.max.bytes; `call_later` takes seconds, as the loop's does."""
@@ -151,7 +151,7 @@ class FetchHandler:
             waiter.leave()
 
         pending = DelayedResponse(on_abandon=abandon)
-        waiter = Waiter(missing_bytes, watched, finish)
+        waiter = DelayedOperation(missing_bytes, watched, finish)
         timer = self._call_later(call.body.max_wait_ms / 1000, waiter.wake)
         return pending
 
@@ -182,12 +182,12 @@ class FetchHandler:
                 )
                 for topic in request.topics
             ]
-            if code not in SESSION_CODES
+            if code not in FETCH_SESSION_ERRORS
             else [],
         )
 
 
-SESSION_CODES = frozenset(
+FETCH_SESSION_ERRORS = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
         ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -196,11 +196,11 @@ SESSION_CODES = frozenset(
 )
 
 
-Closest = Callable[[Call], Preference]
+ReplicaSelector = Callable[[Call], PreferredReplica]
 """What a fetch that names its reader's rack prefers."""
 
 
-class Followers(Protocol):
+class FollowerFetches(Protocol):
     """Who serves the fetches of other brokers."""
 
     @property

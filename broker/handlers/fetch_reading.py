@@ -25,10 +25,10 @@ from sordini.protocol.messages.fetch import (
     PartitionData,
 )
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
-from sordini.replication.follower import EpochEnd, Position, parting
+from sordini.replication.follower import EpochEnd, FetchPosition, find_divergence
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
-from sordini.replication.purgatory import Watched
+from sordini.replication.purgatory import WatchedLog
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 from sordini.storage.file_slice import FileSlice
@@ -47,7 +47,7 @@ TELLS_THE_LEADER = 16
 """The first version in which who asked the wrong broker is told which one leads (KIP-951)."""
 ELSEWHERE_CODES = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
-Preference = Callable[[Leader, int], BrokerId | None]
+PreferredReplica = Callable[[Leader, int], BrokerId | None]
 """Whom to read from rather than from this leader, from an offset on; None for the leader itself."""
 
 
@@ -74,7 +74,7 @@ class Reading:
         replicas: ReplicaSet,
         call: Call,
         plan: FetchPlan,
-        preference: Preference | None = None,
+        preference: PreferredReplica | None = None,
         *,
         bytes_max: int,
     ) -> None:
@@ -137,7 +137,7 @@ class Reading:
     def _targets(self) -> Iterable[SessionPartition]:
         return self._plan.targets
 
-    def watched(self) -> Sequence[Watched]:
+    def watched(self) -> Sequence[WatchedLog]:
         """Where to wait for more."""
         return self.partitions
 
@@ -171,7 +171,7 @@ class Reading:
     def _answer(self, partition: Partition, target: SessionPartition, *, whole_first: bool) -> PartitionData:
         wish = target.requested
         epoch, serves = max(wish.current_leader_epoch, -1), self._version >= SERVED_BY_FOLLOWERS
-        leader = partition.led_or_followed(epoch) if serves else partition.led(epoch)
+        leader = partition.require_leader_or_follower(epoch) if serves else partition.require_leader(epoch)
         log = partition.log
         self.partitions.append(partition)
         answer = found(partition, leader, wish.partition)
@@ -208,8 +208,10 @@ class Reading:
     def _diverges(self, log: Log, target: SessionPartition, answer: PartitionData) -> bool:
         """Tell a reader whose last epoch ended elsewhere in our log where the two part (KIP-595's check)."""
         wish = target.requested
-        position = Position(Offset(wish.fetch_offset), LeaderEpoch(wish.current_leader_epoch), wish.last_fetched_epoch)
-        return self._parts(parting(position, log.epochs, Offset(log.log_end_offset)), answer)
+        position = FetchPosition(
+            Offset(wish.fetch_offset), LeaderEpoch(wish.current_leader_epoch), wish.last_fetched_epoch
+        )
+        return self._parts(find_divergence(position, log.epochs, Offset(log.log_end_offset)), answer)
 
     def _parts(self, parted: EpochEnd | None, answer: PartitionData) -> bool:
         if parted is None:

@@ -16,7 +16,7 @@ GROUPS_LOOKED_AT_MAX: Final = 100
 """For a request that names more groups, all groups of this broker are settled: that needs no look-up by name."""
 
 
-def once_settled(
+def after_expiry(
     call: Call, groups: GroupCoordinator, group_ids: Sequence[str] | None, work: Callable[[], Work[M | DelayedResponse]]
 ) -> Work[M | DelayedResponse]:
     """Do the work that answers a call when no session of these groups (None: of all groups here) is due any more.

@@ -15,9 +15,9 @@ from sordini.broker.groups.coordinator import NOBODY, GroupCoordinator
 from sordini.broker.groups.machine.events import Committing
 from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.broker.groups.machine.state import CommittedOffset
+from sordini.broker.handlers.group_expiry import after_expiry
 from sordini.broker.handlers.request_checks import LETTERS_PER_STEP, check_name_repeats
 from sordini.broker.handlers.responder import Responder
-from sordini.broker.handlers.group_expiry import once_settled
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.topics.metadata_cache import MetadataCache
@@ -206,7 +206,7 @@ class GroupOffsetsHandler:
             return (yield from self._deleted(request, ()))
         if not request.group_id:
             raise BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-        return (yield from once_settled(call, self._groups, [request.group_id], lambda: self._delete(call, known)))
+        return (yield from after_expiry(call, self._groups, [request.group_id], lambda: self._delete(call, known)))
 
     def _delete(self, call: Call, known: AbstractSet[str]) -> Work[OffsetDeleteResponse | DelayedResponse]:
         """Raises BrokerError."""

@@ -24,9 +24,9 @@ from sordini.broker.groups.machine.events import (
     SyncAnswer,
 )
 from sordini.broker.groups.machine.state import Group, GroupState, Member, Protocol
+from sordini.broker.handlers.group_expiry import after_expiry
 from sordini.broker.handlers.request_checks import LETTERS_PER_STEP, check_name_repeats
 from sordini.broker.handlers.responder import Responder
-from sordini.broker.handlers.group_expiry import once_settled
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
@@ -194,7 +194,7 @@ class GroupsHandler:
     def describe(self, call: Call) -> Work[DescribeGroupsResponse | DelayedResponse]:
         request: DescribeGroupsRequest = call.body
         yield from check_name_repeats(request.groups)
-        return (yield from once_settled(call, self._groups, request.groups, lambda: self._describe(call)))
+        return (yield from after_expiry(call, self._groups, request.groups, lambda: self._describe(call)))
 
     def _describe(self, call: Call) -> Work[DescribeGroupsResponse | DelayedResponse]:
         request: DescribeGroupsRequest = call.body
@@ -213,7 +213,7 @@ class GroupsHandler:
         return response
 
     def list(self, call: Call) -> Work[ListGroupsResponse | DelayedResponse]:
-        return (yield from once_settled(call, self._groups, None, lambda: self._list(call.body)))
+        return (yield from after_expiry(call, self._groups, None, lambda: self._list(call.body)))
 
     def _list(self, request: ListGroupsRequest) -> Work[ListGroupsResponse | DelayedResponse]:
         states = set()

@@ -163,7 +163,7 @@ class OffsetsHandler:
 
     def _range(self, call: Call, partition: Partition, wish: ListOffsetsPartition) -> _Range:
         """How far the log counts for who asks; raises BrokerError where this broker does not lead."""
-        leader = partition.led(wish.current_leader_epoch)
+        leader = partition.require_leader(wish.current_leader_epoch)
         if call.body.replica_id >= 0:
             return _Range(leader, Offset(partition.log.log_end_offset), is_late=False)
         end = partition.readable_end(committed_only=call.body.isolation_level == READ_COMMITTED)
@@ -208,7 +208,7 @@ class OffsetsHandler:
 
     def _epoch_of_one(self, topic: str, wish: OffsetForLeaderPartition) -> EpochEndOffset:
         partition = self._replicas.partition(topic, wish.partition)
-        partition.led(wish.current_leader_epoch)
+        partition.require_leader(wish.current_leader_epoch)
         epoch, end_offset = partition.log.epochs.end_offset(wish.leader_epoch, partition.log.log_end_offset)
         return EpochEndOffset(partition=wish.partition, leader_epoch=epoch, end_offset=end_offset)
 

@@ -12,11 +12,11 @@ from sordini.broker.dispatch import Call
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.messages.fetch import FetchRequest
 from sordini.protocol.types import BrokerId, Offset
-from sordini.replication.replica_selector import closest_replica
 from sordini.replication.leader import Leader
+from sordini.replication.replica_selector import preferred_read_replica
 
 
-class ClosestReplicas:
+class RackAwareReplicaSelector:
     """What each fetch prefers."""
 
     def __init__(self, metadata: MetadataCache) -> None:
@@ -28,7 +28,7 @@ class ClosestReplicas:
         """Where the reader of a fetch, who stands in the rack that it names, had better read."""
         request: FetchRequest = call.body
         near = self._brokers_in(request.rack_id, call.peer.listener)
-        return lambda leader, fetch_offset: closest_replica(leader, Offset(fetch_offset), near)
+        return lambda leader, fetch_offset: preferred_read_replica(leader, Offset(fetch_offset), near)
 
     def _brokers_in(self, rack: str, listener: str) -> frozenset[BrokerId]:
         """The living brokers of a rack that a client of this listener can reach."""

@@ -13,7 +13,6 @@ from typing import Final
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, RespondLater, Route
-from sordini.replication.acks import CallLater, Written, answer_when_committed, committed
 from sordini.broker.membership.store_contact import NO_DOUBT, Doubt
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.record_jobs.queue import RETRY, CpuAllowance, JobQueue
@@ -34,8 +33,9 @@ from sordini.protocol.records.legacy_validation import OffsetMessages, Storable,
 from sordini.protocol.records.produce_validation import CheckedBatches, check_produced
 from sordini.protocol.records.work_budget import INLINE_STEPS, BudgetExceeded, WorkBudget
 from sordini.protocol.types import TopicId
+from sordini.replication.acks import CallLater, PartitionAppend, answer_when_committed, committed
 from sordini.replication.partition import Partition
-from sordini.replication.refused_batches import Refusals
+from sordini.replication.refused_batches import RefusedBatches
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 
@@ -57,7 +57,7 @@ BEFORE_THE_LOG = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Refusals that say nothing of the log, as Apache Kafka tells them."""
+"""RefusedBatches that say nothing of the log, as Apache Kafka tells them."""
 
 PARTITION_STEPS: Final = 20
 """What each partition of a request that names several is charged, whatever its records are."""
@@ -91,7 +91,7 @@ class ProduceHandler:
         self._replicas = replicas
         self._clock = clock
         self._later = later
-        self._refusals = Refusals()
+        self._refusals = RefusedBatches()
         self._call_later = call_later
         self._jobs = jobs
         self._budget = WorkBudget()
@@ -116,7 +116,7 @@ class ProduceHandler:
                 raise WireError("produce with acks=0 names a partition twice")
             return self.error_response(request, ErrorCode.INVALID_REQUEST)
         now_ms = self._clock.now_ms()
-        written: list[Written] = []
+        written: list[PartitionAppend] = []
         response = ProduceResponse()
         refused = 0
         budget = self._budget
@@ -137,8 +137,8 @@ class ProduceHandler:
             return self._go_on(call, response, written)
         needs_flush = False
         for partition, *_ in written:
-            if partition.has_waiters:
-                partition.tell_waiters()
+            if partition.has_delayed_operations:
+                partition.notify_purgatory()
             needs_flush = needs_flush or partition.log.needs_flush
         if refused > 1:
             _bound_record_errors(response)
@@ -159,7 +159,7 @@ class ProduceHandler:
         topic: TopicProduceData,
         data: PartitionProduceData,
         now_ms: int,
-        written: list[Written],
+        written: list[PartitionAppend],
         checked: Checked | BrokerError | None = None,
     ) -> PartitionProduceResponse:
         """Append what one partition was sent; `checked` is what checking it came to, where that was done before.
@@ -193,7 +193,7 @@ class ProduceHandler:
             if (header := _first_header(data.records)) is not None:
                 # By what the request calls it: a broker that has just started may not know the partition yet.
                 name = topic.topic_id if call.version >= 13 else topic.name
-                error = self._refusals.told((name, data.index), header, error, self._clock.monotonic_ms())
+                error = self._refused_batches.error_for((name, data.index), header, error, self._clock.monotonic_ms())
             return _refused(data.index, error, partition)
         if not ready.batches:  # Old clients may send an empty message set: nothing was written anywhere.
             return PartitionProduceResponse(index=data.index, base_offset=-1)
@@ -204,10 +204,10 @@ class ProduceHandler:
             log_append_time_ms=appended.append_time_ms,
             log_start_offset=appended.log_start_offset,
         )
-        written.append(Written(partition, partition.led(), appended.end_offset, answer))
+        written.append(PartitionAppend(partition, partition.require_leader(), appended.end_offset, answer))
         return answer
 
-    def _go_on(self, call: Call, response: ProduceResponse, written: list[Written]) -> DelayedResponse:
+    def _go_on(self, call: Call, response: ProduceResponse, written: list[PartitionAppend]) -> DelayedResponse:
         """Append the partitions that are not answered yet, without keeping the loop."""
 
         def unblock_pipeline() -> None:
@@ -217,7 +217,11 @@ class ProduceHandler:
         return pending
 
     async def _append_rest(
-        self, call: Call, response: ProduceResponse, written: list[Written], unblock_pipeline: Callable[[], None]
+        self,
+        call: Call,
+        response: ProduceResponse,
+        written: list[PartitionAppend],
+        unblock_pipeline: Callable[[], None],
     ) -> ProduceResponse | None:
         request: ProduceRequest = call.body
         rows = [(topic, data) for topic in request.topic_data for data in topic.partition_data]
@@ -245,7 +249,7 @@ class ProduceHandler:
         call: Call,
         topic: TopicProduceData,
         data: PartitionProduceData,
-        written: list[Written],
+        written: list[PartitionAppend],
         allowance: CpuAllowance,
     ) -> PartitionProduceResponse:
         """As `_append`, records that take long being checked by a child process."""
@@ -298,7 +302,7 @@ class ProduceHandler:
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, "no coordinator is there to verify the transaction with")
 
     async def _flush(
-        self, call: Call, written: list[Written], response: ProduceResponse | None
+        self, call: Call, written: list[PartitionAppend], response: ProduceResponse | None
     ) -> ProduceResponse | None:
         try:
             # Together: the syncs of one request wait for one another only where the disk makes them.
@@ -350,11 +354,11 @@ def _bound_record_errors(response: ProduceResponse) -> None:
                 left -= len(answer.record_errors)
 
 
-def _tell_waiters(written: list[Written]) -> None:
+def _tell_waiters(written: list[PartitionAppend]) -> None:
     """Wake the consumers that wait for what was appended since the last time."""
     for partition, *_ in written:
-        if partition.has_waiters:
-            partition.tell_waiters()
+        if partition.has_delayed_operations:
+            partition.notify_purgatory()
 
 
 def _is_transactional(records: memoryview) -> bool:

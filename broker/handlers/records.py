@@ -95,7 +95,7 @@ class RecordsHandler:
         try:
             check_topic_name(topic)
             partition = self._replicas.partition(topic, index)
-            partition.led()
+            partition.require_leader()
         except BrokerError as error:
             return PartitionResponse(partition_index=index, error_code=error.code, error_message=str(error))
         answer = PartitionResponse(partition_index=index)
@@ -145,7 +145,7 @@ def _delete_below(partition: Partition, before: int | None) -> int:
     Raises BrokerError: INVALID_TOPIC_EXCEPTION for a topic of the broker's own, POLICY_VIOLATION for one that is only
     compacted, OFFSET_OUT_OF_RANGE for an offset that no reader could have come to.
     """
-    high_watermark = partition.led().high_watermark
+    high_watermark = partition.require_leader().high_watermark
     topic = partition.name.topic
     if partition.is_internal:
         raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"records of {topic} cannot be deleted")

@@ -26,10 +26,10 @@ from sordini.broker.requests.fetch_sessions import FetchPlan, SessionPartition
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
-from sordini.replication.follower import Position
+from sordini.replication.follower import FetchPosition
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
-from sordini.replication.purgatory import Watched
+from sordini.replication.purgatory import WatchedLog
 from sordini.replication.replica_quota import ReplicaQuota
 from sordini.replication.replica_set import ReplicaSet
 
@@ -57,12 +57,12 @@ class ReplicaFetches(NamedTuple):
 
     def reading(
         self, replicas: ReplicaSet, call: Call, plan: FetchPlan, *, bytes_max: int, now_ms: int
-    ) -> ReplicaReading:
+    ) -> FollowerFetchReading:
         """How such a fetch reads; `now_ms`, on the monotonic clock, is when it came."""
-        return ReplicaReading(replicas, call, plan, self.quota, bytes_max=bytes_max, now_ms=now_ms)
+        return FollowerFetchReading(replicas, call, plan, self.quota, bytes_max=bytes_max, now_ms=now_ms)
 
 
-class ReplicaReading(Reading):
+class FollowerFetchReading(Reading):
     """One pass over the partitions of a follower's fetch. Only the first says how far the follower has come."""
 
     __slots__ = ("_broker_epoch", "_came_ms", "_is_first", "_looks_at_all", "_quiet", "_quota", "_replica_id", "_sent")
@@ -112,27 +112,27 @@ class ReplicaReading(Reading):
             news.append(target)
         return news
 
-    def watched(self) -> Sequence[Watched]:
-        return [partition.tail for partition in self.partitions]
+    def watched(self) -> Sequence[WatchedLog]:
+        return [partition.log_end_waiters for partition in self.partitions]
 
     def _answer(self, partition: Partition, target: SessionPartition, *, whole_first: bool) -> PartitionData:
         wish = target.requested
         epoch = LeaderEpoch(max(wish.current_leader_epoch, -1))
         parted = None
         if self._is_first:
-            parted = partition.fetched_by(
+            parted = partition.update_follower_fetch_state(
                 self._replica_id,
-                Position(Offset(wish.fetch_offset), epoch, wish.last_fetched_epoch),
+                FetchPosition(Offset(wish.fetch_offset), epoch, wish.last_fetched_epoch),
                 self._came_ms,
                 log_start_offset=wish.log_start_offset,
                 broker_epoch=self._broker_epoch,
             )
-        leader = partition.led(epoch)
+        leader = partition.require_leader(epoch)
         self.partitions.append(partition)
         answer = found(partition, leader, wish.partition)
         if self._parts(parted, answer):
             return answer
-        if self._replica_id not in leader.isr and self._quota.holds_back(partition.name, self._came_ms):
+        if self._replica_id not in leader.isr and self._quota.is_throttled(partition.name, self._came_ms):
             return answer
         piece = partition.read_replica(
             wish.fetch_offset, self._allowed(wish.partition_max_bytes), whole_first=whole_first
@@ -149,7 +149,7 @@ class ReplicaReading(Reading):
 
     def response(self) -> FetchResponse:
         for name, size in self._sent:
-            self._quota.moved(name, size, self._came_ms)
+            self._quota.record(name, size, self._came_ms)
         for target, quiet in self._quiet:
             target.quiet = quiet  # With this answer it is told all that there is to tell.
         return super().response()

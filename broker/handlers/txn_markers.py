@@ -7,7 +7,6 @@ from typing import Final
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, RespondLater, Route
-from sordini.replication.acks import CallLater, Written, answer_when_committed, committed
 from sordini.broker.handlers.request_checks import InterBrokerGuard
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work
@@ -24,6 +23,7 @@ from sordini.protocol.messages.write_txn_markers import (
 from sordini.protocol.records.batch import CURRENT_MAGIC, read_header
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.protocol.records.produce_validation import CheckedBatches
+from sordini.replication.acks import CallLater, PartitionAppend, answer_when_committed, committed
 from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
@@ -61,14 +61,14 @@ class MarkersHandler:
         self._brokers.check_listener(call)
         request: WriteTxnMarkersRequest = call.body
         now_ms = self._clock.now_ms()
-        written: list[Written] = []
+        written: list[PartitionAppend] = []
         response = WriteTxnMarkersResponse()
         try:
             for marker in request.markers:
                 response.markers.append((yield from self._end(marker, now_ms, written)))
         finally:  # What was written before the connection died is written.
             for partition, *_ in written:
-                partition.tell_waiters()
+                partition.notify_purgatory()
         if any(part.partition.log.needs_flush for part in written):
             return self._later(call, self._flush(written, response))
         waiting = [part for part in written if not part.is_committed]
@@ -76,7 +76,9 @@ class MarkersHandler:
             return answer_when_committed(call, response, waiting, self._call_later, TIMEOUT_MS)
         return response
 
-    def _end(self, marker: WritableTxnMarker, now_ms: int, written: list[Written]) -> Work[WritableTxnMarkerResult]:
+    def _end(
+        self, marker: WritableTxnMarker, now_ms: int, written: list[PartitionAppend]
+    ) -> Work[WritableTxnMarkerResult]:
         result = WritableTxnMarkerResult(producer_id=marker.producer_id)
         yield 1
         for topic in marker.topics:
@@ -91,14 +93,18 @@ class MarkersHandler:
                     partition = self._replicas.partition(topic.name, index)
                     if not self._brokers.is_clustered:
                         partition.log.producers.check_open(marker.producer_id)
-                    written.append(Written(partition, partition.led(), _write(partition, marker, now_ms), row))
+                    written.append(
+                        PartitionAppend(partition, partition.require_leader(), _write(partition, marker, now_ms), row)
+                    )
                 except BrokerError as error:
                     row.error_code = error.code
                 except StorageError:
                     row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return result
 
-    async def _flush(self, written: list[Written], response: WriteTxnMarkersResponse) -> WriteTxnMarkersResponse:
+    async def _flush(
+        self, written: list[PartitionAppend], response: WriteTxnMarkersResponse
+    ) -> WriteTxnMarkersResponse:
         try:
             await asyncio.gather(*(part.partition.log.flush_if_due() for part in written))
         except (BrokerError, StorageError) as error:
@@ -135,7 +141,7 @@ def _write(partition: Partition, marker: WritableTxnMarker, now_ms: int) -> int:
     Raises StorageError and BrokerError: not the leader, too few in-sync replicas, a producer or a coordinator that is
     fenced, a topic whose format has no transactions.
     """
-    partition.led()
+    partition.require_leader()
     if partition.settings.rules.magic != CURRENT_MAGIC:
         raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"{partition.name} is stored in an old format")
     partition.log.producers.check_marker(marker.producer_id, marker.producer_epoch, marker.coordinator_epoch)

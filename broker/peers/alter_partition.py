@@ -30,23 +30,23 @@ from sordini.protocol.messages.alter_partition import (
 )
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.inter_broker import InterBrokerVersions
-from sordini.replication.leader import Proposal
-from sordini.replication.ports import Grant, Log, Refusal, Unreachable
+from sordini.replication.leader import IsrProposal
+from sordini.replication.ports import IsrGrant, IsrRefusal, Log, Unreachable
 
-Answered = Callable[[Grant | Refusal], None]
+Answered = Callable[[IsrGrant | IsrRefusal], None]
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 _LAST_BY_NAME: Final = 1
 """The newest version that names topics by name."""
 _FIRST_WITH_EPOCHS: Final = 3
-_VERDICTS: Final[Mapping[int, Refusal]] = {
-    ErrorCode.FENCED_LEADER_EPOCH: Refusal.STALE,
-    ErrorCode.INVALID_UPDATE_VERSION: Refusal.STALE,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Refusal.STALE,
-    ErrorCode.UNKNOWN_TOPIC_ID: Refusal.STALE,
-    ErrorCode.INVALID_REQUEST: Refusal.STALE,
-    ErrorCode.INELIGIBLE_REPLICA: Refusal.INELIGIBLE,
-    ErrorCode.OPERATION_NOT_ATTEMPTED: Refusal.INELIGIBLE,
+_VERDICTS: Final[Mapping[int, IsrRefusal]] = {
+    ErrorCode.FENCED_LEADER_EPOCH: IsrRefusal.STALE,
+    ErrorCode.INVALID_UPDATE_VERSION: IsrRefusal.STALE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: IsrRefusal.STALE,
+    ErrorCode.UNKNOWN_TOPIC_ID: IsrRefusal.STALE,
+    ErrorCode.INVALID_REQUEST: IsrRefusal.STALE,
+    ErrorCode.INELIGIBLE_REPLICA: IsrRefusal.INELIGIBLE,
+    ErrorCode.OPERATION_NOT_ATTEMPTED: IsrRefusal.INELIGIBLE,
 }
 
 
@@ -55,7 +55,7 @@ class Change(NamedTuple):
 
     topic_partition: TopicPartition
     topic_id: TopicId
-    proposal: Proposal
+    proposal: IsrProposal
     answered: Answered
 
 
@@ -83,7 +83,7 @@ class AlterPartitions:
         self._is_failing = False
 
     def propose(
-        self, topic_partition: TopicPartition, topic_id: TopicId, proposal: Proposal, answered: Answered
+        self, topic_partition: TopicPartition, topic_id: TopicId, proposal: IsrProposal, answered: Answered
     ) -> None:
         """Ask for a change, in place of one for the same partition that was not answered."""
         # Taken out first, so that who waits longest comes first.
@@ -143,7 +143,7 @@ class AlterPartitions:
     def _judge(self, changes: list[Change], response: AlterPartitionResponse) -> bool:
         told = _by_partition(changes, response)
         is_whole = True
-        refused: dict[Refusal, list[Change]] = {}
+        refused: dict[IsrRefusal, list[Change]] = {}
         for change in changes:
             verdict = self._verdict(told.get(change.topic_partition))
             if verdict is None:
@@ -159,7 +159,7 @@ class AlterPartitions:
             self._log.info("in-sync sets refused", why=why.value, partitions=len(those), first=name, isr=isr)
         return is_whole
 
-    def _verdict(self, altered: AlteredPartitionData | None) -> Grant | Refusal | None:
+    def _verdict(self, altered: AlteredPartitionData | None) -> IsrGrant | IsrRefusal | None:
         """What an answer means; None when it means nothing."""
         if altered is None:
             return None
@@ -167,15 +167,15 @@ class AlterPartitions:
             return _VERDICTS.get(altered.error_code)
         isr = tuple(map(BrokerId, altered.isr))
         if altered.leader_id != self._broker_id or self._broker_id not in isr:
-            return Refusal.STALE  # It is led by somebody else by now.
-        return Grant(altered.leader_epoch, isr, altered.partition_epoch)
+            return IsrRefusal.STALE  # It is led by somebody else by now.
+        return IsrGrant(altered.leader_epoch, isr, altered.partition_epoch)
 
 
-def _refusal(proposal: Proposal, verdict: Grant | Refusal) -> Refusal | None:
+def _refusal(proposal: IsrProposal, verdict: IsrGrant | IsrRefusal) -> IsrRefusal | None:
     """Why a proposal has not come about; None when it has."""
-    if isinstance(verdict, Refusal):
+    if isinstance(verdict, IsrRefusal):
         return verdict
-    return None if set(proposal.isr) <= set(verdict.isr) else Refusal.INELIGIBLE
+    return None if set(proposal.isr) <= set(verdict.isr) else IsrRefusal.INELIGIBLE
 
 
 def _request(broker_id: BrokerId, epoch: int, changes: Iterable[Change], version: int) -> AlterPartitionRequest:

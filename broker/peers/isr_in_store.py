@@ -17,9 +17,9 @@ from sordini.broker.clock import Clock
 from sordini.broker.peers.alter_partition import Answered, Change
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import Malformed
-from sordini.replication.leader import NEVER_MS, Proposal
+from sordini.replication.leader import NEVER_MS, IsrProposal
 from sordini.replication.metadata_store import paths, znodes
-from sordini.replication.ports import BadVersion, CoordinationError, Grant, Log, NoNode, Refusal, Session
+from sordini.replication.ports import BadVersion, CoordinationError, IsrGrant, IsrRefusal, Log, NoNode, Session
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
@@ -51,7 +51,7 @@ class IsrInStore:
         self._is_failing = False
 
     def propose(
-        self, topic_partition: TopicPartition, topic_id: TopicId, proposal: Proposal, answered: Answered
+        self, topic_partition: TopicPartition, topic_id: TopicId, proposal: IsrProposal, answered: Answered
     ) -> None:
         """Write a set, in place of one for the same partition that was not answered."""
         self._waiting.pop(topic_partition, None)
@@ -86,36 +86,36 @@ class IsrInStore:
         self._is_failing = False
         if self._waiting.get(name) is change:
             del self._waiting[name]
-            if isinstance(verdict, Refusal):
+            if isinstance(verdict, IsrRefusal):
                 self._log.info("in-sync set refused", partition=str(name), isr=change.proposal.isr, why=verdict.value)
             change.answered(verdict)
         return True
 
-    async def _verdict(self, change: Change) -> Grant | Refusal:
+    async def _verdict(self, change: Change) -> IsrGrant | IsrRefusal:
         """Read, compare, set. Raises CoordinationError when the outcome is not known."""
         path, proposal = paths.state(change.topic_partition), change.proposal
         try:
             data, stat = await self._session.get(path)
         except NoNode:
-            return Refusal.STALE  # The topic is deleted.
+            return IsrRefusal.STALE  # The topic is deleted.
         state = znodes.decode_state(change.topic_partition, data)
         if isinstance(state, Malformed):
             self._log.error("state node cannot be read", path=state.path, reason=state.reason)
-            return Refusal.STALE
+            return IsrRefusal.STALE
         if state.leader != self._broker_id or state.leader_epoch != proposal.leader_epoch:
-            return Refusal.STALE
+            return IsrRefusal.STALE
         version = stat.version
         if version == proposal.partition_epoch:
             wanted = replace(state, isr=proposal.isr, recovering=False)
             try:
                 version = (await self._session.set(path, znodes.encode_state(wanted), version)).version
             except (BadVersion, NoNode):
-                return Refusal.STALE
+                return IsrRefusal.STALE
         elif set(state.isr) != set(proposal.isr):
-            return Refusal.STALE
+            return IsrRefusal.STALE
         # Else it is our own, from a write whose answer was lost.
         self._notes.add(change.topic_partition)
-        return Grant(state.leader_epoch, proposal.isr, version)
+        return IsrGrant(state.leader_epoch, proposal.isr, version)
 
 
 class _Notes:

@@ -22,30 +22,30 @@ from sordini.broker.dispatch import Dispatcher, Route
 from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
-from sordini.broker.handlers.preferred_replica import ClosestReplicas
 from sordini.broker.handlers.cluster import ClusterHandler
 from sordini.broker.handlers.configs import ConditionSource, ConfigsHandler
 from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.control import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
-from sordini.broker.handlers.down_conversion import Conversions
+from sordini.broker.handlers.down_conversion import DownConversions
 from sordini.broker.handlers.fetch import FetchHandler, Readers
 from sordini.broker.handlers.find_coordinator import TRANSACTIONS_TOPIC, FindCoordinatorHandler
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
+from sordini.broker.handlers.init_producer_id import ProducerIdHandler
 from sordini.broker.handlers.log_dirs import LogDirsHandler
-from sordini.broker.handlers.txn_markers import MarkersHandler
 from sordini.broker.handlers.metadata import MetadataHandler
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.partitions import PartitionsHandler
+from sordini.broker.handlers.preferred_replica import RackAwareReplicaSelector
 from sordini.broker.handlers.produce import ProduceHandler
-from sordini.broker.handlers.init_producer_id import ProducerIdHandler
 from sordini.broker.handlers.records import RecordsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.handlers.request_checks import InterBrokerGuard, guarded
 from sordini.broker.handlers.sasl import SaslHandler
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler
+from sordini.broker.handlers.txn_markers import MarkersHandler
 from sordini.broker.membership.health import BrokerHealth, StoreProbe
 from sordini.broker.membership.identity import BrokerIdentity
 from sordini.broker.membership.store_contact import NO_DOUBT, StoreContact
@@ -156,15 +156,16 @@ def assemble(around: Surroundings, topic_configs: TopicConfigs, logs: LogManager
     replicas = ReplicaSet(
         broker_id,
         logs,
-        replica_set.Surroundings(
+        replica_set.ReplicaSetDeps(
             topic_configs.settings_of,
             metadata.exists,
             metadata.name_of,
             clock.now_ms,
             clock.monotonic_ms,
-            fetching=peering.fetchers,
+            log=log,
+            fetchers=peering.fetchers,
             peers=peering.peers,
-            asks_for_epochs=not peering.versions.truncates_on_fetch,
+            truncates_before_fetch=not peering.versions.truncates_on_fetch,
         ),
     )
     new_topic_id = topic_ids(draw) if with_ids else lambda: NO_TOPIC_ID
@@ -248,8 +249,10 @@ def _routes(around: Surroundings, parts: BrokerParts) -> list[Route]:
             parts.fetch_sessions,
             clock,
             around.call_later,
-            readers=Readers(followers, None if config.replica_selector_class is None else ClosestReplicas(metadata)),
-            conversions=Conversions(parts.record_jobs, later, bytes_max=config.fetch_converted_bytes_max),
+            readers=Readers(
+                followers, None if config.replica_selector_class is None else RackAwareReplicaSelector(metadata)
+            ),
+            conversions=DownConversions(parts.record_jobs, later, bytes_max=config.fetch_converted_bytes_max),
             bytes_max=config.fetch_max_bytes,
         ).route(),
         *OffsetsHandler(replicas, later, parts.record_jobs, brokers.check_listener).routes(),

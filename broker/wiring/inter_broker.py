@@ -27,10 +27,10 @@ from sordini.broker.peers.local_requests import LocalRequests
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.replica_fetchers import fetchers_of
 from sordini.protocol.types import BrokerId
-from sordini.replication.fetching.fetcher_manager import Fetchers
+from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
-from sordini.replication.ports import IsrChanges, Session
 from sordini.replication.partition_deps import Peers
+from sordini.replication.ports import IsrChanges, Session
 
 
 class Myself(NamedTuple):
@@ -64,7 +64,7 @@ class Peering(NamedTuple):
     serve_locally: ServeLocally
     """Serves what this broker asks of the controller when that is itself."""
     quotas: ReplicaQuotas
-    fetchers: Fetchers
+    fetchers: ReplicaFetcherManager
     peers: Peers
     producer_ids: ProducerIdManager
     controllers: tuple[ControllerClient, ...]

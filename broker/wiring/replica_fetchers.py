@@ -10,7 +10,7 @@ from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.dispatch import Spawn
 from sordini.broker.network.ports import Log
 from sordini.protocol.types import BrokerId
-from sordini.replication.fetching.fetcher_manager import Fetchers
+from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
 from sordini.replication.fetching.messages import FetchSettings
 from sordini.replication.fetching.replica_fetcher import Surroundings
 from sordini.replication.inter_broker import versions_for
@@ -38,7 +38,7 @@ def fetchers_of(
     spawn: Spawn,
     clock: Clock,
     log: Log,
-) -> Fetchers:
+) -> ReplicaFetcherManager:
     """Fetchers whose number follows num.replica.fetchers. `broker` is this broker's id, and what tells its epoch."""
     config = dynamic.config
     broker_id, broker_epoch = broker
@@ -52,6 +52,6 @@ def fetchers_of(
         clock,
         log,
     )
-    fetchers = Fetchers(around, links, spawn, per_leader=config.num_replica_fetchers)
+    fetchers = ReplicaFetcherManager(around, links, spawn, per_leader=config.num_replica_fetchers)
     dynamic.on_change(lambda now: fetchers.resize(now.num_replica_fetchers))
     return fetchers

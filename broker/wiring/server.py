@@ -287,7 +287,7 @@ class Server:
             self._log.warning("coordination store does not answer; stopping without handing leaderships over")
             return
         self.doing = "handing leaderships over to other brokers"
-        running.parts.replicas.leave()
+        running.parts.replicas.stop_joining_isr()
         await running.ties.leaving.leave(timeout_ms)
 
     def _open_metrics(self, metrics: MetricsEndpoint, running: Running) -> None:
@@ -335,7 +335,7 @@ class Server:
     async def _check_isr(self, replicas: ReplicaSet) -> None:
         while True:
             await asyncio.sleep(self._config.replica_lag_time_max_ms / 2000)
-            replicas.check_isr()
+            replicas.maybe_shrink_isr()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run something as a child of this server; its failure is the server's."""

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Pauses(Generic[T]):
+class Backoffs(Generic[T]):
     """A few things that wait, each until a time of its own."""
 
     __slots__ = ("_until_ms",)

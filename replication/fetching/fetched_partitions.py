@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sordini.protocol.types import NO_TOPIC_ID, Offset, TopicPartition
-from sordini.replication.fetching.backoffs import Pauses
-from sordini.replication.fetching.session import ClientSession, Place, Wish
-from sordini.replication.follower import EpochQuestion, Follower
+from sordini.replication.fetching.backoffs import Backoffs
+from sordini.replication.fetching.session import FetchSessionHandler, FetchState, TopicIdPartition
+from sordini.replication.follower import EpochEndRequest, Follower
 from sordini.replication.partition import Partition
 from sordini.replication.replica_quota import ReplicaQuota
 
 
-class Followed:
+class FetchedPartition:
     """A partition that a fetcher fetches, and its last question."""
 
     __slots__ = ("asked_offset", "early_count", "failure", "follower", "is_lagging", "partition", "place")
@@ -41,18 +41,18 @@ class Followed:
         """Whether the leader is known to have committed more, or nothing is known yet."""
 
 
-class Roster:
+class FetchedPartitions:
     """Who is fetched, and the fetch session in which that is told to the leader."""
 
     def __init__(self, fetch_version: int, quota: ReplicaQuota) -> None:
-        self.session = ClientSession(fetch_version)
-        self.epoch_questions: dict[Followed, EpochQuestion] = {}
-        self.out_of_range: dict[Followed, None] = {}
+        self.session = FetchSessionHandler(fetch_version)
+        self.epoch_questions: dict[FetchedPartition, EpochEndRequest] = {}
+        self.out_of_range: dict[FetchedPartition, None] = {}
         self._quota = quota
-        self._by_name: dict[tuple[str, int], Followed] = {}
-        self._by_id: dict[tuple[bytes, int], Followed] = {}
-        self._due: dict[Followed, None] = {}
-        self._pauses: Pauses[Followed] = Pauses()
+        self._by_name: dict[tuple[str, int], FetchedPartition] = {}
+        self._by_id: dict[tuple[bytes, int], FetchedPartition] = {}
+        self._due: dict[FetchedPartition, None] = {}
+        self._pauses: Backoffs[FetchedPartition] = Backoffs()
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -60,15 +60,15 @@ class Roster:
     def __contains__(self, name: TopicPartition) -> bool:
         return name in self._by_name
 
-    def all(self) -> list[Followed]:
+    def all(self) -> list[FetchedPartition]:
         """Everybody who is fetched."""
         return list(self._by_name.values())
 
-    def find(self, topic: str, topic_id: bytes, index: int) -> Followed | None:
+    def find(self, topic: str, topic_id: bytes, index: int) -> FetchedPartition | None:
         """Whom an answer is for; `topic` is empty in those that name topics by id."""
         return self._by_name.get((topic, index)) if topic else self._by_id.get((topic_id, index))
 
-    def is_past(self, followed: Followed, follower: Follower) -> bool:
+    def is_past(self, followed: FetchedPartition, follower: Follower) -> bool:
         """Whether a partition has gone since `follower` asked, or is in another term."""
         known = self._by_name.get(followed.partition.name)
         return known is not followed or followed.partition.follower is not follower
@@ -79,7 +79,7 @@ class Roster:
         if known is None or known.partition is not partition:
             if known is not None:
                 self.drop(known)
-            known = Followed(partition)
+            known = FetchedPartition(partition)
             self._by_name[partition.name] = known
             self._identify(known)
         self._pauses.drop(known)
@@ -87,7 +87,7 @@ class Roster:
         self.out_of_range.pop(known, None)
         self._due[known] = None
 
-    def _identify(self, followed: Followed) -> None:
+    def _identify(self, followed: FetchedPartition) -> None:
         if followed.place.topic_id != NO_TOPIC_ID:
             self._by_id[followed.place.topic_id, followed.place.partition] = followed
 
@@ -99,7 +99,7 @@ class Roster:
         self.drop(known)
         return True
 
-    def drop(self, followed: Followed) -> None:
+    def drop(self, followed: FetchedPartition) -> None:
         """Fetch it no longer."""
         place = followed.place
         del self._by_name[place.topic, place.partition]
@@ -110,7 +110,7 @@ class Roster:
         self.out_of_range.pop(followed, None)
         self.session.forget(place)
 
-    def touch(self, followed: Followed) -> None:
+    def touch(self, followed: FetchedPartition) -> None:
         """Something happened to it: look what it asks now."""
         self._due[followed] = None
 
@@ -118,7 +118,7 @@ class Roster:
         """As `touch`, for everybody."""
         self._due.update(dict.fromkeys(self._by_name.values()))
 
-    def pause(self, followed: Followed, until_ms: int) -> None:
+    def pause(self, followed: FetchedPartition, until_ms: int) -> None:
         """Leave one partition out for a while."""
         self.session.forget(followed.place)
         self._pauses.begin(followed, until_ms)
@@ -127,22 +127,22 @@ class Roster:
         """When the first pause ends; None when nobody pauses."""
         return self._pauses.next_ms()
 
-    def lose_place(self, followed: Followed) -> None:
+    def lose_place(self, followed: FetchedPartition) -> None:
         """Its offset is outside of the leader's log."""
         self.session.forget(followed.place)
         self.out_of_range[followed] = None
 
-    def take_out_of_range(self) -> dict[Followed, Follower]:
+    def take_out_of_range(self) -> dict[FetchedPartition, Follower]:
         """Those who must be told where the leader's logs are, each with its term."""
         lost, self.out_of_range = self.out_of_range, {}
         return self._with_terms(lost)
 
-    def take_epoch_questions(self) -> dict[Followed, tuple[Follower, EpochQuestion]]:
+    def take_epoch_questions(self) -> dict[FetchedPartition, tuple[Follower, EpochEndRequest]]:
         """Who asks where an epoch ended, each with its term."""
         asked, self.epoch_questions = self.epoch_questions, {}
         return {followed: (follower, asked[followed]) for followed, follower in self._with_terms(asked).items()}
 
-    def _with_terms(self, some: Iterable[Followed]) -> dict[Followed, Follower]:
+    def _with_terms(self, some: Iterable[FetchedPartition]) -> dict[FetchedPartition, Follower]:
         for followed in some:
             self._due[followed] = None  # Whatever comes of it, look again.
         return {followed: followed.follower for followed in some if followed.follower is not None}
@@ -156,7 +156,7 @@ class Roster:
             if followed not in self._pauses and followed not in self.out_of_range:
                 self._look_at(followed, now_ms)
 
-    def _look_at(self, followed: Followed, now_ms: int) -> None:
+    def _look_at(self, followed: FetchedPartition, now_ms: int) -> None:
         partition = followed.partition
         if partition.topic_id != followed.place.topic_id:
             # A topic that had no id was given one.
@@ -167,7 +167,7 @@ class Roster:
         question = partition.next_question()
         if question is None:
             self.session.forget(followed.place)
-        elif isinstance(question, EpochQuestion):
+        elif isinstance(question, EpochEndRequest):
             self.epoch_questions[followed] = question  # Asked before any fetch: what is wanted is looked at after it.
         else:
             wait_ms = self._quota.wait_ms(partition.name, now_ms) if followed.is_lagging else 0
@@ -175,9 +175,9 @@ class Roster:
                 self.pause(followed, now_ms + wait_ms)
                 return
             followed.asked_offset = question.fetch_offset
-            wish = Wish(*question, partition.log.log_start_offset)
+            wish = FetchState(*question, partition.log.log_start_offset)
             self.session.want(followed.place, wish)
 
 
-def _place_of(partition: Partition) -> Place:
-    return Place(partition.name.topic, partition.topic_id, partition.name.partition)
+def _place_of(partition: Partition) -> TopicIdPartition:
+    return TopicIdPartition(partition.name.topic, partition.topic_id, partition.name.partition)

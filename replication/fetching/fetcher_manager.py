@@ -11,24 +11,24 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.fetching.replica_fetcher import FetchLoop, Surroundings
+from sordini.replication.fetching.replica_fetcher import FetcherDeps, ReplicaFetcher
 from sordini.replication.partition import Partition
 from sordini.replication.ports import Links
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
-class Fetchers:
+class ReplicaFetcherManager:
     """Fetches what this broker follows: the port `Fetching`."""
 
-    def __init__(self, around: Surroundings, links: Links, spawn: Spawn, *, per_leader: int = 1) -> None:
+    def __init__(self, around: FetcherDeps, links: Links, spawn: Spawn, *, per_leader: int = 1) -> None:
         """`spawn` owns the tasks; `per_leader` is num.replica.fetchers."""
         self._around = around
         self._links = links
         self._spawn = spawn
         self._per_leader = per_leader
-        self._loops: dict[tuple[BrokerId, int], FetchLoop] = {}
-        self._places: dict[TopicPartition, FetchLoop] = {}
+        self._loops: dict[tuple[BrokerId, int], ReplicaFetcher] = {}
+        self._places: dict[TopicPartition, ReplicaFetcher] = {}
 
     def __len__(self) -> int:
         """How many fetchers there are."""
@@ -68,13 +68,13 @@ class Fetchers:
                 else:
                     self.follow(partition)
 
-    def _begin(self, leader_id: BrokerId, number: int) -> FetchLoop:
+    def _begin(self, leader_id: BrokerId, number: int) -> ReplicaFetcher:
         link = self._links.link(leader_id, f"broker-{self._around.broker_id}-fetcher-{number}")
 
         def ended() -> None:
             del self._loops[leader_id, number]
 
-        loop = self._loops[leader_id, number] = FetchLoop(leader_id, link, self._around, ended)
+        loop = self._loops[leader_id, number] = ReplicaFetcher(leader_id, link, self._around, ended)
         self._spawn(loop.run())
         return loop
 

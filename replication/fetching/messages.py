@@ -22,8 +22,8 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from sordini.protocol.types import BrokerId, LeaderEpoch
-from sordini.replication.fetching.session import Delta, Place, Wish
-from sordini.replication.follower import EpochQuestion
+from sordini.replication.fetching.session import FetchState, SessionRequest, TopicIdPartition
+from sordini.replication.follower import EpochEndRequest
 
 LATEST = -1
 EARLIEST = -2
@@ -45,7 +45,9 @@ class FetchSettings(NamedTuple):
     socket_timeout_ms: int = 30_000
 
 
-def fetch_request(delta: Delta, replica_id: BrokerId, broker_epoch: int, settings: FetchSettings) -> FetchRequest:
+def fetch_request(
+    delta: SessionRequest, replica_id: BrokerId, broker_epoch: int, settings: FetchSettings
+) -> FetchRequest:
     """One request of a session; the long poll's bounds are the settings'."""
     request = FetchRequest(
         max_wait_ms=settings.wait_max_ms if delta.epoch >= 0 else 0,
@@ -65,7 +67,7 @@ def fetch_request(delta: Delta, replica_id: BrokerId, broker_epoch: int, setting
     return request
 
 
-def _topics(wanted: Iterable[tuple[Place, Wish]], bytes_max: int) -> list[FetchTopic]:
+def _topics(wanted: Iterable[tuple[TopicIdPartition, FetchState]], bytes_max: int) -> list[FetchTopic]:
     topics: dict[tuple[str, bytes], FetchTopic] = {}
     for place, wish in wanted:
         key = place.topic, place.topic_id
@@ -85,7 +87,7 @@ def _topics(wanted: Iterable[tuple[Place, Wish]], bytes_max: int) -> list[FetchT
     return list(topics.values())
 
 
-def _forgotten(places: Iterable[Place]) -> list[ForgottenTopic]:
+def _forgotten(places: Iterable[TopicIdPartition]) -> list[ForgottenTopic]:
     topics: dict[tuple[str, bytes], ForgottenTopic] = {}
     for place in places:
         key = place.topic, place.topic_id
@@ -97,7 +99,7 @@ def _forgotten(places: Iterable[Place]) -> list[ForgottenTopic]:
 
 
 def epochs_request(
-    questions: Iterable[tuple[Place, EpochQuestion]], replica_id: BrokerId
+    questions: Iterable[tuple[TopicIdPartition, EpochEndRequest]], replica_id: BrokerId
 ) -> OffsetForLeaderEpochRequest:
     """Where did these epochs end?"""
     topics: dict[str, list[OffsetForLeaderPartition]] = {}
@@ -106,7 +108,7 @@ def epochs_request(
             OffsetForLeaderPartition(
                 partition=place.partition,
                 current_leader_epoch=question.leader_epoch,
-                leader_epoch=question.asked_epoch,
+                leader_epoch=question.requested_epoch,
             )
         )
     return OffsetForLeaderEpochRequest(
@@ -116,7 +118,7 @@ def epochs_request(
 
 
 def offsets_request(
-    places: Iterable[tuple[Place, LeaderEpoch]], timestamp: int, replica_id: BrokerId
+    places: Iterable[tuple[TopicIdPartition, LeaderEpoch]], timestamp: int, replica_id: BrokerId
 ) -> ListOffsetsRequest:
     """Where do these logs begin (EARLIEST) or end (LATEST), as the leader of this epoch has it?"""
     topics: dict[str, list[ListOffsetsPartition]] = {}

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from sordini.protocol.errors import BrokerError, ErrorCode, error_name
 from sordini.protocol.messages.fetch import EpochEndOffset, FetchResponse, PartitionData
 from sordini.protocol.types import BrokerId, Offset, TopicPartition
-from sordini.replication.fetching.fetched_partitions import Followed, Roster
+from sordini.replication.fetching.fetched_partitions import FetchedPartition, FetchedPartitions
 from sordini.replication.fetching.messages import (
     EARLIEST,
     LATEST,
@@ -27,8 +27,8 @@ from sordini.replication.fetching.messages import (
     fetch_request,
     offsets_request,
 )
-from sordini.replication.fetching.session import SESSION_CODES
-from sordini.replication.follower import EpochEnd, Follower, Reaction, Start, start_within
+from sordini.replication.fetching.session import FETCH_SESSION_ERRORS
+from sordini.replication.follower import EpochEnd, Follower, Reaction, Start, start_when_out_of_range
 from sordini.replication.inter_broker import InterBrokerVersions
 from sordini.replication.partition import Partition
 from sordini.replication.ports import BrokerLink, Clock, Log, Unreachable
@@ -45,7 +45,7 @@ TURN_BYTES = 1024 * 1024
 """Written to logs at most before others get their turn of the loop."""
 
 
-class Surroundings(NamedTuple):
+class FetcherDeps(NamedTuple):
     """What every fetcher of a broker works with."""
 
     broker_id: BrokerId
@@ -58,16 +58,16 @@ class Surroundings(NamedTuple):
     log: Log
 
 
-class FetchLoop:
+class ReplicaFetcher:
     """Fetches from one leader, for as long as there is a partition to fetch."""
 
-    def __init__(self, leader_id: BrokerId, link: BrokerLink, around: Surroundings, ended: Callable[[], None]) -> None:
+    def __init__(self, leader_id: BrokerId, link: BrokerLink, around: FetcherDeps, ended: Callable[[], None]) -> None:
         """`ended` is called when the last partition has gone and the session with it: nothing can be added then."""
         self._leader_id = leader_id
         self._link = link
         self._around = around
         self._ended = ended
-        self._roster = Roster(around.versions.fetch, around.quota)
+        self._roster = FetchedPartitions(around.versions.fetch, around.quota)
         self._news = asyncio.Event()
         self._is_idle = False
         """Whether the last answer brought no records, so that the next may be long in coming."""
@@ -183,7 +183,7 @@ class FetchLoop:
         if code:
             session.refused(code)
             self._roster.touch_all()
-            if code not in SESSION_CODES or delta.epoch == 0:
+            if code not in FETCH_SESSION_ERRORS or delta.epoch == 0:
                 around.log.warning("fetch refused", leader=self._leader_id, error=error_name(code))
                 await self._back_off()
         elif not session.answered(response.session_id, await self._take(response)):
@@ -214,7 +214,7 @@ class FetchLoop:
             self._roster.touch_all()  # Time for those to whom something happened here: retention moves a log's start.
         return served_count
 
-    def _take_one(self, followed: Followed, follower: Follower, row: PartitionData, now_ms: int) -> None:
+    def _take_one(self, followed: FetchedPartition, follower: Follower, row: PartitionData, now_ms: int) -> None:
         self._roster.touch(followed)
         partition = followed.partition
         try:
@@ -239,33 +239,33 @@ class FetchLoop:
         except (BrokerError, StorageError) as error:
             self._failed(followed, error)
 
-    def _cut(self, followed: Followed, follower: Follower, leader_end: EpochEndOffset, now_ms: int) -> None:
+    def _cut(self, followed: FetchedPartition, follower: Follower, leader_end: EpochEndOffset, now_ms: int) -> None:
         log = followed.partition.log
         before = log.log_end_offset, log.epochs.latest
         followed.partition.cut(follower, EpochEnd(leader_end.epoch, leader_end.end_offset), now_ms)
         if (log.log_end_offset, log.epochs.latest) == before:
             self._pause(followed)  # The same question would get the same answer.
 
-    async def _flush(self, followed: Followed) -> None:
+    async def _flush(self, followed: FetchedPartition) -> None:
         """What is acknowledged by asking for more is as durable here as at the leader."""
         try:
             await followed.partition.log.flush_if_due()
         except (BrokerError, StorageError) as error:
             self._failed(followed, error)
 
-    def _pause(self, followed: Followed, wait_ms: int | None = None) -> None:
+    def _pause(self, followed: FetchedPartition, wait_ms: int | None = None) -> None:
         around = self._around
         if wait_ms is None:
             wait_ms = around.settings.backoff_ms
         self._roster.pause(followed, around.clock.monotonic_ms() + wait_ms)
 
-    def _pause_for_election(self, followed: Followed) -> None:
+    def _pause_for_election(self, followed: FetchedPartition) -> None:
         """A little longer each time in a row: what a leader refuses before it is told to lead it takes right after."""
         wait_ms = min(FIRST_PAUSE_MS << followed.early_count, self._around.settings.backoff_ms)
         followed.early_count = min(followed.early_count + 1, PAUSES_DOUBLED_MAX)
         self._pause(followed, wait_ms)
 
-    def _refused(self, followed: Followed, follower: Follower, code: int) -> None:
+    def _refused(self, followed: FetchedPartition, follower: Follower, code: int) -> None:
         """The leader refuses one partition; a term that is over asks nothing until the next one."""
         reaction = followed.partition.refused(follower, code)
         if reaction is Reaction.FIND_START:
@@ -280,7 +280,7 @@ class FetchLoop:
             else:
                 self._pause(followed)
 
-    def _failed(self, followed: Followed, error: BrokerError | StorageError) -> None:
+    def _failed(self, followed: FetchedPartition, error: BrokerError | StorageError) -> None:
         """What came cannot be taken: later perhaps, or never when it is the disk's fault."""
         name = str(followed.partition.name)
         if isinstance(error, StorageError):
@@ -332,7 +332,7 @@ class FetchLoop:
                 self._pause(followed)
                 continue
             log_end = Offset(followed.partition.log.log_end_offset)
-            start = start_within(starts[name], ends[name], log_end)
+            start = start_when_out_of_range(starts[name], ends[name], log_end)
             if start == Start(log_end, begin_anew=False):
                 self._pause(followed)  # It is within the leader's log by now, or was refused for another reason.
                 continue

@@ -26,7 +26,7 @@ EPOCH_MAX = 2**31 - 1
 NAMES_VERSION_MAX = 12
 """The last version that names topics by their names."""
 
-SESSION_CODES = frozenset(
+FETCH_SESSION_ERRORS = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
         ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -36,7 +36,7 @@ SESSION_CODES = frozenset(
 """A session is not, or no longer, what we think: begin anew."""
 
 
-class Place(NamedTuple):
+class TopicIdPartition(NamedTuple):
     """A partition as requests name it."""
 
     topic: str
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     partition: int
 
 
-class Wish(NamedTuple):
+class FetchState(NamedTuple):
     """What is asked of one partition. Its epochs are -1 where they are unknown."""
 
     fetch_offset: Offset
@@ -53,17 +53,17 @@ class Wish(NamedTuple):
     log_start_offset: int
 
 
-class Delta(NamedTuple):
+class SessionRequest(NamedTuple):
     """One request: the session it belongs to, and what the leader must be told."""
 
     version: int
     number: int
     epoch: int
-    wanted: list[tuple[Place, Wish]]
-    forgotten: list[Place]
+    wanted: list[tuple[TopicIdPartition, FetchState]]
+    forgotten: list[TopicIdPartition]
 
 
-class ClientSession:
+class FetchSessionHandler:
     """What is wanted of one leader, and how much of it the leader knows."""
 
     __slots__ = ("_changed", "_epoch", "_nameless_count", "_number", "_told", "_version", "_version_max", "_wanted")
@@ -74,9 +74,9 @@ class ClientSession:
         self._version = version_max
         self._number = NO_SESSION
         self._epoch = FIRST_EPOCH
-        self._wanted: dict[Place, Wish] = {}
-        self._told: dict[Place, Wish] = {}
-        self._changed: dict[Place, None] = {}
+        self._wanted: dict[TopicIdPartition, FetchState] = {}
+        self._told: dict[TopicIdPartition, FetchState] = {}
+        self._changed: dict[TopicIdPartition, None] = {}
         self._nameless_count = 0
 
     def __len__(self) -> int:
@@ -88,21 +88,21 @@ class ClientSession:
         """Whether the leader may be keeping a session for us."""
         return self._number != NO_SESSION
 
-    def want(self, place: Place, wish: Wish) -> None:
+    def want(self, place: TopicIdPartition, wish: FetchState) -> None:
         """Fetch this partition, and from here."""
         if self._wanted.get(place) is None and place.topic_id == NO_TOPIC_ID:
             self._nameless_count += 1
         self._wanted[place] = wish
         self._changed[place] = None
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: TopicIdPartition) -> None:
         """Fetch this partition no longer; harmless for one that is not wanted."""
         if self._wanted.pop(place, None) is not None:
             if place.topic_id == NO_TOPIC_ID:
                 self._nameless_count -= 1
             self._changed[place] = None
 
-    def next_request(self) -> Delta:
+    def next_request(self) -> SessionRequest:
         """What to ask now; from here on it counts as told."""
         version = min(self._version_max, NAMES_VERSION_MAX) if self._nameless_count else self._version_max
         if version != self._version:
@@ -111,7 +111,7 @@ class ClientSession:
         if self._epoch == FIRST_EPOCH:
             self._changed.clear()
             self._told = dict(self._wanted)
-            return Delta(version, self._number, FIRST_EPOCH, list(self._wanted.items()), [])
+            return SessionRequest(version, self._number, FIRST_EPOCH, list(self._wanted.items()), [])
         wanted, forgotten = [], []
         told = self._told
         for place in self._changed:
@@ -123,7 +123,7 @@ class ClientSession:
                 told[place] = wish
                 wanted.append((place, wish))
         self._changed.clear()
-        return Delta(version, self._number, self._epoch, wanted, forgotten)
+        return SessionRequest(version, self._number, self._epoch, wanted, forgotten)
 
     def answered(self, number: int, served_count: int) -> bool:
         """The last request was answered for so many partitions; `number` is the session's from now on, 0 for none.
@@ -140,7 +140,7 @@ class ClientSession:
             self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
         return True
 
-    def give_way(self, place: Place) -> None:
+    def give_way(self, place: TopicIdPartition) -> None:
         """It got records: where everything is named each time, others come before it."""
         if self._number == NO_SESSION:
             wish = self._wanted.pop(place, None)
@@ -160,7 +160,7 @@ class ClientSession:
         """
         self._epoch = FIRST_EPOCH
 
-    def closing(self) -> Delta:
+    def closing(self) -> SessionRequest:
         """The request that ends the session, without wanting anything; the next one begins anew."""
         number, self._number, self._epoch = self._number, NO_SESSION, FIRST_EPOCH
-        return Delta(self._version, number, LAST_EPOCH, [], [])
+        return SessionRequest(self._version, number, LAST_EPOCH, [], [])

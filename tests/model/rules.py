@@ -18,14 +18,14 @@ from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
 from sordini.replication.follower import (
     EpochEnd,
-    EpochQuestion,
+    EpochEndRequest,
+    FetchPosition,
     Follower,
-    Position,
-    parting,
-    start_within,
+    find_divergence,
+    start_when_out_of_range,
     watermark,
 )
-from sordini.replication.leader import NEVER_MS, Leader, Proposal, Term
+from sordini.replication.leader import NEVER_MS, IsrProposal, Leader, Term
 from sordini.storage.epoch_cache import UNDEFINED_EPOCH, EpochCache
 from tests.model.state import (
     EVERYBODY,
@@ -60,7 +60,7 @@ class Scope(NamedTuple):
     """A change of the in-sync set is proposed, carried out or refused, and answered in one step."""
     is_exchange_at_once: bool = True
     """A question, its answer and what comes of it are one step."""
-    asks_for_epochs: bool = False
+    truncates_before_fetch: bool = False
     """Followers cut by OffsetForLeaderEpoch before their first fetch, as protocols before 2.7-IV1; else by the
     diverging epoch in the answer to a fetch."""
     may_restart: bool = False
@@ -73,10 +73,10 @@ class Scope(NamedTuple):
 
 
 ELECTIONS = Scope("elections", epochs=3, records=2)
-ASKED = Scope("epochs asked for", epochs=3, records=2, asks_for_epochs=True)
+ASKED = Scope("epochs asked for", epochs=3, records=2, truncates_before_fetch=True)
 PROPOSALS = Scope("proposals in flight", epochs=2, records=2, is_isr_at_once=False)
 QUESTIONS = Scope("questions in flight", epochs=2, records=2, is_exchange_at_once=False)
-ASKED_QUESTIONS = QUESTIONS._replace(name="questions for epochs in flight", asks_for_epochs=True)
+ASKED_QUESTIONS = QUESTIONS._replace(name="questions for epochs in flight", truncates_before_fetch=True)
 RESTARTS = Scope("restarts", epochs=2, records=2, may_restart=True)
 OUTAGES = Scope("leaders cut off from the store", epochs=2, records=1, is_isr_at_once=False, may_be_cut=True)
 SCOPES = (ASKED, ELECTIONS, QUESTIONS, ASKED_QUESTIONS, PROPOSALS, RESTARTS, OUTAGES)
@@ -116,7 +116,7 @@ class Rules:
         if role.proposed:
             isr = tuple(BrokerId(member) for member in members(role.proposed))
             epoch = LeaderEpoch(copy.epoch)
-            leader.proposal = Proposal(isr, epoch, role.partition_epoch, (-1,) * len(isr))
+            leader.proposal = IsrProposal(isr, epoch, role.partition_epoch, (-1,) * len(isr))
         return leader
 
     def led_by(self, leader: Leader, copy: Copy, *, is_granted: bool = False) -> Copy:
@@ -145,7 +145,7 @@ class Rules:
         role = copy.role
         assert isinstance(role, Following)
         follower = self.follower_type(
-            BrokerId(role.leader), LeaderEpoch(copy.epoch), asks_for_epochs=self.scope.asks_for_epochs
+            BrokerId(role.leader), LeaderEpoch(copy.epoch), truncates_before_fetch=self.scope.truncates_before_fetch
         )
         follower._must_ask = role.must_ask
         return follower
@@ -173,7 +173,7 @@ class Rules:
 
     def commanded(self, copy: Copy, me: int, epoch: int, command: Command) -> Copy:
         if command.leader != me:
-            role = Following(command.leader, must_ask=self.scope.asks_for_epochs)
+            role = Following(command.leader, must_ask=self.scope.truncates_before_fetch)
             return self.cut_when_commanded(copy._replace(epoch=epoch, role=role))
         epochs = EpochCache(copy.entries)
         epochs.assign(epoch, len(copy.log))
@@ -256,10 +256,10 @@ class Rules:
         question = self.follower_of(copy).next(EpochCache(copy.entries), Offset(len(copy.log)))
         if question is None:
             return None
-        if isinstance(question, EpochQuestion):
-            return Ask(role.leader, question.leader_epoch, NONE, question.asked_epoch, is_fetch=False)
+        if isinstance(question, EpochEndRequest):
+            return Ask(role.leader, question.leader_epoch, NONE, question.requested_epoch, is_fetch=False)
         epoch = (
-            NONE if self.scope.asks_for_epochs else question.last_fetched_epoch
+            NONE if self.scope.truncates_before_fetch else question.last_fetched_epoch
         )  # Fetch below version 12 has no field.
         return Ask(role.leader, question.leader_epoch, question.fetch_offset, epoch, is_fetch=True)
 
@@ -280,7 +280,7 @@ class Rules:
         except BrokerError:  # It knows nothing of so late an epoch.
             parted, is_outside = None, True
         if is_outside:
-            start = start_within(Offset(0), Offset(end), Offset(ask.fetch_offset))
+            start = start_when_out_of_range(Offset(0), Offset(end), Offset(ask.fetch_offset))
             yield Answer(ask.leader_epoch, ask.fetch_offset, (), 0, (NONE, start.offset)), copy
             return
         if parted is not None:
@@ -295,8 +295,8 @@ class Rules:
         """Where a leader's log and that of whoever fetches part, if they do."""
         if ask.last_fetched_epoch == UNDEFINED_EPOCH:
             return None
-        position = Position(Offset(ask.fetch_offset), LeaderEpoch(ask.leader_epoch), ask.last_fetched_epoch)
-        return parting(position, epochs, Offset(log_end_offset))
+        position = FetchPosition(Offset(ask.fetch_offset), LeaderEpoch(ask.leader_epoch), ask.last_fetched_epoch)
+        return find_divergence(position, epochs, Offset(log_end_offset))
 
     def epoch_end(self, epochs: EpochCache, asked: int, log_end_offset: int) -> tuple[int, int]:
         """The answer to OffsetForLeaderEpoch."""
@@ -324,7 +324,7 @@ class Rules:
         if answer.diverging is not None:
             epochs, end = EpochCache(copy.entries), Offset(len(copy.log))
             follower = self.follower_of(copy)
-            cut = follower.diverged(EpochEnd(*answer.diverging), epochs, end, Offset(copy.high_watermark))
+            cut = follower.truncation_offset(EpochEnd(*answer.diverging), epochs, end, Offset(copy.high_watermark))
             return self.cut(copy, cut)._replace(role=role._replace(must_ask=follower._must_ask))
         if answer.fetch_offset != len(copy.log):
             return copy  # The log has moved on.

@@ -161,7 +161,9 @@ class Space:
         if verdict is None:
             exposures = copies.exposures
             exposed = (exposures[key[0]], exposures[key[1]], exposures[key[2]])
-            verdict = self._verdicts[key] = invariants.broken_in(exposed, node.isr, (believed[0], believed[1], believed[2]))
+            verdict = self._verdicts[key] = invariants.broken_in(
+                exposed, node.isr, (believed[0], believed[1], believed[2])
+            )
         return verdict or ("" if invariants.is_leader_in_sync(node) else invariants.LEADER_IN_SYNC)
 
     def broken_by_step(self, before: Numbered, after: Numbered) -> str:

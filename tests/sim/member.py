@@ -20,10 +20,10 @@ from sordini.protocol.messages.leave_group import LeaveGroupRequest, MemberIdent
 from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from sordini.protocol.types import TopicPartition
 from tests.sim import assignments
+from tests.sim.broker_contact import Hearing
 from tests.sim.client import Connection
 from tests.sim.group_client import MemberRules, TryAgain, partition_counts
 from tests.sim.group_history import GroupHistory, Joined, Left, Listed, Synced, Unanswered
-from tests.sim.broker_contact import Hearing
 from tests.sim.offsets_client import OffsetsClient, Who
 from tests.support.simulated_network import Address, SimNetwork
 

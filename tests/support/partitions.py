@@ -9,7 +9,7 @@ from sordini.protocol.records.produce_validation import CheckedBatches, ProduceR
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
-from sordini.replication.partition_deps import ALONE, PartitionSettings, Peers
+from sordini.replication.partition_deps import NO_PEERS, PartitionSettings, Peers
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import Identity, LogManager
 from tests.support.builders import a_batch, writable
@@ -53,7 +53,7 @@ def a_partition(
     replicas: int = 1,
     epoch: int = 0,
     settings: PartitionSettings = SETTINGS,
-    peers: Peers = ALONE,
+    peers: Peers = NO_PEERS,
 ) -> Partition:
     """A partition with an empty log, led by broker 1."""
     log = logs_on(ForgetfulDisk()).create(NAME, TOPIC_ID, settings.log)

@@ -13,8 +13,8 @@ from typing import Any
 
 from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Dispatcher
-from sordini.broker.handlers.down_conversion import Conversions
-from sordini.broker.handlers.fetch import CallLater, Closest, FetchHandler, Readers
+from sordini.broker.handlers.down_conversion import DownConversions
+from sordini.broker.handlers.fetch import CallLater, FetchHandler, Readers, ReplicaSelector
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.network.ports import DelayedResponse
@@ -26,16 +26,16 @@ from sordini.protocol.headers import request_header
 from sordini.protocol.records.batch import read_header
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
-from sordini.replication.fetching.fetcher_manager import Fetchers
+from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
 from sordini.replication.fetching.messages import FetchSettings
-from sordini.replication.fetching.replica_fetcher import Surroundings
+from sordini.replication.fetching.replica_fetcher import FetcherDeps
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
 from sordini.replication.partition import Partition
+from sordini.replication.partition_deps import Peers
 from sordini.replication.ports import Unreachable
 from sordini.replication.replica_quota import ReplicaQuota
+from sordini.replication.replica_set import FetcherDeps as SetSurroundings
 from sordini.replication.replica_set import ReplicaSet
-from sordini.replication.replica_set import Surroundings as SetSurroundings
-from sordini.replication.partition_deps import Peers
 from sordini.storage.log_config import LogConfig
 from tests.support.builders import a_batch
 from tests.support.fake_ports import ListLog
@@ -154,7 +154,7 @@ class LeaderSide:
         quota: ReplicaQuota | None = None,
         call_later: CallLater | None = None,
         check: Callable[[Call], None] = everybody,
-        closest: Closest | None = None,
+        closest: ReplicaSelector | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.log = ListLog()
@@ -180,7 +180,7 @@ class LeaderSide:
             clock,
             call_later,
             readers=Readers(followers, closest),
-            conversions=Conversions(jobs, later, bytes_max=2**20),
+            conversions=DownConversions(jobs, later, bytes_max=2**20),
             bytes_max=2**30,
         )
         self.dispatcher.add([fetch.route(), *OffsetsHandler(self.replicas, later, jobs, check).routes()])
@@ -188,7 +188,7 @@ class LeaderSide:
     def append(self, records: int = 3, name: TopicPartition = NAME, **fields: Any) -> None:
         partition = self.replicas.partition(*name)
         partition.append(checked(a_batch(records, **fields)), 0, all_replicas=False)
-        partition.tell_waiters()
+        partition.notify_purgatory()
 
 
 class Pair:
@@ -211,7 +211,7 @@ class Pair:
         self.leader = LeaderSide(LEADER, self.clock, quota=leader_quota)
         self.wire = Wire({LEADER: self.leader})
         self.versions = versions or versions_for((3, 9), 0)
-        around = Surroundings(
+        around = FetcherDeps(
             FOLLOWER,
             lambda: 4711,
             self.versions,
@@ -220,7 +220,7 @@ class Pair:
             self.clock,
             self.log,
         )
-        self.fetchers = Fetchers(around, self.wire, self._spawn, per_leader=per_leader)
+        self.fetchers = ReplicaFetcherManager(around, self.wire, self._spawn, per_leader=per_leader)
         config = LogConfig() if flush_messages is None else LogConfig(flush_messages=flush_messages)
         set_around = SetSurroundings(
             settings_of=lambda _: SETTINGS._replace(log=config),
@@ -229,7 +229,7 @@ class Pair:
             now_ms=self.clock.now_ms,
             monotonic_ms=self.clock.monotonic_ms,
             fetching=self.fetchers,
-            asks_for_epochs=not self.versions.truncates_on_fetch,
+            truncates_before_fetch=not self.versions.truncates_on_fetch,
         )
         self.disk = ForgetfulDisk()
         self.replicas = ReplicaSet(FOLLOWER, logs_on(self.disk), set_around)
@@ -255,13 +255,13 @@ class Pair:
         info = PartitionInfo(name, topic_id, (LEADER, FOLLOWER), state, epoch, is_new=True)
         for side in (self.leader.replicas, self.replicas):
             if only in (None, side):
-                side.become(info)
+                side.become_leader_or_follower(info)
 
     def usurp(self, name: TopicPartition = NAME, *, epoch: int) -> Partition:
         """Let the follower lead for a term of which the leader hears nothing: what it takes then is not the cluster's."""
         state = PartitionState(FOLLOWER, LeaderEpoch(epoch), (FOLLOWER,), 1)
         topic_id = self.followed(name).topic_id
-        self.replicas.become(PartitionInfo(name, topic_id, (LEADER, FOLLOWER), state, epoch))
+        self.replicas.become_leader_or_follower(PartitionInfo(name, topic_id, (LEADER, FOLLOWER), state, epoch))
         return self.followed(name)
 
     def led(self, name: TopicPartition = NAME) -> Partition:
@@ -286,7 +286,7 @@ class Pair:
 
     async def stop(self) -> None:
         for partition in self.replicas:
-            self.fetchers.unfollow(partition)
+            self.fetchers.remove_partition(partition)
         await asyncio.gather(*self.tasks)
 
 

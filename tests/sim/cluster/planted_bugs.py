@@ -13,18 +13,18 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from sordini.broker.control.command_receiver import CommandReceiver
-from sordini.replication.acks import Written
 from sordini.broker.peers.alter_partition import AlterPartitions
 from sordini.broker.peers.isr_in_store import IsrInStore
 from sordini.protocol.types import LeaderEpoch
 from sordini.replication import partition as partitions
+from sordini.replication.acks import PartitionAppend
 from sordini.replication.cluster_model import Malformed
-from sordini.replication.pending_commits import Commits
-from sordini.replication.fetching.replica_fetcher import FetchLoop
+from sordini.replication.fetching.replica_fetcher import ReplicaFetcher
 from sordini.replication.leader import Leader
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.partition import Partition
-from sordini.replication.ports import Grant
+from sordini.replication.pending_commits import PendingCommits
+from sordini.replication.ports import IsrGrant
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage import follower_append
 from sordini.storage.epoch_cache import EpochCache
@@ -67,7 +67,7 @@ def _advance_to_the_fastest(_right: Any) -> Any:
 def _grant_oneself(_right: Any) -> Any:
     def propose(self: Any, _partition: Any, _topic_id: Any, proposal: Any, answered: Any) -> None:
         del self
-        answered(Grant(proposal.leader_epoch, proposal.isr, proposal.partition_epoch + 1))
+        answered(IsrGrant(proposal.leader_epoch, proposal.isr, proposal.partition_epoch + 1))
 
     return propose
 
@@ -79,7 +79,7 @@ def _write_whatever_is_there(_right: Any) -> Any:
         state = znodes.decode_state(change.topic_partition, data)
         assert not isinstance(state, Malformed)
         stat = await self._session.set(path, znodes.encode_state(replace(state, isr=isr)))
-        return Grant(change.proposal.leader_epoch, isr, stat.version)
+        return IsrGrant(change.proposal.leader_epoch, isr, stat.version)
 
     return verdict
 
@@ -171,7 +171,10 @@ def _flushes(plan: ClusterScenario) -> bool:
 BUGS: tuple[Bug, ...] = (
     Bug("the watermark follows the fastest replica", Leader, "_advance", _advance_to_the_fastest),
     Bug(
-        "acks=all is answered upon the leader's own append", Written, "is_committed", lambda _: property(lambda _: True)
+        "acks=all is answered upon the leader's own append",
+        PartitionAppend,
+        "is_committed",
+        lambda _: property(lambda _: True),
     ),
     Bug(
         "consumers read to the log's end",
@@ -197,7 +200,7 @@ BUGS: tuple[Bug, ...] = (
     Bug("a replica joins the in-sync set from anywhere", Leader, "may_join", _join_from_anywhere),
     Bug("a fetch of another leader epoch is served", Partition, "led", _believe_any_epoch, seeds_max=100),
     Bug("a new follower cuts its log at the watermark", Partition, "follow", _cut_to_the_watermark, seeds_max=100),
-    Bug("a leader never says where logs part", partitions, "parting", _never_part),
+    Bug("a leader never says where logs part", partitions, "find_divergence", _never_part),
     Bug("every epoch ends at the log's end", EpochCache, "end_offset", _end_every_epoch_at_the_log_end),
     Bug("a LeaderAndIsr of an older leader epoch is obeyed", ReplicaSet, "become", _obey_any_epoch),
     Bug("commands of the past are obeyed", CommandReceiver, "_refusal", _nothing, seeds_max=100),
@@ -207,10 +210,10 @@ BUGS: tuple[Bug, ...] = (
         "take",
         _take_from_anybody,
         100,
-        more=((FetchLoop, "remove", lambda _: lambda *_arguments, **_more: False),),
+        more=((ReplicaFetcher, "remove", lambda _: lambda *_arguments, **_more: False),),
     ),
     Bug("a new leader takes its whole log for committed", Partition, "lead", _begin_as_known),
-    Bug("who waits for the watermark waits on in the next term", Commits, "fail", _nothing, seeds_max=100),
+    Bug("who waits for the watermark waits on in the next term", PendingCommits, "fail", _nothing, seeds_max=100),
     Bug(
         "a follower notes no producers",
         follower_append,
@@ -218,7 +221,7 @@ BUGS: tuple[Bug, ...] = (
         lambda right: SimpleNamespace(**{**vars(right), "note_producers": _nothing(right)}),
     ),
     Bug("a follower notes no leader epochs", follower_append, "_note_epoch", _nothing),
-    Bug("a follower asks for more before it has flushed", FetchLoop, "_flush", lambda _: _at_once, needs=_flushes),
+    Bug("a follower asks for more before it has flushed", ReplicaFetcher, "_flush", lambda _: _at_once, needs=_flushes),
     Bug("a new leader enters no epoch", Log, "assign_epoch", _nothing, seeds_max=100),
 )
 

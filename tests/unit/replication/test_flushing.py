@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sordini.protocol.types import LeaderEpoch
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
-from sordini.replication.purgatory import Waiter
+from sordini.replication.purgatory import DelayedOperation
 from sordini.storage.log_config import LogConfig
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import ME, NAME, SETTINGS, TOPIC_ID, checked, logs_on
@@ -49,9 +49,9 @@ def found_after_a_power_cut(partition: Partition, seed: int) -> int:
 async def test_a_record_is_not_readable_before_the_disk_has_it_where_each_is_to_be_synced() -> None:
     partition = synced_every(1)
     woken: list[bool] = []
-    Waiter(1, [partition], lambda: woken.append(True))
+    DelayedOperation(1, [partition], lambda: woken.append(True))
     partition.append(checked(), 0, all_replicas=True)
-    partition.tell_waiters()
+    partition.notify_purgatory()
     assert (readable(partition), partition.log.high_watermark, woken) == (0, 0, [])
     assert partition.read(0, 10_000, whole_first=True, committed_only=False) is None
     await partition.log.flush_if_due()

@@ -13,13 +13,13 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
 from sordini.replication.follower import (
     EpochEnd,
-    EpochQuestion,
+    EpochEndRequest,
+    FetchPosition,
     Follower,
-    Position,
     Reaction,
     Start,
-    parting,
-    start_within,
+    find_divergence,
+    start_when_out_of_range,
     watermark,
 )
 from sordini.storage.epoch_cache import EpochCache
@@ -27,8 +27,8 @@ from sordini.storage.epoch_cache import EpochCache
 EPOCH = LeaderEpoch(9)
 
 
-def a_follower(*, asks_for_epochs: bool = False) -> Follower:
-    return Follower(BrokerId(2), EPOCH, asks_for_epochs=asks_for_epochs)
+def a_follower(*, truncates_before_fetch: bool = False) -> Follower:
+    return Follower(BrokerId(2), EPOCH, truncates_before_fetch=truncates_before_fetch)
 
 
 def a_cache(*entries: tuple[int, int]) -> EpochCache:
@@ -39,26 +39,26 @@ def a_cache(*entries: tuple[int, int]) -> EpochCache:
 
 
 def test_a_fetch_says_where_the_log_ends_which_epoch_is_believed_in_and_that_of_the_last_record() -> None:
-    assert a_follower().next(a_cache((2, 0), (5, 3)), Offset(7)) == Position(Offset(7), EPOCH, 5)
-    assert a_follower().next(a_cache(), Offset(0)) == Position(Offset(0), EPOCH, -1)
+    assert a_follower().next(a_cache((2, 0), (5, 3)), Offset(7)) == FetchPosition(Offset(7), EPOCH, 5)
+    assert a_follower().next(a_cache(), Offset(0)) == FetchPosition(Offset(0), EPOCH, -1)
 
 
 def test_by_old_protocols_a_follower_asks_where_its_last_epoch_ended_before_it_fetches() -> None:
-    follower, epochs = a_follower(asks_for_epochs=True), a_cache((2, 0), (5, 3))
-    assert follower.next(epochs, Offset(7)) == EpochQuestion(EPOCH, 5)
-    assert follower.next(epochs, Offset(7)) == EpochQuestion(EPOCH, 5)
-    assert follower.diverged(EpochEnd(5, 6), epochs, Offset(7), Offset(0)) == 6
-    assert follower.next(epochs, Offset(6)) == Position(Offset(6), EPOCH, 5)
+    follower, epochs = a_follower(truncates_before_fetch=True), a_cache((2, 0), (5, 3))
+    assert follower.next(epochs, Offset(7)) == EpochEndRequest(EPOCH, 5)
+    assert follower.next(epochs, Offset(7)) == EpochEndRequest(EPOCH, 5)
+    assert follower.truncation_offset(EpochEnd(5, 6), epochs, Offset(7), Offset(0)) == 6
+    assert follower.next(epochs, Offset(6)) == FetchPosition(Offset(6), EPOCH, 5)
 
 
 def test_without_an_epoch_there_is_nothing_to_ask_before_the_first_fetch() -> None:
-    follower = a_follower(asks_for_epochs=True)
-    assert follower.next(a_cache(), Offset(0)) == Position(Offset(0), EPOCH, -1)
-    assert follower.next(a_cache((9, 0)), Offset(1)) == Position(Offset(1), EPOCH, 9)
+    follower = a_follower(truncates_before_fetch=True)
+    assert follower.next(a_cache(), Offset(0)) == FetchPosition(Offset(0), EPOCH, -1)
+    assert follower.next(a_cache((9, 0)), Offset(1)) == FetchPosition(Offset(1), EPOCH, 9)
 
 
 def test_a_follower_that_the_leader_fenced_asks_nothing_more() -> None:
-    for follower in (a_follower(), a_follower(asks_for_epochs=True)):
+    for follower in (a_follower(), a_follower(truncates_before_fetch=True)):
         assert follower.refused(ErrorCode.FENCED_LEADER_EPOCH) is Reaction.WAIT
         assert follower.next(a_cache((2, 0)), Offset(1)) is None
 
@@ -84,39 +84,39 @@ def test_any_other_refusal_leaves_the_term_in_force(code: int, reaction: Reactio
 
 def test_an_epoch_that_both_know_is_cut_where_it_ended_first() -> None:
     epochs = a_cache((2, 0), (5, 3))
-    assert a_follower().diverged(EpochEnd(5, 4), epochs, Offset(7), Offset(0)) == 4
-    assert a_follower().diverged(EpochEnd(5, 9), epochs, Offset(7), Offset(0)) == 7
-    assert a_follower().diverged(EpochEnd(2, 9), epochs, Offset(7), Offset(0)) == 3
+    assert a_follower().truncation_offset(EpochEnd(5, 4), epochs, Offset(7), Offset(0)) == 4
+    assert a_follower().truncation_offset(EpochEnd(5, 9), epochs, Offset(7), Offset(0)) == 7
+    assert a_follower().truncation_offset(EpochEnd(2, 9), epochs, Offset(7), Offset(0)) == 3
 
 
 def test_an_epoch_that_is_not_known_here_lays_the_one_before_it_bare_and_that_is_asked_about_next() -> None:
-    follower, epochs = a_follower(asks_for_epochs=True), a_cache((2, 0), (5, 3))
-    assert follower.diverged(EpochEnd(4, 6), epochs, Offset(7), Offset(0)) == 3
+    follower, epochs = a_follower(truncates_before_fetch=True), a_cache((2, 0), (5, 3))
+    assert follower.truncation_offset(EpochEnd(4, 6), epochs, Offset(7), Offset(0)) == 3
     epochs.truncate_from_end(3)
-    assert follower.next(epochs, Offset(3)) == EpochQuestion(EPOCH, 2)
+    assert follower.next(epochs, Offset(3)) == EpochEndRequest(EPOCH, 2)
 
 
 def test_a_leader_that_does_not_say_of_which_epoch_it_speaks_is_asked_once() -> None:
-    follower, epochs = a_follower(asks_for_epochs=True), a_cache((2, 0), (5, 3))
-    assert follower.diverged(EpochEnd(-1, 4), epochs, Offset(7), Offset(0)) == 4
-    assert follower.next(epochs, Offset(4)) == Position(Offset(4), EPOCH, 5)
+    follower, epochs = a_follower(truncates_before_fetch=True), a_cache((2, 0), (5, 3))
+    assert follower.truncation_offset(EpochEnd(-1, 4), epochs, Offset(7), Offset(0)) == 4
+    assert follower.next(epochs, Offset(4)) == FetchPosition(Offset(4), EPOCH, 5)
 
 
 def test_the_watermark_is_where_to_cut_only_for_a_leader_that_knows_no_epochs() -> None:
-    follower, epochs = a_follower(asks_for_epochs=True), a_cache((2, 0))
-    assert follower.diverged(EpochEnd(-1, -1), epochs, Offset(7), Offset(5)) == 5
-    assert follower.next(epochs, Offset(5)) == Position(Offset(5), EPOCH, 2)
+    follower, epochs = a_follower(truncates_before_fetch=True), a_cache((2, 0))
+    assert follower.truncation_offset(EpochEnd(-1, -1), epochs, Offset(7), Offset(5)) == 5
+    assert follower.next(epochs, Offset(5)) == FetchPosition(Offset(5), EPOCH, 2)
 
 
 def test_without_epochs_here_the_leaders_end_is_where_to_cut() -> None:
-    follower = a_follower(asks_for_epochs=True)
-    assert follower.diverged(EpochEnd(3, 4), a_cache(), Offset(7), Offset(0)) == 4
-    assert follower.diverged(EpochEnd(3, 9), a_cache(), Offset(7), Offset(0)) == 7
+    follower = a_follower(truncates_before_fetch=True)
+    assert follower.truncation_offset(EpochEnd(3, 4), a_cache(), Offset(7), Offset(0)) == 4
+    assert follower.truncation_offset(EpochEnd(3, 9), a_cache(), Offset(7), Offset(0)) == 7
 
 
 def test_a_leader_without_so_late_an_epoch_says_that_the_offset_is_out_of_range() -> None:
     with pytest.raises(BrokerError) as refused:
-        parting(Position(Offset(4), EPOCH, 7), a_cache((2, 0), (5, 3)), Offset(4))
+        find_divergence(FetchPosition(Offset(4), EPOCH, 7), a_cache((2, 0), (5, 3)), Offset(4))
     assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -164,30 +164,30 @@ def clusters(draw: st.DrawFn) -> tuple[Records, Records]:
 
 @given(clusters(), st.booleans())
 def test_questions_end_with_the_log_cut_where_both_part_and_nowhere_before(
-    cluster: tuple[Records, Records], asks_for_epochs: bool
+    cluster: tuple[Records, Records], truncates_before_fetch: bool
 ) -> None:
     own, leader = cluster
     together = in_common(own.log, leader.log)
-    follower = a_follower(asks_for_epochs=asks_for_epochs)
+    follower = a_follower(truncates_before_fetch=truncates_before_fetch)
     for _ in range(2 * len(own.log) + 3):
         question = follower.next(own.epochs, Offset(len(own.log)))
         assert question is not None
         ended: EpochEnd | None
-        if isinstance(question, EpochQuestion):
-            ended = EpochEnd(*leader.epochs.end_offset(question.asked_epoch, len(leader.log)))
-        elif asks_for_epochs or question.last_fetched_epoch < 0:
+        if isinstance(question, EpochEndRequest):
+            ended = EpochEnd(*leader.epochs.end_offset(question.requested_epoch, len(leader.log)))
+        elif truncates_before_fetch or question.last_fetched_epoch < 0:
             break
         else:
-            ended = parting(question, leader.epochs, Offset(len(leader.log)))
+            ended = find_divergence(question, leader.epochs, Offset(len(leader.log)))
             if ended is None:
                 break
         # The watermark must not matter: none is right here.
-        own.cut(follower.diverged(ended, own.epochs, Offset(len(own.log)), Offset(0)))
+        own.cut(follower.truncation_offset(ended, own.epochs, Offset(len(own.log)), Offset(0)))
         assert len(own.log) >= together
     else:
         pytest.fail("no end of questions")
     assert own.log == leader.log[:together]
-    assert follower.next(own.epochs, Offset(together)) == Position(Offset(together), EPOCH, own.epochs.latest)
+    assert follower.next(own.epochs, Offset(together)) == FetchPosition(Offset(together), EPOCH, own.epochs.latest)
 
 
 @given(clusters())
@@ -195,8 +195,8 @@ def test_a_leader_lets_a_fetch_pass_only_if_the_log_before_it_is_its_own(cluster
     own, leader = cluster
     if own.epochs.latest < 0:
         return
-    position = Position(Offset(len(own.log)), EPOCH, own.epochs.latest)
-    parted = parting(position, leader.epochs, Offset(len(leader.log)))
+    position = FetchPosition(Offset(len(own.log)), EPOCH, own.epochs.latest)
+    parted = find_divergence(position, leader.epochs, Offset(len(leader.log)))
     if parted is None:
         assert own.log == leader.log[: len(own.log)]
     else:
@@ -209,7 +209,9 @@ def test_a_cut_lies_within_the_log_whatever_a_leader_says(
 ) -> None:
     own, _ = cluster
     end = len(own.log)
-    cut = a_follower().diverged(EpochEnd(epoch, end_offset), own.epochs, Offset(end), Offset(min(high_watermark, end)))
+    cut = a_follower().truncation_offset(
+        EpochEnd(epoch, end_offset), own.epochs, Offset(end), Offset(min(high_watermark, end))
+    )
     assert 0 <= cut <= end
 
 
@@ -217,16 +219,16 @@ def test_a_cut_lies_within_the_log_whatever_a_leader_says(
 
 
 def test_past_the_leaders_end_the_log_is_cut_there() -> None:
-    assert start_within(Offset(2), Offset(5), Offset(9)) == Start(Offset(5), begin_anew=False)
+    assert start_when_out_of_range(Offset(2), Offset(5), Offset(9)) == Start(Offset(5), begin_anew=False)
 
 
 def test_before_the_leaders_start_the_log_begins_anew() -> None:
-    assert start_within(Offset(6), Offset(9), Offset(4)) == Start(Offset(6), begin_anew=True)
+    assert start_when_out_of_range(Offset(6), Offset(9), Offset(4)) == Start(Offset(6), begin_anew=True)
 
 
 def test_within_the_leaders_log_it_goes_on_where_it_was() -> None:
     for end in (2, 3, 5):
-        assert start_within(Offset(2), Offset(5), Offset(end)) == Start(Offset(end), begin_anew=False)
+        assert start_when_out_of_range(Offset(2), Offset(5), Offset(end)) == Start(Offset(end), begin_anew=False)
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
-from sordini.replication.leader import Leader, Proposal, Term
+from sordini.replication.leader import IsrProposal, Leader, Term
 
 ME, SECOND, THIRD = BrokerId(1), BrokerId(2), BrokerId(3)
 LAG_MS = 100
@@ -80,7 +80,7 @@ def test_a_follower_that_never_fetched_is_let_go_after_the_lag_allowed() -> None
     leader.fetched(SECOND, Offset(5), Offset(5), 1)
     assert leader.shrink(LAG_MS) is None
     proposal = leader.shrink(LAG_MS + 1)
-    assert proposal == Proposal((ME, SECOND), LeaderEpoch(4), 7, (-1, -1))
+    assert proposal == IsrProposal((ME, SECOND), LeaderEpoch(4), 7, (-1, -1))
     assert leader.high_watermark == 0
     assert leader.granted(proposal, proposal.isr, 8)
     assert (leader.isr, leader.partition_epoch, leader.high_watermark) == ((ME, SECOND), 8, 5)
@@ -149,7 +149,7 @@ def test_one_that_is_in_sync_is_waited_for_although_its_broker_has_gone() -> Non
 def test_the_last_fetch_of_a_broker_that_has_gone_makes_nobody_wait_for_it() -> None:
     leader = a_leader([1, 2], end=6)
     leader.fetched(SECOND, Offset(6), Offset(6), 1)
-    leader.fetched(THIRD, Offset(6), Offset(6), 1, is_alive=False)
+    leader.fetched(THIRD, Offset(6), Offset(6), 1, is_registered=False)
     leader.appended(Offset(8))
     assert leader.fetched(SECOND, Offset(8), Offset(8), 2)
     assert leader.high_watermark == 8
@@ -199,7 +199,7 @@ def test_the_proposed_hold_the_watermark_and_leave_it_when_they_are_refused() ->
     leader = a_leader([1], end=5)
     leader.fetched(SECOND, Offset(5), Offset(5), 1, broker_epoch=33)
     proposal = leader.expand(SECOND)
-    assert proposal == Proposal((ME, SECOND), LeaderEpoch(4), 7, (-1, 33))
+    assert proposal == IsrProposal((ME, SECOND), LeaderEpoch(4), 7, (-1, 33))
     assert leader.maximal_isr == (ME, SECOND)
     assert leader.isr == (ME,)
     assert not leader.appended(Offset(9))
@@ -377,7 +377,7 @@ class Course:
             self.is_proposed(proposal)
         self.check(moved=False)
 
-    def is_proposed(self, proposal: Proposal) -> None:
+    def is_proposed(self, proposal: IsrProposal) -> None:
         leader = self.leader
         assert proposal is leader.proposal
         assert (proposal.leader_epoch, proposal.partition_epoch) == (leader.leader_epoch, leader.partition_epoch)

@@ -8,7 +8,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import LeaderEpoch, Offset, TopicPartition
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
-from sordini.replication.purgatory import Waiter
+from sordini.replication.purgatory import DelayedOperation
 from tests.support.builders import a_batch, an_idempotent_batch
 from tests.support.partitions import ME, OTHER, SETTINGS, TOPIC_ID, a_partition, checked
 
@@ -19,9 +19,9 @@ def code_of(action) -> ErrorCode:
     return refusal.value.code
 
 
-def a_waiter(missing_bytes: int, *partitions: Partition) -> tuple[Waiter, list[str]]:
+def a_waiter(missing_bytes: int, *partitions: Partition) -> tuple[DelayedOperation, list[str]]:
     woken: list[str] = []
-    return Waiter(missing_bytes, partitions, lambda: woken.append("woken")), woken
+    return DelayedOperation(missing_bytes, partitions, lambda: woken.append("woken")), woken
 
 
 def test_with_one_replica_what_is_appended_is_readable_at_once() -> None:
@@ -60,7 +60,7 @@ def test_a_new_term_of_ones_own_answers_those_whom_a_replica_kept_waiting_that_i
     partition = a_partition(in_sync=[ME, OTHER], replicas=2)
     end_offset = partition.append(checked(), 0, all_replicas=True).end_offset
     codes: list[ErrorCode] = []
-    partition.commits.add(Offset(end_offset), lambda _commit, code: codes.append(code))
+    partition.pending_commits.add(Offset(end_offset), lambda _commit, code: codes.append(code))
     partition.lead(ME, Term(LeaderEpoch(1), (ME, OTHER), (ME, OTHER)), 0)
     assert codes == []
     partition.lead(ME, Term(LeaderEpoch(2), (ME,), (ME, OTHER)), 0)
@@ -92,8 +92,8 @@ def test_committed_readers_stop_before_an_open_transaction() -> None:
 )
 def test_who_believes_in_another_epoch_is_told_which_way_it_is_wrong(believed: int, code: ErrorCode) -> None:
     partition = a_partition(epoch=4)
-    assert code_of(lambda: partition.led(believed)) == code
-    assert partition.led(4) is partition.led(-1) is partition.leader
+    assert code_of(lambda: partition.require_leader(believed)) == code
+    assert partition.require_leader(4) is partition.require_leader(-1) is partition.leader
 
 
 def test_without_a_term_nothing_is_served() -> None:
@@ -113,8 +113,8 @@ def test_resigning_wakes_all_who_wait_and_leaves_none_behind() -> None:
     _, single = a_waiter(1_000, one)
     one.resign()
     assert (both, single) == (["woken"], ["woken"])
-    assert not one.waiters
-    assert not two.waiters
+    assert not one.purgatory
+    assert not two.purgatory
 
 
 def test_waiters_are_told_of_all_that_came_since_they_were_last_told() -> None:
@@ -122,16 +122,16 @@ def test_waiters_are_told_of_all_that_came_since_they_were_last_told() -> None:
     size = len(a_batch())
     _, woken = a_waiter(2 * size, partition)
     partition.append(checked(), 0, all_replicas=True)
-    partition.tell_waiters()
-    partition.tell_waiters()
+    partition.notify_purgatory()
+    partition.notify_purgatory()
     assert woken == []
     partition.append(checked(), 0, all_replicas=True)
-    partition.tell_waiters()
+    partition.notify_purgatory()
     assert woken == ["woken"]
     _, woken = a_waiter(2 * size, partition)
     for _ in range(2):
         partition.append(checked(), 0, all_replicas=True)
-    partition.tell_waiters()
+    partition.notify_purgatory()
     assert woken == ["woken"], "two at once count as two"
 
 
@@ -139,17 +139,17 @@ def test_what_is_not_readable_yet_wakes_nobody() -> None:
     partition = a_partition(in_sync=[ME, OTHER], replicas=2)
     _, woken = a_waiter(1, partition)
     partition.append(checked(), 0, all_replicas=True)
-    partition.tell_waiters()
+    partition.notify_purgatory()
     assert woken == []
 
 
 def test_a_duplicate_is_answered_again_and_wakes_nobody() -> None:
     partition = a_partition()
     first = partition.append(checked(an_idempotent_batch()), 0, all_replicas=True)
-    partition.tell_waiters()
+    partition.notify_purgatory()
     _, woken = a_waiter(1, partition)
     again = partition.append(checked(an_idempotent_batch()), 0, all_replicas=True)
-    partition.tell_waiters()
+    partition.notify_purgatory()
     assert again.duplicate
     assert again.base_offset == first.base_offset
     assert partition.log.log_end_offset == 3

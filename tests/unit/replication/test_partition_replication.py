@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from sordini.replication.follower import EpochEnd, Position, Start
-from sordini.replication.leader import Proposal, Term
+from sordini.replication.follower import EpochEnd, FetchPosition, Start
+from sordini.replication.leader import IsrProposal, Term
 from sordini.replication.partition import Partition
-from sordini.replication.ports import Grant, Refusal
-from sordini.replication.purgatory import Waiter
 from sordini.replication.partition_deps import Peers
+from sordini.replication.ports import IsrGrant, IsrRefusal
+from sordini.replication.purgatory import DelayedOperation
 from tests.support.builders import a_batch
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import ME, NAME, OTHER, SETTINGS, TOPIC_ID, checked, logs_on
@@ -25,7 +25,7 @@ EVERYBODY = (ME, OTHER, THIRD)
 
 
 class Asked(NamedTuple):
-    proposal: Proposal
+    proposal: IsrProposal
     answered: object
 
 
@@ -36,18 +36,18 @@ class Notary:
         self.asked: list[Asked] = []
         self.withdrawn: list[TopicPartition] = []
 
-    def propose(self, _name: TopicPartition, _topic_id: TopicId, proposal: Proposal, answered) -> None:
+    def propose(self, _name: TopicPartition, _topic_id: TopicId, proposal: IsrProposal, answered) -> None:
         self.asked.append(Asked(proposal, answered))
 
     def withdraw(self, topic_partition: TopicPartition) -> None:
         self.withdrawn.append(topic_partition)
 
-    def answer(self, answer: Grant | Refusal) -> None:
+    def answer(self, answer: IsrGrant | IsrRefusal) -> None:
         self.asked.pop(0).answered(answer)
 
     def grant(self) -> None:
         proposal = self.asked[0].proposal
-        self.answer(Grant(proposal.leader_epoch, proposal.isr, proposal.partition_epoch + 1))
+        self.answer(IsrGrant(proposal.leader_epoch, proposal.isr, proposal.partition_epoch + 1))
 
 
 def a_leader(isr: tuple[BrokerId, ...] = EVERYBODY, epoch: int = 0, **peers) -> tuple[Partition, Notary]:
@@ -74,9 +74,9 @@ def code_of(action) -> ErrorCode:
 def fetch(leader: Partition, follower: Partition, who: BrokerId, now_ms: int = 0) -> EpochEnd | None:
     """One fetch from question to answer, as the fetch loop and the handler do it."""
     asked = follower.next_question()
-    assert isinstance(asked, Position)
+    assert isinstance(asked, FetchPosition)
     assert follower.follower is not None
-    parted = leader.fetched_by(who, asked, now_ms)
+    parted = leader.update_follower_fetch_state(who, asked, now_ms)
     if parted is not None:
         follower.cut(follower.follower, parted, 0)
         return parted
@@ -130,7 +130,7 @@ def test_what_counts_with_too_few_in_sync_is_answered_so() -> None:
     told: list[ErrorCode] = []
     end = leader.append(checked(), 0, all_replicas=True).end_offset
     leader.commits.add(Offset(end), lambda _, code: told.append(code))
-    leader.check_isr(101)
+    leader.maybe_shrink_isr(101)
     notary.grant()
     assert told == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
     assert code_of(lambda: leader.append(checked(), 0, all_replicas=True)) == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -139,11 +139,11 @@ def test_what_counts_with_too_few_in_sync_is_answered_so() -> None:
 def test_a_parked_follower_is_woken_by_the_append_and_a_consumer_by_the_watermark() -> None:
     leader, _ = a_leader((ME, OTHER))
     follower, woken = a_follower(), []
-    Waiter(1, (leader.tail,), lambda: woken.append("follower"))
-    Waiter(1, (leader,), lambda: woken.append("consumer"))
-    assert leader.has_waiters
+    DelayedOperation(1, (leader.tail,), lambda: woken.append("follower"))
+    DelayedOperation(1, (leader,), lambda: woken.append("consumer"))
+    assert leader.has_delayed_operations
     leader.append(checked(), 0, all_replicas=True)
-    leader.tell_waiters()
+    leader.notify_purgatory()
     assert woken == ["follower"]
     fetch(leader, follower, OTHER)
     assert woken == ["follower"]
@@ -155,7 +155,7 @@ def test_a_consumer_that_wants_more_than_the_watermark_passed_waits_on() -> None
     leader, _ = a_leader((ME, OTHER))
     follower, woken = a_follower(), []
     size = len(a_batch())
-    Waiter(size + 1, (leader,), lambda: woken.append("consumer"))
+    DelayedOperation(size + 1, (leader,), lambda: woken.append("consumer"))
     leader.append(checked(), 0, all_replicas=True)
     for _ in range(2):
         fetch(leader, follower, OTHER)
@@ -170,20 +170,23 @@ def test_a_fetch_of_another_epoch_is_refused_and_one_without_counts_for_nothing(
     leader, _ = a_leader((ME, OTHER), epoch=4)
     leader.append(checked(), 0, all_replicas=True)
     end = Offset(3)
-    fenced = Position(end, LeaderEpoch(3), -1)
-    assert code_of(lambda: leader.fetched_by(OTHER, fenced, 0)) == ErrorCode.FENCED_LEADER_EPOCH
-    unknown = Position(end, LeaderEpoch(5), -1)
-    assert code_of(lambda: leader.fetched_by(OTHER, unknown, 0)) == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert leader.fetched_by(OTHER, Position(end, LeaderEpoch(-1), -1), 0) is None
+    fenced = FetchPosition(end, LeaderEpoch(3), -1)
+    assert code_of(lambda: leader.update_follower_fetch_state(OTHER, fenced, 0)) == ErrorCode.FENCED_LEADER_EPOCH
+    unknown = FetchPosition(end, LeaderEpoch(5), -1)
+    assert code_of(lambda: leader.update_follower_fetch_state(OTHER, unknown, 0)) == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert leader.update_follower_fetch_state(OTHER, FetchPosition(end, LeaderEpoch(-1), -1), 0) is None
     assert leader.led().high_watermark == 0
-    assert leader.fetched_by(OTHER, Position(end, LeaderEpoch(4), 4), 0) is None
+    assert leader.update_follower_fetch_state(OTHER, FetchPosition(end, LeaderEpoch(4), 4), 0) is None
     assert leader.led().high_watermark == 3
 
 
 def test_a_broker_that_holds_no_replica_is_refused() -> None:
     leader, _ = a_leader()
-    stranger = Position(Offset(0), LeaderEpoch(0), -1)
-    assert code_of(lambda: leader.fetched_by(BrokerId(9), stranger, 0)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    stranger = FetchPosition(Offset(0), LeaderEpoch(0), -1)
+    assert (
+        code_of(lambda: leader.update_follower_fetch_state(BrokerId(9), stranger, 0))
+        == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    )
 
 
 def test_a_follower_whose_log_parts_is_told_where_and_counts_for_nothing() -> None:
@@ -191,8 +194,8 @@ def test_a_follower_whose_log_parts_is_told_where_and_counts_for_nothing() -> No
     leader.append(checked(), 0, all_replicas=True)
     leader.lead(ME, Term(LeaderEpoch(3), (ME, OTHER), EVERYBODY), 0)
     leader.append(checked(), 0, all_replicas=True)
-    other = Position(Offset(6), LeaderEpoch(3), 2)
-    assert leader.fetched_by(OTHER, other, 0) == EpochEnd(1, 3)
+    other = FetchPosition(Offset(6), LeaderEpoch(3), 2)
+    assert leader.update_follower_fetch_state(OTHER, other, 0) == EpochEnd(1, 3)
     assert leader.led().high_watermark == 0
 
 
@@ -259,60 +262,60 @@ def test_a_replica_that_has_come_to_the_watermark_and_the_epochs_start_is_propos
 def test_a_broker_that_is_not_alive_is_not_proposed() -> None:
     leader, notary = a_leader((ME,), may_join=lambda broker_id: broker_id == THIRD)
     for who in (OTHER, THIRD):
-        leader.fetched_by(who, Position(Offset(0), LeaderEpoch(0), -1), 0)
+        leader.update_follower_fetch_state(who, FetchPosition(Offset(0), LeaderEpoch(0), -1), 0)
     assert [asked.proposal.isr for asked in notary.asked] == [(ME, THIRD)]
 
 
 def test_acknowledgements_do_not_wait_for_a_newcomer_whose_broker_has_gone() -> None:
     alive = {OTHER, THIRD}
     leader, notary = a_leader((ME, OTHER), may_join=lambda broker_id: broker_id in alive)
-    leader.fetched_by(THIRD, Position(Offset(0), LeaderEpoch(0), -1), 0)
-    notary.answer(Refusal.INELIGIBLE)  # It is about to stop, and fetches once more before it does.
+    leader.update_follower_fetch_state(THIRD, FetchPosition(Offset(0), LeaderEpoch(0), -1), 0)
+    notary.answer(IsrRefusal.INELIGIBLE)  # It is about to stop, and fetches once more before it does.
     leader.led().reconsider()
     leader.led().fetched(THIRD, Offset(0), Offset(0), 0)
     leader.append(checked(), 0, all_replicas=True)
-    leader.fetched_by(OTHER, Position(Offset(3), LeaderEpoch(0), 0), 0)
+    leader.update_follower_fetch_state(OTHER, FetchPosition(Offset(3), LeaderEpoch(0), 0), 0)
     assert leader.led().high_watermark == 0
     alive.remove(THIRD)
-    leader.check_isr(0)
+    leader.maybe_shrink_isr(0)
     assert leader.led().high_watermark == 3
     assert leader.led().isr == (ME, OTHER)
 
 
 def test_a_broker_that_has_gone_is_not_waited_for_when_its_last_fetch_is_read_late() -> None:
     leader, _ = a_leader((ME, OTHER), may_join=lambda broker_id: broker_id == OTHER)
-    leader.fetched_by(THIRD, Position(Offset(0), LeaderEpoch(0), -1), 0)
+    leader.update_follower_fetch_state(THIRD, FetchPosition(Offset(0), LeaderEpoch(0), -1), 0)
     leader.append(checked(), 0, all_replicas=True)
-    leader.fetched_by(OTHER, Position(Offset(3), LeaderEpoch(0), 0), 0)
+    leader.update_follower_fetch_state(OTHER, FetchPosition(Offset(3), LeaderEpoch(0), 0), 0)
     assert leader.led().high_watermark == 3
 
 
 def test_whoever_lags_leaves_only_when_that_is_granted() -> None:
     leader, notary = a_leader((ME, OTHER), lag_ms_max=100)
     leader.append(checked(), 0, all_replicas=True)
-    leader.check_isr(100)
+    leader.maybe_shrink_isr(100)
     assert notary.asked == []
-    leader.check_isr(101)
+    leader.maybe_shrink_isr(101)
     assert leader.led().high_watermark == 0
     notary.grant()
     assert (leader.led().isr, leader.led().high_watermark) == ((ME,), 3)
 
 
-@pytest.mark.parametrize("refusal", list(Refusal))
+@pytest.mark.parametrize("refusal", list(IsrRefusal))
 def test_a_refused_change_leaves_the_set_as_it_was_and_the_watermark_held_while_nothing_is_known(
-    refusal: Refusal,
+    refusal: IsrRefusal,
 ) -> None:
     leader, notary = a_leader((ME,))
-    leader.fetched_by(OTHER, Position(Offset(0), LeaderEpoch(0), -1), 0)
+    leader.update_follower_fetch_state(OTHER, FetchPosition(Offset(0), LeaderEpoch(0), -1), 0)
     leader.append(checked(), 0, all_replicas=True)
     notary.answer(refusal)
     assert leader.led().isr == (ME,)
-    assert leader.led().high_watermark == (3 if refusal is Refusal.INELIGIBLE else 0)
+    assert leader.led().high_watermark == (3 if refusal is IsrRefusal.INELIGIBLE else 0)
 
 
 def test_an_answer_to_a_former_terms_proposal_changes_nothing() -> None:
     leader, notary = a_leader((ME,))
-    leader.fetched_by(OTHER, Position(Offset(0), LeaderEpoch(0), -1), 0)
+    leader.update_follower_fetch_state(OTHER, FetchPosition(Offset(0), LeaderEpoch(0), -1), 0)
     leader.lead(ME, Term(LeaderEpoch(1), (ME, THIRD), EVERYBODY, 7), 0)
     assert notary.withdrawn == [NAME]
     notary.grant()
@@ -320,9 +323,9 @@ def test_an_answer_to_a_former_terms_proposal_changes_nothing() -> None:
 
 
 def test_a_grant_that_names_another_epoch_or_leaves_the_leader_out_is_not_believed() -> None:
-    for grant in (Grant(1, (ME, OTHER), 5), Grant(0, (OTHER,), 5)):
+    for grant in (IsrGrant(1, (ME, OTHER), 5), IsrGrant(0, (OTHER,), 5)):
         leader, notary = a_leader((ME,))
-        leader.fetched_by(OTHER, Position(Offset(0), LeaderEpoch(0), -1), 0)
+        leader.update_follower_fetch_state(OTHER, FetchPosition(Offset(0), LeaderEpoch(0), -1), 0)
         notary.answer(grant)
         assert (leader.led().isr, leader.led().partition_epoch) == ((ME,), 0)
 

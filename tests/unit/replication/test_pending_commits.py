@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import Offset
-from sordini.replication.pending_commits import Commit, Commits
+from sordini.replication.pending_commits import PendingCommit, PendingCommits
 
 
 def collecting(told: list[tuple[int, ErrorCode]]):
-    def ended(commit: Commit, code: ErrorCode) -> None:
+    def ended(commit: PendingCommit, code: ErrorCode) -> None:
         told.append((commit.end_offset, code))
 
     return ended
@@ -19,7 +19,7 @@ def collecting(told: list[tuple[int, ErrorCode]]):
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "reach"]), st.integers(0, 20))))
 def test_each_is_told_once_as_soon_as_its_offset_is_reached_and_lower_ones_first(steps: list[tuple[str, int]]) -> None:
-    commits, told, waiting = Commits(), [], []
+    commits, told, waiting = PendingCommits(), [], []
     for kind, offset in steps:
         if kind == "add":
             commits.add(Offset(offset), collecting(told))
@@ -35,7 +35,7 @@ def test_each_is_told_once_as_soon_as_its_offset_is_reached_and_lower_ones_first
 
 
 def test_who_withdrew_hears_nothing() -> None:
-    commits, told = Commits(), []
+    commits, told = PendingCommits(), []
     commits.add(Offset(3), collecting(told)).withdraw()
     commits.add(Offset(4), collecting(told)).withdraw()
     commits.reached(Offset(3))
@@ -45,7 +45,7 @@ def test_who_withdrew_hears_nothing() -> None:
 
 
 def test_a_term_that_ends_tells_all_who_wait_that_nobody_knows() -> None:
-    commits, told = Commits(), []
+    commits, told = PendingCommits(), []
     for end in (3, 9):
         commits.add(Offset(end), collecting(told))
     commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from sordini.replication.purgatory import Waiter
+from sordini.replication.purgatory import DelayedOperation
 
 
-class Place:
+class TopicIdPartition:
     """Something that can be waited in."""
 
     def __init__(self) -> None:
-        self.waiters: dict[Waiter, None] = {}
+        self.purgatory: dict[DelayedOperation, None] = {}
 
 
-def test_a_waiter_answers_once_enough_has_come_from_all_its_places() -> None:
-    places, answers = [Place(), Place()], []
-    waiter = Waiter(10, places, lambda: answers.append("done"))
+def test_an_operation_completes_once_enough_bytes_have_arrived_in_all_its_logs() -> None:
+    places, answers = [TopicIdPartition(), TopicIdPartition()], []
+    waiter = DelayedOperation(10, places, lambda: answers.append("done"))
     waiter.grown(4)
     assert not answers
     waiter.grown(6)
     assert answers == ["done"]
-    assert not any(place.waiters for place in places)
+    assert not any(place.purgatory for place in places)
 
 
 def test_a_waiter_that_was_answered_is_not_answered_again() -> None:
     answers: list[str] = []
-    waiter = Waiter(1, [Place()], lambda: answers.append("done"))
+    waiter = DelayedOperation(1, [TopicIdPartition()], lambda: answers.append("done"))
     waiter.wake()
     waiter.wake()
     waiter.grown(5)
@@ -32,9 +32,9 @@ def test_a_waiter_that_was_answered_is_not_answered_again() -> None:
 
 
 def test_a_waiter_that_left_is_never_answered() -> None:
-    place, answers = Place(), []
-    waiter = Waiter(1, [place], lambda: answers.append("done"))
+    place, answers = TopicIdPartition(), []
+    waiter = DelayedOperation(1, [place], lambda: answers.append("done"))
     waiter.leave()
     waiter.grown(5)
     assert not answers
-    assert not place.waiters
+    assert not place.purgatory

@@ -7,13 +7,13 @@ import pytest
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
-from sordini.replication.follower import Position
+from sordini.replication.follower import FetchPosition
 from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import ME, NAME, OTHER, TOPIC_ID, logs_on
-from tests.unit.replication.test_replica_set import ELSEWHERE, replicas_on
 from tests.unit.replication.test_partition_replication import checked
+from tests.unit.replication.test_replica_set import ELSEWHERE, replicas_on
 
 EPOCH = LeaderEpoch(5)
 THIRD = BrokerId(9)
@@ -33,25 +33,25 @@ def info(
 
 def a_leader_with_a_waiter(replicas: ReplicaSet) -> tuple[Partition, list[ErrorCode]]:
     """Leading with a record that is committed, and one that waits for the other replica."""
-    replicas.become(info(EPOCH))
+    replicas.become_leader_or_follower(info(EPOCH))
     partition = replicas.partition(*NAME)
     partition.append(checked(), 0, all_replicas=True)
     fetched(partition)
     told: list[ErrorCode] = []
     end = partition.append(checked(), 0, all_replicas=True).end_offset
-    partition.commits.add(Offset(end), lambda _, code: told.append(code))
+    partition.pending_commits.add(Offset(end), lambda _, code: told.append(code))
     return partition, told
 
 
 def fetched(partition: Partition, epoch: int = EPOCH) -> None:
     """The other replica has everything."""
     end = Offset(partition.log.log_end_offset)
-    partition.fetched_by(OTHER, Position(end, LeaderEpoch(epoch), -1), 0)
+    partition.update_follower_fetch_state(OTHER, FetchPosition(end, LeaderEpoch(epoch), -1), 0)
 
 
 def refusal(replicas: ReplicaSet, told: PartitionInfo) -> ErrorCode:
     with pytest.raises(BrokerError) as refused:
-        replicas.become(told)
+        replicas.become_leader_or_follower(told)
     return refused.value.code
 
 
@@ -60,9 +60,9 @@ def test_a_controller_that_repeats_the_epoch_after_a_new_registration_changes_no
     replicas: ReplicaSet, isr: tuple[BrokerId, ...]
 ) -> None:
     partition, told = a_leader_with_a_waiter(replicas)
-    leader, committed = partition.led(), partition.log.high_watermark
+    leader, committed = partition.require_leader(), partition.log.high_watermark
     assert refusal(replicas, info(EPOCH, isr=isr, version=3)) == ErrorCode.STALE_CONTROLLER_EPOCH
-    assert partition.led(EPOCH) is leader, "the same term, with all that it knows of its followers"
+    assert partition.require_leader(EPOCH) is leader, "the same term, with all that it knows of its followers"
     assert (leader.isr, leader.high_watermark, told) == ((ME, OTHER), committed, [])
     fetched(partition)
     assert told == [ErrorCode.NONE], "who waited is answered when the record is committed"
@@ -72,9 +72,9 @@ def test_a_newer_epoch_of_its_own_keeps_who_waits_and_one_of_another_leader_ends
     replicas: ReplicaSet,
 ) -> None:
     partition, told = a_leader_with_a_waiter(replicas)
-    replicas.become(info(EPOCH + 2))
+    replicas.become_leader_or_follower(info(EPOCH + 2))
     assert told == []
-    replicas.become(info(EPOCH + 3, OTHER))
+    replicas.become_leader_or_follower(info(EPOCH + 3, OTHER))
     assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert partition.leader is None
 
@@ -87,7 +87,7 @@ def test_a_superseded_leader_acknowledges_nothing_to_all_and_its_watermark_stays
         with pytest.raises(BrokerError) as refused:
             fetched(partition, epoch)
         assert refused.value.code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    partition.check_isr(1 << 40)
+    partition.maybe_shrink_isr(1 << 40)
     assert (partition.log.high_watermark, told) == (committed, [])
 
 
@@ -95,13 +95,13 @@ def test_metadata_that_names_another_leader_of_a_newer_epoch_ends_the_leading_an
     replicas: ReplicaSet,
 ) -> None:
     partition, told = a_leader_with_a_waiter(replicas)
-    replicas.superseded(info(EPOCH + 1, THIRD)._replace(replicas=(THIRD,)))
+    replicas.resign_if_superseded(info(EPOCH + 1, THIRD)._replace(replicas=(THIRD,)))
     assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     with pytest.raises(BrokerError) as refused:
-        partition.led()
+        partition.require_leader()
     assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert refusal(replicas, info(EPOCH)) == ErrorCode.STALE_CONTROLLER_EPOCH, "nothing older begins again"
-    replicas.become(info(EPOCH + 1, OTHER))
+    replicas.become_leader_or_follower(info(EPOCH + 1, OTHER))
     assert partition.follower is not None
 
 
@@ -119,18 +119,18 @@ def test_metadata_of_no_newer_epoch_or_of_no_other_leader_ends_nothing(
     replicas: ReplicaSet, named: PartitionInfo
 ) -> None:
     partition, told = a_leader_with_a_waiter(replicas)
-    replicas.superseded(named)
-    assert partition.led(EPOCH)
+    replicas.resign_if_superseded(named)
+    assert partition.require_leader(EPOCH)
     assert told == []
 
 
 def test_metadata_ends_no_following(replicas: ReplicaSet) -> None:
-    replicas.become(info(EPOCH, OTHER))
-    replicas.superseded(info(EPOCH + 1, THIRD))
+    replicas.become_leader_or_follower(info(EPOCH, OTHER))
+    replicas.resign_if_superseded(info(EPOCH + 1, THIRD))
     assert replicas.partition(*NAME).follower is not None, "a LeaderAndIsr says whom to follow"
 
 
 def test_a_partition_that_was_stopped_stays_past_its_epoch(replicas: ReplicaSet) -> None:
-    replicas.become(info(EPOCH))
-    replicas.stop(NAME, leader_epoch=EPOCH, delete=False)
+    replicas.become_leader_or_follower(info(EPOCH))
+    replicas.stop_replica(NAME, leader_epoch=EPOCH, delete=False)
     assert refusal(replicas, info(EPOCH)) == ErrorCode.STALE_CONTROLLER_EPOCH

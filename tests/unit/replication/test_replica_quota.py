@@ -35,23 +35,23 @@ def test_what_is_older_than_all_windows_is_forgotten() -> None:
 
 def test_only_listed_replicas_are_held_back_and_measured() -> None:
     quota = a_quota(100)
-    quota.moved(OTHER, 1_000_000, 0)
-    assert not quota.holds_back(LISTED, 0)
-    quota.moved(LISTED, 1_000, 0)
-    assert quota.holds_back(LISTED, 0)
-    assert not quota.holds_back(OTHER, 0)
+    quota.record(OTHER, 1_000_000, 0)
+    assert not quota.is_throttled(LISTED, 0)
+    quota.record(LISTED, 1_000, 0)
+    assert quota.is_throttled(LISTED, 0)
+    assert not quota.is_throttled(OTHER, 0)
 
 
 def test_without_a_rate_nothing_is_measured() -> None:
     quota = ReplicaQuota(lambda _: True)
-    quota.moved(LISTED, 1_000_000, 0)
+    quota.record(LISTED, 1_000_000, 0)
     quota.limit(1)
-    assert not quota.holds_back(LISTED, 0)
+    assert not quota.is_throttled(LISTED, 0)
 
 
 def test_a_rate_of_nothing_holds_back_once_anything_was_moved() -> None:
     quota = a_quota(0)
-    quota.moved(LISTED, 1, 0)
+    quota.record(LISTED, 1, 0)
     assert quota.wait_ms(LISTED, 0) == 1000
 
 
@@ -69,6 +69,6 @@ def test_who_asks_before_each_step_moves_no_more_than_the_rate_and_one_step(
             assert 0 < wait_ms <= 1000
             now_ms += wait_ms
         # The step before was allowed, so up to here no more than the rate was moved over the windows' time.
-        quota.moved(LISTED, size, now_ms)
+        quota.record(LISTED, size, now_ms)
         moved += size
     assert moved <= rate * (now_ms / 1000 + 1) + 5_000 * (1 + now_ms / 11_000)

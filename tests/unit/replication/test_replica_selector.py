@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
-from sordini.replication.replica_selector import closest_replica
 from sordini.replication.leader import Leader, Term
+from sordini.replication.replica_selector import preferred_read_replica
 
 ME, NEAR, NEARER, FAR = (BrokerId(number) for number in (1, 2, 3, 4))
 ALL = (ME, NEAR, NEARER, FAR)
@@ -24,7 +24,7 @@ def a_leader(isr: tuple[BrokerId, ...] = ALL, **ends: int) -> Leader:
 
 
 def chosen(leader: Leader, *near: BrokerId, offset: int = 5) -> BrokerId | None:
-    return closest_replica(leader, Offset(offset), set(near))
+    return preferred_read_replica(leader, Offset(offset), set(near))
 
 
 def test_the_leader_itself_is_read_from_where_it_stands_in_the_readers_rack_or_nobody_does() -> None:

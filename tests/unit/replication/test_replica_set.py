@@ -12,9 +12,9 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.partition import Partition
-from sordini.replication.purgatory import Waiter
-from sordini.replication.replica_set import ReplicaSet, Surroundings
 from sordini.replication.partition_deps import PartitionSettings
+from sordini.replication.purgatory import DelayedOperation
+from sordini.replication.replica_set import ReplicaSet, ReplicaSetDeps
 from sordini.storage.errors import StorageError
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import LogManager
@@ -36,7 +36,7 @@ def replicas_on(
     return ReplicaSet(
         ME,
         logs,
-        Surroundings(
+        ReplicaSetDeps(
             settings_of,
             lambda topic, index: topic == "orders" and index < 8,
             lambda topic_id: "orders" if topic_id == known_id else None,
@@ -58,7 +58,7 @@ def lead(
     is_new: bool = True,
 ) -> None:
     state = PartitionState(leader, LeaderEpoch(epoch), isr, 1)
-    replicas.become(PartitionInfo(name, topic_id, (ME, OTHER), state, 0, is_new=is_new))
+    replicas.become_leader_or_follower(PartitionInfo(name, topic_id, (ME, OTHER), state, 0, is_new=is_new))
 
 
 def code_of(action: Callable[[], object]) -> ErrorCode:
@@ -89,10 +89,10 @@ def test_an_epoch_that_is_not_newer_changes_nothing() -> None:
     lead(replicas, epoch=4)
     for epoch, code in ((3, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.STALE_CONTROLLER_EPOCH)):
         assert code_of(lambda epoch=epoch: lead(replicas, epoch=epoch, isr=(ME, OTHER))) == code
-    leader = replicas.partition("orders", 0).led()
+    leader = replicas.partition("orders", 0).require_leader()
     assert (leader.leader_epoch, leader.isr) == (4, (ME,))
     lead(replicas, epoch=5, isr=(ME, OTHER))
-    assert replicas.partition("orders", 0).led().isr == (ME, OTHER)
+    assert replicas.partition("orders", 0).require_leader().isr == (ME, OTHER)
 
 
 def test_a_log_of_another_topic_id_is_not_served() -> None:
@@ -145,8 +145,8 @@ def test_stopping_wakes_who_waits_and_keeps_the_log() -> None:
     lead(replicas)
     partition = replicas.partition("orders", 0)
     woken: list[bool] = []
-    Waiter(1, [partition], lambda: woken.append(True))
-    replicas.stop(NAME, delete=False)
+    DelayedOperation(1, [partition], lambda: woken.append(True))
+    replicas.stop_replica(NAME, delete=False)
     assert woken == [True]
     assert code_of(replicas.partition("orders", 0).led) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert logs.get(NAME) is partition.log
@@ -160,7 +160,7 @@ def test_deleting_takes_the_log_away_and_a_new_topic_of_the_name_begins_at_zero(
     replicas = replicas_on(logs, known_id=OTHER_TOPIC_ID)
     lead(replicas)
     replicas.partition("orders", 0).append(checked(), 0, all_replicas=True)
-    replicas.stop(NAME, delete=True)
+    replicas.stop_replica(NAME, delete=True)
     assert logs.get(NAME) is None
     assert not disk.exists("/logs/orders-0")
     lead(replicas, topic_id=OTHER_TOPIC_ID)
@@ -169,8 +169,8 @@ def test_deleting_takes_the_log_away_and_a_new_topic_of_the_name_begins_at_zero(
 
 def test_stopping_what_is_not_here_is_fine() -> None:
     replicas = replicas_on(logs_on(ForgetfulDisk()))
-    replicas.stop(NAME, delete=True)
-    replicas.stop(NAME, delete=False)
+    replicas.stop_replica(NAME, delete=True)
+    replicas.stop_replica(NAME, delete=False)
     assert list(replicas) == []
 
 
@@ -180,7 +180,7 @@ def test_deleting_in_a_directory_that_failed_says_so_and_keeps_the_log() -> None
     lead(replicas)
     logs.get(NAME).log_dir.take_offline(OSError(errno.EIO, "gone"))
     with pytest.raises(StorageError):
-        replicas.stop(NAME, delete=True)
+        replicas.stop_replica(NAME, delete=True)
     assert logs.get(NAME) is not None
     assert replicas.get("orders", 0) is None, "but it is not served any more"
 
@@ -193,11 +193,11 @@ def test_a_failed_directory_takes_its_partitions_and_no_others() -> None:
     one, two = replicas.partition("orders", 0), replicas.partition("orders", 7)
     assert one.log.log_dir is not two.log.log_dir
     woken: list[bool] = []
-    Waiter(1, [one, two], lambda: woken.append(True))
+    DelayedOperation(1, [one, two], lambda: woken.append(True))
     replicas.directory_failed(StorageError(one.log.log_dir.path, "input/output error"))
     assert list(replicas) == [two]
     assert woken == [True]
-    assert not two.waiters
+    assert not two.purgatory
     assert code_of(lambda: replicas.partition("orders", 0)) == ErrorCode.KAFKA_STORAGE_ERROR
     assert two.append(checked(), 0, all_replicas=True).base_offset == 0
 
@@ -236,7 +236,7 @@ def test_resigning_from_all_answers_everybody_and_keeps_the_partitions_here() ->
     lead(replicas, ELSEWHERE)
     woken: list[int] = []
     for partition in replicas:
-        Waiter(1, [partition], lambda index=partition.name.partition: woken.append(index))
+        DelayedOperation(1, [partition], lambda index=partition.name.partition: woken.append(index))
     replicas.resign_all()
     assert sorted(woken) == [0, 7]
     assert code_of(replicas.partition("orders", 0).led) == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -293,7 +293,7 @@ def test_a_broker_that_leaves_does_not_fetch_what_it_has_handed_over(is_leaving:
     lead(replicas, handed_over)
     lead(replicas, kept)
     if is_leaving:
-        replicas.leave()
+        replicas.stop_joining_isr()
     lead(replicas, handed_over, epoch=1, isr=(OTHER,), leader=OTHER)
     lead(replicas, kept, epoch=1, isr=(OTHER, ME), leader=OTHER)
     assert fetched.names == ({kept} if is_leaving else {kept, handed_over})
@@ -303,7 +303,7 @@ def test_a_broker_that_leaves_goes_on_fetching_until_it_is_commanded_otherwise()
     fetched = Fetched()
     replicas = replicas_on(logs_on(ForgetfulDisk()), fetching=fetched)
     lead(replicas, epoch=1, isr=(OTHER,), leader=OTHER)
-    replicas.leave()
+    replicas.stop_joining_isr()
     assert fetched.names == {NAME}
-    replicas.stop(NAME, leader_epoch=1, delete=False)
+    replicas.stop_replica(NAME, leader_epoch=1, delete=False)
     assert fetched.names == set()

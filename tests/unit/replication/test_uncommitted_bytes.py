@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.replication.uncommitted_bytes import Growth
+from sordini.replication.uncommitted_bytes import UncommittedBytes
 
 
 def test_bytes_count_when_the_watermark_has_passed_them_and_once() -> None:
-    growth = Growth()
+    growth = UncommittedBytes()
     growth.hold(3, 100)
     growth.hold(5, 50)
     growth.reached(4)
@@ -19,7 +19,7 @@ def test_bytes_count_when_the_watermark_has_passed_them_and_once() -> None:
 
 
 def test_what_was_cut_off_never_counts() -> None:
-    growth = Growth()
+    growth = UncommittedBytes()
     for end_offset in (3, 5, 9):
         growth.hold(end_offset, 10)
     growth.cut(5)
@@ -29,7 +29,7 @@ def test_what_was_cut_off_never_counts() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 100), st.integers(0, 3))))
 def test_whatever_lies_below_the_watermark_was_told_and_nothing_else(steps: list[tuple[int, int, int]]) -> None:
-    growth, came, told, end, watermark = Growth(), list[tuple[int, int]](), 0, 0, 0
+    growth, came, told, end, watermark = UncommittedBytes(), list[tuple[int, int]](), 0, 0, 0
     for count, size, further in steps:
         end += count
         growth.hold(end, size)

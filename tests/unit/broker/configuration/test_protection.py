@@ -182,7 +182,7 @@ CHANGEABLE = {key for key, row in TABLE.items() if row.change is Change.BROKER} 
 SHOWN = {
     "connections.max.idle.ms": ("network/test_connections", "test_an_idle_connection_is_closed"),
     "follower.replication.throttled.rate": (
-        "unit/replication/fetching/test_fetch_loop",
+        "unit/replication/fetching/test_replica_fetcher",
         "test_a_throttled_replica_that",
     ),
     "leader.replication.throttled.rate": ("unit/broker/handlers/test_replica_fetch", "test_a_throttled_follower_that"),

@@ -34,8 +34,8 @@ def test_rates_and_lists_take_effect_when_they_are_set_and_when_they_are_taken_a
     listed, other = TopicPartition("orders", 3), TopicPartition("orders", 4)
 
     def held_back() -> list[bool]:
-        quotas.leader.moved(listed, 10_000, 0)
-        return [quota.holds_back(name, 0) for quota in quotas for name in (listed, other)]
+        quotas.leader.record(listed, 10_000, 0)
+        return [quota.is_throttled(name, 0) for quota in quotas for name in (listed, other)]
 
     assert held_back() == [False] * 4
     dynamic.set_layer(ConfigSource.DYNAMIC_BROKER, {"leader.replication.throttled.rate": "100"})

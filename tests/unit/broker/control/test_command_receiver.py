@@ -29,8 +29,8 @@ from sordini.replication.cluster_model import (
     StopReplica,
     UpdateMetadata,
 )
-from sordini.replication.replica_set import ReplicaSet, Surroundings
 from sordini.replication.partition_deps import Peers
+from sordini.replication.replica_set import ReplicaSet, Surroundings
 from sordini.storage.checkpoints import read_offsets
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.names import HIGH_WATERMARKS
@@ -173,7 +173,7 @@ async def test_acknowledgements_wait_no_longer_for_a_newcomer_of_whose_end_the_c
     await broker.receive(telling(brokers=(me, other, third)))
     await broker.receive(leading(info(replicas=(ME, OTHER, BrokerId(3)), state=state)))
     partition = broker.replicas.partition(*ORDERS)
-    leader = partition.led()
+    leader = partition.require_leader()
     leader.fetched(BrokerId(3), Offset(0), Offset(0), 0)
     leader.appended(Offset(5))
     leader.fetched(OTHER, Offset(5), Offset(5), 0)
@@ -226,7 +226,7 @@ async def test_a_refused_follower_may_be_proposed_again_when_brokers_come_or_go_
     state = PartitionState(ME, LeaderEpoch(0), (ME,), 1)
     await broker.receive(telling(brokers=(me, other)))
     await broker.receive(leading(info(replicas=(ME, OTHER), state=state)))
-    leader = broker.replicas.partition(*ORDERS).led()
+    leader = broker.replicas.partition(*ORDERS).require_leader()
     for told, may_join in (
         (telling(brokers=(me, other)), False),
         (telling(brokers=(me, other, third)), True),

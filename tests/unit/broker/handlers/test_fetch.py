@@ -46,7 +46,7 @@ def waiting(*wishes: FetchPartition, min_bytes: int = 1, **fields: Any) -> Fetch
 def append(broker: UnitBroker, index: int = 0, batch: bytes | None = None, *, topic: str = "orders") -> None:
     partition = broker.parts.replicas.partition(topic, index)
     partition.append(checked(batch), 0, all_replicas=True)
-    partition.tell_waiters()
+    partition.notify_purgatory()
 
 
 def rows_of(answer: FetchResponse) -> dict[int, PartitionData]:
@@ -94,7 +94,7 @@ async def test_a_fetch_at_the_end_is_answered_when_records_come() -> None:
         assert records(row) == BATCH
         assert row.high_watermark == 3
         assert broker.timers.waiting == [], "and its time is never up"
-        assert not broker.parts.replicas.partition("orders", 0).waiters
+        assert not broker.parts.replicas.partition("orders", 0).purgatory
 
 
 async def test_a_fetch_at_the_end_is_answered_when_its_time_is_up() -> None:
@@ -104,7 +104,7 @@ async def test_a_fetch_at_the_end_is_answered_when_its_time_is_up() -> None:
         broker.timers.fire()
         row = only(answer_of(pending, FETCH, 12))
         assert (row.error_code, records(row)) == (0, b"")
-        assert not broker.parts.replicas.partition("orders", 0).waiters
+        assert not broker.parts.replicas.partition("orders", 0).purgatory
 
 
 async def test_less_than_was_asked_for_is_held_back_and_given_when_the_time_is_up() -> None:
@@ -126,7 +126,7 @@ async def test_a_fetch_nobody_waits_for_any_more_leaves_nothing_behind() -> None
         pending.abandon()
         assert broker.timers.waiting == []
         for partition in broker.parts.replicas:
-            assert not partition.waiters
+            assert not partition.purgatory
         append(broker)
         assert not pending.is_answered
 
@@ -135,7 +135,7 @@ async def test_a_fetch_that_waits_hears_of_it_when_its_partition_is_led_elsewher
     async with a_broker() as broker:
         await broker.lead("orders")
         pending = parked(broker, 12, waiting(wish()))
-        broker.parts.replicas.stop(TopicPartition("orders", 0), delete=False)
+        broker.parts.replicas.stop_replica(TopicPartition("orders", 0), delete=False)
         assert only(answer_of(pending, FETCH, 12)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert broker.timers.waiting == []
 

@@ -138,7 +138,7 @@ async def test_a_deleted_partition_is_not_told() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         (log,) = broker.logs.logs()
-        broker.parts.replicas.stop(log.topic_partition, delete=True)
+        broker.parts.replicas.stop_replica(log.topic_partition, delete=True)
         assert held(described(broker)) == {"/logs": {}}
 
 

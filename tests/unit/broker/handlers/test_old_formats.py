@@ -10,7 +10,7 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import NO_TIMESTAMP, Record
 from sordini.protocol.records.compression import GZIP
-from sordini.replication.purgatory import Waiter
+from sordini.replication.purgatory import DelayedOperation
 from tests.support.builders import BASE_TIMESTAMP, a_batch, an_idempotent_batch, some_records
 from tests.support.unit_broker import ME, UnitBroker, a_broker
 from tests.unit.broker.handlers import test_fetch, test_offsets, test_produce
@@ -64,7 +64,7 @@ async def test_whoever_waits_for_records_hears_of_old_messages_as_they_are_store
         await broker.lead("orders")
         woken: list[bool] = []
         data = a_batch(3, value=bytes(90))
-        Waiter(200, list(broker.parts.replicas), lambda: woken.append(True))
+        DelayedOperation(200, list(broker.parts.replicas), lambda: woken.append(True))
         assert produced(broker, data) == (0, 0)
         grown = len(broker.disk.contents("/logs/orders-0/00000000000000000000.log"))
         assert grown < 200 < len(data)

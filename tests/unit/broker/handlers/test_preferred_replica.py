@@ -12,7 +12,7 @@ import pytest
 
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.handlers.preferred_replica import ClosestReplicas
+from sordini.broker.handlers.preferred_replica import RackAwareReplicaSelector
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.topics.metadata_cache import BrokerMetadata, MetadataCache
 from sordini.protocol import schema
@@ -51,14 +51,16 @@ class Side(LeaderSide):
     def __init__(self, racks: dict[BrokerId, str | None] | None = None) -> None:
         self.clock, self.timers = StillClock(), Timers()
         self.metadata = racked(racks or dict(RACKS))
-        closest = ClosestReplicas(self.metadata)
+        closest = RackAwareReplicaSelector(self.metadata)
         super().__init__(ME, self.clock, call_later=self.timers.call_later, closest=closest)
 
     def become(self, leader: BrokerId, *, epoch: int = 0) -> Partition:
         name = TopicPartition("orders", 0)
         self.topics[topic_id_of("orders")] = "orders"
         state = PartitionState(leader, LeaderEpoch(epoch), ALL, 1)
-        self.replicas.become(PartitionInfo(name, topic_id_of("orders"), ALL, state, epoch, is_new=True))
+        self.replicas.become_leader_or_follower(
+            PartitionInfo(name, topic_id_of("orders"), ALL, state, epoch, is_new=True)
+        )
         return self.replicas.partition(*name)
 
     def lead(self) -> Partition:
@@ -66,11 +68,11 @@ class Side(LeaderSide):
         partition = self.become(ME)
         self.append()
         for other in (NEAR, FAR):
-            self.fetched_by(other, 3)
+            self.update_follower_fetch_state(other, 3)
         return partition
 
-    def fetched_by(self, other: BrokerId, offset: int) -> None:
-        leader = self.replicas.partition("orders", 0).led()
+    def update_follower_fetch_state(self, other: BrokerId, offset: int) -> None:
+        leader = self.replicas.partition("orders", 0).require_leader()
         leader.fetched(other, offset, 3, 0, log_start_offset=0)  # type: ignore[arg-type]
 
     def follow(self, *, known: int = 3) -> Partition:
@@ -192,7 +194,7 @@ async def test_nobody_is_sent_anywhere_unless_the_broker_is_configured_so() -> N
                 ME, [BrokerMetadata(one, {"PLAINTEXT": ("broker.example", 9092)}, RACKS[one]) for one in ALL]
             )
             broker.parts.metadata.changed()
-            leader = broker.parts.replicas.partition("orders", 0).led()
+            leader = broker.parts.replicas.partition("orders", 0).require_leader()
             leader.fetched(NEAR, 0, 0, 0, log_start_offset=0)  # type: ignore[arg-type]
             row = only(broker.ask(FETCH, 12, a_fetch(0, "near")))
             assert row.preferred_read_replica == preferred
@@ -268,7 +270,7 @@ async def test_a_follower_sends_nobody_on() -> None:
 async def test_who_neither_leads_nor_follows_serves_nobody() -> None:
     side = Side()
     side.follow()
-    side.replicas.stop(TopicPartition("orders", 0), delete=False)
+    side.replicas.stop_replica(TopicPartition("orders", 0), delete=False)
     assert side.fetch().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -280,7 +282,7 @@ async def test_a_reader_that_waits_at_a_follower_is_answered_when_the_watermark_
     assert not pending.is_answered, "the records are there, and may be lost yet"
     take(partition, 6, b"", high_watermark=6)
     assert bytes(only(answer_of(pending, FETCH, 12)).records) == later(3)
-    assert (side.timers.waiting, partition.waiters) == ([], {})
+    assert (side.timers.waiting, partition.purgatory) == ([], {})
 
 
 async def test_a_reader_that_waits_for_more_bytes_at_a_follower_is_not_woken_by_fewer() -> None:

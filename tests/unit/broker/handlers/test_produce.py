@@ -20,7 +20,7 @@ from sordini.protocol.messages.produce import (
 from sordini.protocol.records.batch import read_header
 from sordini.protocol.types import LeaderEpoch, Offset
 from sordini.replication.leader import Term
-from sordini.replication.purgatory import Waiter
+from sordini.replication.purgatory import DelayedOperation
 from tests.support.builders import a_batch, an_idempotent_batch
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of
@@ -161,7 +161,7 @@ async def test_too_few_replicas_in_sync_refuse_acks_all_alone() -> None:
         broker.parts.replicas.partition("orders", 0).replicas = (ME, OTHER)
         assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [ErrorCode.NOT_ENOUGH_REPLICAS]
         assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=1))) == [0]
-        assert OTHER not in broker.parts.replicas.partition("orders", 0).led().isr
+        assert OTHER not in broker.parts.replicas.partition("orders", 0).require_leader().isr
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
@@ -205,7 +205,7 @@ async def test_who_waits_for_records_is_told_once_per_request() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", 2)
         woken: list[bool] = []
-        Waiter(2 * len(a_batch()), list(broker.parts.replicas), lambda: woken.append(True))
+        DelayedOperation(2 * len(a_batch()), list(broker.parts.replicas), lambda: woken.append(True))
         broker.ask(PRODUCE, 9, request(a_batch()))
         assert woken == []
         broker.ask(PRODUCE, 9, request(a_batch(), a_batch()))

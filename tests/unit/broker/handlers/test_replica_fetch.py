@@ -47,7 +47,9 @@ class Side(LeaderSide):
         name = TopicPartition("orders", index)
         self.topics[topic_id_of("orders")] = "orders"
         state = PartitionState(leader, LeaderEpoch(epoch), isr, 1)
-        self.replicas.become(PartitionInfo(name, topic_id_of("orders"), ALL, state, epoch, is_new=True))
+        self.replicas.become_leader_or_follower(
+            PartitionInfo(name, topic_id_of("orders"), ALL, state, epoch, is_new=True)
+        )
         return self.replicas.partition(*name)
 
     def serve(self, key: ApiKey, version: int, request: Any, *, listener: str = "PLAINTEXT") -> Any:
@@ -133,7 +135,7 @@ async def test_a_held_fetch_is_woken_by_the_append_itself_although_the_watermark
     side.append()
     row = only(answer_of(pending))
     assert (row.high_watermark, len(row.records) > 0) == (0, True)
-    assert (side.timers.waiting, partition.tail.waiters) == ([], {})
+    assert (side.timers.waiting, partition.log_end_waiters.purgatory) == ([], {})
 
 
 async def test_a_held_fetch_with_nothing_new_is_answered_when_its_time_is_up() -> None:

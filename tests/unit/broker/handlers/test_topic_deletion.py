@@ -91,7 +91,7 @@ async def test_a_fetch_that_waits_for_two_topics_gives_what_the_other_one_has() 
         answer = answer_of(waiting, FETCH, 11)
         codes = {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
         assert codes == {"orders": 0, "bills": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-        assert not whole.broker.parts.replicas.partition("orders", 0).waiters
+        assert not whole.broker.parts.replicas.partition("orders", 0).purgatory
 
 
 async def test_a_producer_gets_an_error_for_a_deleted_topic_and_may_produce_to_a_new_one() -> None:

@@ -20,7 +20,7 @@ from sordini.protocol.messages.write_txn_markers import (
 from sordini.protocol.records.batch import read_header, read_records
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, read_marker
 from sordini.protocol.types import LeaderEpoch, Offset
-from sordini.replication.follower import Position
+from sordini.replication.follower import FetchPosition
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
 from tests.support.builders import an_idempotent_batch
@@ -179,7 +179,7 @@ def waits(broker: UnitBroker) -> DelayedResponse:
 
 
 def fetched(partition: Partition, offset: int) -> None:
-    partition.fetched_by(OTHER, Position(Offset(offset), LeaderEpoch(0), -1), 0)
+    partition.update_follower_fetch_state(OTHER, FetchPosition(Offset(offset), LeaderEpoch(0), -1), 0)
 
 
 async def test_the_answer_waits_until_every_in_sync_replica_has_the_marker() -> None:

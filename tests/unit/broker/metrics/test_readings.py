@@ -131,7 +131,7 @@ async def test_a_partition_with_too_few_in_sync_replicas_refuses_writes_and_is_c
     (partition,) = scraped.broker.parts.replicas
     assert not partition.is_under_min_isr
     assert scraped["sordini_partitions_under_replicated"] == {(): 0}
-    partition.lead(ME, Term(partition.led().leader_epoch, (ME,), (ME, OTHER)), 0)
+    partition.lead(ME, Term(partition.require_leader().leader_epoch, (ME,), (ME, OTHER)), 0)
     assert scraped["sordini_partitions_under_min_isr"] == {(): 1}
     assert scraped["sordini_partitions_under_replicated"] == {(): 1}
     assert scraped.produce("orders", 1) == ErrorCode.NOT_ENOUGH_REPLICAS

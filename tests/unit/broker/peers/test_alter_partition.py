@@ -24,8 +24,8 @@ from sordini.protocol.messages.alter_partition import (
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.inter_broker import versions_for
-from sordini.replication.leader import Proposal
-from sordini.replication.ports import Grant, Refusal, Unreachable
+from sordini.replication.leader import IsrProposal
+from sordini.replication.ports import IsrGrant, IsrRefusal, Unreachable
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time, silence
 from tests.support.fake_ports import ListLog
 from tests.support.unit_broker import CLUSTER_ID, ME, OTHER, topic_id_of
@@ -37,8 +37,8 @@ ONE, TWO = TopicPartition("t", 0), TopicPartition("u", 1)
 BROKER_EPOCH = 77
 
 
-def wanted(*isr: BrokerId, epoch: int = 5, version: int = 8) -> Proposal:
-    return Proposal(isr, LeaderEpoch(epoch), version, tuple(-1 if member == ME else 900 + member for member in isr))
+def wanted(*isr: BrokerId, epoch: int = 5, version: int = 8) -> IsrProposal:
+    return IsrProposal(isr, LeaderEpoch(epoch), version, tuple(-1 if member == ME else 900 + member for member in isr))
 
 
 def granting(request: AlterPartitionRequest, version: int, code: int = 0) -> AlterPartitionResponse:
@@ -79,7 +79,7 @@ class Bench:
     def __init__(self, judge: Judge = agree, versions: Any = NEWEST, served: int = 3) -> None:
         self.judge = judge
         self.served = served
-        self.verdicts: list[tuple[TopicPartition, Grant | Refusal]] = []
+        self.verdicts: list[tuple[TopicPartition, IsrGrant | IsrRefusal]] = []
         self.log = ListLog()
         self.links = FakeLinks(asyncio.get_running_loop(), self.answer)
         self.metadata = MetadataCache(CLUSTER_ID)
@@ -105,7 +105,7 @@ class Bench:
         self.local.append(version)
         return await self.judge(request, version)
 
-    def propose(self, name: TopicPartition, proposal: Proposal, topic_id: TopicId | None = None) -> None:
+    def propose(self, name: TopicPartition, proposal: IsrProposal, topic_id: TopicId | None = None) -> None:
         self.changes.propose(
             name,
             topic_id_of(name.topic) if topic_id is None else topic_id,
@@ -130,7 +130,7 @@ def test_a_granted_change_comes_back_with_the_partition_epoch_that_the_controlle
         bench = Bench()
         bench.propose(ONE, wanted(ME, THIRD))
         await elapse(1)
-        assert bench.verdicts == [(ONE, Grant(5, (ME, THIRD), 9))]
+        assert bench.verdicts == [(ONE, IsrGrant(5, (ME, THIRD), 9))]
         [request] = bench.asked()
         assert (request.broker_id, request.broker_epoch) == (ME, BROKER_EPOCH)
         assert [(topic.topic_id, topic.topic_name) for topic in request.topics] == [(topic_id_of("t"), "")]
@@ -170,7 +170,7 @@ def test_below_2_8_version_0_goes_out_without_a_question() -> None:
         [sent] = bench.links.sent
         assert (type(sent.request), sent.version) == (AlterPartitionRequest, 0)
         assert sent.request.topics[0].topic_name == "t"
-        assert bench.verdicts == [(ONE, Grant(5, (ME, THIRD), 9))]
+        assert bench.verdicts == [(ONE, IsrGrant(5, (ME, THIRD), 9))]
 
     in_virtual_time(main)
 
@@ -212,7 +212,7 @@ def test_a_change_made_on_a_state_that_is_gone_is_stale_and_is_not_asked_for_aga
         bench = Bench(refuse)
         bench.propose(ONE, wanted(ME, THIRD))
         await elapse(10)
-        assert bench.verdicts == [(ONE, Refusal.STALE)]
+        assert bench.verdicts == [(ONE, IsrRefusal.STALE)]
         assert len(bench.asked()) == 1
 
     in_virtual_time(main)
@@ -227,7 +227,7 @@ def test_a_member_that_may_not_join_now_is_ineligible(code: int) -> None:
         bench = Bench(refuse)
         bench.propose(ONE, wanted(ME, THIRD))
         await elapse(10)
-        assert bench.verdicts == [(ONE, Refusal.INELIGIBLE)]
+        assert bench.verdicts == [(ONE, IsrRefusal.INELIGIBLE)]
         assert len(bench.asked()) == 1
 
     in_virtual_time(main)
@@ -247,7 +247,7 @@ def test_the_set_in_force_without_a_proposed_member_is_the_verdict_and_is_logged
         await elapse(10)
         bench.propose(ONE, wanted(ME))
         await elapse(10)
-        assert bench.verdicts == [(ONE, Grant(5, (ME,), 8))] * 2
+        assert bench.verdicts == [(ONE, IsrGrant(5, (ME,), 8))] * 2
         assert len(bench.asked()) == 2
         said = [fields for event, fields in bench.log.at("info") if event == "in-sync sets refused"]
         assert [(fields["why"], fields["isr"]) for fields in said] == [("ineligible", (ME, THIRD))]
@@ -290,7 +290,7 @@ def test_any_other_error_is_no_verdict_and_the_change_is_asked_for_again(code: i
         assert all(round((then - before) * 1000) >= RETRY_PAUSE_MS for before, then in pairwise(times))
         said = [event for event, _ in bench.log.at("warning")]
         assert said == (["in-sync sets not changed, asking again"] if whole else [])
-        assert bench.verdicts == [(ONE, Grant(5, (ME, THIRD), 9))]
+        assert bench.verdicts == [(ONE, IsrGrant(5, (ME, THIRD), 9))]
 
     in_virtual_time(main)
 
@@ -337,7 +337,7 @@ def test_a_newer_proposal_takes_the_place_of_one_under_way_whose_answer_then_mea
         await elapse(0.005)
         bench.propose(ONE, wanted(ME, epoch=6))
         await elapse(1)
-        assert bench.verdicts == [(ONE, Grant(6, (ME,), 9))]
+        assert bench.verdicts == [(ONE, IsrGrant(6, (ME,), 9))]
         assert len(bench.asked()) == 2
 
     in_virtual_time(main)
@@ -372,7 +372,7 @@ def test_a_grant_to_another_leader_is_stale() -> None:
         bench = Bench(other_leads)
         bench.propose(ONE, wanted(ME, THIRD))
         await elapse(1)
-        assert bench.verdicts == [(ONE, Refusal.STALE)]
+        assert bench.verdicts == [(ONE, IsrRefusal.STALE)]
 
     in_virtual_time(main)
 
@@ -388,7 +388,7 @@ def test_a_controller_that_hangs_is_left_as_soon_as_another_one_is_known() -> No
         bench.metadata.set_brokers(THIRD, [])
         bench.metadata.changed()
         await elapse(0.5)
-        assert bench.verdicts == [(ONE, Grant(5, (ME, THIRD), 9))]
+        assert bench.verdicts == [(ONE, IsrGrant(5, (ME, THIRD), 9))]
         assert [(sent.broker_id, type(sent.request).__name__) for sent in bench.links.sent] == [
             (OTHER, "ApiVersionsRequest"),
             (OTHER, "AlterPartitionRequest"),
@@ -421,7 +421,7 @@ def test_a_controller_in_this_very_process_is_asked_without_the_network() -> Non
         bench.metadata.set_brokers(ME, [])
         bench.propose(ONE, wanted(ME, THIRD))
         await elapse(1)
-        assert bench.verdicts == [(ONE, Grant(5, (ME, THIRD), 9))]
+        assert bench.verdicts == [(ONE, IsrGrant(5, (ME, THIRD), 9))]
         assert (bench.links.sent, bench.local) == ([], [3])
 
     in_virtual_time(main)
@@ -481,7 +481,7 @@ def test_every_proposal_that_stays_gets_one_verdict_and_none_is_asked_for_after_
             bench.propose(TopicPartition("t", partition), wanted(ME, epoch=epoch))
             await elapse(pause_ms / 1000)
         await elapse(5)
-        granted = [verdict for _, verdict in bench.verdicts if isinstance(verdict, Grant)]
+        granted = [verdict for _, verdict in bench.verdicts if isinstance(verdict, IsrGrant)]
         assert len({grant.leader_epoch for grant in granted}) == len(granted)
         verdicts = [name.partition for name, _ in bench.verdicts]
         assert set(verdicts) == set(newest)

@@ -15,9 +15,9 @@ from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.peers.isr_in_store import NOTE_CHECK_MS, NOTE_WAIT_MAX_MS, IsrInStore
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import PartitionState
-from sordini.replication.leader import Proposal
+from sordini.replication.leader import IsrProposal
 from sordini.replication.metadata_store import paths, znodes
-from sordini.replication.ports import ConnectionLoss, Grant, Refusal, Session, SessionExpired
+from sordini.replication.ports import ConnectionLoss, IsrGrant, IsrRefusal, Session, SessionExpired
 from tests.support.fake_peers import in_virtual_time
 from tests.support.fake_ports import ListLog
 from tests.support.unit_broker import ME, OTHER, inline
@@ -66,7 +66,7 @@ class Bench:
     def __init__(self, session: Session, loop: SimLoop) -> None:
         self.session = session
         self.fickle = Fickle(session)
-        self.verdicts: list[tuple[TopicPartition, Grant | Refusal]] = []
+        self.verdicts: list[tuple[TopicPartition, IsrGrant | IsrRefusal]] = []
         self.tasks: list[asyncio.Task[None]] = []
         self.log = ListLog()
         fickle: Any = self.fickle
@@ -81,7 +81,7 @@ class Bench:
         await self.session.set(paths.state(name), znodes.encode_state(state))
 
     def propose(self, *isr: BrokerId, version: int = 1, epoch: int = 5, name: TopicPartition = ONE) -> None:
-        proposal = Proposal(isr, LeaderEpoch(epoch), version, (-1,) * len(isr))
+        proposal = IsrProposal(isr, LeaderEpoch(epoch), version, (-1,) * len(isr))
         self.changes.propose(name, NO_TOPIC_ID, proposal, lambda verdict: self.verdicts.append((name, verdict)))
 
     async def state(self, name: TopicPartition = ONE) -> tuple[PartitionState, int]:
@@ -120,7 +120,7 @@ def test_a_set_is_written_under_the_version_it_was_decided_on_and_the_rest_of_th
     async def main(bench: Bench, loop: SimLoop) -> None:
         bench.propose(ME, OTHER, THIRD)
         await elapse(1)
-        assert bench.verdicts == [(ONE, Grant(5, (ME, OTHER, THIRD), 2))]
+        assert bench.verdicts == [(ONE, IsrGrant(5, (ME, OTHER, THIRD), 2))]
         assert await bench.state() == (led(isr=(ME, OTHER, THIRD)), 2)
 
     on_a_store(main)
@@ -144,7 +144,7 @@ def test_a_state_changed_by_another_writer_is_not_overwritten(there: PartitionSt
         await bench.put(ONE, there)
         bench.propose(ME, **what)
         await elapse(10)
-        assert bench.verdicts == [(ONE, Refusal.STALE)]
+        assert bench.verdicts == [(ONE, IsrRefusal.STALE)]
         assert await bench.state() == (there, 1)
         assert await bench.notes() == []
 
@@ -160,7 +160,7 @@ def test_a_node_that_is_gone_or_damaged_is_stale(data: bytes | None) -> None:
             await bench.session.set(paths.state(ONE), data)
         bench.propose(ME, version=2)
         await elapse(10)
-        assert bench.verdicts == [(ONE, Refusal.STALE)]
+        assert bench.verdicts == [(ONE, IsrRefusal.STALE)]
 
     on_a_store(main)
 
@@ -170,7 +170,7 @@ def test_a_write_whose_answer_was_lost_is_read_again_and_known_for_ones_own() ->
         bench.fickle.fates = ["fine", "lost"]
         bench.propose(ME)
         await elapse(10)
-        assert bench.verdicts == [(ONE, Grant(5, (ME,), 2))]
+        assert bench.verdicts == [(ONE, IsrGrant(5, (ME,), 2))]
         assert await bench.state() == (led(isr=(ME,)), 2)
         assert await bench.notes() == [[ONE]]
 
@@ -191,7 +191,7 @@ def test_a_state_that_changes_between_reading_and_writing_is_not_overwritten(is_
         bench.fickle.meanwhile = meanwhile
         bench.propose(ME)
         await elapse(10)
-        assert bench.verdicts == [(ONE, Refusal.STALE)]
+        assert bench.verdicts == [(ONE, IsrRefusal.STALE)]
         if not is_deleted:
             assert await bench.state() == (by_controller, 2)
 
@@ -205,7 +205,7 @@ def test_a_lost_write_after_which_another_broker_leads_is_stale() -> None:
         await elapse(0.5)
         await bench.session.set(paths.state(ONE), znodes.encode_state(led(leader=OTHER, epoch=6, isr=(OTHER,))))
         await elapse(10)
-        assert bench.verdicts == [(ONE, Refusal.STALE)]
+        assert bench.verdicts == [(ONE, IsrRefusal.STALE)]
 
     on_a_store(main)
 
@@ -218,7 +218,7 @@ def test_while_the_store_is_away_nothing_is_granted_and_nothing_is_forgotten() -
         assert bench.verdicts == []
         assert [event for event, _ in bench.log.at("warning")] == ["in-sync set not written, trying again"]
         await elapse(60)
-        assert bench.verdicts == [(ONE, Grant(5, (ME,), 2))]
+        assert bench.verdicts == [(ONE, IsrGrant(5, (ME,), 2))]
 
     on_a_store(main)
 
@@ -298,10 +298,10 @@ def test_what_was_granted_is_what_the_store_holds_whatever_breaks_off(
         [(_, verdict)] = bench.verdicts
         state, version = await bench.state()
         if is_deposed:
-            assert isinstance(known.get(ONE), Grant) or verdict is Refusal.STALE
+            assert isinstance(known.get(ONE), IsrGrant) or verdict is IsrRefusal.STALE
             assert state.leader == OTHER
         else:
-            assert verdict == Grant(5, (ME,), 2)
+            assert verdict == IsrGrant(5, (ME,), 2)
             assert (state.isr, version) == ((ME,), 2)
 
     on_a_store(main)

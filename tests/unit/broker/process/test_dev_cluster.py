@@ -69,14 +69,14 @@ def test_port_0_leaves_every_port_to_the_system_and_metrics_ports_follow_the_fir
 def test_each_line_says_whose_it_is_and_while_all_stop_nobodys_end_is_alarming() -> None:
     lines, stop = io.StringIO(), asyncio.Event()
     log = BrokerLog(Logger("warning", lines), 2, stop)
-    log.warning("leader cannot be reached", broker=3)
+    log.warning("leader unreachable", broker=3)
     log.info("not for this level")
-    assert "leader cannot be reached" in lines.getvalue()
+    assert "leader unreachable" in lines.getvalue()
     assert "broker=3" in lines.getvalue()
     assert "this_broker=2" in lines.getvalue()
     stop.set()
     told = lines.getvalue()
-    log.warning("leader cannot be reached", broker=1)
+    log.warning("leader unreachable", broker=1)
     assert lines.getvalue() == told
     log.error("out of memory")
     assert "out of memory" in lines.getvalue()

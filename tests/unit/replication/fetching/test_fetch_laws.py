@@ -62,7 +62,7 @@ async def carry_out(pair: Pair, steps: list[tuple[str, Any, Any]], epochs: dict[
             case "forget sessions":
                 pair.leader.sessions._sessions.clear()
             case "unfollow":
-                pair.fetchers.unfollow(pair.followed(what))
+                pair.fetchers.remove_partition(pair.followed(what))
             case "away":
                 pair.wire.leaders.clear()
                 await elapse(what)

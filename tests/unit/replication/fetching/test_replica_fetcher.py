@@ -47,7 +47,7 @@ def named(request: FetchRequest) -> list[tuple[int, int]]:
 
 
 def parked(pair: Pair, name: TopicPartition = NAME) -> bool:
-    return bool(pair.led(name).tail.waiters)
+    return bool(pair.led(name).tail.purgatory)
 
 
 # The two cases of the documents.
@@ -112,7 +112,7 @@ async def test_what_is_followed_no_longer_is_forgotten_and_the_last_one_ends_the
     pair.assign(NAME)
     pair.assign(SECOND)
     await pair.until(lambda: parked(pair))
-    pair.fetchers.unfollow(pair.followed(SECOND))
+    pair.fetchers.remove_partition(pair.followed(SECOND))
     await pair.until(lambda: len(fetches(pair)) == 2)
     (forgotten,) = fetches(pair)[1].forgotten_topics_data
     assert forgotten.partitions == [1]
@@ -192,7 +192,7 @@ async def test_a_topic_without_an_id_takes_all_to_version_12_until_it_goes(loop:
     pair.leader.append(3, NAME)
     pair.leader.append(3, OTHER)
     await pair.until(lambda: pair.is_equal(NAME) and pair.is_equal(OTHER))
-    pair.fetchers.unfollow(pair.followed(OTHER))
+    pair.fetchers.remove_partition(pair.followed(OTHER))
     pair.leader.append(3, NAME)
     await pair.until(lambda: pair.is_equal(NAME) and parked(pair))
     assert list(dict.fromkeys(version for version, _ in pair.wire.asked)) == [17, 12]
@@ -307,11 +307,11 @@ async def test_a_follower_that_has_fallen_out_of_the_leaders_log_begins_where_th
     pair = Pair(loop)
     pair.assign(isr=(LEADER,))
     await pair.until(lambda: parked(pair))
-    pair.fetchers.unfollow(pair.followed())
+    pair.fetchers.remove_partition(pair.followed())
     pair.leader.append(3)
     pair.leader.append(3)
     pair.led().log.advance_log_start(4)
-    pair.fetchers.follow(pair.followed())
+    pair.fetchers.add_partition(pair.followed())
     await pair.until(pair.is_equal)
     assert [[wish.timestamp for wish in one.topics[0].partitions] for one in pair.wire.of(ListOffsetsRequest)] == [
         [-1],
@@ -333,7 +333,7 @@ async def test_a_new_term_ends_a_pause(loop: SimLoop) -> None:
     pair.leader.append()
     pair.assign(epoch=2, only=pair.leader.replicas)
     pair.followed().follow(LEADER, Term(LeaderEpoch(2), (LEADER, FOLLOWER), (LEADER, FOLLOWER)))
-    pair.fetchers.follow(pair.followed())
+    pair.fetchers.add_partition(pair.followed())
     begin = loop.time()
     await pair.until(pair.is_equal)
     assert loop.time() - begin < 0.01
@@ -376,7 +376,7 @@ async def test_what_is_followed_no_longer_is_left_as_it_is_whatever_is_answered_
     pair.led().log.advance_log_start(4)
     pair.wire.latency_s = 0.1
     await pair.until(lambda: bool(pair.wire.of(ListOffsetsRequest)))
-    pair.fetchers.unfollow(pair.followed())
+    pair.fetchers.remove_partition(pair.followed())
     await pair.until(lambda: not len(pair.fetchers))
     assert (pair.followed().log.log_start_offset, pair.followed().log.log_end_offset) == (0, 0)
     assert len(pair.leader.sessions) == 0
@@ -451,7 +451,7 @@ async def test_a_failed_disk_ends_the_fetching_of_what_is_on_it(loop: SimLoop) -
     pair.disk.fail_while(lambda kind, path: path.endswith(".log"), errno.EIO)
     pair.leader.append()
     await pair.until(lambda: not len(pair.fetchers))
-    assert [(level, event) for level, event, _ in pair.log.lines] == [("error", "partition fetched no longer")]
+    assert [(level, event) for level, event, _ in pair.log.lines] == [("error", "replica fetching stopped")]
     await pair.stop()
     assert pair.fetchers._places == {}
 
@@ -495,7 +495,7 @@ async def test_damaged_records_are_not_taken_and_asked_for_again(loop: SimLoop) 
     assert pair.followed().log.log_end_offset == 0
     segment.handle.reopen().write_at(segment.size - 1, whole[-1:])
     await pair.until(pair.is_equal)
-    assert [(level, event) for level, event, _ in pair.log.lines] == [("warning", "records not taken")]
+    assert [(level, event) for level, event, _ in pair.log.lines] == [("warning", "fetched records not appended")]
     await pair.stop()
 
 
@@ -513,8 +513,8 @@ async def test_a_leader_that_cannot_be_reached_is_told_once_and_asked_again_afte
     pair.wire.leaders[LEADER] = pair.leader
     await pair.until(pair.is_equal)
     assert [(level, event) for level, event, _ in pair.log.lines] == [
-        ("warning", "leader cannot be reached"),
-        ("info", "leader is reached again"),
+        ("warning", "leader unreachable"),
+        ("info", "leader reachable again"),
     ]
     await pair.stop()
 
@@ -528,7 +528,7 @@ async def test_an_answer_that_does_not_come_in_time_costs_the_connection_and_not
     await elapse(4)
     pair.leader.append()
     await pair.until(pair.is_equal)
-    assert not parked(pair) or len(pair.led().tail.waiters) == 1, "nobody waits for a connection that is gone"
+    assert not parked(pair) or len(pair.led().tail.purgatory) == 1, "nobody waits for a connection that is gone"
     await pair.stop()
 
 

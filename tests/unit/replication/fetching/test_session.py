@@ -11,23 +11,29 @@ from sordini.broker.requests.fetch_sessions import FetchSessions
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, Offset
 from sordini.replication.fetching.messages import FetchSettings, fetch_request
-from sordini.replication.fetching.session import EPOCH_MAX, ClientSession, Delta, Place, Wish
+from sordini.replication.fetching.session import (
+    EPOCH_MAX,
+    FetchSessionHandler,
+    FetchState,
+    SessionRequest,
+    TopicIdPartition,
+)
 from tests.support.replica_pair import topic_id_of
 
-PLACES = [Place(topic, topic_id_of(topic), index) for topic in ("a", "b") for index in (0, 1)]
-NAMELESS = Place("old", NO_TOPIC_ID, 0)
+PLACES = [TopicIdPartition(topic, topic_id_of(topic), index) for topic in ("a", "b") for index in (0, 1)]
+NAMELESS = TopicIdPartition("old", NO_TOPIC_ID, 0)
 
 
-def a_wish(offset: int) -> Wish:
-    return Wish(Offset(offset), LeaderEpoch(0), -1, 0)
+def a_wish(offset: int) -> FetchState:
+    return FetchState(Offset(offset), LeaderEpoch(0), -1, 0)
 
 
-def named(delta: Delta) -> dict[Place, int]:
+def named(delta: SessionRequest) -> dict[TopicIdPartition, int]:
     return {place: wish.fetch_offset for place, wish in delta.wanted}
 
 
-def an_open_session(*places: Place) -> ClientSession:
-    session = ClientSession(17)
+def an_open_session(*places: TopicIdPartition) -> FetchSessionHandler:
+    session = FetchSessionHandler(17)
     for place in places:
         session.want(place, a_wish(0))
     session.next_request()
@@ -36,7 +42,7 @@ def an_open_session(*places: Place) -> ClientSession:
 
 
 def test_everything_is_named_first_and_then_what_has_changed() -> None:
-    session = ClientSession(17)
+    session = FetchSessionHandler(17)
     session.want(PLACES[0], a_wish(0))
     session.want(PLACES[1], a_wish(5))
     first = session.next_request()
@@ -85,7 +91,7 @@ def test_a_leader_may_end_the_session_by_its_answer() -> None:
 
 
 def test_an_answer_to_everything_that_lacks_something_is_not_built_upon() -> None:
-    session = ClientSession(17)
+    session = FetchSessionHandler(17)
     for place in PLACES:
         session.want(place, a_wish(0))
     session.next_request()
@@ -110,11 +116,11 @@ def test_one_topic_without_an_id_makes_the_session_begin_anew_by_names() -> None
     session.forget(NAMELESS)
     delta = session.next_request()
     assert (delta.version, delta.number, delta.epoch, len(delta.wanted)) == (17, 8, 0, 1)
-    assert ClientSession(11).next_request().version == 11
+    assert FetchSessionHandler(11).next_request().version == 11
 
 
 def test_without_a_session_who_got_records_comes_last_the_next_time() -> None:
-    session = ClientSession(17)
+    session = FetchSessionHandler(17)
     for place in PLACES:
         session.want(place, a_wish(0))
     session.next_request()
@@ -135,10 +141,12 @@ ACTS = st.lists(
 
 @given(ACTS)
 @settings(max_examples=300, deadline=None)
-def test_both_ends_of_a_session_always_agree_on_what_is_wanted(acts: list[tuple[str, Place | None, int]]) -> None:
+def test_both_ends_of_a_session_always_agree_on_what_is_wanted(
+    acts: list[tuple[str, TopicIdPartition | None, int]],
+) -> None:
     numbers = count(1)
     leader = FetchSessions(10, lambda: next(numbers), lambda _: "x")
-    session, wanted = ClientSession(17), {}
+    session, wanted = FetchSessionHandler(17), {}
     for act, place, offset in acts:
         if act == "want":
             wanted[place] = offset
@@ -155,7 +163,7 @@ def test_both_ends_of_a_session_always_agree_on_what_is_wanted(acts: list[tuple[
             ask(session, leader, wanted, "ask")
 
 
-def ask(session: ClientSession, leader: FetchSessions, wanted: dict[Place, int], act: str) -> None:
+def ask(session: FetchSessionHandler, leader: FetchSessions, wanted: dict[TopicIdPartition, int], act: str) -> None:
     delta = session.next_request()
     if act == "lose question":
         session.lost()
