@@ -1,11 +1,11 @@
-"""The command line, `sordini`. A command's module is imported when the command is used: the broker's start is short."""
+"""The command line, `sordini`. A command's module is imported when the command is used, which keeps start-up short."""
 
 from __future__ import annotations
 
 from sordini.cli import interrupts
 
 # isort: split
-# That was the first import, for Ctrl-C while the others are under way.
+# That is the first import, so that Ctrl-C during the other imports ends the process without a traceback.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,32 +18,46 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "serve": "Run a broker.",
-    "dev": "Run a cluster of several brokers in one process, to develop against.",
-    "stop": "Stop a broker of this machine and wait until it is gone.",
-    "ping": "See whether a broker answers.",
-    "topics": "See, make, change and remove topics.",
+    "dev": "Run a development cluster: several brokers in one process.",
+    "stop": "Stop a broker on this machine and wait until its process has ended.",
+    "ping": "Check whether a broker answers.",
+    "topics": "List, create, alter and delete topics.",
     "reassign": "Move partitions to other brokers.",
     "produce": "Send records: one for each line of the input.",
     "consume": "Print the records of a topic.",
-    "groups": "See consumer groups, move and delete their offsets.",
-    "configs": "See and change the settings of topics, brokers and the cluster.",
-    "log": "Look into the files of a log directory.",
-    "cluster": "See how a cluster is; move it between coordination stores.",
-    "pipeline": "Take records from topics to tables on Spark.",
+    "groups": "List and describe consumer groups, reset and delete their offsets.",
+    "configs": "Show and change the settings of topics, brokers and the cluster.",
+    "log": "Dump, verify and repair the files of a log directory.",
+    "cluster": "Show the state of a cluster; move it between coordination stores.",
+    "pipeline": "Write records from topics to tables with Spark.",
 }
-"""What `sordini --help` says of each; command NAME is NAME in the module that `module_of` names."""
+"""What `sordini --help` says of each."""
 
-ELSEWHERE = {"cluster": "cli.cluster_command", "pipeline": "pipeline.cli.pipeline"}
-"""Commands whose own name is another module's in cli, or that live above the broker."""
+MODULES = {
+    "serve": "cli.commands.broker.serve",
+    "dev": "cli.commands.broker.dev",
+    "stop": "cli.commands.broker.stop",
+    "ping": "cli.commands.broker.ping",
+    "topics": "cli.commands.topics.topics",
+    "reassign": "cli.commands.reassign.reassign",
+    "produce": "cli.commands.records.produce",
+    "consume": "cli.commands.records.consume",
+    "groups": "cli.commands.groups.groups",
+    "configs": "cli.commands.configs.configs",
+    "log": "cli.commands.log.log",
+    "cluster": "cli.commands.cluster.cluster",
+    "pipeline": "pipeline.cli.pipeline",
+}
+"""The module of each command, below `sordini`; the click command in it has the command's name."""
 
 
 def module_of(name: str) -> str:
     """The module of a command, below `sordini`."""
-    return ELSEWHERE.get(name, f"cli.{name}")
+    return MODULES[name]
 
 
 class Commands(click.Group):
-    """The commands by name, each imported late."""
+    """The commands by name; each is imported when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature, here and below.
         return list(COMMANDS)
@@ -55,19 +69,19 @@ class Commands(click.Group):
         return command
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **named: Any) -> Any:
-        """As click does; without `args` it is the whole process that begins and ends with it."""
+        """As click does. Without `args` this is the whole process, so Ctrl-C exits at once before and after it."""
         if args is not None:
             return super().main(args, *others, **named)
-        interrupts.begin()
+        interrupts.exit_on_interrupt()
         try:
             return super().main(args, *others, **named)
         finally:
-            interrupts.begin()
+            interrupts.exit_on_interrupt()
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click does, but that Ctrl-C while a command is imported ends as it does in the command itself."""
+        """As click does, and Ctrl-C during the import of a command exits as it does inside the command."""
         try:
-            interrupts.end()
+            interrupts.raise_on_interrupt()
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
             click.echo(err=True)
@@ -84,7 +98,7 @@ def main() -> None:
     """A standalone broker that speaks the Kafka protocol."""
 
 
-interrupts.end()
+interrupts.raise_on_interrupt()
 
 if __name__ == "__main__":
     main()

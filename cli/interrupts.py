@@ -1,7 +1,7 @@
-"""Ctrl-C before a command begins, and after it ended: the process ends at once, with the exit code of an interruption.
+"""Ctrl-C before a command begins and after it has ended: the process exits at once with exit code 130.
 
-Python's own handler raises KeyboardInterrupt, and in an import or at the end of the interpreter that is a traceback.
-Nothing that needs an orderly end is under way then. To import this module begins it: see `cli.__main__`.
+Python's default handler raises KeyboardInterrupt, which prints a traceback during imports and interpreter shutdown.
+Nothing needs cleaning up at that time. Importing this module installs the handler: see `cli.__main__`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
     os._exit(INTERRUPTED)
 
 
-def begin() -> None:
-    """From now on Ctrl-C ends the process; nothing changes where it is ignored, or another handler has it."""
+def exit_on_interrupt() -> None:
+    """Let Ctrl-C exit the process from now on, unless SIGINT is ignored or has another handler."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        with suppress(ValueError):  # Only the main thread may, and only that one is interrupted.
+        with suppress(ValueError):  # Only the main thread may set handlers, and only it is interrupted.
             signal.signal(signal.SIGINT, _leave)
 
 
-def end() -> None:
-    """From now on Ctrl-C raises KeyboardInterrupt again."""
+def raise_on_interrupt() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt again."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-begin()
+exit_on_interrupt()

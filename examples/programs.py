@@ -37,7 +37,7 @@ class Step(NamedTuple):
     seconds: float
 
 
-class Place(NamedTuple):
+class ExampleFolder(NamedTuple):
     """Where an example keeps everything, and what its programs find in their environment."""
 
     directory: Path
@@ -60,7 +60,7 @@ def as_typed(command: Sequence[str]) -> str:
     return shlex.join(words)
 
 
-def run(place: Place, name: str, command: Sequence[str], *, seconds_max: float) -> Step:
+def run(place: ExampleFolder, name: str, command: Sequence[str], *, seconds_max: float) -> Step:
     """Run a program to its end. Raises ExampleError when it fails or takes too long."""
     began = time.monotonic()
     with Background(place, name, command) as program:
@@ -73,7 +73,7 @@ def run(place: Place, name: str, command: Sequence[str], *, seconds_max: float) 
 class Background:
     """A program that runs until it is stopped, or ends by itself."""
 
-    def __init__(self, place: Place, name: str, command: Sequence[str]) -> None:
+    def __init__(self, place: ExampleFolder, name: str, command: Sequence[str]) -> None:
         self.name = name
         self.command = command
         self._place = place
@@ -105,7 +105,7 @@ class Background:
         self.stop()
 
     @property
-    def told(self) -> str:
+    def reported(self) -> str:
         """Its command as one would type it."""
         return as_typed(self.command)
 
@@ -119,7 +119,7 @@ class Background:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             self.wait(STOP_SECONDS_MAX)
-        return Step(self.name, self.told, time.monotonic() - self._began)
+        return Step(self.name, self.reported, time.monotonic() - self._began)
 
     def wait(self, seconds_max: float) -> int:
         """Its exit status. Raises ExampleError, and kills it, when it takes longer."""
@@ -150,7 +150,7 @@ class Background:
 class Broker(Background):
     """A broker of the example's own, its data in the example's folder."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ExampleFolder) -> None:
         self.bootstrap = f"127.0.0.1:{_free_port()}"
         settings = {"listeners": f"PLAINTEXT://{self.bootstrap}", "log.dirs": str(place.directory / "broker")}
         pairs = (word for key, value in settings.items() for word in ("--override", f"{key}={value}"))
@@ -172,7 +172,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def stop_in_order_when_told() -> None:
+def stop_on_signals() -> None:
     """Let SIGTERM end the example as Ctrl-C does; a shell's background job has both ignored."""
     for asked in (signal.SIGINT, signal.SIGTERM):
         signal.signal(asked, signal.default_int_handler)

@@ -12,14 +12,14 @@ QUIET_SECONDS = 15.0
 _CLEAR = "\r\x1b[K"
 
 
-class Telling:
+class ProgressOutput:
     """Writes to `out`; a clock of seconds can be handed in."""
 
     def __init__(self, out: TextIO = sys.stdout, clock: Callable[[], float] = time.monotonic) -> None:
         self._out = out
         self._clock = clock
         self._began = clock()
-        self._told = self._began
+        self._last_line_at = self._began
         self._is_terminal = out.isatty()
         self._is_open = False
 
@@ -27,14 +27,14 @@ class Telling:
         """A step, in a line of its own."""
         self._write(f"{_CLEAR if self._is_open else ''}{self._line(what)}\n")
         self._is_open = False
-        self._told = self._clock()
+        self._last_line_at = self._clock()
 
     def passing(self, what: str) -> None:
         """How far a step is: on a terminal in the place of what was said of it before, elsewhere now and then."""
         if self._is_terminal:
             self._write(f"{_CLEAR}{self._line(what)}")
             self._is_open = True
-        elif self._clock() - self._told >= QUIET_SECONDS:
+        elif self._clock() - self._last_line_at >= QUIET_SECONDS:
             self(what)
 
     def _line(self, what: str) -> str:

@@ -1,8 +1,8 @@
-"""One sentence of any exception that a user's settings, data or machine can cause, whichever library raised it.
+"""One-sentence messages for exceptions that settings, data or the machine can cause, of any library.
 
-Spark, py4j, deltalake, pyiceberg, pyarrow and SQLAlchemy have no class in common, and their texts hold a stack of the
-JVM's, of Python's, or of both. All of them are put into words here and nowhere else; what is none of them is a mistake
-of ours, and stays a traceback.
+The exceptions of Spark, py4j, deltalake, pyiceberg, pyarrow and SQLAlchemy have no common class, and their texts have
+stacks of the JVM, of Python, or of both. Only this module makes messages of them; any other exception is a bug and
+keeps its traceback.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sordini.pipeline.errors import PipelineError
 LIBRARIES: Final = frozenset(
     {"pyspark", "py4j", "deltalake", "_internal", "pyiceberg", "pyarrow", "sqlalchemy", "sqlite3", "botocore", "fsspec"}
 )
-"""The outermost packages of exceptions that are put into words; deltalake's own module calls itself `_internal`."""
+"""Top-level packages of exceptions that get a message; deltalake's native module is called `_internal`."""
 
 LETTERS_MAX: Final = 600
 _SQLSTATE: Final = re.compile(r"[;.]? ?SQLSTATE: ?\w{5}\b.*$")
@@ -26,22 +26,22 @@ _WORKER: Final = (
 )
 
 
-def can_be_told(error: BaseException) -> bool:
-    """Whether `sentence_of` has a sentence for it: else it is a mistake of ours."""
+def has_message(error: BaseException) -> bool:
+    """Whether `message_of` has a message for it; otherwise it is a bug."""
     return isinstance(error, PipelineError | OSError) or type(error).__module__.partition(".")[0] in LIBRARIES
 
 
-def sentence_of(error: BaseException) -> str:
-    """What went wrong, in one line."""
+def message_of(error: BaseException) -> str:
+    """The message, in one line."""
     if isinstance(error, PipelineError):
         return str(error)
     if isinstance(error, OSError) and error.strerror and not isinstance(error, ConnectionError):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return reason_of(str(error)) if str(error).strip() else type(error).__name__
+    return root_cause_of(str(error)) if str(error).strip() else type(error).__name__
 
 
-def reason_of(text: str) -> str:
-    """The part of a long message that says what happened: what Python's last traceback ends with, if there is one."""
+def root_cause_of(text: str) -> str:
+    """The relevant part of a long message: the last line of Python's last traceback, if there is one."""
     if any(said in text for said in _NO_WORKER) and "Traceback" not in text:
         return _WORKER
     lines = text.splitlines()
@@ -55,7 +55,7 @@ def reason_of(text: str) -> str:
 
 
 def _raised(lines: list[str]) -> str:
-    """The line behind the last traceback of Python's; empty where there is none."""
+    """The line after Python's last traceback; empty if there is none."""
     found, is_inside = "", False
     for line in lines:
         if line.endswith("Traceback (most recent call last):"):

@@ -1,7 +1,7 @@
-"""What the pipeline tells people when it cannot go on.
+"""The pipeline's exceptions.
 
-A `PipelineError` is for people: its text says what is wrong and, where there is one, the cure; commands print it
-without a traceback. Every subclass can be pickled, as errors travel from Spark's workers to its driver.
+The text of a `PipelineError` is for the user: it says what is wrong and, if possible, what to do; commands print it
+without a traceback. Every subclass can be pickled, since errors travel from Spark's workers to its driver.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sordini.protocol.types import TopicPartition
 
 
 class PipelineError(Exception):
-    """The pipeline cannot do what it was asked; the text is for the user."""
+    """The pipeline failed; the text is for the user."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Keep the text and the fields: constructors of subclasses take other arguments than the text."""
@@ -27,23 +27,23 @@ def _restored(cls: type[PipelineError], args: tuple[Any, ...], fields: dict[str,
 
 
 class BadSetting(PipelineError):
-    """An option that is unknown, missing, contradicts another, or has a value that cannot be read."""
+    """An option that is unknown, missing or invalid, or contradicts another."""
 
 
 class Unreachable(PipelineError):
-    """No broker answers: refused, silent, gone, or something else than a Kafka listener."""
+    """No broker answers: connection refused, no response, or not a Kafka listener."""
 
 
 class NotServed(PipelineError):
-    """The broker knows no version of a request that this client speaks."""
+    """The broker supports no version of a request that this client supports."""
 
 
 class Unauthorized(PipelineError):
-    """The broker refuses who we are, or what we ask for under this name."""
+    """Authentication or authorization failed."""
 
 
 class Refused(PipelineError):
-    """The cluster answered with an error that does not pass by itself, or did not pass in time."""
+    """The cluster answered with an error that is not retriable, or that lasted beyond the timeout."""
 
     def __init__(self, subject: str, code: int, reason: str) -> None:
         self.code = code
@@ -62,7 +62,7 @@ class UnknownTopic(PipelineError):
 
 
 class TopicRecreated(PipelineError):
-    """A topic was deleted and made again: offsets of its former life mean nothing in the new one (KIP-516)."""
+    """A topic was deleted and created again: offsets of the old topic are invalid in the new one (KIP-516)."""
 
     def __init__(self, topic: str, expected_id: str, found_id: str) -> None:
         self.topic = topic
@@ -70,12 +70,12 @@ class TopicRecreated(PipelineError):
         self.found_id = found_id
         super().__init__(
             f"topic '{topic}' was deleted and created again (its id was {expected_id} and is {found_id}): "
-            "offsets noted earlier do not belong to it"
+            "earlier offsets do not belong to it"
         )
 
 
 class OffsetLost(PipelineError):
-    """Records that were asked for are not in the log (any more); which way they were lost, `reason` says."""
+    """Requested records are not in the log (any more); `reason` says how they were lost."""
 
     def __init__(
         self,
@@ -84,32 +84,32 @@ class OffsetLost(PipelineError):
         log_start_offset: int,
         log_end_offset: int,
         *,
-        was_cut: bool = False,
+        was_truncated: bool = False,
     ) -> None:
-        """With `was_cut` the leader's log has parted from what was read before `asked` (KIP-320)."""
+        """With `was_truncated` the leader's log has diverged from what was read before `asked` (KIP-320)."""
         self.partition = partition
         self.asked = asked
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
-        self.was_cut = was_cut
-        there = f"{partition} holds offsets {log_start_offset} to {log_end_offset} (exclusive)"
-        super().__init__(f"{there}, {asked} was asked for: {self.reason}")
+        self.was_truncated = was_truncated
+        extent = f"{partition} has offsets {log_start_offset} to {log_end_offset} (exclusive)"
+        super().__init__(f"{extent}, and {asked} was requested: {self.reason}")
 
     @property
     def reason(self) -> str:
-        """Whether retention passed the reader, or the log was cut or ends before it."""
-        if self.was_cut:
-            return "an unclean election cut the log, and what was read before this offset is no longer in it"
+        """How the records were lost: by retention, or by a log that was truncated or ends before the offset."""
+        if self.was_truncated:
+            return "an unclean election truncated the log, and records read before this offset are no longer in it"
         if self.asked < self.log_start_offset:
             count = self.log_start_offset - self.asked
             return f"{count} offsets were deleted by retention (or on request) before they were read"
-        return "the log ends before it: the topic was made anew, or an unclean election cut its log"
+        return "the log ends before it: the topic was created again, or an unclean election truncated its log"
 
 
 class NoProgress(PipelineError):
-    """A log gave nothing up to the time limit though more was to come: an open transaction, or an end beyond it."""
+    """No records within the time limit although more were expected: an open transaction, or an end beyond the log."""
 
     def __init__(self, partition: TopicPartition, offset: int, seconds: float, problem: str) -> None:
         self.partition = partition
         self.offset = offset
-        super().__init__(f"{partition} gave no records at offset {offset} for {seconds:g} s: {problem}")
+        super().__init__(f"no records from {partition} at offset {offset} for {seconds:g} s: {problem}")

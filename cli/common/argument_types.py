@@ -1,4 +1,4 @@
-"""How people write durations, times, partitions and settings on the command line."""
+"""Types of command line arguments: durations, times, partitions, settings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sordini.broker.clock import SystemClock, utc_ms
 from sordini.protocol.types import TopicPartition
 
 T = TypeVar("T")
-Wanted = tuple[str, tuple[int, ...] | None]
-"""A topic, and which of its partitions are meant; None is all."""
-Start = tuple[str, int]
-"""Where reading begins: ("beginning", 0), ("end", 0), ("offset", N), ("last", N) or ("time", ms)."""
+PartitionSelection = tuple[str, tuple[int, ...] | None]
+"""A topic and the selected partitions; None is all."""
+StartPosition = tuple[str, int]
+"""The start of reading: ("beginning", 0), ("end", 0), ("offset", N), ("last", N) or ("time", ms)."""
 
 _UNITS_MS: Final = {
     "ms": 1,
@@ -32,42 +32,42 @@ _ISO: Final = re.compile(
 )
 
 
-def duration_ms(text: str) -> int:
+def parse_duration_ms(text: str) -> int:
     """Read `90s`, `1h30m`, `2d` or ISO 8601's `PT1H30M`. Raises ValueError."""
     if _PLAIN.fullmatch(text):
         return sum(int(count) * _UNITS_MS[unit] for count, unit in _PLAIN_PART.findall(text))
     found = _ISO.fullmatch(text)
     if found is None or not any(found.groups()):
-        raise ValueError(f"{text!r} is no duration: 90s, 1h30m, 2d or PT1H30M are")
+        raise ValueError(f"{text!r} is not a duration such as 90s, 1h30m, 2d or PT1H30M")
     weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:5])
     parts = zip((weeks, days, hours, minutes, seconds), ("w", "d", "h", "m", "s"), strict=True)
     return sum(count * _UNITS_MS[unit] for count, unit in parts) + int((found[6] or "0").ljust(3, "0"))
 
 
-def topic_partitions(text: str) -> Wanted:
+def parse_topic_partitions(text: str) -> PartitionSelection:
     """Read `TOPIC` (all its partitions: None) or `TOPIC:0,2-4`. Raises ValueError."""
     topic, colon, listed = text.partition(":")
     if not topic:
         raise ValueError(f"{text!r} names no topic")
-    return topic, numbers(listed) if colon else None
+    return topic, parse_numbers(listed) if colon else None
 
 
-def numbers(text: str) -> tuple[int, ...]:
+def parse_numbers(text: str) -> tuple[int, ...]:
     """Read `0,2-4` as (0, 2, 3, 4): sorted, each once. Raises ValueError."""
     found: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part.strip(), re.ASCII)
         if match is None:
-            raise ValueError(f"{text!r} is no list of numbers: 0,2-4 is")
+            raise ValueError(f"{text!r} is not a list of numbers such as 0,2-4")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise ValueError(f"{part!r} counts down")
+            raise ValueError(f"the range {part!r} ends before it begins")
         found.update(range(first, last + 1))
     return tuple(sorted(found))
 
 
-def setting(text: str) -> tuple[str, str, str]:
-    """Read `KEY=VALUE`, `KEY+=VALUE` (append) or `KEY-=VALUE` (take out): (key, "", "+" or "-", value)."""
+def parse_setting(text: str) -> tuple[str, str, str]:
+    """Read `KEY=VALUE`, `KEY+=VALUE` (append) or `KEY-=VALUE` (subtract): (key, "", "+" or "-", value)."""
     key, equals, value = text.partition("=")
     sign = key[-1:] if key[-1:] in ("+", "-") else ""
     key = key.removesuffix(sign).strip()
@@ -76,7 +76,7 @@ def setting(text: str) -> tuple[str, str, str]:
     return key, sign, value
 
 
-def start(text: str) -> Start:
+def parse_start(text: str) -> StartPosition:
     """Read `beginning`, `end`, an offset, `-10` (the last ten), a time, or how long ago. Raises ValueError."""
     if text in {"beginning", "earliest"}:
         return ("beginning", 0)
@@ -88,13 +88,13 @@ def start(text: str) -> Start:
     try:
         if text[:1].isdigit() and "-" in text:
             return ("time", utc_ms(text))
-        return ("time", SystemClock().now_ms() - duration_ms(text))
+        return ("time", SystemClock().now_ms() - parse_duration_ms(text))
     except ValueError:
-        raise ValueError(f"{text!r} is neither beginning, end, an offset, a time nor a duration") from None
+        raise ValueError(f"{text!r} is not beginning, end, an offset, a time or a duration") from None
 
 
-def chosen(wanted: Iterable[Wanted], counts: dict[str, int]) -> list[TopicPartition]:
-    """The partitions that are meant, in order, each once; `counts` says how many each topic has."""
+def selected_partitions(wanted: Iterable[PartitionSelection], counts: dict[str, int]) -> list[TopicPartition]:
+    """The selected partitions, in order and without duplicates; `counts` has each topic's number of partitions."""
     found = dict.fromkeys(
         TopicPartition(topic, partition)
         for topic, partitions in wanted
@@ -103,8 +103,8 @@ def chosen(wanted: Iterable[Wanted], counts: dict[str, int]) -> list[TopicPartit
     return list(found)
 
 
-def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """What click takes for the type of an option: its refusal is the function's ValueError."""
+def _click_type(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """A parser as the type of a click option: its ValueError becomes click's BadParameter."""
 
     def read(text: str) -> T:
         try:
@@ -115,9 +115,9 @@ def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
     return read
 
 
-DURATION: Final = _argument(duration_ms)
-NUMBERS: Final = _argument(numbers)
-INSTANT: Final = _argument(utc_ms)
-PARTITIONS: Final = _argument(topic_partitions)
-SETTING: Final = _argument(setting)
-START: Final = _argument(start)
+DURATION: Final = _click_type(parse_duration_ms)
+NUMBERS: Final = _click_type(parse_numbers)
+INSTANT: Final = _click_type(utc_ms)
+PARTITIONS: Final = _click_type(parse_topic_partitions)
+SETTING: Final = _click_type(parse_setting)
+START: Final = _click_type(parse_start)

@@ -1,4 +1,4 @@
-"""Files that a command is pointed at, opened through the disk's port."""
+"""Input files named on the command line, opened through the disk port."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What all client commands share: options, the way they end, and how they get at the cluster.
+"""What all client commands share: options, exit codes, and the access to the cluster.
 
-    0    done
-    1    the cluster refused, failed or could not be reached; a file is damaged
-    2    the command was used wrongly
+    0    success
+    1    the cluster refused the request, failed or could not be reached; a file is damaged
+    2    wrong usage
     130  interrupted (Ctrl-C)
 
-Whoever reads our output may stop reading: that ends a command quietly, as done.
+If the reader of the output closes the pipe, the command ends quietly with exit code 0.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ T = TypeVar("T")
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 EXIT_CODES: Final = {
-    DONE: "done",
-    FAILED: "the cluster refused, failed or could not be reached",
-    USAGE: "the command was used wrongly",
+    DONE: "success",
+    FAILED: "the cluster refused the request, failed or could not be reached",
+    USAGE: "wrong usage",
     INTERRUPTED: "interrupted (Ctrl-C)",
 }
 
 
 SHOWN_MAX: Final = 100
-"""Letters of a text that is shown whole in an error."""
+"""Characters up to which a text is shown whole in an error."""
 
 
 class Failure(Exception):
-    """A command could not do what it was asked for; each argument is a line that says why, for people."""
+    """A command failed; each argument is a line of text that says why."""
 
 
-def in_words(error: OSError) -> str:
-    """What the system says, with the file if there is one, and without numbers."""
+def os_error_text(error: OSError) -> str:
+    """The system's error text, with the file if there is one and without the error number."""
     text = (error.strerror or str(error)).lower()
     return f"{error.filename}: {text}" if error.filename else text
 
 
-def _not_encoded(error: UnicodeEncodeError) -> str:
-    """Bytes that the shell handed over are no text; or text does not go into a terminal's encoding."""
+def _encoding_error_text(error: UnicodeEncodeError) -> str:
+    """The error text for arguments that are not UTF-8, or output that the terminal's encoding cannot represent."""
     text = ascii(error.object if len(error.object) <= SHOWN_MAX else error.object[error.start : error.end])
     if error.encoding == "utf-8":
-        return f"{text} is not UTF-8, and names and settings have to be"
+        return f"{text} is not UTF-8; names and settings must be"
     return f"{text} cannot be written in {error.encoding}, the encoding of this terminal or pipe (see PYTHONIOENCODING)"
 
 
 class ClientCommand(click.Command):
-    """A command that ends as the table above says, and says so in its help."""
+    """A command with the exit codes above, which its help lists."""
 
     exit_codes = EXIT_CODES
 
@@ -75,14 +75,14 @@ class ClientCommand(click.Command):
                 echo(f"sordini: {problem}", err=True)
             ctx.exit(FAILED)
         except UnicodeEncodeError as error:
-            echo(f"sordini: {_not_encoded(error)}", err=True)
+            echo(f"sordini: {_encoding_error_text(error)}", err=True)
             ctx.exit(USAGE)
         except BrokenPipeError:
             sys.stdout = None  # So that the interpreter does not flush it at the end.
             ctx.exit(DONE)
         except OSError as error:
             sys.stdout = None  # As above: it may be standard output that is full.
-            echo(f"sordini: {in_words(error)}", err=True)
+            echo(f"sordini: {os_error_text(error)}", err=True)
             ctx.exit(FAILED)
         except (KeyboardInterrupt, click.Abort):
             echo(err=True)
@@ -96,45 +96,45 @@ class ClientGroup(click.Group):
     command_class = ClientCommand
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's.
-        """In the order they are written down: what one needs first comes first."""
+        """In the order of definition: the commands needed first come first."""
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """As click does, with the whole first sentence of each."""
+        """As click does, with the whole first sentence of each command's help."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in self.commands.items()])
 
 
 class Client(NamedTuple):
-    """How a command reaches the cluster, and how it shall answer."""
+    """How a command reaches the cluster, and the form of its output."""
 
     bootstrap: str
     as_json: bool
     timeout_s: float
 
     def run(self, action: Callable[[ClusterClient], Awaitable[T]]) -> T:
-        """Carry an action out on the cluster within the timeout. Raises Failure."""
+        """Run an action on the cluster within the timeout. Raises Failure."""
         import asyncio
 
         return asyncio.run(self.on_cluster(action))
 
     async def on_cluster(self, action: Callable[[ClusterClient], Awaitable[T]]) -> T:
-        """As `run`, inside a loop that is there already."""
+        """As `run`, inside a running event loop."""
 
         async def bounded(cluster: ClusterClient) -> T:
-            return await self.in_time(cluster, action(cluster))
+            return await self.within_timeout(cluster, action(cluster))
 
-        return await self.unbounded(bounded)
+        return await self.without_timeout(bounded)
 
-    async def unbounded(self, action: Callable[[ClusterClient], Awaitable[T]]) -> T:
-        """As `on_cluster`, for an action that gives its parts a limit by `in_time` and has none itself."""
+    async def without_timeout(self, action: Callable[[ClusterClient], Awaitable[T]]) -> T:
+        """As `on_cluster` without a timeout, for an action that limits its parts by `within_timeout`."""
         from sordini.cli.cluster_client import ClusterClient
         from sordini.client.addresses import parse_bootstrap
 
         async with ClusterClient(parse_bootstrap(self.bootstrap)) as cluster:
             return await action(cluster)
 
-    async def in_time(self, cluster: ClusterClient, work: Awaitable[T]) -> T:
+    async def within_timeout(self, cluster: ClusterClient, work: Awaitable[T]) -> T:
         """The result of work on the cluster within the timeout. Raises Failure."""
         import asyncio
 
@@ -165,9 +165,9 @@ bootstrap_option = click.option(
     show_default=True,
     show_envvar=True,
     callback=_bootstrap_is_valid,
-    help="A broker of the cluster, or several with commas between.",
+    help="One or more brokers of the cluster, separated by commas.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for programs.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 timeout_option = click.option(
     "--timeout",
     "timeout_s",
@@ -175,7 +175,7 @@ timeout_option = click.option(
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Give up after so long.",
+    help="Give up after this long.",
 )
 
 
@@ -193,7 +193,7 @@ def client_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def report_each(client: Client, rows: Sequence[Mapping[str, Any]], words: Callable[[Mapping[str, Any]], str]) -> None:
-    """Tell what became of each of several; raises Failure for those with an "error"."""
+    """Print the result of each row; raises Failure for rows with an "error"."""
     if client.as_json:
         print_json(rows)
     else:
@@ -205,6 +205,6 @@ def report_each(client: Client, rows: Sequence[Mapping[str, Any]], words: Callab
         raise Failure(*errors)
 
 
-def is_sure(question: str, *, yes: bool) -> bool:
-    """Whether to go on with what cannot be undone: people are asked, unless they said --yes; scripts are not."""
+def is_confirmed(question: str, *, yes: bool) -> bool:
+    """Whether to do what cannot be undone: on a terminal the user confirms it, unless --yes was given."""
     return yes or sys.stdin is None or not sys.stdin.isatty() or click.confirm(question, err=True)

@@ -1,4 +1,4 @@
-"""How commands answer: tables for people, JSON for programs, a moving line on a terminal while they work."""
+"""The output of commands: tables, JSON, and a progress line on a terminal."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import click
 
 from sordini.broker.clock import Clock
-from sordini.cli.common.terminal import is_seen
+from sordini.cli.common.terminal import is_terminal
 from sordini.protocol.printable import safe_json, shown
 
 PROGRESS_MS = 250
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns two spaces apart under their names; numbers stand to the right, None is a dash. Cells are escaped."""
+    """Columns two spaces apart under their names; numbers are right-aligned, None is a dash, cells are escaped."""
     cells = [["-" if cell is None else shown(str(cell)) for cell in row] for row in rows]
     is_number = [
         bool(cells) and all(row[index].lstrip("-").isdecimal() or row[index] == "-" for row in cells)
@@ -36,7 +36,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document, to be read by people too."""
+    """Print one JSON document, indented."""
     click.echo(safe_json(json.dumps(value, indent=2, ensure_ascii=False)).encode())
 
 
@@ -46,7 +46,7 @@ def json_line(value: Any) -> bytes:
 
 
 def bytes_in_json(data: bytes | None) -> str | dict[str, str] | None:
-    """Bytes as text where they are UTF-8, else as {"base64": ...}."""
+    """Bytes as text if they are UTF-8, otherwise as {"base64": ...}."""
     if data is None:
         return None
     try:
@@ -56,7 +56,7 @@ def bytes_in_json(data: bytes | None) -> str | dict[str, str] | None:
 
 
 def bytes_from_json(value: Any) -> bytes | None:
-    """Undo `bytes_in_json`; a number or a structure is taken as its JSON text. Raises ValueError."""
+    """The reverse of `bytes_in_json`; a number or a structure becomes its JSON text. Raises ValueError."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -67,14 +67,14 @@ def bytes_from_json(value: Any) -> bytes | None:
 
 
 def bytes_as_text(data: bytes | None) -> str:
-    """Bytes for people: what cannot be printed is escaped, null is `null`."""
+    """Bytes as readable text: unprintable characters are escaped, None is `null`."""
     if data is None:
         return "null"
     return shown(data.decode(errors="backslashreplace"))
 
 
 def size_text(size: int) -> str:
-    """A number of bytes for people: 3 significant digits, decimal units."""
+    """A number of bytes with 3 significant digits and a decimal unit."""
     amount = float(size)
     for unit in ("B", "kB", "MB", "GB"):
         if amount < 999.5:
@@ -83,17 +83,17 @@ def size_text(size: int) -> str:
     return f"{amount:.3g} TB"
 
 
-class Progress:
-    """One line on stderr that is written over, only when that is a terminal; `clear` takes it away."""
+class ProgressLine:
+    """One progress line on stderr, rewritten in place and only if stderr is a terminal; `clear` removes it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._is_shown = is_seen(sys.stderr)
+        self._is_shown = is_terminal(sys.stderr)
         self._shown_ms = clock.monotonic_ms()
         self._width = 0
 
     def show(self, text: str) -> None:
-        """Show where the work is; most calls do nothing."""
+        """Show the progress; does nothing if the line was written a moment ago."""
         if not self._is_shown or self._clock.monotonic_ms() - self._shown_ms < PROGRESS_MS:
             return
         self._shown_ms = self._clock.monotonic_ms()

@@ -1,7 +1,7 @@
-"""Questions to many brokers of a cluster at once, one request to each, so that one that is silent delays no other.
+"""Requests to many brokers of a cluster at once, one to each, so that a silent broker delays no other.
 
-A broker that does not answer once is not asked again in the same survey: the whole takes as long as the slowest
-answers, and one wait for those that never come.
+A broker that did not answer once gets no more requests: the total time is that of the slowest answers, plus one
+timeout for brokers that do not answer.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from sordini.cli.common.options import Failure
 T = TypeVar("T")
 W = TypeVar("W")
 
-ROUNDS_MAX: Final = 6
-"""Waits for silent brokers that fit into the time that a command has: those of all questions, one after another."""
-PATIENCE_S_MIN: Final = 3.0
-"""A broker needs 2 s to say that its coordination store is silent: it is not to be taken for silent itself."""
+TIMEOUTS_MAX: Final = 6
+"""How many request timeouts fit into the command's timeout: one for each round of requests."""
+REQUEST_TIMEOUT_S_MIN: Final = 3.0
+"""A broker takes 2 s to report that its coordination store is silent, and must not count as silent itself."""
 
 
-class Survey:
-    """What is asked of the living brokers of one cluster, and which of them have not answered."""
+class ParallelRequests:
+    """Sends requests to the live brokers of one cluster, and keeps those that have not answered."""
 
-    def __init__(self, cluster: ClusterClient, living: Iterable[int], timeout_s: float) -> None:
-        """`timeout_s` is what the whole command has."""
+    def __init__(self, cluster: ClusterClient, live: Iterable[int], timeout_s: float) -> None:
+        """`timeout_s` is the timeout of the whole command."""
         self._cluster = cluster
-        self._living = frozenset(living)
-        self._patience_s = max(timeout_s / ROUNDS_MAX, min(PATIENCE_S_MIN, timeout_s / 2))
+        self._live = frozenset(live)
+        self._request_timeout_s = max(timeout_s / TIMEOUTS_MAX, min(REQUEST_TIMEOUT_S_MIN, timeout_s / 2))
         self.silent: dict[int, str] = {}
-        """Brokers that the cluster has and that did not answer, with the reason."""
+        """Brokers of the cluster that did not answer, with the reason."""
 
-    async def ask(
-        self, question: Callable[[BrokerConnection, W], Awaitable[T]], wanted: Mapping[int, W]
+    async def send(
+        self, send_request: Callable[[BrokerConnection, W], Awaitable[T]], wanted: Mapping[int, W]
     ) -> dict[int, T]:
-        """What each living broker answers to what is wanted of it; nothing from one that is silent."""
-        ids = [one for one in wanted if one in self._living and one not in self.silent]
-        answers = await asyncio.gather(*(self._ask_one(question, one, wanted[one]) for one in ids))
+        """The answer of each live broker; none from a broker that is silent."""
+        ids = [one for one in wanted if one in self._live and one not in self.silent]
+        answers = await asyncio.gather(*(self._send_one(send_request, one, wanted[one]) for one in ids))
         return {one: answer for one, found in zip(ids, answers, strict=True) for answer in found}
 
-    async def _ask_one(
-        self, question: Callable[[BrokerConnection, W], Awaitable[T]], broker_id: int, wanted: W
+    async def _send_one(
+        self, send_request: Callable[[BrokerConnection, W], Awaitable[T]], broker_id: int, wanted: W
     ) -> list[T]:
-        """One answer, or none."""
+        """The answer, or an empty list."""
         try:
-            async with asyncio.timeout(self._patience_s):
-                return [await question(await self._cluster.broker(broker_id), wanted)]
+            async with asyncio.timeout(self._request_timeout_s):
+                return [await send_request(await self._cluster.broker(broker_id), wanted)]
         except TimeoutError:
-            self.silent[broker_id] = f"no answer within {self._patience_s:g} s"
+            self.silent[broker_id] = f"no answer within {self._request_timeout_s:g} s"
         except Failure as failure:
             self.silent[broker_id] = str(failure)
         return []

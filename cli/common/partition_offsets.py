@@ -1,4 +1,4 @@
-"""Where partitions begin and end, and where a time is in them: ListOffsets, sent to whoever leads each."""
+"""First and end offsets of partitions, and offsets for timestamps: ListOffsets requests to each partition's leader."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ LARGEST_TIMESTAMP: Final = -3
 READ_COMMITTED: Final = 1
 
 
-class Found(NamedTuple):
-    """One answer: the offset and the record's timestamp (ms); None where there is no such record, or no time."""
+class OffsetAndTimestamp(NamedTuple):
+    """One answer: the offset and the record's timestamp (ms); None if there is no such record or no timestamp."""
 
     offset: int | None
     timestamp: int | None
 
 
-class Ends(NamedTuple):
-    """The first offset of a partition, and the first that is not there."""
+class OffsetRange(NamedTuple):
+    """A partition's first offset and its end offset (the offset of the next record)."""
 
     earliest: int
     latest: int
 
 
-async def offsets_at(
+async def offsets_for_times(
     cluster: ClusterClient, wanted: Mapping[TopicPartition, int], *, isolation_level: int = 0
-) -> dict[TopicPartition, Found]:
-    """The offset of the first record at or after a time (ms), for each partition; below 0 the constants above."""
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """Per partition, the offset of the first record at or after a timestamp (ms), or at one of the constants above."""
 
-    async def attempt() -> dict[TopicPartition, Found]:
-        found: dict[TopicPartition, Found] = {}
+    async def attempt() -> dict[TopicPartition, OffsetAndTimestamp]:
+        found: dict[TopicPartition, OffsetAndTimestamp] = {}
         for broker_id, partitions in (await cluster.leaders(wanted)).items():
             link = await cluster.broker(broker_id)
             topics = _by_topic({partition: wanted[partition] for partition in partitions})
@@ -51,14 +51,16 @@ async def offsets_at(
     return await cluster.retry(attempt)
 
 
-async def ends_of(
+async def offset_ranges(
     cluster: ClusterClient, partitions: Iterable[TopicPartition], *, isolation_level: int = 0
-) -> dict[TopicPartition, Ends]:
-    """Where each partition begins and ends."""
+) -> dict[TopicPartition, OffsetRange]:
+    """The first and end offset of each partition."""
     wanted = list(partitions)
-    earliest = await offsets_at(cluster, dict.fromkeys(wanted, EARLIEST), isolation_level=isolation_level)
-    latest = await offsets_at(cluster, dict.fromkeys(wanted, LATEST), isolation_level=isolation_level)
-    return {partition: Ends(earliest[partition].offset or 0, latest[partition].offset or 0) for partition in wanted}
+    earliest = await offsets_for_times(cluster, dict.fromkeys(wanted, EARLIEST), isolation_level=isolation_level)
+    latest = await offsets_for_times(cluster, dict.fromkeys(wanted, LATEST), isolation_level=isolation_level)
+    return {
+        partition: OffsetRange(earliest[partition].offset or 0, latest[partition].offset or 0) for partition in wanted
+    }
 
 
 def _by_topic(wanted: Mapping[TopicPartition, int]) -> list[ListOffsetsTopic]:
@@ -69,11 +71,13 @@ def _by_topic(wanted: Mapping[TopicPartition, int]) -> list[ListOffsetsTopic]:
     return [ListOffsetsTopic(name=name, partitions=rows) for name, rows in topics.items()]
 
 
-def _read(answer: ListOffsetsResponse) -> dict[TopicPartition, Found]:
+def _read(answer: ListOffsetsResponse) -> dict[TopicPartition, OffsetAndTimestamp]:
     found = {}
     for topic in answer.topics:
         for row in topic.partitions:
             partition = TopicPartition(topic.name, row.partition_index)
             check(f"partition {partition}", row.error_code)
-            found[partition] = Found(*(None if number < 0 else number for number in (row.offset, row.timestamp)))
+            found[partition] = OffsetAndTimestamp(
+                *(None if number < 0 else number for number in (row.offset, row.timestamp))
+            )
     return found

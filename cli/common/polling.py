@@ -1,6 +1,6 @@
-"""Commands that look until something is so: `cluster status --check --wait` and `reassign verify --wait`.
+"""Commands that poll until a condition holds: `cluster status --check --wait` and `reassign verify --wait`.
 
-A wait ends. What was found last is the command's answer, so that it says what was waited for in vain.
+The wait is bounded. The last result is the command's output, so that it shows what did not become true in time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAUSE_SECONDS: Final = 1.0
-"""Between an answer and the next question."""
+"""Between an answer and the next request."""
 
 wait_option = click.option(
     "--wait",
@@ -26,22 +26,22 @@ wait_option = click.option(
     metavar="SECONDS",
     type=click.FloatRange(min=0),
     default=0.0,
-    help="Look again, once a second, until it is so or for so long; the last answer is shown.",
+    help="Check again every second until it succeeds, for at most this long. The last result is shown.",
 )
 
 
-def after(wait_s: float) -> str:
-    """What follows a failure's text."""
+def after_wait_text(wait_s: float) -> str:
+    """The end of a failure's text."""
     return f" after {wait_s:g} s" if wait_s else ""
 
 
-def look_until(
-    client: Client, wait_s: float, look: Callable[[ClusterClient], Awaitable[T]], is_done: Callable[[T], bool]
+def poll_until(
+    client: Client, wait_s: float, query: Callable[[ClusterClient], Awaitable[T]], is_done: Callable[[T], bool]
 ) -> T:
-    """The first answer that is done, or the last within `wait_s` seconds; with 0, the first.
+    """The first result that `is_done` accepts, or the last one within `wait_s` seconds (the first if that is 0).
 
-    Each look is a connection of its own and has the client's timeout. A cluster that cannot be asked is asked again;
-    one that refuses is not. Raises Failure when it refuses or the last look failed.
+    Each attempt opens its own connection and has the client's timeout. An attempt that cannot reach the cluster is
+    repeated; one that is refused is not. Raises Failure when it is refused or the last attempt failed.
     """
     import asyncio
 
@@ -53,11 +53,11 @@ def look_until(
         while True:
             failure = None
             try:
-                answer = await client.on_cluster(look)
+                answer = await client.on_cluster(query)
                 if is_done(answer):
                     return answer
             except (Refused, NotServed):
-                raise  # The same question would be answered alike.
+                raise  # The same request would be refused again.
             except Failure as problem:
                 failure = problem
             left = deadline - clock.time()

@@ -1,7 +1,7 @@
-"""Changes that are asked for again: what an earlier attempt of the same command has done is recognised as done.
+"""Retried changes: a change that an earlier attempt of the same command has made is recognised as a success.
 
-An attempt whose answer is lost, or that ends in REQUEST_TIMED_OUT, may have been carried out all the same. The next one
-is then refused because the change is there already. That is a success, if it was not there before the first attempt.
+An attempt whose answer was lost, or that ended in REQUEST_TIMED_OUT, may have been applied. The retry is then refused
+because the change exists already. That is a success if it did not exist before the first attempt.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from sordini.cli.cluster_client import RETRIABLE, ClusterClient, RetriableRefusa
 from sordini.cli.common.options import Failure
 from sordini.protocol.errors import ErrorCode
 
-UNSURE: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
-"""Errors after which the change may be under way, or done."""
-MAY_BE_DONE: Final = "the cluster had not finished in time; it may still do it"
-BEING_DELETED: Final = "it is being deleted, and the cluster has not finished with that"
+MAY_HAVE_BEEN_APPLIED: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
+"""Errors after which the change may be pending or applied."""
+MAY_BE_DONE: Final = "the cluster did not finish in time and may still apply the change"
+STILL_BEING_DELETED: Final = "it is being deleted, and the deletion has not finished"
 
 Ask = Callable[[BrokerConnection, list[str]], Awaitable[Sequence[Any]]]
-"""Asks the controller for the change of some names; a row for each."""
+"""Sends the change of some topics to the controller and returns a row for each."""
 
 
-async def carried_out(
+async def apply_change(
     cluster: ClusterClient,
     names: Sequence[str],
     ask: Ask,
     name_of: Callable[[Any], str],
-    is_ours: Callable[[str, Any, bool], Awaitable[bool]],
+    is_own_change: Callable[[str, Any, bool], Awaitable[bool]],
 ) -> list[Any]:
-    """The last row of each name, in order; raises Failure.
+    """The last row of each name, in order. Raises Failure.
 
-    `is_ours(name, row, was_there)` says whether a refusal means that the change is there, and is this command's when
-    an earlier attempt may have been carried out; `was_there` is whether a topic of that name was there at first.
+    `is_own_change(name, row, was_there)` says whether a refusal means that an earlier attempt of this command made the
+    change; `was_there` is whether a topic of that name existed before the first attempt.
     """
     wanted = list(dict.fromkeys(names))
-    before = await topics_of(cluster, wanted)
+    before = await partition_counts(cluster, wanted)
     done: dict[str, Any] = {}
     unsure: set[str] = set()
 
@@ -52,14 +52,14 @@ async def carried_out(
         for row in rows:
             name = name_of(row)
             if row.error_code in RETRIABLE:
-                is_unsure = row.error_code in UNSURE
-                unsure.update([name] if is_unsure else [])
-                refusal = Refused(f"topic '{name}'", row.error_code, MAY_BE_DONE if is_unsure else None)
+                may_be_applied = row.error_code in MAY_HAVE_BEEN_APPLIED
+                unsure.update([name] if may_be_applied else [])
+                refusal = Refused(f"topic '{name}'", row.error_code, MAY_BE_DONE if may_be_applied else None)
                 continue
-            if row.error_code and name in unsure and await is_ours(name, row, name in before):
+            if row.error_code and name in unsure and await is_own_change(name, row, name in before):
                 row.error_code = ErrorCode.NONE.value
             elif row.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and await _is_unknown(cluster, name):
-                refusal = RetriableRefusal(f"topic '{name}'", row.error_code, BEING_DELETED)
+                refusal = RetriableRefusal(f"topic '{name}'", row.error_code, STILL_BEING_DELETED)
                 continue
             done[name] = row
         if refusal is not None:
@@ -68,20 +68,20 @@ async def carried_out(
     await cluster.retry(attempt)
     missing = [name for name in wanted if name not in done]
     if missing:
-        raise Failure(f"the broker did not say what became of {', '.join(missing)}")
+        raise Failure(f"the broker's answer has no result for {', '.join(missing)}")
     return [done[name] for name in wanted]
 
 
 async def _is_unknown(cluster: ClusterClient, name: str) -> bool:
-    """Whether the brokers know no such topic: a deletion is reported when they have forgotten the topic.
+    """Whether the brokers know no such topic: a deletion is reported once they have removed it from their metadata.
 
-    The coordination store has the topic for some milliseconds more, or until a broker that is down is back.
+    The coordination store keeps the topic some milliseconds longer, or until a broker that is down has returned.
     """
     found = await cluster.metadata([name])
     return all(topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in found.topics)
 
 
-async def topics_of(cluster: ClusterClient, names: Sequence[str]) -> dict[str, int]:
-    """How many partitions those of the topics have that are there."""
+async def partition_counts(cluster: ClusterClient, names: Sequence[str]) -> dict[str, int]:
+    """The number of partitions of each of the topics that exists."""
     found = await cluster.retry(lambda: cluster.metadata(names))
     return {topic.name or "": len(topic.partitions) for topic in found.topics if not topic.error_code}

@@ -19,12 +19,12 @@ from examples.activity.demo.play import Demo, play
 from examples.activity.generator.producing import SendingError
 from examples.activity.generator.visits import MINUTE_MS, Plan
 from examples.activity.report.findings import differences
-from examples.programs import ROOT, ExampleError, stop_in_order_when_told
-from examples.progress_output import Telling
+from examples.programs import ROOT, ExampleError, stop_on_signals
+from examples.progress_output import ProgressOutput
 from sordini.pipeline.errors import PipelineError
 
 SPARK_STARTS = 6
-MINUTES_TOLD = "five minutes on two free cores, up to fifteen on busy ones"
+MINUTES_REPORTED = "five minutes on two free cores, up to fifteen on busy ones"
 """Of the defaults. Without the installation, which says itself how long it takes."""
 AFTER_MINUTES = 90
 """The time played ends so long ago: late phones' records, which come after it, are not of the future either."""
@@ -32,9 +32,9 @@ AFTER_MINUTES = 90
 
 def main() -> int:
     demo = _demo_of(sys.argv[1:])
-    stop_in_order_when_told()
-    tell = Telling()
-    tell(f"{demo.seconds:g} s of visitors, then Spark is started {SPARK_STARTS} times: {MINUTES_TOLD} in all")
+    stop_on_signals()
+    tell = ProgressOutput()
+    tell(f"{demo.seconds:g} s of visitors, then Spark is started {SPARK_STARTS} times: {MINUTES_REPORTED} in all")
     try:
         outcome = play(demo, tell)
     except (ExampleError, SendingError, PipelineError) as error:

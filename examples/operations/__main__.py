@@ -17,7 +17,7 @@ from pathlib import Path
 from examples.activity.generator.visits import MINUTE_MS
 from examples.operations.generator import CRAWLERS, Happened, Plan, happen
 from examples.operations.watch import Seen, job, watch
-from examples.programs import Broker, ExampleError, Place, stop_in_order_when_told
+from examples.programs import Broker, ExampleError, ExampleFolder, stop_on_signals
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.session import open_session
 
@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=int, default=10, help="so much time is made up")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    stop_in_order_when_told()
+    stop_on_signals()
     began = time.monotonic()
 
     def tell(what: str) -> None:
@@ -40,7 +40,7 @@ def main() -> int:
     start_ms = (int(time.time() * 1000) // MINUTE_MS - asked.minutes) * MINUTE_MS
     happened = happen(Plan(asked.seed, start_ms, asked.minutes))
     try:
-        with tempfile.TemporaryDirectory(prefix="operations-") as name, Broker(Place(Path(name), {})) as broker:
+        with tempfile.TemporaryDirectory(prefix="operations-") as name, Broker(ExampleFolder(Path(name), {})) as broker:
             tell("a broker is ready; starting Spark")
             spark = open_session([job("alerts", broker.bootstrap, Path(name))], "local[2]")
             try:
@@ -51,11 +51,11 @@ def main() -> int:
     except (ExampleError, PipelineError) as error:
         print(f"the example failed: {error}", file=sys.stderr)
         return 1
-    print("\n".join(told(happened, seen)))
+    print("\n".join(reported(happened, seen)))
     return 0 if agrees(happened, seen) else 1
 
 
-def told(happened: Happened, seen: Seen) -> list[str]:
+def reported(happened: Happened, seen: Seen) -> list[str]:
     """What was found, beside what was planted."""
     lines = ["", f"Alerts: {len(seen.alerts)}, of {len(happened.incidents)} incidents"]
     for (host, metric), count in sorted(happened.too_much.items()):

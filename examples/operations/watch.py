@@ -24,7 +24,7 @@ from examples.programs import ExampleError
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.aggregate import aggregate
 from sordini.pipeline.jobs.backfill import close_windows
-from sordini.pipeline.jobs.graceful_stop import Gate
+from sordini.pipeline.jobs.graceful_stop import BatchGate
 from sordini.pipeline.jobs.job import Job
 from sordini.pipeline.jobs.job_file import read_job
 from sordini.pipeline.jobs.stream import stream
@@ -112,7 +112,7 @@ class _Stream:
     def __init__(self, alerting: Job, spark: SparkSession) -> None:
         self._job = alerting
         self._spark = spark
-        self._gate = Gate()
+        self._gate = BatchGate()
         self._is_over = threading.Event()
         self._failures: list[PipelineError] = []
         self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
@@ -141,13 +141,13 @@ class _Stream:
                     [self._job],
                     self._spark,
                     available_now=False,
-                    told=lambda *_: None,
+                    reported=lambda *_: None,
                     notice=lambda _: None,
                     gate=self._gate,
                 )
             except PipelineError as error:
                 self._failures.append(error)
-                self._gate = Gate()
+                self._gate = BatchGate()
             else:
                 return
 
@@ -193,7 +193,7 @@ def _count(counting: Job, spark: SparkSession, end_ms: int) -> None:
         spark,
         list(counting.aggregates),
         available_now=True,
-        told=lambda *_: None,
+        reported=lambda *_: None,
         notice=lambda _: None,
     )
     for one in counting.aggregates:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sordini.pipeline.cli.options import PipelineCommand, in_words
+from sordini.pipeline.cli.options import PipelineCommand, with_error_messages
 
 
 @click.command(cls=PipelineCommand)
@@ -15,11 +15,11 @@ from sordini.pipeline.cli.options import PipelineCommand, in_words
 @click.option("--repository", "address", metavar="URL", envvar="MAVEN_REPO_URL", show_envvar=True, default="",
               help="A Maven repository; default: the mirror of Maven's settings, else its central one.")  # fmt: skip
 @click.option("--pyspark", "spark", metavar="VERSION", default="", help="Default: the PySpark that is installed.")
-@in_words
+@with_error_messages
 def jars(folder: Path, address: str, spark: str) -> None:
-    """Download the jars of Spark's own Kafka source, check them, and print what spark.jars takes.
+    """Download and verify the jars of Spark's own Kafka source, and print a value for spark.jars.
 
-    Only `format: kafka` needs them, and only where Spark cannot download them by itself.
+    Only `format: kafka` needs them, and only if Spark cannot download them by itself.
 
     \b
       sordini pipeline jars jars/

@@ -1,4 +1,4 @@
-"""What the commands of the pipeline share: how they end, which job file, which Spark."""
+"""Shared by the pipeline's commands: exit codes, errors, the job file, and starting Spark."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXTRA: Final = frozenset({"pyspark", "pyarrow", "numpy", "pandas", "deltalake", "pyiceberg", "fastavro", "yaml"})
-"""What the extra `spark` brings."""
+"""The packages of the extra `spark`."""
 INSTALL: Final = "pip install 'sordini[spark]'"
 
 
 TRACEBACK: Final = "sordini.pipeline.traceback"
 LOG: Final = "sordini.pipeline.log"
-"""In click's context: whether exceptions stay as they are, and where Spark's log is once it was started."""
+"""Keys in click's context: whether exceptions are shown unchanged, and the path of Spark's log."""
 
 
 class PipelineCommand(ClientCommand):
-    """A command whose failures are told in words, without a traceback."""
+    """A command that prints its failures as one sentence, without a traceback."""
 
     exit_codes = {  # noqa: RUF012 - click's commands are classes of constants.
-        DONE: "done; a stream that was asked to end has ended in good order",
-        FAILED: "the job file, the cluster or a table has something wrong; an audit found a difference",
-        USAGE: "the command was used wrongly",
+        DONE: "success; a stream that was stopped has finished its batch",
+        FAILED: "an error in the job file, the cluster or a table; or an audit found a difference",
+        USAGE: "wrong usage",
         INTERRUPTED: "interrupted (Ctrl-C twice)",
     }
 
@@ -55,14 +55,14 @@ class PipelineGroup(ClientGroup):
     command_class = PipelineCommand
 
 
-def in_words(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn what goes wrong into a Failure of one sentence, whichever library raised it; see `sentence_of`.
+def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn exceptions of any library into a Failure with one sentence; see `message_of`.
 
-    Adds the option --traceback, which leaves exceptions and Spark's log as they are.
+    Adds the option --traceback, which shows exceptions and Spark's log unchanged.
     """
 
     @wraps(command)
-    def told(*args: Any, traceback: bool, **named: Any) -> None:
+    def with_messages(*args: Any, traceback: bool, **named: Any) -> None:
         context = click.get_current_context()
         context.meta[TRACEBACK] = traceback
         try:
@@ -70,27 +70,27 @@ def in_words(command: Callable[..., None]) -> Callable[..., None]:
         except ModuleNotFoundError as error:
             if traceback or (error.name or "").partition(".")[0] not in EXTRA:
                 raise
-            raise Failure(f"{error.name} is not installed, which the pipeline needs: {INSTALL}") from error
+            raise Failure(f"{error.name} is not installed; the pipeline needs it: {INSTALL}") from error
         except (Failure, click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
-        except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
-            from sordini.pipeline.error_messages import can_be_told, sentence_of
+        except Exception as error:  # All of them - no common base class; our own bugs are raised again.
+            from sordini.pipeline.error_messages import has_message, message_of
 
-            if traceback or not can_be_told(error):
+            if traceback or not has_message(error):
                 raise
             log = context.meta.get(LOG)
             more = f"\nSpark's log is {log}; --traceback shows it here" if log else ""
-            raise Failure(f"{_spark_is_gone(error)}{sentence_of(error)}{more}") from error
+            raise Failure(f"{_connection_lost_prefix(error)}{message_of(error)}{more}") from error
 
-    return click.option("--traceback", is_flag=True, help="Show what went wrong whole, for a report of a bug.")(told)
-
-
-def _spark_is_gone(error: Exception) -> str:
-    return "Spark's process has gone away: " if isinstance(error, ConnectionError) else ""
+    return click.option("--traceback", is_flag=True, help="Show the whole traceback, for a bug report.")(with_messages)
 
 
-class Started(NamedTuple):
-    """How a command was called."""
+def _connection_lost_prefix(error: Exception) -> str:
+    return "Spark's process has ended: " if isinstance(error, ConnectionError) else ""
+
+
+class CommandCall(NamedTuple):
+    """The arguments of a command."""
 
     job: Job
     as_json: bool
@@ -102,19 +102,17 @@ class Started(NamedTuple):
 
 
 def check_cluster(*jobs: Job) -> None:
-    """See that the brokers and topics are there, before anything that takes long. Raises PipelineError."""
-    from sordini.pipeline.jobs.source_topics import Topics
+    """Check that the brokers and topics exist, before anything that takes long. Raises PipelineError."""
+    from sordini.pipeline.jobs.source_topics import SourceTopics
 
     for job in jobs:
-        Topics.of(job).check()
+        SourceTopics.of(job).check()
 
 
 def started_spark(jobs: Sequence[Job], master: str, *, asks_brokers: bool = True, plans: bool = True) -> SparkSession:
-    """One session for all these jobs, started now and closed with the command; their clusters are looked at before.
+    """Start one session for all these jobs, closed with the command, after a check of their clusters.
 
-    Unless it is told not to, it also sees that Spark understands what the jobs do with rows.
-
-    Raises PipelineError.
+    With `plans` Spark also analyses what the jobs do with rows. Raises PipelineError.
     """
     from sordini.pipeline.jobs.session import check_installed, close_session, log_of, open_session
     from sordini.pipeline.jobs.spark_checks import check_transform, plan
@@ -137,7 +135,7 @@ def started_spark(jobs: Sequence[Job], master: str, *, asks_brokers: bool = True
 
 
 def _address(written: str) -> tuple[str, int] | None:
-    """What `[HOST:]PORT` says; nothing for an empty text."""
+    """Parse `[HOST:]PORT`; None for an empty text."""
     host, _, port = written.rpartition(":")
     if not written:
         return None
@@ -158,7 +156,7 @@ master_option = click.option(
     "--master",
     metavar="URL",
     default="",
-    help="Where Spark runs: local[*], spark://..., yarn, k8s://...; instead of the job file's.",
+    help="Spark's master: local[*], spark://..., yarn, k8s://...; instead of the job file's.",
 )
 
 
@@ -167,20 +165,20 @@ metrics_option = click.option(
     metavar="[HOST:]PORT",
     type=_address,
     default="",
-    help="Answer Prometheus at this address, on /metrics; port 0 takes a free one.",
+    help="Serve Prometheus metrics at this address, on /metrics; port 0 is any free port.",
 )
 
 
 def with_job(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the argument JOB with --bootstrap and --json; it gets them as `started`."""
+    """Give a command the argument JOB with --bootstrap and --json; it gets them as `call`."""
 
     @job_argument
     @bootstrap_option
     @json_option
-    @in_words
+    @with_error_messages
     @wraps(command)
     def with_started(*args: Any, job_file: Path, bootstrap: str, as_json: bool, **named: Any) -> None:
-        command(*args, started=Started(read(job_file, bootstrap), as_json, named.pop("master", "")), **named)
+        command(*args, call=CommandCall(read(job_file, bootstrap), as_json, named.pop("master", "")), **named)
 
     return with_started
 

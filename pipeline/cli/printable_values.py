@@ -1,4 +1,4 @@
-"""A job and a schema as plain values, to be printed."""
+"""A job or a schema as values that can be printed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from sordini.pipeline.jobs.job import Interval, Job
+from sordini.pipeline.jobs.job import Interval
 from sordini.pipeline.schemas.avro import to_avro
 from sordini.pipeline.schemas.fields import Schema
 
 SECRET = ("password", "jaas", "secret", "token", "key.pem", "access_key")
-"""What stands in the names of settings that are not shown."""
+"""Parts of the names of settings whose values are hidden."""
 
 
-def plain(value: Any) -> Any:
+def printable(value: Any) -> Any:
     """Values of a job as dicts, lists, texts and numbers; secrets are hidden."""
     if isinstance(value, Schema):
         return {field.name: f"{field.kind}{'!' if field.is_required else ''}" for field in value.fields}
@@ -28,11 +28,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(name): "(hidden)" if _is_secret(str(name)) else plain(inner) for name, inner in value.items()}
+        return {str(name): "(hidden)" if _is_secret(str(name)) else printable(inner) for name, inner in value.items()}
     if isinstance(value, tuple):
         return _all_of(value)
     if hasattr(value, "__dataclass_fields__"):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: printable(getattr(value, field.name)) for field in fields(value)}
     return value
 
 
@@ -46,12 +46,9 @@ def schema_in(schema: Schema, form: str) -> str:
 def _all_of(values: tuple[Any, ...]) -> Any:
     """A list; of things with names, a mapping by them."""
     if values and all(hasattr(value, "name") and hasattr(value, "__dataclass_fields__") for value in values):
-        return {value.name: plain(value) for value in values}
-    return [plain(value) for value in values]
+        return {value.name: printable(value) for value in values}
+    return [printable(value) for value in values]
 
 
 def _is_secret(name: str) -> bool:
     return any(part in name.lower() for part in SECRET)
-
-
-__all__ = ["Job", "plain", "schema_in"]

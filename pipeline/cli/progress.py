@@ -1,4 +1,4 @@
-"""What a running job tells: a progress bar or a line for each batch on standard error, or JSON lines on the output."""
+"""The output of a running job: a progress bar or a line per batch on standard error, or JSON on standard output."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sordini.pipeline.jobs.metrics import Metrics
 
 
-class Teller:
-    """Tells of batches and pieces. As a context it ends its progress bar and sums up."""
+class ProgressReporter:
+    """Prints batches and pieces. As a context manager it ends its progress bar and prints a summary."""
 
     def __init__(self, name: str = "", *, as_json: bool) -> None:
         self._name = name
@@ -42,16 +42,16 @@ class Teller:
         dead = f", {self._dead:,} dead letters" if self._dead else ""
         written = f"{self._name}: {self._rows:,} rows{dead}"
         if error is None:
-            click.echo(written if self._steps else f"{self._name}: nothing to do, all that is there was written before")
+            click.echo(written if self._steps else f"{self._name}: nothing to do, all records were written before")
         elif self._steps:
             click.echo(f"{written} were written before it failed", err=True)
 
     def notice(self, text: str) -> None:
-        """Something a person should know."""
+        """Print a notice."""
         click.echo(f"sordini: {text}", err=True)
 
     def step(self, step: Step) -> None:
-        """One piece of a whole whose size is known."""
+        """Print one piece of a load of known size."""
         self._steps += 1
         self._rows += step.batch.rows
         self._dead += step.batch.dead
@@ -68,7 +68,7 @@ class Teller:
             click.echo(f"{_line(self._name, step.batch)}, {share} %", err=True)
 
     def batch(self, name: str, batch: Batch) -> None:
-        """One batch of what has no end."""
+        """Print one batch of a stream."""
         if self._as_json:
             self._print({"name": name, **batch._asdict()})
         else:

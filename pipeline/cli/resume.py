@@ -1,11 +1,11 @@
-"""`sordini pipeline resume`: for a table that has lost where its job is."""
+"""`sordini pipeline resume`: restores the position of a job whose table has lost it."""
 
 from __future__ import annotations
 
 import click
 
 from sordini.cli.common.output import print_json
-from sordini.pipeline.cli.options import PipelineCommand, Started, check_cluster, master_option, with_job
+from sordini.pipeline.cli.options import CommandCall, PipelineCommand, check_cluster, master_option, with_job
 
 
 @click.command(cls=PipelineCommand)
@@ -13,11 +13,12 @@ from sordini.pipeline.cli.options import PipelineCommand, Started, check_cluster
 @click.option("--from-offsets", "written", metavar="JSON", default="",
               help='The next offset of each, as {"topic": {"0": 23}}; default: those after the rows.')  # fmt: skip
 @master_option
-def resume(started: Started, *, written: str) -> None:
-    """Note in the job's tables from where to go on, where their logs have lost it.
+def resume(call: CommandCall, *, written: str) -> None:
+    """Write the job's position to its tables if their logs have lost it.
 
-    Only a Delta table can: one whose last batch is of an earlier version, after others have compacted it and cleaned up
-    its log. Without --from-offsets, Spark looks for the greatest offset of each partition among rows and dead letters.
+    This happens only to a Delta table whose last batch was written by an earlier version, after other tools compacted
+    it and cleaned up its log. Without --from-offsets, Spark finds the greatest offset of each partition among rows and
+    dead letters.
 
     \b
       sordini pipeline resume views.yaml
@@ -26,15 +27,15 @@ def resume(started: Started, *, written: str) -> None:
     from sordini.pipeline.jobs import resume as jobs
     from sordini.pipeline.source.positions import parse_offsets
 
-    lost = jobs.lost(started.job)
+    lost = jobs.lost(call.job)
     if written:
-        check_cluster(started.job)
-        offsets = jobs.checked(started.job, parse_offsets(written, "--from-offsets"))
+        check_cluster(call.job)
+        offsets = jobs.checked(call.job, parse_offsets(written, "--from-offsets"))
     else:
-        offsets = jobs.after_rows(started.job, started.spark(asks_brokers=False, plans=False))
+        offsets = jobs.after_rows(call.job, call.spark(asks_brokers=False, plans=False))
     batch_id = jobs.note(lost, offsets)
-    if started.as_json:
+    if call.as_json:
         print_json({"batch": batch_id, "offsets": offsets})
         return
-    told = ", ".join(f"{topic}-{number} at {at}" for topic, each in offsets.items() for number, at in each.items())
-    click.echo(f"{started.job.name} goes on after batch {batch_id}: {told}")
+    positions = ", ".join(f"{topic}-{number} at {at}" for topic, each in offsets.items() for number, at in each.items())
+    click.echo(f"{call.job.name} continues after batch {batch_id}: {positions}")

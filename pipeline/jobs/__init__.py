@@ -1,7 +1,7 @@
-"""What is done with topics and tables: one job file says what, each command is one module here.
+"""The jobs of the pipeline: a job file describes one, and each command is one module here.
 
-`job.py` is what a job is; `reading.py` makes one of a file and says where it is wrong, `places.py` knows the lines.
-`session.py` starts Spark. `flow.py` is the way of one batch: records, rows, the sink and the dead letters;
-`position.py` knows where a table, a checkpoint and a topic are. The jobs are `load`, `stream`, `aggregate`, `backfill`,
-`audit`, `compact` and `status`.
+`job.py` defines a job; `job_file.py` reads and checks its file, `job_file_tree.py` knows the lines. `session.py` starts
+Spark. `batch_writer.py` writes one batch: records, rows, the sink and the dead letters. `checkpoints.py`,
+`state_folder.py` and `source_topics.py` know the positions of checkpoints, jobs and topics. The commands are `load`,
+`stream`, `aggregate`, `backfill`, `audit`, `compact`, `resume` and `status`.
 """

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints, streaming_queries
 from sordini.pipeline.jobs.batch_writer import Batch, batch_of, open_sink_table
-from sordini.pipeline.jobs.graceful_stop import Gate, until_asked
-from sordini.pipeline.jobs.load import look, started_at
-from sordini.pipeline.jobs.source_topics import Topics, offsets_text
+from sordini.pipeline.jobs.graceful_stop import BatchGate, stop_on_signals
+from sordini.pipeline.jobs.load import find_pending, started_at
+from sordini.pipeline.jobs.source_topics import SourceTopics, offsets_text
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.stream import fingerprint, stream_options
 from sordini.pipeline.jobs.windows import not_yet_in, windowed
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sordini.pipeline.jobs.job import Aggregate, Job
 
-Told = Callable[["Aggregate", Batch], None]
+OnBatch = Callable[["Aggregate", Batch], None]
 
 
 def aggregate(
@@ -35,12 +35,12 @@ def aggregate(
     wanted: list[Aggregate],
     *,
     available_now: bool,
-    told: Told,
+    on_batch: OnBatch,
     notice: Callable[[str], None],
-    gate: Gate | None = None,
+    gate: BatchGate | None = None,
 ) -> None:
     """Run the queries of these aggregates until they end; see `stream`. Raises PipelineError."""
-    gate = gate or Gate()
+    gate = gate or BatchGate()
     with ExitStack() as held:
         running: list[streaming_queries.Running] = []
         try:
@@ -48,12 +48,12 @@ def aggregate(
                 state = state_of(job, one)
                 held.enter_context(state.locked())
                 starter = _Starter(job, one, spark, state, notice)
-                running.append(starter.start(available_now=available_now, told=told, gate=gate))
+                running.append(starter.start(available_now=available_now, on_batch=on_batch, gate=gate))
         except BaseException:  # All of them - raised again, once what runs has been brought to its end.
             gate.shut()
             streaming_queries.run(running, gate)
             raise
-        held.enter_context(until_asked(gate))
+        held.enter_context(stop_on_signals(gate))
         streaming_queries.run(running, gate)
 
 
@@ -80,7 +80,7 @@ class _Starter:
         self._notice = notice
         self._table = open_sink_table(one.sink, app_id(job, one))
 
-    def start(self, *, available_now: bool, told: Told, gate: Gate) -> streaming_queries.Running:
+    def start(self, *, available_now: bool, on_batch: OnBatch, gate: BatchGate) -> streaming_queries.Running:
         last = self._table.last()
         choice = checkpoints.choose(self._state, last, self._fingerprint(), skips_batches=True)
         if choice.why:
@@ -95,7 +95,7 @@ class _Starter:
             if end is None:
                 raise PipelineError(f"Spark's checkpoint {self._state.location} has no batch {number}")
             batch = self._write(rows, batch_id, end)
-            told(self._aggregate, batch)
+            on_batch(self._aggregate, batch)
 
         source = self._spark.readStream.format(self._job.source.format.value)
         records = source.options(**stream_options(self._job, starting, self._aggregate.name)).load()
@@ -146,11 +146,11 @@ class _Starter:
 
     def _starting(self, *, is_new: bool) -> str:
         """Where a new checkpoint begins: where the first one did."""
-        topics = Topics.of(self._job)
+        topics = SourceTopics.of(self._job)
         started = started_at(self._state, 0)
         if started is not None and not is_new:
             return offsets_text(started)
-        work = look(self._job, topics, self._state, 0, started)
-        for said in work.notices:
+        pending = find_pending(self._job, topics, self._state, 0, started)
+        for said in pending.notices:
             self._notice(f"{self._aggregate.name}: {said}")
-        return offsets_text(work.start)
+        return offsets_text(pending.start)

@@ -31,7 +31,7 @@ Window = tuple[str, int]
 """A topic, and a window's start in seconds since 1970."""
 
 
-class Row(NamedTuple):
+class AuditRow(NamedTuple):
     """One window of one topic."""
 
     topic: str
@@ -55,7 +55,7 @@ def counts_of(job: Job) -> dict[Window, int]:
     return _ours(job, read_counts(Path(job.audit.counts), job.audit.window.seconds))
 
 
-def audit(job: Job, spark: SparkSession, counts: Mapping[Window, int]) -> list[Row]:
+def audit(job: Job, spark: SparkSession, counts: Mapping[Window, int]) -> list[AuditRow]:
     """Compare window by window, in order, the topics that the job reads: others may share the counts and the table.
 
     Raises PipelineError.
@@ -83,7 +83,7 @@ def _ours(job: Job, counts: Mapping[Window, T]) -> dict[Window, T]:
 
 def compare(
     sent: Mapping[Window, int], found: Mapping[Window, tuple[int, int]], dead: Mapping[Window, tuple[int, int]]
-) -> list[Row]:
+) -> list[AuditRow]:
     """Put counts side by side; `found` and `dead` have records and rows too many of each window."""
     rows = []
     for topic, start in sorted({*sent, *found, *dead}, key=lambda window: (window[1], window[0])):
@@ -91,7 +91,7 @@ def compare(
         in_table, too_many = found.get(window, (0, 0))
         in_dead, dead_too_many = dead.get(window, (0, 0))
         rows.append(
-            Row(
+            AuditRow(
                 topic=topic,
                 window_start=datetime.fromtimestamp(start, UTC).isoformat().replace("+00:00", "Z"),
                 sent=sent.get(window, 0),

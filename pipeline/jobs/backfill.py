@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.aggregate import app_id
-from sordini.pipeline.jobs.batch_writer import Batch, Flow, batch_of, decode, open_sink_table, read_records
+from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter, batch_of, decode, open_sink_table, read_records
 from sordini.pipeline.jobs.job import DecodeMode, Sink, SinkKind
 from sordini.pipeline.jobs.load import Step, distance
-from sordini.pipeline.jobs.missing_rows import absent_from
-from sordini.pipeline.jobs.source_topics import Offsets, Topics
+from sordini.pipeline.jobs.missing_rows import rows_missing_from
+from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics
 from sordini.pipeline.jobs.topic_sink import TopicSink
 from sordini.pipeline.jobs.windows import END, START, not_yet_in, windowed
 from sordini.pipeline.source.batch_planning import advance
@@ -52,16 +52,16 @@ def backfill(
     if into:
         dead = _elsewhere(job.dead_letters or job.sink, f"{into.rstrip('/')}-dead")
         job = replace(job, sink=_elsewhere(job.sink, into), dead_letters=dead)
-    flow = Flow.of(job, spark, f"{job.name}/backfill")
+    writer = BatchWriter.of(job, spark, f"{job.name}/backfill")
     start, end = offsets_of(job, wanted)
     if not into:
         end = _up_to(end, _reached(job))
-    last = flow.reached()
+    last = writer.reached()
     batch_id = last[0] + 1 if last else 0
     records_all, done = distance(start, end), 0
     while distance(start, end) > 0 and not is_stopping():
         until = advance(Position(start, {}), Position(end, {}), job.source.records_max).offsets
-        batch = _fill(flow, start, until, batch_id)
+        batch = _fill(writer, start, until, batch_id)
         done += distance(start, until)
         yield Step(batch, distance(start, until), done, records_all, until)
         start, batch_id = until, batch_id + 1
@@ -90,7 +90,7 @@ def close_windows(job: Job, spark: SparkSession, one: Aggregate, from_ms: int | 
 
 def offsets_of(job: Job, wanted: Range) -> tuple[Offsets, Offsets]:
     """Both ends of a range as offsets of all partitions, within what is there. Raises PipelineError."""
-    topics = Topics.of(job)
+    topics = SourceTopics.of(job)
     begins, ends = topics.extent()
     start, end = (_edge(topics, edge, begins, ends, at) for edge, at in ((wanted.start, begins), (wanted.end, ends)))
     for topic, partitions in end.items():
@@ -99,7 +99,9 @@ def offsets_of(job: Job, wanted: Range) -> tuple[Offsets, Offsets]:
     return start, end
 
 
-def _edge(topics: Topics, edge: Offsets | int | None, begins: Offsets, ends: Offsets, default: Offsets) -> Offsets:
+def _edge(
+    topics: SourceTopics, edge: Offsets | int | None, begins: Offsets, ends: Offsets, default: Offsets
+) -> Offsets:
     if edge is None:
         return {topic: dict(each) for topic, each in default.items()}
     found = topics.at_time(edge) if isinstance(edge, int) else edge
@@ -138,15 +140,15 @@ def _up_to(end: Offsets, reached: Offsets) -> Offsets:
     }
 
 
-def _fill(flow: Flow, start: Offsets, end: Offsets, batch_id: int) -> Batch:
+def _fill(writer: BatchWriter, start: Offsets, end: Offsets, batch_id: int) -> Batch:
     """Write what is missing of one piece."""
     began = time.monotonic()
-    decoded = decode(flow.job, _missing(flow.sink, flow.records(start, end), start, end))
-    written = flow.sink.append(flow.rows(decoded.rows()), batch_id, end)
+    decoded = decode(writer.job, _missing(writer.sink, writer.records(start, end), start, end))
+    written = writer.sink.append(writer.rows(decoded.rows()), batch_id, end)
     dead = 0
-    if flow.job.decode.mode is not DecodeMode.RAW:
-        letters = _missing(flow.dead_letters, decoded.dead_letters(), start, end)
-        dead = flow.dead_letters.append(letters, batch_id, end).rows
+    if writer.job.decode.mode is not DecodeMode.RAW:
+        letters = _missing(writer.dead_letters, decoded.dead_letters(), start, end)
+        dead = writer.dead_letters.append(letters, batch_id, end).rows
     return batch_of(batch_id, written, dead, time.monotonic() - began)
 
 
@@ -155,4 +157,4 @@ def _missing(table: Table | TopicSink, rows: DataFrame, start: Offsets, end: Off
     if isinstance(table, TopicSink):
         return rows
     first = min(at for each in start.values() for at in each.values())
-    return absent_from(table, rows, first, max(at for each in end.values() for at in each.values()))
+    return rows_missing_from(table, rows, first, max(at for each in end.values() for at in each.values()))

@@ -1,10 +1,10 @@
-"""The way of one batch: records become rows, rows go into the sink, what cannot be decoded goes to the dead letters.
+"""Writes one batch: records become rows in the sink, and records that cannot be decoded become dead letters.
 
-The sink's files are staged first, which tells by the way whether there are dead letters at all; only then is the batch
-read again for them. They are committed before the sink's files are: a batch that is in the sink has its dead letters,
-and dead letters that cannot be written stop the batch while nothing of it is in the sink. A process that dies between
-the two commits leaves a batch that is repeated, and whose dead letters are there already: by the batch's number and
-offsets, or, where the repeated batch is another one (the checkpoint was lost), record by record.
+The sink's files are staged first, which also shows whether there are dead letters; only then is the batch read again
+for them. They are committed before the sink's files: a batch in the sink always has its dead letters, and if dead
+letters cannot be written, nothing of the batch is in the sink. If the process crashes between the two commits, the
+batch is repeated and its dead letters exist already: they are recognised by the batch's number and offsets or, if the
+repeated batch is a different one (the checkpoint was lost), record by record.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from sordini.pipeline.error_messages import can_be_told, sentence_of
+from sordini.pipeline.error_messages import has_message, message_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.job import DecodeMode, Job, Sink, SinkKind, SourceFormat
 from sordini.pipeline.jobs.job_file_tree import near_to
-from sordini.pipeline.jobs.missing_rows import absent_from
+from sordini.pipeline.jobs.missing_rows import rows_missing_from
 from sordini.pipeline.jobs.source_topics import Offsets, assignment, batch_options, offsets_text
 from sordini.pipeline.jobs.topic_sink import TopicSink
 from sordini.pipeline.schemas import decoding
@@ -38,12 +38,12 @@ class DeadLettersFailed(PipelineError):
         kept = "is repeated by the next run" if isinstance(sink, TopicSink) else "is not in the sink"
         super().__init__(
             f"the dead letters of batch {batch_id} cannot be written to {where}, so the batch {kept}: "
-            f"{sentence_of(error)}"
+            f"{message_of(error)}"
         )
 
 
 class Batch(NamedTuple):
-    """What became of a batch. One that had been written before has `was_there` and counts nothing."""
+    """The result of a batch. One that had been written before has `was_there` and zero counts."""
 
     batch_id: int
     rows: int
@@ -57,7 +57,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Flow:
+class BatchWriter:
     """A job on a session. `app_id` is the name under which its sinks know it."""
 
     job: Job
@@ -66,7 +66,7 @@ class Flow:
     dead_letters: Table | TopicSink
 
     @classmethod
-    def of(cls, job: Job, spark: SparkSession, app_id: str = "") -> Flow:
+    def of(cls, job: Job, spark: SparkSession, app_id: str = "") -> BatchWriter:
         """Open the job's sinks. Raises PipelineError where there are none, or cannot be."""
         if job.sink is None or job.dead_letters is None:
             raise PipelineError(f"job {job.name} has no sink: its file needs one for this command")
@@ -80,10 +80,10 @@ class Flow:
                 continue
             try:
                 sink.schema()
-            except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
-                if not can_be_told(error) or isinstance(error, PipelineError):
+            except Exception as error:  # All of them - no common base class; our own bugs are raised again.
+                if not has_message(error) or isinstance(error, PipelineError):
                     raise
-                raise PipelineError(f"{what} {sink.location} cannot be opened: {sentence_of(error)}") from error
+                raise PipelineError(f"{what} {sink.location} cannot be opened: {message_of(error)}") from error
 
     def reached(self) -> tuple[int, Offsets] | None:
         """The last batch in the sink and the offsets after it, where the sink can tell."""
@@ -135,9 +135,9 @@ class Flow:
                 return place.append(letters, batch_id, offsets).rows
             # An attempt that noted another batch under this number, or a later one, has died before its commit.
             end = max(at for each in offsets.values() for at in each.values())
-            return place.append(absent_from(place, letters, 0, end), last[0] + 1, offsets).rows
-        except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
-            if not can_be_told(error):
+            return place.append(rows_missing_from(place, letters, 0, end), last[0] + 1, offsets).rows
+        except Exception as error:  # All of them - no common base class; our own bugs are raised again.
+            if not has_message(error):
                 raise
             raise DeadLettersFailed(place, error, batch_id, self.sink) from error
 
@@ -204,8 +204,8 @@ def transformed(job: Job, rows: DataFrame) -> DataFrame:
     try:
         found = function(rows)
     except Exception as error:  # All of them - the function is the user's.
-        told = sentence_of(error) if can_be_told(error) else f"{type(error).__name__}: {error}"
-        raise PipelineError(f"transform {job.transform} failed: {told}") from error
+        reported = message_of(error) if has_message(error) else f"{type(error).__name__}: {error}"
+        raise PipelineError(f"transform {job.transform} failed: {reported}") from error
     if not hasattr(found, "mapInArrow"):
         raise PipelineError(f"transform {job.transform} returns {type(found).__name__}, and has to return a DataFrame")
     return found

@@ -1,10 +1,10 @@
-"""Which of Spark's checkpoints a query goes on with. The table's own note of its last batch is what counts.
+"""Chooses the Spark checkpoint that a query continues with. The position stored in the table decides.
 
 Spark numbers the batches of a checkpoint from 0, the table numbers all batches of a job; `first_batch_id` is what a
 checkpoint's batch 0 is to the table. A checkpoint notes a batch before it is written (`offsets/N`) and after
 (`commits/N`). So it belongs to the table if the table's last batch is the one it committed last, or the one that is
-planned, up to the same offsets. Otherwise, be it lost, restored from an old copy, or behind because `load` has gone on,
-it is left alone and a new one starts where the table ends: nothing is lost, and nothing twice.
+planned, up to the same offsets. Otherwise (it is lost, restored from an old copy, or behind because `load` has run
+since) it is left alone, and a new one starts where the table ends: no records are lost or duplicated.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def choose(
     last: tuple[int, Offsets] | None,
     fingerprint: Mapping[str, Any],
     *,
-    table_tells: bool = True,
+    table_has_position: bool = True,
     skips_batches: bool = False,
     topic_ids: Mapping[str, str] | None = None,
 ) -> Choice:
     """The checkpoint to go on with.
 
-    `table_tells` is false for a sink that keeps no note of its last batch, `skips_batches` true where batches without
-    rows leave the table as it is. `topic_ids` are those of the topics as they are now, to be noted with a new one.
+    `table_has_position` is false for a sink that does not store its last batch; `skips_batches` is true if batches
+    without rows do not change the table. `topic_ids` are the topics' current ids, stored with a new checkpoint.
     """
     ids = dict(topic_ids or {})
     current = read_current(state)
@@ -67,9 +67,9 @@ def choose(
     why = ""
     if current.fingerprint != json.loads(json.dumps(fingerprint)):
         why = "the source is another one"
-    elif anew := sorted(topic for topic, known in current.topic_ids.items() if ids.get(topic, known) != known):
-        why = f"'{anew[0]}' was deleted and made again"
-    elif table_tells:
+    elif recreated := sorted(topic for topic, known in current.topic_ids.items() if ids.get(topic, known) != known):
+        why = f"'{recreated[0]}' was deleted and made again"
+    elif table_has_position:
         why = _contradiction(state, current, last, skips_batches=skips_batches)
     if not why:
         return Choice(current, is_new=False)
@@ -90,11 +90,11 @@ def read_current(state: StateFolder) -> Checkpoint | None:
 
 def put_in_force(state: StateFolder, checkpoint: Checkpoint, start: Offsets | None = None) -> None:
     """Note a checkpoint as the one in force, and where it begins."""
-    told = {**checkpoint._asdict(), "topic_ids": dict(checkpoint.topic_ids)}
-    state.write(CURRENT, {**told, "start": start or {}})
+    reported = {**checkpoint._asdict(), "topic_ids": dict(checkpoint.topic_ids)}
+    state.write(CURRENT, {**reported, "start": start or {}})
 
 
-def half_done(state: StateFolder, last: tuple[int, Offsets] | None) -> tuple[Offsets, Offsets] | None:
+def uncommitted_batch(state: StateFolder, last: tuple[int, Offsets] | None) -> tuple[Offsets, Offsets] | None:
     """The range of the batch that is in the table, but that Spark has not committed; None where there is none.
 
     What comes after the table in a batch may be missing: its dead letters.

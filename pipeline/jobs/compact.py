@@ -1,4 +1,4 @@
-"""`compact`: small files of a job's tables become few large ones; what writers left who died is cleared away."""
+"""`compact`: merges small files of a job's tables; deletes files left by writers that crashed before their commit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sordini.pipeline.jobs.batch_writer import open_sink_table
 from sordini.pipeline.jobs.job import Job, Sink, SinkKind
 
 
-class Done(NamedTuple):
+class CompactedTable(NamedTuple):
     """One table; what was cleared away is counted in files."""
 
     table: str
@@ -21,14 +21,14 @@ class Done(NamedTuple):
     cleared: int
 
 
-def compact(job: Job, target_bytes: int, *, clean_up: bool) -> Iterator[Done]:
+def compact(job: Job, target_bytes: int, *, clean_up: bool) -> Iterator[CompactedTable]:
     """Compact every table of the job that is there. Needs no Spark. Raises PipelineError."""
     for sink, name in tables(job):
         table = open_sink_table(sink, name)
         if table.schema() is None:
             continue
         done = table.compact(target_bytes)
-        yield Done(sink.location, *done, cleared=len(table.clean_up()) if clean_up else 0)
+        yield CompactedTable(sink.location, *done, cleared=len(table.clean_up()) if clean_up else 0)
 
 
 def tables(job: Job) -> list[tuple[Sink, str]]:

@@ -1,7 +1,7 @@
-"""How a running query ends in good order: the batch under way is finished, the next one does not begin.
+"""Graceful stop of a running query: the current batch is finished, and no further batch begins.
 
-SIGTERM and the first Ctrl-C ask for the end; a second Ctrl-C does not wait. The query's own thread passes a gate before
-each batch, and the gate is shut by whoever asks for the end: no batch is interrupted, none begins behind its back.
+SIGTERM and the first Ctrl-C request the stop; a second Ctrl-C does not wait. The query's own thread passes a gate
+before each batch, and a stop request shuts the gate: no batch is interrupted, and none begins after it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from types import FrameType
 
 
 class Stopped(Exception):
-    """The gate is shut: no error, but how a query hears that it shall not begin another batch."""
+    """The gate is shut: raised in a query to prevent another batch; not an error."""
 
 
-class Gate:
-    """Counts who is inside, and lets nobody in once it is shut."""
+class BatchGate:
+    """Counts running batches, and admits none once it is shut."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
@@ -31,12 +31,12 @@ class Gate:
         return self._is_shut
 
     def shut(self) -> None:
-        """Let nobody in any more; only sets a flag, so that signal handlers may call it at any point."""
+        """Admit no more batches; only sets a flag, so that signal handlers may call it at any point."""
         self._is_shut = True
 
     @contextmanager
     def passed(self) -> Iterator[None]:
-        """Be inside, for the length of a batch. Raises Stopped."""
+        """Hold the gate for the duration of a batch. Raises Stopped."""
         with self._lock:
             if self._is_shut:
                 raise Stopped
@@ -49,13 +49,13 @@ class Gate:
                 self._lock.notify_all()
 
     def wait_until_empty(self, timeout_seconds: float) -> bool:
-        """Whether nobody is inside, now or within the timeout."""
+        """Whether no batch is running, now or within the timeout."""
         with self._lock:
             return self._lock.wait_for(lambda: not self._inside, timeout_seconds)
 
 
 @contextmanager
-def until_asked(gate: Gate) -> Iterator[None]:
+def stop_on_signals(gate: BatchGate) -> Iterator[None]:
     """Let SIGTERM and SIGINT shut the gate while this lasts; to be entered after Spark has set its own handlers.
 
     Elsewhere than in the main thread, where Python allows no handlers, signals go where they went before.

@@ -50,7 +50,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class JobSource:
     """Which topics, from where, and how much at a time."""
 
     bootstrap: str
@@ -142,7 +142,7 @@ class Job:
 
     name: str
     home: Path
-    source: Source
+    source: JobSource
     decode: Decode
     sink: Sink | None
     dead_letters: Sink | None

@@ -17,9 +17,9 @@ from sordini.pipeline.jobs.job import (
     DecodeMode,
     Interval,
     Job,
+    JobSource,
     Sink,
     SinkKind,
-    Source,
     SourceFormat,
     SparkSettings,
 )
@@ -96,14 +96,14 @@ def milliseconds_of(written: str) -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _source(section: Section, elsewhere: str) -> Source:
-    source = Source(
+def _source(section: Section, elsewhere: str) -> JobSource:
+    source = JobSource(
         bootstrap=_bootstrap(section, elsewhere),
         topics=section.texts("topics"),
         pattern=section.text("pattern", "") if "pattern" in section else "",
         format=section.choice("format", SourceFormat.SORDINI),
         starting=section.take("starting", _starting, "earliest"),
-        records_max=section.whole("records_max", Source.records_max),
+        records_max=section.whole("records_max", JobSource.records_max),
         commit_group=section.text("commit_group") if "commit_group" in section else "",
         fail_on_data_loss=section.truth("fail_on_data_loss", default=True),
         options=section.options("options"),
@@ -251,7 +251,7 @@ def _avro_text(written: str, home: Path) -> str:
 
 
 def _sink(
-    section: Section, home: Path, source: Source, columns: Mapping[str, str] | None, default: Sink | None = None
+    section: Section, home: Path, source: JobSource, columns: Mapping[str, str] | None, default: Sink | None = None
 ) -> Sink:
     """A sink; `columns` are those of its rows, as far as they are known, `default` is what the file need not say."""
     kind = section.choice("kind", default.kind if default else SinkKind.DELTA)
@@ -283,7 +283,7 @@ def _sink(
     return sink
 
 
-def _check_sink_options(sink: Sink, source: Source) -> None:
+def _check_sink_options(sink: Sink, source: JobSource) -> None:
     if sink.kind is not SinkKind.KAFKA:
         check_options(sink.kind.value, sink.options)
         return
@@ -292,7 +292,7 @@ def _check_sink_options(sink: Sink, source: Source) -> None:
     read_sink_options(connection, {"key": "string", "value": "string"})
 
 
-def _dead_letters(section: Section, home: Path, source: Source, sink: Sink | None) -> Sink | None:
+def _dead_letters(section: Section, home: Path, source: JobSource, sink: Sink | None) -> Sink | None:
     """As the sink, with its options, beside it; the file may say otherwise."""
     if sink is None and not section.names():
         return None
@@ -327,7 +327,7 @@ def _every(section: Section) -> Interval | None:
 
 
 def _aggregates(
-    section: Section, home: Path, source: Source, columns: Mapping[str, str] | None
+    section: Section, home: Path, source: JobSource, columns: Mapping[str, str] | None
 ) -> tuple[Aggregate, ...]:
     found = []
     for name in section.names():

@@ -1,6 +1,6 @@
-"""Job files as trees that know where each value stands, so that an error names the file, the line and the key.
+"""Job files as trees with the line of each value, so that an error names the file, the line and the key.
 
-`Section` hands out values by name and kind; what nobody asked for at the end is an unknown key, and an error.
+`Section` returns values by name and kind; a key that was never read is unknown, and an error.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _SECONDS: Final = {
 
 
 class Node(NamedTuple):
-    """A value and where it stands. Mappings hold nodes by name, lists hold nodes."""
+    """A value and its line. Mappings hold nodes by name, lists hold nodes."""
 
     value: Any
     line: int
-    """From 1; 0 where the format does not tell (TOML)."""
+    """From 1; 0 if unknown (TOML)."""
 
 
 def read_tree(path: Path) -> Node:
@@ -88,7 +88,7 @@ def _from_yaml(path: Path, loader: Any, node: Any) -> Node:
         for key_node, value_node in node.value:
             key = str(loader.construct_object(key_node))
             if key in found:
-                raise JobFileError(f"{path}:{key_node.start_mark.line + 1}: {key!r} stands there twice")
+                raise JobFileError(f"{path}:{key_node.start_mark.line + 1}: {key!r} is there twice")
             found[key] = _from_yaml(path, loader, value_node)
         return Node(found, line)
     if isinstance(node, yaml.SequenceNode):
@@ -99,7 +99,7 @@ def _from_yaml(path: Path, loader: Any, node: Any) -> Node:
 
 
 def line_of(path: Path, *names: str) -> int:
-    """The line of a value by its names from the top, or of what it would be in; 0 where the format does not tell."""
+    """The line of a value by its path of names, or of its innermost existing section; 0 if unknown."""
     node = read_tree(path)
     for name in names:
         if not isinstance(node.value, dict) or name not in node.value:
@@ -109,9 +109,9 @@ def line_of(path: Path, *names: str) -> int:
 
 
 class Section:
-    """A mapping of the file, whose values are taken by name.
+    """A mapping of the file, whose values are read by name.
 
-    `environment` fills in `${NAME}`. Every method raises JobFileError with the place of what is wrong.
+    `${NAME}` is replaced from `environment`. Every method raises JobFileError with the position of the error.
     """
 
     def __init__(self, path: Path, node: Node, name: str, environment: Mapping[str, str]) -> None:
@@ -135,7 +135,7 @@ class Section:
         return self._name
 
     def wrong(self, name: str, problem: str) -> NoReturn:
-        """Raise the error that a setting of this section is; "" is the section itself."""
+        """Raise JobFileError for a setting of this section; "" is the section itself."""
         node = self._node.value.get(name, self._node) if isinstance(self._node.value, dict) else self._node
         line = f":{node.line}" if node.line else ""
         full = ".".join(part for part in (self._name, name) if part)
@@ -226,7 +226,7 @@ class Section:
             return self.wrong(name, f"is {written!r}: {error}")
 
     def finish(self) -> None:
-        """Refuse what nobody asked for."""
+        """Raise JobFileError for keys that were never read."""
         for name in self._node.value:
             if name not in self._asked:
                 self.wrong(name, f"is not known here{near_to(name, self._asked)}")
@@ -250,12 +250,12 @@ class Section:
         def filled(found: re.Match[str]) -> str:
             if found[1] in self._environment:
                 return self._environment[found[1]]
-            return self.wrong(name, f"asks for ${found[1]}, which is not set") if found[2] is None else found[2]
+            return self.wrong(name, f"uses ${found[1]}, which is not set") if found[2] is None else found[2]
 
         return _VARIABLE.sub(filled, value)
 
 
 def near_to(name: str, known: Iterable[str]) -> str:
-    """What may have been meant, as the end of a sentence; empty where nothing is near."""
+    """A suggestion, as the end of a sentence; empty if no known name is similar."""
     near = difflib.get_close_matches(name, sorted(known), 1)
     return f" (did you mean {near[0]}?)" if near else ""

@@ -1,9 +1,9 @@
-"""`load`: what is in the topics by now goes into the sink, in pieces, each of which is there wholly or not at all.
+"""`load`: writes the records that are in the topics now to the sink, in atomic pieces.
 
-Before a piece there is an intent, with its number and both ends; after it, when it is in the sink and its dead letters
-are where they belong, a done. A run that finds an intent without its done does that very piece again, under the same
-number, which a table recognises. Within a piece Spark has a task for each partition of a topic (and more with
-minPartitions), and a task that failed starts again without leaving anything behind.
+Before a piece an intent is stored, with its number and its start and end; after the piece and its dead letters are
+written, a done. A run that finds an intent without a done repeats that piece under the same number, which a table
+recognises. Within a piece Spark has a task for each partition of a topic (more with minPartitions); a failed task
+is retried and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints
-from sordini.pipeline.jobs.batch_writer import Batch, Flow
-from sordini.pipeline.jobs.source_topics import Offsets, Topics, Work
+from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter
+from sordini.pipeline.jobs.source_topics import Offsets, PendingRecords, SourceTopics
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.source.batch_planning import advance
 from sordini.pipeline.source.positions import Position, offsets_from_json
@@ -28,7 +28,7 @@ INTENT, DONE = "load/intent.json", "load/done.json"
 TOPIC_IDS, STARTED = "topics.json", "started.json"
 
 
-class Piece(NamedTuple):
+class LoadPiece(NamedTuple):
     """A range of records with a number; offsets of `end` are the first not in it."""
 
     batch_id: int
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
         return self._asdict()
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Piece:
+    def from_json(cls, value: dict[str, Any]) -> LoadPiece:
         """Raises PipelineError for anything else."""
         return cls(
             int(value["batch_id"]),
@@ -49,7 +49,7 @@ class Piece(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One piece that was loaded, and how much of the whole is."""
+    """One loaded piece, and the progress of the whole load."""
 
     batch: Batch
     records: int
@@ -64,54 +64,56 @@ def load(
     is_stopping: Callable[[], bool],
     notice: Callable[[str], None],
 ) -> Iterator[Step]:
-    """Load all there is now, a piece at a time; between two pieces `is_stopping` can end it.
+    """Load the records that exist now, piece by piece; between two pieces `is_stopping` can end it.
 
-    Records are counted by their offsets, gaps of compaction included. Raises PipelineError.
+    Records are counted by their offsets, including compaction gaps. Raises PipelineError.
     """
     state = StateFolder(job.state)
     with state.locked():
-        flow, topics = Flow.of(job, spark), Topics.of(job)
-        flow.check()
-        repeated = finish(flow, state, topics)
+        writer, topics = BatchWriter.of(job, spark), SourceTopics.of(job)
+        writer.check()
+        repeated = finish(writer, state, topics)
         for step in repeated:
-            notice(f"batch {step.batch.batch_id} was begun by an earlier run, and is done again")
+            notice(f"batch {step.batch.batch_id} was begun by an earlier run and is repeated")
             yield step
-        next_id, work = begin(flow, state, topics)
-        for said in work.notices:
+        next_id, pending = begin(writer, state, topics)
+        for said in pending.notices:
             notice(said)
         done = sum(step.records for step in repeated)
-        records_all = done + distance(work.start, work.end)
-        start = work.start
-        while distance(start, work.end) and not is_stopping():
-            end = advance(Position(start, {}), Position(work.end, {}), job.source.records_max).offsets
-            piece = Piece(next_id, start, end)
+        records_all = done + distance(pending.start, pending.end)
+        start = pending.start
+        while distance(start, pending.end) and not is_stopping():
+            end = advance(Position(start, {}), Position(pending.end, {}), job.source.records_max).offsets
+            piece = LoadPiece(next_id, start, end)
             state.write(INTENT, piece.to_json())
-            batch = write_piece(flow, state, piece)
+            batch = write_piece(writer, state, piece)
             done += distance(start, end)
             yield Step(batch, distance(start, end), done, records_all, end)
             start, next_id = end, next_id + 1
 
 
-def finish(flow: Flow, state: StateFolder, topics: Topics) -> list[Step]:
+def finish(writer: BatchWriter, state: StateFolder, topics: SourceTopics) -> list[Step]:
     """Do again what was begun and is not known to be done, a piece of `load` or a batch of `stream`; returns that.
 
     A piece from before which the sink has gone on without us is not ours any more. Nor can anything be done again whose
     records went with their topic: another one of its name has others at their offsets. Raises TopicRecreated then,
     unless the job goes on regardless.
     """
-    reached = flow.reached()
-    half_done, piece = checkpoints.half_done(state.below("stream"), reached), open_piece(state)
-    if half_done is None and piece is None:
+    reached = writer.reached()
+    uncommitted_batch, piece = checkpoints.uncommitted_batch(state.below("stream"), reached), open_piece(state)
+    if uncommitted_batch is None and piece is None:
         return []
     done: list[Step] = []
-    is_there = not topics.made_anew(known_ids(state))
-    if half_done is not None and reached is not None and is_there:
-        done.append(_step(flow.write(flow.records(*half_done), reached[0], reached[1]), *half_done, done))
+    is_there = not topics.recreated(known_ids(state))
+    if uncommitted_batch is not None and reached is not None and is_there:
+        done.append(
+            _step(writer.write(writer.records(*uncommitted_batch), reached[0], reached[1]), *uncommitted_batch, done)
+        )
     if piece is None:
         return done
     is_open = reached is None or reached[0] < piece.batch_id or reached == (piece.batch_id, piece.end)
     if is_open and is_there:
-        done.append(_step(write_piece(flow, state, piece), piece.start, piece.end, done))
+        done.append(_step(write_piece(writer, state, piece), piece.start, piece.end, done))
     else:
         state.write(DONE, piece.to_json())
     return done
@@ -124,38 +126,40 @@ def _step(batch: Batch, start: Offsets, end: Offsets, before: list[Step]) -> Ste
     return Step(batch, records, done, done, end)
 
 
-def open_piece(state: StateFolder) -> Piece | None:
+def open_piece(state: StateFolder) -> LoadPiece | None:
     """The intent without its done."""
     intent, done = state.read(INTENT), state.read(DONE)
-    return None if intent is None or intent == done else Piece.from_json(intent)
+    return None if intent is None or intent == done else LoadPiece.from_json(intent)
 
 
-def write_piece(flow: Flow, state: StateFolder, piece: Piece) -> Batch:
+def write_piece(writer: BatchWriter, state: StateFolder, piece: LoadPiece) -> Batch:
     """Read a piece and write it, and note that it is done."""
-    batch = flow.write(flow.records(piece.start, piece.end), piece.batch_id, piece.end)
+    batch = writer.write(writer.records(piece.start, piece.end), piece.batch_id, piece.end)
     state.write(DONE, piece.to_json())
     return batch
 
 
-def begin(flow: Flow, state: StateFolder, topics: Topics) -> tuple[int, Work]:
-    """The number of the next batch, and what there is to read now; raises what `Topics.work` raises.
+def begin(writer: BatchWriter, state: StateFolder, topics: SourceTopics) -> tuple[int, PendingRecords]:
+    """The number of the next batch, and what there is to read now; raises what `SourceTopics.pending` raises.
 
     Where a job begins that has nothing in its sink to go on from, at first or with a topic made anew, is noted before
     anything is read: "latest" is somewhere else a moment later, and an end before the first batch forgets nothing.
     """
-    next_id, reached = position(flow, state)
+    next_id, reached = position(writer, state)
     started = started_at(state, next_id)
-    return next_id, look(flow.job, topics, state, next_id, reached if started is None else started)
+    return next_id, find_pending(writer.job, topics, state, next_id, reached if started is None else started)
 
 
-def look(job: Job, topics: Topics, state: StateFolder, batch_id: int, reached: Offsets | None) -> Work:
+def find_pending(
+    job: Job, topics: SourceTopics, state: StateFolder, batch_id: int, reached: Offsets | None
+) -> PendingRecords:
     """What there is to read from where a job has come (None: nowhere). Where a new beginning is, is noted first."""
     known = known_ids(state)
-    work = topics.work(job, reached, known)
-    if reached is None or work.made_anew:
-        state.write(STARTED, {"batch_id": batch_id, "offsets": work.start})
-    state.write(TOPIC_IDS, {**known, **work.topic_ids})  # One that is gone may come again.
-    return work
+    pending = topics.pending(job, reached, known)
+    if reached is None or pending.recreated:
+        state.write(STARTED, {"batch_id": batch_id, "offsets": pending.start})
+    state.write(TOPIC_IDS, {**known, **pending.topic_ids})  # One that is gone may come again.
+    return pending
 
 
 def started_at(state: StateFolder, batch_id: int) -> Offsets | None:
@@ -171,24 +175,24 @@ def known_ids(state: StateFolder) -> dict[str, str]:
     return {topic: str(topic_id) for topic, topic_id in (state.read(TOPIC_IDS) or {}).items()}
 
 
-def position(flow: Flow, state: StateFolder) -> tuple[int, Offsets | None]:
+def position(writer: BatchWriter, state: StateFolder) -> tuple[int, Offsets | None]:
     """The number of the next batch and where it starts: a table tells, for a topic our own notes do."""
-    reached = flow.reached()
+    reached = writer.reached()
     if reached is not None:
         batch_id, offsets = reached
         if not offsets:
-            raise PipelineError(f"'{flow.job.name}' wrote into its table without offsets: give the job another name")
+            raise PipelineError(f"'{writer.job.name}' wrote into its table without offsets: give the job another name")
         return batch_id + 1, offsets
-    noted = noted_place(state) if flow.sink_is_topic else None
+    noted = last_noted_batch(state) if writer.sink_is_topic else None
     return (0, None) if noted is None else (noted[0] + 1, noted[1])
 
 
-def noted_place(state: StateFolder) -> tuple[int, Offsets] | None:
+def last_noted_batch(state: StateFolder) -> tuple[int, Offsets] | None:
     """The last batch that a job with a topic for a sink knows to be done, and the offsets after it."""
     done, streamed = state.read(DONE), checkpoints.reached(state.below("stream"))
     places = [] if streamed is None else [streamed]
     if done is not None:
-        piece = Piece.from_json(done)
+        piece = LoadPiece.from_json(done)
         places.append((piece.batch_id, piece.end))
     return max(places, key=lambda place: sum(at for each in place[1].values() for at in each.values()), default=None)
 

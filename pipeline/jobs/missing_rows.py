@@ -1,4 +1,4 @@
-"""Which rows a table has not got, by the record that they were made of or by other columns."""
+"""Finds the rows that a table lacks, by the record they were made of or by other columns."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 IDENTITY: Final = ("topic", "partition", "offset")
-"""What every row keeps of its record."""
+"""The columns that identify a row's record."""
 
 
-def without(rows: DataFrame, others: DataFrame, keys: tuple[str, ...]) -> DataFrame:
-    """Rows that have no equal in `others` by these columns; nulls are equal to each other."""
+def anti_join(rows: DataFrame, others: DataFrame, keys: tuple[str, ...]) -> DataFrame:
+    """Rows without an equal in `others` by these columns; nulls are equal."""
 
     def equal(name: str) -> Column:
         return rows[name].eqNullSafe(others[name])
@@ -23,12 +23,12 @@ def without(rows: DataFrame, others: DataFrame, keys: tuple[str, ...]) -> DataFr
     return rows.join(others, reduce(lambda one, other: one & other, map(equal, keys)), "left_anti")
 
 
-def absent_from(table: Table, rows: DataFrame, first: int, end: int) -> DataFrame:
-    """Those rows whose record the table has not got; the offsets of all are from `first` to before `end`."""
+def rows_missing_from(table: Table, rows: DataFrame, first: int, end: int) -> DataFrame:
+    """The rows whose record is not in the table; all offsets are in [first, end)."""
     from pyspark.sql import functions as sql
 
     if table.schema() is None:
         return rows
     there = table.read(rows.sparkSession).select(*IDENTITY)
-    # Parquet's statistics leave out whole files by this.
-    return without(rows, there.where((sql.col("offset") >= first) & (sql.col("offset") < end)), IDENTITY)
+    # Parquet statistics let the reader skip whole files.
+    return anti_join(rows, there.where((sql.col("offset") >= first) & (sql.col("offset") < end)), IDENTITY)

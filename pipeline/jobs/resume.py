@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.batch_writer import open_sink_table
 from sordini.pipeline.jobs.job import Job, SinkKind
-from sordini.pipeline.jobs.source_topics import Offsets, Topics
+from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics
 from sordini.pipeline.tables.table import LostPosition
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def lost(job: Job) -> list[tuple[int, DeltaLake]]:
 
 def checked(job: Job, offsets: Offsets) -> Offsets:
     """Offsets of all the job's partitions and of no others. Raises PipelineError, also where the records are gone."""
-    begins, ends = Topics.of(job).extent()
+    begins, ends = SourceTopics.of(job).extent()
     wanted = {(topic, number) for topic, each in ends.items() for number in each}
     given = {(topic, number) for topic, each in offsets.items() for number in each}
     for what, places in (("leaves out", wanted - given), ("has", given - wanted)):
         if places:
-            told = ", ".join(f"{topic}-{number}" for topic, number in sorted(places))
-            raise PipelineError(f"--from-offsets {what} {told}: it names every partition of the job and no other")
+            reported = ", ".join(f"{topic}-{number}" for topic, number in sorted(places))
+            raise PipelineError(f"--from-offsets {what} {reported}: it names every partition of the job and no other")
     for topic, number in sorted(given):
         first, end, at = begins[topic][number], ends[topic][number], offsets[topic][number]
         if not first <= at <= end:

@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sordini.pipeline.error_messages import sentence_of
+from sordini.pipeline.error_messages import message_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jars import locked, packages
 from sordini.pipeline.jobs.job import Job, SourceFormat
@@ -70,7 +70,7 @@ def open_session(jobs: Sequence[Job], master: str = "", log: Path | None = None)
         with _standard_error_to(log):
             spark = builder.getOrCreate()
     except PySparkRuntimeError as error:
-        raise MissingProgramError(f"Spark did not start: {_last_words(log) or sentence_of(error)}") from error
+        raise MissingProgramError(f"Spark did not start: {_last_words(log) or message_of(error)}") from error
     if log is not None:
         _libraries_log_to(log)
     from sordini.pipeline.source import register
@@ -98,7 +98,7 @@ def _standard_error_to(log: Path | None) -> Iterator[None]:
             log.replace(log.with_name(f"{log.name}.1"))
         file = log.open("ab")
     except OSError as error:
-        raise PipelineError(f"Spark's log cannot be written: {sentence_of(error)} (`state` says where)") from error
+        raise PipelineError(f"Spark's log cannot be written: {message_of(error)} (`state` says where)") from error
     sys.stderr.flush()
     before = os.dup(_STANDARD_ERROR)
     try:
@@ -193,9 +193,9 @@ def _agreed(said: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return {key: value for key, (_, value) in found.items()}
 
 
-def java_version(told: str) -> int | None:
+def java_version(reported: str) -> int | None:
     """The major version in what `java -version` says, 8 for 1.8; None where it says none."""
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', reported)
     if not found:
         return None
     return int(found[2]) if found[1] == "1" and found[2] else int(found[1])

@@ -1,4 +1,4 @@
-"""What a job asks of the cluster: where its topics begin and end, and whether they are still the same topics."""
+"""The topics of a job's source: first and end offsets, and whether they are still the same topics."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sordini.pipeline.errors import PipelineError, TopicRecreated
-from sordini.pipeline.jobs.job import Job, Source
+from sordini.pipeline.jobs.job import Job, JobSource
 from sordini.pipeline.source import offset_lookup
 from sordini.pipeline.source.client import Client
-from sordini.pipeline.source.options import Edge, SourceOptions, Timestamps, Where, read_options
+from sordini.pipeline.source.options import Edge, OffsetsOrEdge, SourceOptions, Timestamps, read_options
 from sordini.pipeline.source.positions import Offsets
 
-__all__ = ["Lost", "Offsets", "Topics", "Work", "assignment", "offsets_text"]
+__all__ = ["Offsets", "PendingRecords", "RecordsLost", "SourceTopics", "assignment", "offsets_text"]
 
 
-class Lost(PipelineError):
-    """Records are gone that were not read yet, and the job is to stop at that."""
+class RecordsLost(PipelineError):
+    """Unread records were lost, and the job is configured to stop then."""
 
 
-class Work(NamedTuple):
+class PendingRecords(NamedTuple):
     """What there is to do: from and up to where, and what the topics are."""
 
     start: Offsets
@@ -29,19 +29,19 @@ class Work(NamedTuple):
     topic_ids: dict[str, str]
     notices: tuple[str, ...] = ()
     """Sentences about records that are gone, where the job goes on regardless."""
-    made_anew: tuple[str, ...] = ()
+    recreated: tuple[str, ...] = ()
     """Topics that were deleted and made again, and are read from their beginnings."""
 
 
 @dataclass(frozen=True)
-class Topics:
+class SourceTopics:
     """The topics of a job's source."""
 
     options: SourceOptions
     fail_on_data_loss: bool
 
     @classmethod
-    def of(cls, job: Job) -> Topics:
+    def of(cls, job: Job) -> SourceTopics:
         """Read the source's settings as its options are. Raises BadSetting."""
         return cls(read_options(batch_options(job.source), streaming=False), job.source.fail_on_data_loss)
 
@@ -54,7 +54,7 @@ class Topics:
             client.check()
             offset_lookup.subscribed(client, self.options.subscription)
 
-    def work(self, job: Job, reached: Offsets | None, known_ids: Mapping[str, str]) -> Work:
+    def pending(self, job: Job, reached: Offsets | None, known_ids: Mapping[str, str]) -> PendingRecords:
         """What is between where the job has come (None: it never ran) and where the topics end now.
 
         Raises Unreachable, UnknownTopic, Lost where retention passed the job, TopicRecreated.
@@ -64,28 +64,28 @@ class Topics:
             begins = offset_lookup.start(client, replace(self.options, starting=Edge.EARLIEST))
             first = offset_lookup.start(client, replace(self.options, starting=starting(job.source))).offsets
         notices: list[str] = []
-        anew = [] if reached is None else self._anew(known_ids, ends.topic_ids)
+        recreated = [] if reached is None else self._recreated(known_ids, ends.topic_ids)
         start: Offsets = {}
         for topic, partitions in ends.offsets.items():
-            done = {} if topic in anew or reached is None else reached.get(topic, {})
+            done = {} if topic in recreated or reached is None else reached.get(topic, {})
             otherwise = first if reached is None else begins.offsets
             start[topic] = {number: done.get(number, otherwise[topic][number]) for number in partitions}
-        notices += [f"'{topic}' was deleted and made again: it is read from its beginning" for topic in anew]
+        notices += [f"'{topic}' was deleted and made again: it is read from its beginning" for topic in recreated]
         notices += _into_bounds(start, begins.offsets, ends.offsets)
         if notices and self.fail_on_data_loss:
-            raise Lost(f"{'; '.join(notices)} (source.fail_on_data_loss: false goes on regardless)")
-        return Work(start, ends.offsets, ends.topic_ids, tuple(notices), tuple(anew))
+            raise RecordsLost(f"{'; '.join(notices)} (source.fail_on_data_loss: false goes on regardless)")
+        return PendingRecords(start, ends.offsets, ends.topic_ids, tuple(notices), tuple(recreated))
 
-    def made_anew(self, known_ids: Mapping[str, str]) -> list[str]:
+    def recreated(self, known_ids: Mapping[str, str]) -> list[str]:
         """Which topics are no longer those of these ids. Raises TopicRecreated, unless the job goes on regardless."""
         with Client(self.options.client) as client:
-            return self._anew(known_ids, offset_lookup.ends(client, self.options).topic_ids)
+            return self._recreated(known_ids, offset_lookup.ends(client, self.options).topic_ids)
 
-    def _anew(self, known_ids: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
-        anew = [topic for topic, known in known_ids.items() if ids.get(topic, known) != known]
-        if anew and self.fail_on_data_loss:
-            raise TopicRecreated(anew[0], known_ids[anew[0]], ids[anew[0]])
-        return anew
+    def _recreated(self, known_ids: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
+        recreated = [topic for topic, known in known_ids.items() if ids.get(topic, known) != known]
+        if recreated and self.fail_on_data_loss:
+            raise TopicRecreated(recreated[0], known_ids[recreated[0]], ids[recreated[0]])
+        return recreated
 
     def extent(self) -> tuple[Offsets, Offsets]:
         """Where the partitions begin and end now."""
@@ -100,14 +100,14 @@ class Topics:
             return offset_lookup.start(client, replace(self.options, starting=where)).offsets
 
 
-def starting(source: Source) -> Where:
+def starting(source: JobSource) -> OffsetsOrEdge:
     """Where the job file lets the first run begin."""
     if source.starting in {"earliest", "latest"}:
         return Edge(source.starting)
     return Timestamps(int(source.starting), {}, or_latest=True)
 
 
-def batch_options(source: Source) -> dict[str, str]:
+def batch_options(source: JobSource) -> dict[str, str]:
     """The options of a batch read over all the source's topics, in either format's names."""
     what = {"subscribePattern": source.pattern} if source.pattern else {"subscribe": ",".join(source.topics)}
     return {

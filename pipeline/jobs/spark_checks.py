@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from sordini.pipeline.error_messages import can_be_told, sentence_of
+from sordini.pipeline.error_messages import has_message, message_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.batch_writer import decode, load_transform, transformed, with_times
 from sordini.pipeline.jobs.job import Aggregate, Job, JobFileError, Sink, SinkKind
@@ -89,10 +89,10 @@ def _planned(job: Job, at: tuple[str, ...], make: Callable[[], DataFrame]) -> Da
     try:
         frame = make()
         frame.schema  # noqa: B018 - Analysed by being asked for.
-    except Exception as error:  # All of them - libraries have no class in common; our mistakes go on.
-        if not can_be_told(error):
+    except Exception as error:  # All of them - no common base class; our own bugs are raised again.
+        if not has_message(error):
             raise
-        _wrong(job, at, f"cannot be: {sentence_of(error)}{_meant(str(error))}")
+        _wrong(job, at, f"cannot be: {message_of(error)}{_meant(str(error))}")
     return frame
 
 

@@ -9,12 +9,12 @@ from sordini.pipeline.jobs import checkpoints
 from sordini.pipeline.jobs.aggregate import app_id, state_of
 from sordini.pipeline.jobs.batch_writer import open_sink_table
 from sordini.pipeline.jobs.job import Job, SinkKind
-from sordini.pipeline.jobs.load import noted_place
-from sordini.pipeline.jobs.source_topics import Offsets, Topics
+from sordini.pipeline.jobs.load import last_noted_batch
+from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics
 from sordini.pipeline.jobs.state_folder import StateFolder
 
 
-class Place(NamedTuple):
+class PartitionProgress(NamedTuple):
     """One partition as one part of a job has it; `next_offset` is None where that part has not begun."""
 
     of: str
@@ -30,15 +30,17 @@ class Place(NamedTuple):
     """Records that were deleted before this part of the job has read them."""
 
 
-def status(job: Job) -> list[Place]:
+def status(job: Job) -> list[PartitionProgress]:
     """Where everything is. Raises Unreachable, UnknownTopic, and what tables raise."""
-    begins, ends = Topics.of(job).extent()
+    begins, ends = SourceTopics.of(job).extent()
     parts = [(job.name, reached(job))] if job.sink else []
     parts += [(one.name, checkpoints.reached(state_of(job, one)) or _of_table(job, one.name)) for one in job.aggregates]
-    return [place for name, at in parts for place in places(name, at, begins, ends)]
+    return [row for name, at in parts for row in partition_rows(name, at, begins, ends)]
 
 
-def places(name: str, at: tuple[int, Offsets] | None, begins: Offsets, ends: Offsets) -> Iterator[Place]:
+def partition_rows(
+    name: str, at: tuple[int, Offsets] | None, begins: Offsets, ends: Offsets
+) -> Iterator[PartitionProgress]:
     """One part's partitions in order. What was never read lags by all that is there."""
     batch, offsets = at or (None, {})
     for topic, partitions in sorted(ends.items()):
@@ -47,7 +49,7 @@ def places(name: str, at: tuple[int, Offsets] | None, begins: Offsets, ends: Off
             after = offsets.get(topic, {}).get(number)
             lag = max(0, end - max(first, first if after is None else after))
             lost = 0 if after is None else max(0, first - after)
-            yield Place(name, batch, topic, number, first, after, end, lag, lost)
+            yield PartitionProgress(name, batch, topic, number, first, after, end, lag, lost)
 
 
 def reached(job: Job) -> tuple[int, Offsets] | None:
@@ -55,7 +57,7 @@ def reached(job: Job) -> tuple[int, Offsets] | None:
     assert job.sink is not None, "status looks first"
     if job.sink.kind is not SinkKind.KAFKA:
         return open_sink_table(job.sink, job.name).last()
-    return noted_place(StateFolder(job.state))
+    return last_noted_batch(StateFolder(job.state))
 
 
 def _of_table(job: Job, name: str) -> tuple[int, Offsets] | None:

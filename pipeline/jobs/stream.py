@@ -1,7 +1,7 @@
-"""`stream`: records go into the sink as they come, a batch at a time, until somebody asks for the end.
+"""`stream`: writes records to the sink as they arrive, batch by batch, until it is stopped.
 
-A Structured Streaming query reads; what it reads is written by `flow.py`, batch by batch, so that `load` and `stream`
-of one job do the same and can take turns: both begin where the table says the other one ended.
+A Structured Streaming query reads, and `batch_writer.py` writes each batch, so that `load` and `stream` of one job do
+the same and can alternate: each begins where the table ends.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints, streaming_queries
-from sordini.pipeline.jobs.batch_writer import Batch, Flow, reader_options
-from sordini.pipeline.jobs.graceful_stop import Gate, until_asked
+from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter, reader_options
+from sordini.pipeline.jobs.graceful_stop import BatchGate, stop_on_signals
 from sordini.pipeline.jobs.load import begin, finish
-from sordini.pipeline.jobs.source_topics import Topics, offsets_text
+from sordini.pipeline.jobs.source_topics import SourceTopics, offsets_text
 from sordini.pipeline.jobs.state_folder import StateFolder
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sordini.pipeline.jobs.job import Job
 
-Told = Callable[["Job", Batch], None]
+OnBatch = Callable[["Job", Batch], None]
 
 
 def stream(
@@ -31,15 +31,15 @@ def stream(
     spark: SparkSession,
     *,
     available_now: bool,
-    told: Told,
+    on_batch: OnBatch,
     notice: Callable[[str], None],
-    gate: Gate | None = None,
+    gate: BatchGate | None = None,
 ) -> None:
     """Run the streams of several jobs on one session, until they end: with `available_now` when all is read.
 
-    `told` hears of every batch when it is written, in the query's thread. Raises PipelineError.
+    `on_batch` hears of every batch when it is written, in the query's thread. Raises PipelineError.
     """
-    gate = gate or Gate()
+    gate = gate or BatchGate()
     with ExitStack() as held:
         running: list[streaming_queries.Running] = []
         try:
@@ -47,13 +47,13 @@ def stream(
                 state = StateFolder(job.state)
                 held.enter_context(state.locked())
                 running.append(
-                    _start(job, spark, state, available_now=available_now, told=told, notice=notice, gate=gate)
+                    _start(job, spark, state, available_now=available_now, on_batch=on_batch, notice=notice, gate=gate)
                 )
         except BaseException:  # All of them - raised again, once what runs has been brought to its end.
             gate.shut()
             streaming_queries.run(running, gate)
             raise
-        held.enter_context(until_asked(gate))
+        held.enter_context(stop_on_signals(gate))
         streaming_queries.run(running, gate)
 
 
@@ -63,35 +63,39 @@ def _start(
     state: StateFolder,
     *,
     available_now: bool,
-    told: Told,
+    on_batch: OnBatch,
     notice: Callable[[str], None],
-    gate: Gate,
+    gate: BatchGate,
 ) -> streaming_queries.Running:
-    flow = Flow.of(job, spark)
-    topics = Topics.of(job)
-    flow.check()
-    for step in finish(flow, state, topics):
-        told(job, step.batch)
-    _, work = begin(flow, state, topics)
+    writer = BatchWriter.of(job, spark)
+    topics = SourceTopics.of(job)
+    writer.check()
+    for step in finish(writer, state, topics):
+        on_batch(job, step.batch)
+    _, pending = begin(writer, state, topics)
     below = state.below("stream")
     choice = checkpoints.choose(
-        below, flow.reached(), fingerprint(job), table_tells=not flow.sink_is_topic, topic_ids=work.topic_ids
+        below,
+        writer.reached(),
+        fingerprint(job),
+        table_has_position=not writer.sink_is_topic,
+        topic_ids=pending.topic_ids,
     )
     if choice.why:
         notice(f"{job.name}: a new checkpoint begins, as {choice.why}")
-    for said in work.notices:
+    for said in pending.notices:
         notice(f"{job.name}: {said}")
     if choice.is_new:
-        checkpoints.put_in_force(below, choice.checkpoint, work.start)
+        checkpoints.put_in_force(below, choice.checkpoint, pending.start)
 
     def write(records: DataFrame, batch_id: int) -> None:
         number = batch_id - choice.checkpoint.first_batch_id
         end = checkpoints.planned_end(below, choice.checkpoint, number)
         if end is None:
             raise PipelineError(f"Spark's checkpoint {below.location} has no batch {number}, which it is running")
-        told(job, flow.write(records, batch_id, end))
+        on_batch(job, writer.write(records, batch_id, end))
 
-    frame = spark.readStream.format(job.source.format.value).options(**stream_options(job, offsets_text(work.start)))
+    frame = spark.readStream.format(job.source.format.value).options(**stream_options(job, offsets_text(pending.start)))
     return streaming_queries.start(
         frame.load(),
         job,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from sordini.pipeline.error_messages import reason_of
+from sordini.pipeline.error_messages import root_cause_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.checkpoints import Checkpoint
-from sordini.pipeline.jobs.graceful_stop import Gate, Stopped
+from sordini.pipeline.jobs.graceful_stop import BatchGate, Stopped
 from sordini.pipeline.jobs.state_folder import StateFolder
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _NOT_UP = "Python worker failed to connect back"
 STARTS_MAX = 5
 _INITIALIZING = "Initializing sources"
 """What a query's status says until that process is up."""
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 _FINISH_SECONDS = 30.0
 """How long Spark gets to note a batch as done that is in the table already: it would be repeated, and skipped."""
 
@@ -51,7 +51,7 @@ class Running:
         return False
 
 
-def settle(running: Running, gate: Gate) -> None:
+def settle(running: Running, gate: BatchGate) -> None:
     """Wait until a query's process is up; whether the query has ended is for `run` to see."""
     while not gate.is_shut and not running.has_failed():
         if not running.query.isActive or running.query.status.get("message") != _INITIALIZING:
@@ -68,7 +68,7 @@ def start(
     *,
     name: str,
     available_now: bool,
-    gate: Gate,
+    gate: BatchGate,
 ) -> Running:
     """Start a query whose batches `write` takes, numbered as the table does."""
 
@@ -91,7 +91,7 @@ def start(
     return running
 
 
-def run(running: Sequence[Running], gate: Gate) -> None:
+def run(running: Sequence[Running], gate: BatchGate) -> None:
     """Wait until all queries have ended, or the gate is shut and all are between two batches.
 
     When one fails the others are brought to their end, and then the failure is raised, as a PipelineError.
@@ -116,19 +116,19 @@ def _wait(query: StreamingQuery) -> None:
     from pyspark.errors import StreamingQueryException
 
     try:
-        query.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type]  # Takes fractions, too.
+        query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type]  # Takes fractions, too.
     except StreamingQueryException:
         return  # Told of at the end, in order.
 
 
-def _end(query: StreamingQuery, gate: Gate) -> None:
+def _end(query: StreamingQuery, gate: BatchGate) -> None:
     """Stop a query between two batches: behind the shut gate only one is under way, and then Spark's note of it."""
-    while query.isActive and not gate.wait_until_empty(_LOOK_SECONDS):
+    while query.isActive and not gate.wait_until_empty(_POLL_SECONDS):
         pass
-    looks = int(_FINISH_SECONDS / _LOOK_SECONDS)
-    while query.isActive and looks and query.status["isTriggerActive"]:
+    polls = int(_FINISH_SECONDS / _POLL_SECONDS)
+    while query.isActive and polls and query.status["isTriggerActive"]:
         _wait(query)
-        looks -= 1
+        polls -= 1
     if query.isActive:
         query.stop()
 
@@ -138,4 +138,4 @@ def _failure(query: StreamingQuery) -> Exception | None:
     error = query.exception()
     if error is None or f"{Stopped.__module__}.{Stopped.__qualname__}" in str(error):
         return None
-    return PipelineError(f"{query.name} stopped: {reason_of(str(error))}")
+    return PipelineError(f"{query.name} stopped: {root_cause_of(str(error))}")

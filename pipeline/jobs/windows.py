@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sordini.pipeline.jobs.batch_writer import decode, transformed
-from sordini.pipeline.jobs.missing_rows import without
+from sordini.pipeline.jobs.missing_rows import anti_join
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,4 +47,4 @@ def not_yet_in(table: Table, aggregate: Aggregate, rows: DataFrame) -> DataFrame
         return rows
     keys = (START, END, *aggregate.by)
     there = table.read(rows.sparkSession).select(*keys)
-    return without(rows, there, keys)
+    return anti_join(rows, there, keys)

@@ -172,23 +172,23 @@ def _misfits(fields: Iterable[Field], given: Callable[[Field], Column]) -> Colum
     """Names of the fields that were given and have no value all the same, in words; null where there are none."""
     from pyspark.sql import functions as sql
 
-    told = (
+    reported = (
         sql.when(given(field) & sql.col(_VALUES)[field.name].isNull(), f"{field.name} is not {_a(field.kind)}")
         for field in fields
     )
-    return sql.nullif(sql.concat_ws(", ", *told), sql.lit(""))
+    return sql.nullif(sql.concat_ws(", ", *reported), sql.lit(""))
 
 
 def _missing(fields: Iterable[Field]) -> Column:
     """Names of the fields that must be there and are not, in words; null where there are none."""
     from pyspark.sql import functions as sql
 
-    told = (
+    reported = (
         sql.when(sql.col(_VALUES)[field.name].isNull(), f"{field.name} is missing")
         for field in fields
         if field.is_required
     )
-    return sql.nullif(sql.concat_ws(", ", *told), sql.lit(""))
+    return sql.nullif(sql.concat_ws(", ", *reported), sql.lit(""))
 
 
 def _any(conditions: Iterable[Column]) -> Column:

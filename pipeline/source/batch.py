@@ -13,7 +13,7 @@ from sordini.pipeline.source.batch_planning import ranges, split
 from sordini.pipeline.source.client import Client
 from sordini.pipeline.source.options import Edge, SourceOptions, Timestamps
 from sordini.pipeline.source.positions import Position
-from sordini.pipeline.source.range_reader import Piece, read_piece
+from sordini.pipeline.source.range_reader import RangePartition, read_piece
 
 
 class BatchReader(DataSourceReader):
@@ -29,11 +29,11 @@ class BatchReader(DataSourceReader):
             start, end = offset_lookup.start(client, options), offset_lookup.stop(client, options)
         _check_order(options, start, end)
         pieces = split(ranges(start, end), options.partitions_min, options.records_per_partition_max)
-        return [Piece(piece, end.topic_ids.get(piece.topic, "")) for piece in pieces]
+        return [RangePartition(piece, end.topic_ids.get(piece.topic, "")) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one piece; none of the placeholder that Spark makes where there is no piece."""
-        return read_piece(self._options, partition) if isinstance(partition, Piece) else iter(())
+        return read_piece(self._options, partition) if isinstance(partition, RangePartition) else iter(())
 
 
 def _check_order(options: SourceOptions, start: Position, end: Position) -> None:

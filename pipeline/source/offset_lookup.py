@@ -1,6 +1,6 @@
 """What brokers say of a subscription: which partitions it has, where they begin and end, where a query starts.
 
-Decides what is asked and judges the answers; the asking is a port (`Broker`), which `client.Client` fits.
+Decides what is asked and judges the answers; the asking is a port (`OffsetBroker`), which `client.Client` fits.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from sordini.pipeline.source.options import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
     Edge,
+    OffsetsOrEdge,
     SourceOptions,
     Subscription,
     Timestamps,
-    Where,
 )
 from sordini.pipeline.source.positions import Offsets, Position
 from sordini.protocol.types import TopicPartition
 
 
-class Broker(Protocol):
+class OffsetBroker(Protocol):
     """What is asked of a cluster."""
 
     def topics(self) -> list[str]:
@@ -39,11 +39,11 @@ class Broker(Protocol):
         """For each partition -2 asks for its first offset, -1 for its last, and a timestamp for the first so young."""
 
 
-class NothingSoYoung(PipelineError):
+class NoRecordsSince(PipelineError):
     """A partition has no record of the time at which a query was to start."""
 
 
-def subscribed(broker: Broker, subscription: Subscription) -> dict[str, list[int]]:
+def subscribed(broker: OffsetBroker, subscription: Subscription) -> dict[str, list[int]]:
     """The partitions of each topic; raises UnknownTopic, and BadSetting for an assigned partition that is not there."""
     if subscription.pattern:
         pattern = re.compile(subscription.pattern)
@@ -58,23 +58,23 @@ def subscribed(broker: Broker, subscription: Subscription) -> dict[str, list[int
     return assignment
 
 
-def ends(broker: Broker, options: SourceOptions) -> Position:
+def ends(broker: OffsetBroker, options: SourceOptions) -> Position:
     """Where the logs of the subscription end now: at the last stable offset for a reader of committed records."""
     return _position(broker, options, Edge.LATEST, "latest")
 
 
-def start(broker: Broker, options: SourceOptions) -> Position:
+def start(broker: OffsetBroker, options: SourceOptions) -> Position:
     """Where a query starts that has no checkpoint; raises NothingSoYoung and BadSetting."""
     found = _position(broker, options, options.starting, "starting")
     return found._replace(started_at=found.offsets)
 
 
-def stop(broker: Broker, options: SourceOptions) -> Position:
+def stop(broker: OffsetBroker, options: SourceOptions) -> Position:
     """Where a batch read ends; raises BadSetting for offsets that do not fit."""
     return _position(broker, options, options.ending, "ending")
 
 
-def _position(broker: Broker, options: SourceOptions, where: Where, end: str) -> Position:
+def _position(broker: OffsetBroker, options: SourceOptions, where: OffsetsOrEdge, end: str) -> Position:
     known = subscribed(broker, options.subscription)
     every = [TopicPartition(topic, number) for topic, numbers in known.items() for number in numbers]
     asked = _asked(where, every, end)
@@ -88,7 +88,7 @@ def _position(broker: Broker, options: SourceOptions, where: Where, end: str) ->
     return Position(_by_topic(known, found), topic_ids)
 
 
-def _asked(where: Where, every: Sequence[TopicPartition], end: str) -> dict[TopicPartition, int]:
+def _asked(where: OffsetsOrEdge, every: Sequence[TopicPartition], end: str) -> dict[TopicPartition, int]:
     """For each partition what to ask the broker, or the offset that was given."""
     match where:
         case Edge.EARLIEST:
@@ -114,19 +114,19 @@ def _check_whole(named: set[TopicPartition], subscribed_to: set[TopicPartition],
             raise BadSetting(f"{option} has to name every partition that is read and no other: it {what} {listed}")
 
 
-def _is_asked(where: Where, offset: int) -> bool:
+def _is_asked(where: OffsetsOrEdge, offset: int) -> bool:
     return isinstance(where, Edge | Timestamps) or offset < 0
 
 
 def _latest_instead(
-    broker: Broker, options: SourceOptions, where: Timestamps, found: Mapping[TopicPartition, int]
+    broker: OffsetBroker, options: SourceOptions, where: Timestamps, found: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """The ends of those partitions that have no record so young."""
     too_old = [partition for partition, offset in found.items() if offset < 0]
     if not too_old:
         return {}
     if not where.or_latest:
-        raise NothingSoYoung(
+        raise NoRecordsSince(
             f"{', '.join(map(str, sorted(too_old)))} has no record of the asked time or later; set"
             " startingOffsetsByTimestampStrategy to latest to start at the end there"
         )

@@ -41,7 +41,7 @@ class Timestamps(NamedTuple):
     """Where no record is so young: the end of the log, or else an error."""
 
 
-Where = Edge | Timestamps | Offsets
+OffsetsOrEdge = Edge | Timestamps | Offsets
 """Where to start or to end; in Offsets, -2 stands for the earliest and -1 for the latest."""
 
 
@@ -59,8 +59,8 @@ class SourceOptions:
 
     client: ClientSettings
     subscription: Subscription
-    starting: Where
-    ending: Where
+    starting: OffsetsOrEdge
+    ending: OffsetsOrEdge
     columns: tuple[str, ...]
     read_committed: bool
     fail_on_data_loss: bool
@@ -169,7 +169,7 @@ def _subscription(options: Mapping[str, str]) -> Subscription:
     return Subscription(assignment=tuple((topic, tuple(numbers)) for topic, numbers in sorted(assignment.items())))
 
 
-def _where(options: Mapping[str, str], end: str, default: Edge, *, streaming: bool) -> Where:
+def _where(options: Mapping[str, str], end: str, default: Edge, *, streaming: bool) -> OffsetsOrEdge:
     """As the JVM source has it, one timestamp for all goes before timestamps for each, and those before offsets."""
     strategy = options.get("startingoffsetsbytimestampstrategy", "error")
     if strategy not in {"error", "latest"}:
@@ -187,7 +187,7 @@ def _where(options: Mapping[str, str], end: str, default: Edge, *, streaming: bo
     return _where_by_offsets(options.get(f"{end}offsets".lower()), end, default, streaming=streaming)
 
 
-def _where_by_offsets(text: str | None, end: str, default: Edge, *, streaming: bool) -> Where:
+def _where_by_offsets(text: str | None, end: str, default: Edge, *, streaming: bool) -> OffsetsOrEdge:
     option = f"{end}Offsets"
     # A batch that started at the end, or ended at the start, would always be empty.
     senseless = {"starting": None if streaming else Edge.LATEST, "ending": Edge.EARLIEST}[end]
@@ -232,7 +232,7 @@ def _admission(options: Mapping[str, str]) -> Admission:
     text = options.get("maxtriggerdelay", "15m")
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None:
-        raise BadSetting(f"maxTriggerDelay: {text!r} is no duration; write 500ms, 30s, 15m or 1h")
+        raise BadSetting(f"maxTriggerDelay: {text!r} is not a duration; write 500ms, 30s, 15m or 1h")
     return Admission(most, least, int(found[1]) * _DURATION_MS[found[2]])
 
 

@@ -12,14 +12,14 @@ from pyspark.sql.datasource import InputPartition
 from sordini.pipeline.errors import OffsetLost, PipelineError, TopicRecreated, UnknownTopic
 from sordini.pipeline.source.batch_planning import DataLost, Range
 from sordini.pipeline.source.client import Client, Fetched
-from sordini.pipeline.source.decode import Decoder, Wanted
+from sordini.pipeline.source.decode import Decoder, DecodeRequest
 from sordini.pipeline.source.options import SourceOptions
 from sordini.protocol.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
 
-class Piece(InputPartition):
+class RangePartition(InputPartition):
     """What one task reads; pickled, it travels from the driver to a worker."""
 
     def __init__(self, piece: Range, topic_id: str) -> None:
@@ -29,7 +29,7 @@ class Piece(InputPartition):
         """The life of the topic that the offsets belong to; empty where brokers know no topic ids."""
 
 
-class Logs(Protocol):
+class LogReader(Protocol):
     """What is asked of a cluster; `client.Client` fits."""
 
     def read(
@@ -38,13 +38,13 @@ class Logs(Protocol):
         """The records between two offsets, fetch by fetch; raises OffsetLost, TopicRecreated, UnknownTopic."""
 
 
-def read_piece(options: SourceOptions, piece: Piece) -> Iterator[pa.RecordBatch]:
+def read_piece(options: SourceOptions, piece: RangePartition) -> Iterator[pa.RecordBatch]:
     """The records of a range, over a connection of its own; see `read_logs`."""
     with Client(options.client) as client:
         yield from read_logs(client, options, piece)
 
 
-def read_logs(logs: Logs, options: SourceOptions, piece: Piece) -> Iterator[pa.RecordBatch]:
+def read_logs(logs: LogReader, options: SourceOptions, piece: RangePartition) -> Iterator[pa.RecordBatch]:
     """The records of a range, without empty batches.
 
     Raises BrokenRecords, and DataLost when a part of the range is not there any more. With failOnDataLoss=false a loss
@@ -62,9 +62,9 @@ def read_logs(logs: Logs, options: SourceOptions, piece: Piece) -> Iterator[pa.R
             start = _first_after(loss, piece.piece)
 
 
-def _read_from(logs: Logs, options: SourceOptions, piece: Piece, start: int) -> Iterator[pa.RecordBatch]:
+def _read_from(logs: LogReader, options: SourceOptions, piece: RangePartition, start: int) -> Iterator[pa.RecordBatch]:
     topic, partition, _, end = piece.piece
-    decoder = Decoder(Wanted(topic, partition, start, end, frozenset(options.columns), options.read_committed))
+    decoder = Decoder(DecodeRequest(topic, partition, start, end, frozenset(options.columns), options.read_committed))
     fetches = logs.read(
         TopicPartition(topic, partition), start, end, read_committed=options.read_committed, topic_id=piece.topic_id
     )

@@ -29,7 +29,7 @@ class NotWritten(PipelineError):
     """Records were not acknowledged; some of them may be in the topic all the same."""
 
 
-class _Row(NamedTuple):
+class _OutgoingRow(NamedTuple):
     topic: str
     key: bytes | None
     value: bytes | None
@@ -59,17 +59,17 @@ async def _write(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int
 async def _write_batch(producer: AIOKafkaProducer, batch: pa.RecordBatch, topic: str | None) -> None:
     filling: dict[tuple[str, int], Any] = {}
     under_way = []
-    choosers: dict[str, _Chooser] = {}
+    choosers: dict[str, _PartitionChooser] = {}
     for row in _rows(batch, topic):
         if row.topic not in choosers:
-            choosers[row.topic] = _Chooser(row.topic, sorted(await producer.partitions_for(row.topic)))
+            choosers[row.topic] = _PartitionChooser(row.topic, sorted(await producer.partitions_for(row.topic)))
         chooser = choosers[row.topic]
         place = (row.topic, chooser.partition_of(row))
         if place not in filling:
             filling[place] = producer.create_batch()
         if not _append(filling[place], row):
             under_way.append(await producer.send_batch(filling[place], place[0], partition=place[1]))
-            chooser.turn()
+            chooser.next_partition()
             filling[place] = producer.create_batch()
             _append(filling[place], row)  # The first record of a batch is taken whatever its size.
     for (name, partition), builder in filling.items():
@@ -77,31 +77,31 @@ async def _write_batch(producer: AIOKafkaProducer, batch: pa.RecordBatch, topic:
     await asyncio.gather(*under_way)
 
 
-def _append(builder: Any, row: _Row) -> bool:
+def _append(builder: Any, row: _OutgoingRow) -> bool:
     """False when the batch is full."""
     return builder.append(timestamp=None, key=row.key, value=row.value, headers=row.headers) is not None
 
 
-class _Chooser:
+class _PartitionChooser:
     """Which partition of a topic a record goes to: its own, that of its key, or one for many records in a row."""
 
     def __init__(self, topic: str, partitions: Sequence[int]) -> None:
         self._topic = topic
         self._partitions = partitions
-        self._turn = random.randrange(len(partitions))  # noqa: S311 - balance, not secrecy.
+        self._current = random.randrange(len(partitions))  # noqa: S311 - balance, not secrecy.
 
-    def partition_of(self, row: _Row) -> int:
+    def partition_of(self, row: _OutgoingRow) -> int:
         if row.partition is not None:
             if row.partition not in self._partitions:
                 raise NotWritten(f"topic {self._topic!r} has no partition {row.partition}, which a row asks for")
             return row.partition
         if row.key is not None:
             return self._partitions[_hash(row.key) % len(self._partitions)]
-        return self._partitions[self._turn]
+        return self._partitions[self._current]
 
-    def turn(self) -> None:
+    def next_partition(self) -> None:
         """Let records without a key go to the next partition, as a batch is full."""
-        self._turn = (self._turn + 1) % len(self._partitions)
+        self._current = (self._current + 1) % len(self._partitions)
 
 
 @lru_cache(_HASHES_KEPT)
@@ -110,18 +110,18 @@ def _hash(key: bytes) -> int:
     return int(murmur2(key)) & 0x7FFFFFFF
 
 
-def _rows(batch: pa.RecordBatch, topic: str | None) -> Iterator[_Row]:
+def _rows(batch: pa.RecordBatch, topic: str | None) -> Iterator[_OutgoingRow]:
     count = batch.num_rows
-    columns: dict[str, list[Any]] = {name: [None] * count for name in _Row._fields}
-    for name in set(batch.schema.names) & set(_Row._fields):
+    columns: dict[str, list[Any]] = {name: [None] * count for name in _OutgoingRow._fields}
+    for name in set(batch.schema.names) & set(_OutgoingRow._fields):
         column = batch.column(name)
         columns[name] = (column.cast(pa.binary()) if name in {"key", "value"} else column).to_pylist()
     if topic is not None:
         columns["topic"] = [topic] * count
-    for name, key, value, partition, headers in zip(*(columns[field] for field in _Row._fields), strict=True):
+    for name, key, value, partition, headers in zip(*(columns[field] for field in _OutgoingRow._fields), strict=True):
         if name is None:
             raise NotWritten("a row's topic is null, and no option says where to write")
-        yield _Row(name, key, value, partition, [(one["key"], one["value"]) for one in headers or ()])
+        yield _OutgoingRow(name, key, value, partition, [(one["key"], one["value"]) for one in headers or ()])
 
 
 def _settings(options: SinkOptions) -> dict[str, Any]:

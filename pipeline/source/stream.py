@@ -27,17 +27,17 @@ from sordini.pipeline.source.batch_planning import DataLost, advance, count, is_
 from sordini.pipeline.source.client import Client, ClientSettings
 from sordini.pipeline.source.options import SourceOptions
 from sordini.pipeline.source.positions import Offsets, Position
-from sordini.pipeline.source.range_reader import Piece, read_piece
+from sordini.pipeline.source.range_reader import RangePartition, read_piece
 from sordini.protocol.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
-_LOOKS_MAX: Final = 4
-_LOOK_AGAIN_SECONDS: Final = 0.5
+_LATEST_TRIES_MAX: Final = 4
+_RETRY_SECONDS: Final = 0.5
 """A new leader may tell an older end for a moment; it is asked again before records are called lost."""
 
 
-class Cluster(offset_lookup.Broker, Protocol):
+class StreamCluster(offset_lookup.OffsetBroker, Protocol):
     """What the driver's reader asks of a cluster."""
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -47,26 +47,26 @@ class Cluster(offset_lookup.Broker, Protocol):
         """Hang up."""
 
 
-class Outside(NamedTuple):
+class StreamPorts(NamedTuple):
     """The ports through which a reader reaches the world."""
 
-    connect: Callable[[ClientSettings], Cluster] = Client
+    connect: Callable[[ClientSettings], StreamCluster] = Client
     monotonic: Callable[[], float] = time.monotonic
     """Seconds."""
     pause: Callable[[float], None] = time.sleep
     """For so many seconds."""
 
 
-_WORLD: Final = Outside()
+_SYSTEM_PORTS: Final = StreamPorts()
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """What Spark asks of one stream."""
 
-    def __init__(self, options: SourceOptions, outside: Outside = _WORLD) -> None:
+    def __init__(self, options: SourceOptions, ports: StreamPorts = _SYSTEM_PORTS) -> None:
         self._options = options
-        self._outside = outside
-        self._connected: Cluster | None = None
+        self._ports = ports
+        self._connected: StreamCluster | None = None
         self._target: Position | None = None
         self._latest: Position | None = None
         self._advanced_at = float("-inf")
@@ -96,7 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         since = Position.from_json(start)
         if not since.is_start:
-            self._tell_group(since.offsets)
+            self._commit_to_group(since.offsets)
         latest = self._latest = self._ends(since)
         lost = missing(since, latest)
         if lost and self._options.fail_on_data_loss:
@@ -104,14 +104,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for what in lost:
             log.warning("records lost: %s", what)
         is_limited = not isinstance(limit, ReadAllAvailable)
-        waited_ms = (self._outside.monotonic() - self._advanced_at) * 1000
+        waited_ms = (self._ports.monotonic() - self._advanced_at) * 1000
         # With a target nothing more is to come.
         may_wait = is_limited and self._target is None
         if may_wait and is_to_wait(self._options.admission, count(ranges(since, latest)), waited_ms):
             return start
         end = advance(since, latest, self._options.admission.offsets_max if is_limited else None)
         if end is not since:
-            self._advanced_at = self._outside.monotonic()
+            self._advanced_at = self._ports.monotonic()
         return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
@@ -123,11 +123,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options, until = self._options, Position.from_json(end)
         found = ranges(Position.from_json(start), until)
         pieces = split(found, options.partitions_min, options.records_per_partition_max)
-        return [Piece(piece, until.topic_ids.get(piece.topic, "")) for piece in pieces]
+        return [RangePartition(piece, until.topic_ids.get(piece.topic, "")) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one piece, in a worker."""
-        assert isinstance(partition, Piece), "Spark hands back what `partitions` returned"
+        assert isinstance(partition, RangePartition), "Spark hands back what `partitions` returned"
         return read_piece(self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -136,7 +136,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark calls this for a micro-batch when it has planned the next, and never for a query's last. It asks for the
         next end only when all before is done, though, so `latestOffset` tells the group first.
         """
-        self._tell_group(Position.from_json(end).offsets)
+        self._commit_to_group(Position.from_json(end).offsets)
 
     def stop(self) -> None:
         """Hang up."""
@@ -145,13 +145,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._connected = None
 
     @property
-    def _client(self) -> Cluster:
+    def _client(self) -> StreamCluster:
         # Late, as readers are made in processes that never ask, and are pickled there.
         if self._connected is None:
-            self._connected = self._outside.connect(self._options.client)
+            self._connected = self._ports.connect(self._options.client)
         return self._connected
 
-    def _tell_group(self, offsets: Offsets) -> None:
+    def _commit_to_group(self, offsets: Offsets) -> None:
         """The checkpoint is what counts: a coordinator that is away is a line in the log, and is tried again later."""
         group = self._options.commit_group
         if group is None or offsets == self._committed:
@@ -166,16 +166,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, since: Position) -> Position:
         """The ends of the logs, or of the whole query where it has one."""
         if self._target is None:
-            return self._look(since)
+            return self._latest_offsets(since)
         if missing(since, self._target):
-            self._target = self._look(since)
+            self._target = self._latest_offsets(since)
         return self._target
 
-    def _look(self, since: Position) -> Position:
+    def _latest_offsets(self, since: Position) -> Position:
         latest = offset_lookup.ends(self._client, self._options)
-        for _ in range(_LOOKS_MAX - 1):
+        for _ in range(_LATEST_TRIES_MAX - 1):
             if not missing(since, latest):
                 break
-            self._outside.pause(_LOOK_AGAIN_SECONDS)
+            self._ports.pause(_RETRY_SECONDS)
             latest = offset_lookup.ends(self._client, self._options)
         return latest

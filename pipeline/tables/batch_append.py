@@ -9,25 +9,25 @@ import pyarrow as pa
 
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables.columns import arrow_schema, check_partitions, merged
-from sordini.pipeline.tables.staging import Plan, Staged, stage
+from sordini.pipeline.tables.staging import Staged, StagingPlan, stage
 from sordini.pipeline.tables.table import TableError, Written
-from sordini.pipeline.tables.write_attempts import Attempts
-from sordini.pipeline.tables.writer_positions import Note, is_there
+from sordini.pipeline.tables.write_attempts import WriteAttempts
+from sordini.pipeline.tables.writer_positions import WriterPosition, is_written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 COMMIT_TRIES = 20
 
-THERE = Written(rows=0, files=0, bytes=0, was_there=True)
+WRITTEN_BEFORE = Written(rows=0, files=0, bytes=0, was_there=True)
 
 
-class State(NamedTuple):
+class TableState(NamedTuple):
     """A table as it was when it was looked at; `schema` is None as long as there is none."""
 
     schema: pa.Schema | None
     partition_by: tuple[str, ...]
-    note: Note | None
+    note: WriterPosition | None
     """Of this app_id."""
 
 
@@ -36,17 +36,17 @@ class Format(Protocol):
 
     app_id: str
     partition_by: tuple[str, ...]
-    attempts: Attempts
+    attempts: WriteAttempts
 
-    def look(self) -> State:
+    def read_state(self) -> TableState:
         """The table as it is now."""
         ...
 
-    def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> Plan:
+    def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> StagingPlan:
         """How files are to be staged; a new attempt with each call."""
         ...
 
-    def commit(self, staged: list[Staged], schema: pa.Schema, note: Note) -> bool:
+    def commit(self, staged: list[Staged], schema: pa.Schema, note: WriterPosition) -> bool:
         """Make the files, the columns and the note part of the table seen by the last `look`, all of it or nothing.
 
         False if the table is no longer as it was then.
@@ -58,12 +58,14 @@ class Format(Protocol):
         ...
 
 
-def append(table: Format, frame: DataFrame, note: Note, before_commit: Callable[[], object] | None = None) -> Written:
+def append(
+    table: Format, frame: DataFrame, note: WriterPosition, before_commit: Callable[[], object] | None = None
+) -> Written:
     """See `Table.append`."""
-    state = table.look()
-    if is_there(table.app_id, state.note, note):
-        _tidy(table, note.batch_id)
-        return THERE
+    state = table.read_state()
+    if is_written(table.app_id, state.note, note):
+        _delete_given_up(table, note.batch_id)
+        return WRITTEN_BEFORE
     partition_by = partitions(table.partition_by, state)
     schema = merged(state.schema, arrow_schema(frame.schema))
     check_partitions(schema, partition_by)
@@ -76,22 +78,22 @@ def append(table: Format, frame: DataFrame, note: Note, before_commit: Callable[
         gone: FileNotFoundError | None = None
         try:
             if table.commit(staged, schema, note):
-                _tidy(table, note.batch_id, plan.attempt)
+                _delete_given_up(table, note.batch_id, plan.attempt)
                 size = sum(each.bytes for each in staged)
                 return Written(sum(each.rows for each in staged), len(staged), size, was_there=False)
         except FileNotFoundError as problem:  # As it is when another has written this very batch, and tidied up.
             gone = problem
-        state = table.look()
-        if is_there(table.app_id, state.note, note):
-            _tidy(table, note.batch_id)
-            return THERE
+        state = table.read_state()
+        if is_written(table.app_id, state.note, note):
+            _delete_given_up(table, note.batch_id)
+            return WRITTEN_BEFORE
         if gone:
             raise gone
         schema = merged(state.schema, schema)
     raise TableError(f"batch {note.batch_id} was not committed: {COMMIT_TRIES} times another writer was faster")
 
 
-def _tidy(table: Format, batch_id: int, committed: str | None = None) -> None:
+def _delete_given_up(table: Format, batch_id: int, committed: str | None = None) -> None:
     """Delete what was left by attempts to write this batch, which is in the table now, and those before it."""
     over = table.attempts.until(batch_id)
     if given_up := over - {committed}:
@@ -99,7 +101,7 @@ def _tidy(table: Format, batch_id: int, committed: str | None = None) -> None:
     table.attempts.forget(over)
 
 
-def partitions(asked: tuple[str, ...], state: State) -> tuple[str, ...]:
+def partitions(asked: tuple[str, ...], state: TableState) -> tuple[str, ...]:
     """The columns by which the table is partitioned, or is going to be."""
     if state.schema is None:
         return asked

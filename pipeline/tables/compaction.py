@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sordini.pipeline.tables.staging import Plan, Staged, write
+from sordini.pipeline.tables.staging import Staged, StagingPlan, write
 
 SMALL_SHARE = 0.75
 """A file is left alone when it has reached this share of the target: rewriting it would gain little."""
@@ -39,7 +39,7 @@ def bins(files: Iterable[Small], target_bytes: int) -> list[list[Small]]:
     return [group for group in done if len(group) > 1]
 
 
-def rewrite(batches: Iterable[pa.RecordBatch], plan: Plan) -> list[Staged]:
+def rewrite(batches: Iterable[pa.RecordBatch], plan: StagingPlan) -> list[Staged]:
     """Write the rows of one bin, into one file."""
     whole = replace(plan.settings, file_bytes=2**62)
     return list(write(batches, replace(plan, settings=whole)))

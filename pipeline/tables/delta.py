@@ -23,14 +23,14 @@ from pyspark.sql.types import StructType
 
 from sordini.pipeline.tables import batch_append
 from sordini.pipeline.tables.columns import added, arrow_schema
-from sordini.pipeline.tables.delta_positions import NOTES_KEY, all_notes, last_note, transactions
+from sordini.pipeline.tables.delta_positions import NOTES_KEY, all_positions, last_position, transactions
 from sordini.pipeline.tables.file_names import DATA_FILE, attempt_of, new_attempt
 from sordini.pipeline.tables.file_rows import read_files
 from sordini.pipeline.tables.local_files import LocalOutputs, local_path
-from sordini.pipeline.tables.staging import FileSettings, Outputs, Plan, Staged
+from sordini.pipeline.tables.staging import FileSettings, Outputs, Staged, StagingPlan
 from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
-from sordini.pipeline.tables.write_attempts import Attempts
-from sordini.pipeline.tables.writer_positions import Note, to_json
+from sordini.pipeline.tables.write_attempts import WriteAttempts
+from sordini.pipeline.tables.writer_positions import WriterPosition, to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,9 +69,9 @@ class DeltaLake:
         self._storage_options = dict(storage_options)
         self._folder = local_path(location)
         self._uri = str(self._folder) if self._folder else location
-        self.attempts = Attempts(self._folder, app_id)
+        self.attempts = WriteAttempts(self._folder, app_id)
         self._table: DeltaTable | None = None
-        self._last: Note | None = None
+        self._last: WriterPosition | None = None
 
     def append(
         self,
@@ -80,10 +80,10 @@ class DeltaLake:
         offsets: Offsets | None = None,
         before_commit: Callable[[], object] | None = None,
     ) -> Written:
-        return batch_append.append(self, frame, Note(batch_id, offsets or {}), before_commit)
+        return batch_append.append(self, frame, WriterPosition(batch_id, offsets or {}), before_commit)
 
     def last(self) -> tuple[int, Offsets] | None:
-        return self.look().note
+        return self.read_state().note
 
     def schema(self) -> pa.Schema | None:
         table = self._opened()
@@ -132,28 +132,28 @@ class DeltaLake:
         if table is None:
             return []
         system = self._file_system()
-        deleted = [path for path in _unnamed(table) if self._is_older(system, path, older_than_seconds)]
+        deleted = [path for path in _uncommitted_files(table) if self._is_older(system, path, older_than_seconds)]
         for path in deleted:
             system.delete_file(path)
         return deleted + table.vacuum(dry_run=False, full=False)
 
-    def look(self) -> batch_append.State:
+    def read_state(self) -> batch_append.TableState:
         self._last = None
         table = self._opened()
         if table is None:
-            return batch_append.State(None, (), None)
-        self._last = last_note(table, self.app_id, self._file_system())
-        return batch_append.State(_schema(table), tuple(table.metadata().partition_columns), self._last)
+            return batch_append.TableState(None, (), None)
+        self._last = last_position(table, self.app_id, self._file_system())
+        return batch_append.TableState(_schema(table), tuple(table.metadata().partition_columns), self._last)
 
-    def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> Plan:
+    def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> StagingPlan:
         outputs: Outputs
         if self._folder:
             outputs = LocalOutputs(str(self._folder))
         else:
             outputs = RemoteOutputs(self._uri, tuple(self._storage_options.items()))
-        return Plan(outputs, new_attempt(), schema, partition_by, settings=self._settings)
+        return StagingPlan(outputs, new_attempt(), schema, partition_by, settings=self._settings)
 
-    def commit(self, staged: list[Staged], schema: pa.Schema, note: Note) -> bool:
+    def commit(self, staged: list[Staged], schema: pa.Schema, note: WriterPosition) -> bool:
         table = self._table
         now_ms = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [
@@ -194,14 +194,14 @@ class DeltaLake:
     def set_position(self, batch_id: int, offsets: Offsets) -> None:
         """Note a batch without rows, for a table that has lost what it noted. Raises TableError."""
         table = self._opened()
-        if table is None or not self.commit([], _schema(table), Note(batch_id, offsets)):
+        if table is None or not self.commit([], _schema(table), WriterPosition(batch_id, offsets)):
             raise TableError(f"{self.location} was written to at the same moment, or is gone: nothing was noted")
 
     def discard(self, attempts: set[str]) -> None:
         table = self._opened()
         assert table is not None, "a batch is in it"
         system = self._file_system()
-        for path in _unnamed(table):
+        for path in _uncommitted_files(table):
             if attempt_of(path) in attempts:
                 system.delete_file(path)
 
@@ -216,8 +216,8 @@ class DeltaLake:
             self._table = None
         return self._table
 
-    def _properties(self, note: Note) -> CommitProperties:
-        notes = {**(all_notes(self._table) if self._table else {}), self.app_id: to_json(note)}
+    def _properties(self, note: WriterPosition) -> CommitProperties:
+        notes = {**(all_positions(self._table) if self._table else {}), self.app_id: to_json(note)}
         return CommitProperties(
             custom_metadata={NOTES_KEY: notes},
             # A conflict is looked at here, not tried again blindly.
@@ -234,7 +234,7 @@ class DeltaLake:
         return changed is not None and time.time() - changed.timestamp() >= seconds
 
 
-def _unnamed(table: DeltaTable) -> list[str]:
+def _uncommitted_files(table: DeltaTable) -> list[str]:
     """The files of ours, relative to the table, that no commit has ever named."""
     listed, removed = (
         set(table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=full)) for full in (True, False)

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, Transaction
 
 from sordini.pipeline.tables.table import LostPosition
-from sordini.pipeline.tables.writer_positions import Note, from_json
+from sordini.pipeline.tables.writer_positions import WriterPosition, from_json
 
 NOTES_KEY = "sordini.writers"
 """In commitInfo: app_id to the note of its last batch, of every app_id."""
@@ -42,7 +42,7 @@ _FILE: Final = re.compile(r"(\d{20})(?:\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a
 """A commit, or a checkpoint: in one file, in several (the second group says how many), or under a name of its own."""
 
 
-def transactions(app_id: str, note: Note, before: Note | None) -> list[Transaction]:
+def transactions(app_id: str, note: WriterPosition, before: WriterPosition | None) -> list[Transaction]:
     """The `txn` actions of a batch's commit; `before` is the writer's last note.
 
     They carry the time: a table with `delta.setTransactionRetentionDuration` drops those that have none.
@@ -58,7 +58,7 @@ def transactions(app_id: str, note: Note, before: Note | None) -> list[Transacti
     ]
 
 
-def last_note(table: DeltaTable, app_id: str, files: pyarrow.fs.FileSystem) -> Note | None:
+def last_position(table: DeltaTable, app_id: str, files: pyarrow.fs.FileSystem) -> WriterPosition | None:
     """A writer's last batch in this version of the table; None where it has written none.
 
     `files` is the table's folder. Raises LostPosition where the batch is known and its offsets are not.
@@ -76,7 +76,7 @@ def last_note(table: DeltaTable, app_id: str, files: pyarrow.fs.FileSystem) -> N
     return note
 
 
-def all_notes(table: DeltaTable) -> dict[str, Any]:
+def all_positions(table: DeltaTable) -> dict[str, Any]:
     """The notes of all writers as the newest commit that has any tells them."""
     return next((dict(commit[NOTES_KEY]) for commit in _history(table) if NOTES_KEY in commit), {})
 
@@ -92,7 +92,7 @@ def _history(table: DeltaTable) -> Iterator[dict[str, Any]]:
             return
 
 
-def _noted(table: DeltaTable, app_id: str, batch_id: int, seen: int, limit: int) -> Note | None:
+def _noted(table: DeltaTable, app_id: str, batch_id: int, seen: int, limit: int) -> WriterPosition | None:
     """The note in the commitInfo of this batch, or of a commit after it, among the newest from `seen` to `limit`."""
     for commit in table.history(limit)[seen:]:
         note = dict(commit.get(NOTES_KEY) or {}).get(app_id)
@@ -101,7 +101,7 @@ def _noted(table: DeltaTable, app_id: str, batch_id: int, seen: int, limit: int)
     return None
 
 
-def _kept(table: DeltaTable, app_id: str, batch_id: int, files: pyarrow.fs.FileSystem) -> Note | None:
+def _kept(table: DeltaTable, app_id: str, batch_id: int, files: pyarrow.fs.FileSystem) -> WriterPosition | None:
     """The note in the `txn` actions; None where they are of another batch: an earlier version wrote this one."""
     found: dict[str, int] = {}
     for path in _log_files(files, table.version()):
@@ -115,7 +115,7 @@ def _kept(table: DeltaTable, app_id: str, batch_id: int, files: pyarrow.fs.FileS
         # A slash in what is left of the name is one of a writer whose name begins as this one's does.
         if name.startswith(prefix) and "/" not in topic and end != _GONE:
             offsets.setdefault(topic, {})[int(number)] = end
-    return Note(batch_id, offsets)
+    return WriterPosition(batch_id, offsets)
 
 
 def _log_files(files: pyarrow.fs.FileSystem, version: int) -> list[str]:

@@ -25,12 +25,12 @@ from sordini.pipeline.tables import batch_append, iceberg_maintenance
 from sordini.pipeline.tables.columns import added, arrow_schema, spark_schema
 from sordini.pipeline.tables.file_names import attempt_of, new_attempt
 from sordini.pipeline.tables.file_rows import read_files
-from sordini.pipeline.tables.iceberg_location import Place
+from sordini.pipeline.tables.iceberg_location import IcebergLocation
 from sordini.pipeline.tables.local_files import LocalOutputs, local_path
-from sordini.pipeline.tables.staging import FileSettings, Outputs, Plan, Staged, is_bulky
+from sordini.pipeline.tables.staging import FileSettings, Outputs, Staged, StagingPlan, is_bulky
 from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
-from sordini.pipeline.tables.write_attempts import Attempts
-from sordini.pipeline.tables.writer_positions import Note, from_json, to_json
+from sordini.pipeline.tables.write_attempts import WriteAttempts
+from sordini.pipeline.tables.writer_positions import WriterPosition, from_json, to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,12 +59,14 @@ class RemoteOutputs:
 class Iceberg:
     """An Iceberg table, see `Table`."""
 
-    def __init__(self, place: Place, app_id: str, partition_by: tuple[str, ...], settings: FileSettings) -> None:
-        self.location = place.location
+    def __init__(
+        self, iceberg_location: IcebergLocation, app_id: str, partition_by: tuple[str, ...], settings: FileSettings
+    ) -> None:
+        self.location = iceberg_location.location
         self.app_id = app_id
         self.partition_by = partition_by
-        self.attempts = Attempts(local_path(place.uri), app_id)
-        self._place = place
+        self.attempts = WriteAttempts(local_path(iceberg_location.uri), app_id)
+        self._iceberg_location = iceberg_location
         self._settings = settings
         self._catalog: Catalog | None = None
         self._table: IcebergTable | None = None
@@ -76,13 +78,13 @@ class Iceberg:
         offsets: Offsets | None = None,
         before_commit: Callable[[], object] | None = None,
     ) -> Written:
-        return batch_append.append(self, frame, Note(batch_id, offsets or {}), before_commit)
+        return batch_append.append(self, frame, WriterPosition(batch_id, offsets or {}), before_commit)
 
     def last(self) -> tuple[int, Offsets] | None:
-        return self.look().note
+        return self.read_state().note
 
     def schema(self) -> pa.Schema | None:
-        return self.look().schema
+        return self.read_state().schema
 
     def files(self) -> list[str]:
         table = self._opened()
@@ -91,7 +93,9 @@ class Iceberg:
     def read(self, spark: SparkSession) -> DataFrame:
         table = self._opened()
         if table is None:
-            raise TableError(f"there is no Iceberg table {'.'.join(self._place.identifier)} at {self.location}")
+            raise TableError(
+                f"there is no Iceberg table {'.'.join(self._iceberg_location.identifier)} at {self.location}"
+            )
         tasks = list(table.scan().plan_files())
         if any(task.delete_files for task in tasks):
             raise TableError(f"rows of {self.location} were deleted by delete files: pyiceberg can read it")
@@ -108,30 +112,32 @@ class Iceberg:
         table = self._opened()
         return iceberg_maintenance.clean_up(table, older_than_seconds) if table else []
 
-    def look(self) -> batch_append.State:
+    def read_state(self) -> batch_append.TableState:
         table = self._opened()
         if table is None:
-            return batch_append.State(None, (), None)
-        return batch_append.State(_schema(table), _partition_by(table), self._note(table))
+            return batch_append.TableState(None, (), None)
+        return batch_append.TableState(_schema(table), _partition_by(table), self._note(table))
 
-    def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> Plan:
-        below = f"{self._table.location() if self._table else self._place.uri}/data"
+    def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> StagingPlan:
+        below = f"{self._table.location() if self._table else self._iceberg_location.uri}/data"
         folder = local_path(below)
         outputs: Outputs
         if folder:
             outputs = LocalOutputs(str(folder))
         else:
-            properties = self._table.io.properties if self._table else self._place.catalog
+            properties = self._table.io.properties if self._table else self._iceberg_location.catalog
             outputs = RemoteOutputs(below, tuple(properties.items()))
         settings = self._settings
         # Values of partitions are read from the files' own statistics, so the files have all columns.
-        return Plan(outputs, new_attempt(), schema, partition_by, keeps_partition_columns=True, settings=settings)
+        return StagingPlan(
+            outputs, new_attempt(), schema, partition_by, keeps_partition_columns=True, settings=settings
+        )
 
-    def commit(self, staged: list[Staged], schema: pa.Schema, note: Note) -> bool:
+    def commit(self, staged: list[Staged], schema: pa.Schema, note: WriterPosition) -> bool:
         table = self._table
         try:
             if table is None:
-                below = f"{self._place.uri}/data"
+                below = f"{self._iceberg_location.uri}/data"
                 with self._creation(schema) as creation:
                     with creation.update_spec() as spec:
                         for name in self.partition_by:
@@ -151,20 +157,22 @@ class Iceberg:
     def discard(self, attempts: set[str]) -> None:
         table = self._opened()
         assert table is not None, "a batch is in it"
-        for path in iceberg_maintenance.unnamed(table):
+        for path in iceberg_maintenance.uncommitted_files(table):
             if attempt_of(path.name) in attempts:
                 path.unlink(missing_ok=True)
 
     def _creation(self, schema: pa.Schema) -> CreateTableTransaction:
-        self._catalog = catalog = self._catalog or self._place.create_catalog()
-        catalog.create_namespace_if_not_exists(self._place.identifier[:-1])
+        self._catalog = catalog = self._catalog or self._iceberg_location.create_catalog()
+        catalog.create_namespace_if_not_exists(self._iceberg_location.identifier[:-1])
         try:
-            return catalog.create_table_transaction(self._place.identifier, schema, self._place.uri)
+            return catalog.create_table_transaction(
+                self._iceberg_location.identifier, schema, self._iceberg_location.uri
+            )
         except ValueError as error:
             # Some catalogs have namespaces of one level only.
             raise BadSetting(f"the Iceberg catalog does not take the table: {error}") from error
 
-    def _add(self, change: Transaction, paths: list[str], note: Note) -> None:
+    def _add(self, change: Transaction, paths: list[str], note: WriterPosition) -> None:
         text = json.dumps(to_json(note))
         name = WRITER_PROPERTY + self.app_id
         properties: dict[str, Any] = {**_without_metrics(change), name: text}
@@ -176,15 +184,15 @@ class Iceberg:
         """The table as the catalog has it now."""
         self._table = None
         # One catalog for as long as this lives: each would have a connection of its own.
-        self._catalog = self._catalog or self._place.open_catalog()
+        self._catalog = self._catalog or self._iceberg_location.open_catalog()
         if self._catalog:
             try:
-                self._table = once(self._catalog.load_table(self._place.identifier))
+                self._table = once(self._catalog.load_table(self._iceberg_location.identifier))
             except NoSuchTableError:
                 return None
         return self._table
 
-    def _note(self, table: IcebergTable) -> Note | None:
+    def _note(self, table: IcebergTable) -> WriterPosition | None:
         """From the snapshots that led to the present one: a table that was rolled back knows of no later batch."""
         name = WRITER_PROPERTY + self.app_id
         text = None

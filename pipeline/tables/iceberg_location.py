@@ -15,7 +15,7 @@ CATALOG = "sordini"
 
 
 @dataclass(frozen=True)
-class Place:
+class IcebergLocation:
     """`table` is `namespace.name`, by default `default.` and the folder's name; `catalog` pyiceberg's properties."""
 
     location: str

@@ -17,7 +17,7 @@ from pyiceberg.table import FileScanTask
 from sordini.pipeline.tables.compaction import Small, bins, rewrite
 from sordini.pipeline.tables.file_names import DATA_FILE, new_attempt
 from sordini.pipeline.tables.local_files import local_path
-from sordini.pipeline.tables.staging import Plan, Staged
+from sordini.pipeline.tables.staging import Staged, StagingPlan
 from sordini.pipeline.tables.table import Compacted, TableError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ EXPIRY_MS = 5 * 24 * 60 * 60 * 1000
 
 
 def compact(
-    table: IcebergTable, plan: Plan, target_bytes: int, once: Callable[[IcebergTable], IcebergTable]
+    table: IcebergTable, plan: StagingPlan, target_bytes: int, once: Callable[[IcebergTable], IcebergTable]
 ) -> Compacted:
     """Put small files together, each group in a commit of its own. Files with rows deleted since are left alone."""
     done = Compacted(0, 0, 0, 0)
@@ -83,13 +83,13 @@ def clean_up(table: IcebergTable, older_than_seconds: float) -> list[str]:
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     table.maintenance.expire_snapshots().older_than(now - kept).commit()
     since = time.time() - older_than_seconds
-    deleted = [path for path in unnamed(table.refresh()) if path.stat().st_mtime <= since]
+    deleted = [path for path in uncommitted_files(table.refresh()) if path.stat().st_mtime <= since]
     for path in deleted:
         path.unlink(missing_ok=True)
     return [str(path) for path in deleted]
 
 
-def unnamed(table: IcebergTable) -> list[Path]:
+def uncommitted_files(table: IcebergTable) -> list[Path]:
     """The data files of ours that no snapshot names; none where the table is in no folder."""
     folder = local_path(table.location())
     found = sorted(Path(folder, "data").rglob("part-*.parquet")) if folder else []

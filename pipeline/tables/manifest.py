@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from sordini.pipeline.tables.columns import arrow_schema, spark_schema
 from sordini.pipeline.tables.table import TableError
-from sordini.pipeline.tables.writer_positions import Note, from_json, to_json
+from sordini.pipeline.tables.writer_positions import WriterPosition, from_json, to_json
 
 FORMAT = "sordini-manifest-1"
 
@@ -43,9 +43,9 @@ class Manifest(NamedTuple):
     schema: pa.Schema
     partition_by: tuple[str, ...]
     files: tuple[Listed, ...]
-    writers: dict[str, Note]
+    writers: dict[str, WriterPosition]
 
-    def appended(self, files: list[Listed], schema: pa.Schema, app_id: str, note: Note) -> Manifest:
+    def appended(self, files: list[Listed], schema: pa.Schema, app_id: str, note: WriterPosition) -> Manifest:
         """With the files of one batch."""
         return self._replace(
             version=self.version + 1,

@@ -26,7 +26,7 @@ STAGED_SUFFIX = ".staged"
 """Readers that look into folders with an underscore, too, find nothing that ends in .parquet."""
 
 
-class Ledger:
+class ManifestStore:
     """The notes of one Parquet table."""
 
     def __init__(self, folder: Path) -> None:

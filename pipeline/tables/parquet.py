@@ -16,11 +16,11 @@ from sordini.pipeline.tables.compaction import Small, bins, parquet_rows, rewrit
 from sordini.pipeline.tables.file_names import attempt_of, new_attempt
 from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.manifest import Commit, Listed, Manifest
-from sordini.pipeline.tables.manifest_store import STAGED_SUFFIX, Ledger
-from sordini.pipeline.tables.staging import FileSettings, Plan, Staged
+from sordini.pipeline.tables.manifest_store import STAGED_SUFFIX, ManifestStore
+from sordini.pipeline.tables.staging import FileSettings, Staged, StagingPlan
 from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
-from sordini.pipeline.tables.write_attempts import Attempts
-from sordini.pipeline.tables.writer_positions import Note
+from sordini.pipeline.tables.write_attempts import WriteAttempts
+from sordini.pipeline.tables.writer_positions import WriterPosition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,8 +36,8 @@ class ParquetWithManifest:
         self.app_id = app_id
         self.partition_by = partition_by
         self._settings = settings
-        self.attempts = Attempts(folder, app_id)
-        self._ledger = Ledger(folder)
+        self.attempts = WriteAttempts(folder, app_id)
+        self._store = ManifestStore(folder)
         self._seen: Manifest | None = None
 
     def append(
@@ -47,31 +47,31 @@ class ParquetWithManifest:
         offsets: Offsets | None = None,
         before_commit: Callable[[], object] | None = None,
     ) -> Written:
-        return batch_append.append(self, frame, Note(batch_id, offsets or {}), before_commit)
+        return batch_append.append(self, frame, WriterPosition(batch_id, offsets or {}), before_commit)
 
     def last(self) -> tuple[int, Offsets] | None:
-        return self.look().note
+        return self.read_state().note
 
     def schema(self) -> pa.Schema | None:
-        return self.look().schema
+        return self.read_state().schema
 
     def files(self) -> list[str]:
-        manifest = self._ledger.current()
-        return sorted(str(self._ledger.folder / each.path) for each in manifest.files) if manifest else []
+        manifest = self._store.current()
+        return sorted(str(self._store.folder / each.path) for each in manifest.files) if manifest else []
 
     def read(self, spark: SparkSession) -> DataFrame:
-        manifest = self._ledger.current()
+        manifest = self._store.current()
         if manifest is None:
             raise TableError(f"there is no Parquet table at {self.location}")
         columns = spark_schema(manifest.schema)
-        paths = [str(self._ledger.folder / each.path) for each in manifest.files]
+        paths = [str(self._store.folder / each.path) for each in manifest.files]
         if not paths:
             return spark.createDataFrame([], columns)
-        rows = spark.read.schema(columns).option("basePath", str(self._ledger.folder)).parquet(*paths)
+        rows = spark.read.schema(columns).option("basePath", str(self._store.folder)).parquet(*paths)
         return rows.select(*(rows[f"`{name}`"] for name in columns.names))
 
     def compact(self, target_bytes: int) -> Compacted:
-        manifest = self._ledger.current()
+        manifest = self._store.current()
         done = Compacted(0, 0, 0, 0)
         if manifest is None:
             return done
@@ -86,41 +86,41 @@ class ParquetWithManifest:
         return done
 
     def clean_up(self, older_than_seconds: float = DAY_SECONDS) -> list[str]:
-        if self._ledger.current() is None and not self._ledger.staging.exists():
+        if self._store.current() is None and not self._store.staging.exists():
             return []
-        paths = self._ledger.given_up(older_than_seconds)
+        paths = self._store.given_up(older_than_seconds)
         for path in paths:
             path.unlink(missing_ok=True)
-        for attempt in {path.relative_to(self._ledger.staging).parts[0] for path in paths}:
-            self._ledger.forget_attempt(attempt)
+        for attempt in {path.relative_to(self._store.staging).parts[0] for path in paths}:
+            self._store.forget_attempt(attempt)
         return [str(path) for path in paths]
 
-    def look(self) -> batch_append.State:
-        self._seen = self._ledger.current()
+    def read_state(self) -> batch_append.TableState:
+        self._seen = self._store.current()
         if self._seen is None:
-            return batch_append.State(None, (), None)
-        return batch_append.State(self._seen.schema, self._seen.partition_by, self._seen.writers.get(self.app_id))
+            return batch_append.TableState(None, (), None)
+        return batch_append.TableState(self._seen.schema, self._seen.partition_by, self._seen.writers.get(self.app_id))
 
-    def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> Plan:
+    def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> StagingPlan:
         attempt = new_attempt()
-        outputs = LocalOutputs(str(self._ledger.staging / attempt), STAGED_SUFFIX, synced=True)
-        return Plan(outputs, attempt, schema, partition_by, hive=True, settings=self._settings)
+        outputs = LocalOutputs(str(self._store.staging / attempt), STAGED_SUFFIX, synced=True)
+        return StagingPlan(outputs, attempt, schema, partition_by, hive=True, settings=self._settings)
 
-    def commit(self, staged: list[Staged], schema: pa.Schema, note: Note) -> bool:
+    def commit(self, staged: list[Staged], schema: pa.Schema, note: WriterPosition) -> bool:
         def decide(manifest: Manifest | None) -> Commit | None:
             if (manifest and manifest.version) != (self._seen and self._seen.version):
                 return None
             before = manifest or Manifest(0, schema, self.partition_by, (), {})
             return Commit(before.appended(_listed(staged), schema, self.app_id, note), _moves(staged))
 
-        done = self._ledger.commit(decide)
+        done = self._store.commit(decide)
         if done:
             self.discard({attempt_of(each.path) for each in staged})  # Also what tasks left that did not count.
         return done
 
     def discard(self, attempts: set[str]) -> None:
         for attempt in attempts:
-            self._ledger.forget_attempt(attempt)
+            self._store.forget_attempt(attempt)
 
     def _put_together(self, manifest: Manifest, group: list[Small]) -> list[Staged]:
         """Replace the files by one; empty if that was not possible as one of them is gone."""
@@ -128,10 +128,10 @@ class ParquetWithManifest:
         plan = self.plan(inside, ())
         below = str(group[0].partition)
         try:
-            rows = parquet_rows(str(self._ledger.folder / each.path) for each in group)
+            rows = parquet_rows(str(self._store.folder / each.path) for each in group)
             written = rewrite(rows, plan)
         except FileNotFoundError:
-            self._ledger.forget_attempt(plan.attempt)
+            self._store.forget_attempt(plan.attempt)
             return []
         old = frozenset(each.path for each in group)
 
@@ -143,8 +143,8 @@ class ParquetWithManifest:
             moves = zip((source for source, _ in _moves(written)), (each.path for each in new), strict=True)
             return Commit(then, tuple(moves), tuple(sorted(old)))
 
-        done = self._ledger.commit(decide)
-        self._ledger.forget_attempt(plan.attempt)
+        done = self._store.commit(decide)
+        self._store.forget_attempt(plan.attempt)
         return written if done else []
 
 

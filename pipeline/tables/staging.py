@@ -48,7 +48,7 @@ class FileSettings:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StagingPlan:
     """All that a task needs to know."""
 
     outputs: Outputs
@@ -79,7 +79,7 @@ class Staged(NamedTuple):
     """Delta's: JSON with numRecords, minValues, maxValues, nullCount."""
 
 
-def stage(frame: DataFrame, plan: Plan) -> list[Staged]:
+def stage(frame: DataFrame, plan: StagingPlan) -> list[Staged]:
     """Run the frame and write its rows; returns the files of the task attempts that counted."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -98,7 +98,7 @@ def stage(frame: DataFrame, plan: Plan) -> list[Staged]:
     return [Staged(row.path, row.rows, row.bytes, json.loads(row.partition), row.statistics) for row in rows]
 
 
-def write(batches: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[Staged]:
+def write(batches: Iterable[pa.RecordBatch], plan: StagingPlan) -> Iterator[Staged]:
     """Write one task's rows. Nothing is left open, also if the rows end in an error."""
     open_files: dict[tuple[Any, ...], _File] = {}
     count = 0
@@ -142,7 +142,7 @@ def _split(batch: pa.RecordBatch, partition_by: tuple[str, ...]) -> Iterator[tup
 class _File:
     """One file being written: rows are collected up to a row group."""
 
-    def __init__(self, plan: Plan, values: tuple[Any, ...], count: int) -> None:
+    def __init__(self, plan: StagingPlan, values: tuple[Any, ...], count: int) -> None:
         self._plan = plan
         self._partition: Values = dict(zip(plan.partition_by, map(text_of, values), strict=True))
         below = folder(self._partition) if plan.hive else plain_folder(self._partition)

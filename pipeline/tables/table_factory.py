@@ -50,10 +50,10 @@ def open_table(kind: str, location: str, *, app_id: str, partition_by: Sequence[
             table = DeltaLake(location, app_id, columns, settings, storage)
         case "iceberg":
             from sordini.pipeline.tables.iceberg import Iceberg
-            from sordini.pipeline.tables.iceberg_location import Place
+            from sordini.pipeline.tables.iceberg_location import IcebergLocation
 
-            place = Place(location, rest.pop("table", ""), _taken(rest, CATALOG_PREFIX))
-            table = Iceberg(place, app_id, columns, settings)
+            iceberg_location = IcebergLocation(location, rest.pop("table", ""), _taken(rest, CATALOG_PREFIX))
+            table = Iceberg(iceberg_location, app_id, columns, settings)
         case "parquet":
             from sordini.pipeline.tables.parquet import ParquetWithManifest
 

@@ -14,7 +14,7 @@ from sordini.pipeline.tables.file_names import INSIDE
 from sordini.pipeline.tables.local_files import sync_folder
 
 
-class Attempts:
+class WriteAttempts:
     """The attempts of one writer. Where the table is no folder there are none: its store may delete what is old."""
 
     def __init__(self, folder: Path | None, app_id: str) -> None:

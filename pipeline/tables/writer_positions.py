@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from sordini.pipeline.tables.table import Offsets, TableError, WrongBatch
 
 
-class Note(NamedTuple):
+class WriterPosition(NamedTuple):
     """One writer's last batch."""
 
     batch_id: int
     offsets: Offsets
 
 
-def is_there(app_id: str, last: Note | None, batch: Note) -> bool:
+def is_written(app_id: str, last: WriterPosition | None, batch: WriterPosition) -> bool:
     """Whether `batch` is in a table that noted `last`. Raises WrongBatch where the two contradict each other.
 
     A query that starts anew repeats its last batch at most. An older one comes from another checkpoint, and so does
@@ -36,20 +36,20 @@ def is_there(app_id: str, last: Note | None, batch: Note) -> bool:
     return True
 
 
-def to_json(note: Note) -> dict[str, Any]:
+def to_json(note: WriterPosition) -> dict[str, Any]:
     """For JSON, whose keys are strings."""
     offsets = {topic: {str(number): end for number, end in ends.items()} for topic, ends in note.offsets.items()}
     return {"batch": note.batch_id, "offsets": offsets}
 
 
-def from_json(body: Any) -> Note:
+def from_json(body: Any) -> WriterPosition:
     """Undoes `to_json`. Raises TableError for anything else."""
     try:
         offsets = {
             str(topic): {int(number): int(end) for number, end in ends.items()}
             for topic, ends in body["offsets"].items()
         }
-        return Note(int(body["batch"]), offsets)
+        return WriterPosition(int(body["batch"]), offsets)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TableError(f"the table's note about a writer cannot be read: {json.dumps(body)[:200]}") from error
 

@@ -16,7 +16,7 @@ from tests.cluster.work import Work
 from tests.outside.java import ZooKeeperProcess
 
 FOLLOWED = [[1, 2, 4], [4, 1, 2]]
-NOT_KNOWN = "whether the coordination store is in contact with brokers 1, 2, 3 is not known"
+NOT_KNOWN = "the contact of brokers 1, 2, 3 with the coordination store is not known"
 
 
 def check(cluster: Cluster) -> dict[str, Any]:

@@ -193,7 +193,7 @@ def test_a_stop_says_what_it_costs_and_a_broker_that_is_gone_is_drained(three: C
     plan = tmp_path / "plan.json"
     plan.write_text(sordini(three, "reassign", "generate", "lent", "--from-broker", "3"))
     done = sordini(three, "reassign", "execute", str(plan), "--throttle", "10000000")
-    assert done.endswith("; no throttle is left\n")
+    assert done.endswith("; throttles removed\n")
     assert {number: set(held) for number, held in three.tree.assignment("lent").items()} == {0: {1, 2}, 1: {1, 2}}
     three.restart(3)
     three.wait_for_full_isr(partitions_of(three))

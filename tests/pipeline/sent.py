@@ -79,8 +79,8 @@ def rows(frame: DataFrame) -> list[Row]:
     chosen = frame.select("partition", "offset", f.unix_millis("timestamp"), *text, headers)
     found = []
     for *columns, pairs in chosen.collect():
-        told = None if pairs is None else tuple((name, None if it is None else bytes(it)) for name, it in pairs)
-        found.append(Row(*columns, told))
+        reported = None if pairs is None else tuple((name, None if it is None else bytes(it)) for name, it in pairs)
+        found.append(Row(*columns, reported))
     return sorted(found, key=lambda row: row[:2])
 
 

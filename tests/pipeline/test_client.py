@@ -24,7 +24,7 @@ from sordini.pipeline.source.client import (
     TopicRecreated,
     UnknownTopic,
 )
-from sordini.pipeline.source.decode import COLUMNS, Decoder, Wanted
+from sordini.pipeline.source.decode import COLUMNS, Decoder, DecodeRequest
 from sordini.protocol.types import TopicPartition
 from tests.outside.processes import BrokerProcess
 from tests.pipeline.sent import KEEP, START_MS, Row, fill
@@ -42,7 +42,7 @@ def decoded(
     fetches: Iterable[Fetched], partition: TopicPartition, start: int, end: int, *, read_committed: bool = False
 ) -> list[Row]:
     """Every record of what was read, as `fill` returns them."""
-    decoder = Decoder(Wanted(*partition, start, end, frozenset(COLUMNS), read_committed))
+    decoder = Decoder(DecodeRequest(*partition, start, end, frozenset(COLUMNS), read_committed))
     found = []
     for fetched in fetches:
         for piece in decoder.pieces(fetched.records, fetched.aborted):
@@ -131,7 +131,7 @@ def test_retention_that_passes_a_reader_is_reported(place: Place) -> None:
             list(client.read(partition, 4_000, 5_000))
 
 
-def test_a_topic_recreated_during_a_read_is_reported_and_not_read_further(place: Place) -> None:
+def test_a_topic_created_again_in_mid_reading_is_reported_and_not_read_on(place: Place) -> None:
     topic = place.make_topic(configs=KEEP)
     fill(place.bootstrap, topic, 3_000, partitions=1)
     with Client(settings(place.bootstrap, max_partition_fetch_bytes=10_000)) as client:

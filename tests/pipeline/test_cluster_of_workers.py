@@ -54,10 +54,10 @@ class Driver(OutsideProcess):
         return {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
 
     def is_ready(self) -> bool:
-        return bool(self.told)
+        return bool(self.reported)
 
     @property
-    def told(self) -> list:
+    def reported(self) -> list:
         """What it has said so far, beside what Spark has to say."""
         lines = self.output().splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.startswith(("{", "[")) and line.endswith("\n")]
@@ -95,15 +95,15 @@ ALL_OFFSETS = sorted([partition, offset] for partition in range(PARTITIONS) for 
 def test_both_workers_read_and_one_that_is_killed_costs_neither_rows_nor_the_stream(
     driver: Driver, workers: Workers
 ) -> None:
-    (by_executor, *_) = driver.told
+    (by_executor, *_) = driver.reported
     assert len(by_executor) == 2
     for worker in workers.two:
         assert any(Path(folder).is_relative_to(worker.work_directory) for folder in by_executor), worker.directory
     assert sorted(chain.from_iterable(by_executor.values())) == ALL_OFFSETS
-    driver.wait_until(lambda: len(driver.told) > 1, PATIENCE_S, "read the stream's first batch")
+    driver.wait_until(lambda: len(driver.reported) > 1, PATIENCE_S, "read the stream's first batch")
     workers.two[0].kill()
     assert driver.wait_for_exit(PATIENCE_S) == 0, driver.tail()
-    _, *batches = driver.told
+    _, *batches = driver.reported
     assert len(batches) == COUNT // 40
     assert sorted(chain.from_iterable(batches)) == ALL_OFFSETS
 
@@ -115,7 +115,7 @@ def test_a_load_runs_on_a_cluster_by_nothing_but_the_name_of_its_master(
     produce(job, 0, 100)
     environment = {"PYSPARK_PYTHON": sys.executable}
     process = command("load", str(tmp_path / "job.yaml"), "--master", workers.master.address, environment=environment)
-    code, _, told = ended(process)
-    assert code == 0, told
+    code, _, reported = ended(process)
+    assert code == 0, reported
     assert Counter(row["n"] for row in rows_of(job.sink)) == Counter(good(100))
     assert any(list(worker.work_directory.glob("app-*/*")) for worker in workers.two), "it ran here alone"

@@ -22,7 +22,7 @@ from examples.activity.generator.visits import Plan as PlanOfVisits
 from examples.activity.generator.visits import events
 from examples.activity.report.findings import differences, findings
 from examples.activity.report.page import Run, page
-from examples.operations.__main__ import agrees, told
+from examples.operations.__main__ import agrees, reported
 from examples.operations.generator import Plan, happen
 from examples.operations.watch import watch
 from sordini.pipeline.jobs.audit import audit, counts_of
@@ -53,7 +53,7 @@ def test_alerts_crawlers_and_visits_by_member_are_found_as_they_were_planted(
     happened = happen(Plan(seed=3, start_ms=START_MS, minutes=3, visits=200))
     lines: list[str] = []
     seen = watch(spark, own_bootstrap, tmp_path, happened.records, happened.too_much.total(), lines.append)
-    assert agrees(happened, seen), "\n".join(told(happened, seen))
+    assert agrees(happened, seen), "\n".join(reported(happened, seen))
     assert any(line.startswith("ALERT") for line in lines)
     assert seen.worst
 
@@ -76,9 +76,9 @@ def test_the_activity_jobs_tables_and_report_have_what_the_generator_counted(
     for one in counting.aggregates:
         close_windows(counting, spark, one, None, plan.end_ms + 86_400_000)
     found = findings(tables.read(tmp_path, tables.windows(tmp_path)))
-    assert differences(found, tally.told()) == []
+    assert differences(found, tally.reported()) == []
     assert sum(sum(offsets.values()) for offsets in tables.offsets(tmp_path).values()) == tally.sent.total()
-    assert "Nothing lost, nothing twice" in page(Run("A run", tally.told(), [], None, [], {}), found)
+    assert "Nothing lost, nothing twice" in page(Run("A run", tally.reported(), [], None, [], {}), found)
 
 
 @pytest.mark.long

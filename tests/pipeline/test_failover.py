@@ -53,11 +53,11 @@ def trio(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[l
 def test_a_reading_goes_on_at_the_next_leader_when_its_own_is_killed(
     trio: list[SordiniProcess], round_number: int
 ) -> None:
-    everybody = ",".join(broker.bootstrap for broker in trio)
-    topic = Place(everybody, 3).make_topic(configs=KEEP | {"min.insync.replicas": "2"})
-    sent = fill(everybody, topic, 3_000, partitions=1)
+    all_clients = ",".join(broker.bootstrap for broker in trio)
+    topic = Place(all_clients, 3).make_topic(configs=KEEP | {"min.insync.replicas": "2"})
+    sent = fill(all_clients, topic, 3_000, partitions=1)
     partition = TopicPartition(topic, 0)
-    with Client(settings(everybody, max_partition_fetch_bytes=10_000)) as client:
+    with Client(settings(all_clients, max_partition_fetch_bytes=10_000)) as client:
         fetches = client.read(partition, 0, 3_000)
         found = [next(fetches), next(fetches)]
         address, epoch = client._topics.leader(partition)
@@ -73,13 +73,13 @@ def test_a_reading_goes_on_at_the_next_leader_when_its_own_is_killed(
 def test_a_batch_is_written_once_though_its_leader_is_killed_in_the_middle(
     trio: list[SordiniProcess], spark: SparkSession
 ) -> None:
-    everybody = ",".join(broker.bootstrap for broker in trio)
-    topic = Place(everybody, 3).make_topic(configs={"min.insync.replicas": "2"})
+    all_clients = ",".join(broker.bootstrap for broker in trio)
+    topic = Place(all_clients, 3).make_topic(configs={"min.insync.replicas": "2"})
     partition = TopicPartition(topic, 0)
     count = 400_000
     frame = spark.range(0, count, 1, 1).selectExpr("concat(id, repeat('.', 90)) as value")
-    writer = frame.write.format("sordini").mode("append").option("kafka.bootstrap.servers", everybody)
-    with Client(settings(everybody)) as client, ThreadPoolExecutor(1) as pool:
+    writer = frame.write.format("sordini").mode("append").option("kafka.bootstrap.servers", all_clients)
+    with Client(settings(all_clients)) as client, ThreadPoolExecutor(1) as pool:
         address, _ = client._topics.leader(partition)
         (leader,) = (broker for broker in trio if broker.port == address.port)
 
@@ -95,7 +95,7 @@ def test_a_batch_is_written_once_though_its_leader_is_killed_in_the_middle(
         writer.option("topic", topic).save()
         assert killing.result() < count
     leader.start()
-    reader = spark.read.format("sordini").option("kafka.bootstrap.servers", everybody)
+    reader = spark.read.format("sordini").option("kafka.bootstrap.servers", all_clients)
     numbers = reader.option("subscribe", topic).load().selectExpr("cast(split(value, '[.]')[0] as int) as number")
     total, different = numbers.selectExpr("count(number)", "count(distinct number)").first() or (0, 0)
     assert (total, different) == (count, count)
@@ -139,5 +139,5 @@ def test_a_leader_without_the_epoch_of_what_was_read_says_so(place: Place) -> No
     with Client(settings(place.bootstrap)) as client:
         reading = Reading(client._cluster, client._topics, Range(TopicPartition(topic, 0), 50, 100, False, ""))
         reading._last_epoch = 7  # As if the records before 50 had come from a leader that no other had followed.
-        with pytest.raises(OffsetLost, match="an unclean election cut the log"):
+        with pytest.raises(OffsetLost, match="an unclean election truncated the log"):
             list(reading.fetches())

@@ -16,10 +16,10 @@ import pytest
 from sordini.pipeline.jobs.aggregate import aggregate
 from sordini.pipeline.jobs.audit import audit, counts_of
 from sordini.pipeline.jobs.backfill import Range, backfill, close_windows
-from sordini.pipeline.jobs.batch_writer import Batch, Flow, open_sink_table
+from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter, open_sink_table
 from sordini.pipeline.jobs.compact import compact
 from sordini.pipeline.jobs.job_file import read_job
-from sordini.pipeline.jobs.load import INTENT, Piece, Step, load
+from sordini.pipeline.jobs.load import INTENT, LoadPiece, Step, load
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.status import status
 from sordini.pipeline.jobs.stream import stream
@@ -103,7 +103,7 @@ def run_load(job: Job, spark: SparkSession, pieces_max: int = 100) -> list[Batch
 def run_stream(job: Job, spark: SparkSession) -> tuple[list[Batch], list[str]]:
     batches: list[Batch] = []
     notices: list[str] = []
-    stream([job], spark, available_now=True, told=lambda _, batch: batches.append(batch), notice=notices.append)
+    stream([job], spark, available_now=True, on_batch=lambda _, batch: batches.append(batch), notice=notices.append)
     return batches, notices
 
 
@@ -149,9 +149,9 @@ def test_load_and_stream_take_turns_and_every_record_is_in_the_table_or_a_dead_l
 
 def test_a_piece_whose_done_is_missing_is_loaded_again_and_not_twice(job: Job, spark: SparkSession) -> None:
     produce(job, 0, 40)
-    state, flow = StateFolder(job.state), Flow.of(job, spark)
+    state, flow = StateFolder(job.state), BatchWriter.of(job, spark)
     [topic] = job.source.topics
-    piece = Piece(0, {topic: {0: 0, 1: 0}}, {topic: {0: 15, 1: 15}})
+    piece = LoadPiece(0, {topic: {0: 0, 1: 0}}, {topic: {0: 15, 1: 15}})
     state.write(INTENT, piece.to_json())
     # The sink had the piece, the dead letters had not, when the process died.
     decoded = flow.rows(_decoded(flow, piece).rows())
@@ -161,7 +161,7 @@ def test_a_piece_whose_done_is_missing_is_loaded_again_and_not_twice(job: Job, s
     assert (rest.batch.batch_id, rest.batch.rows, rest.batch.dead, rest.records_done) == (1, 9, 1, rest.records_all)
     # Nothing had the piece: what is written of it is told as that of any other.
     produce(job, 40, 20)
-    state.write(INTENT, Piece(2, {topic: {0: 20, 1: 20}}, {topic: {0: 30, 1: 30}}).to_json())
+    state.write(INTENT, LoadPiece(2, {topic: {0: 20, 1: 20}}, {topic: {0: 30, 1: 30}}).to_json())
     [again] = steps_of(job, spark)
     assert (again.batch.batch_id, again.batch.rows, again.batch.dead, again.records_all) == (2, 18, 2, 20)
     assert numbers(job.sink, spark) == good(60)
@@ -176,7 +176,7 @@ def steps_of(job: Job, spark: SparkSession) -> list[Step]:
     return steps
 
 
-def _decoded(flow: Flow, piece: Piece) -> Any:
+def _decoded(flow: BatchWriter, piece: LoadPiece) -> Any:
     from sordini.pipeline.jobs.batch_writer import decode
 
     return decode(flow.job, flow.records(piece.start, piece.end))
@@ -218,10 +218,10 @@ def test_windows_are_written_once_by_stream_or_backfill(job: Job, spark: SparkSe
     def run() -> list[str]:
         notices: list[str] = []
 
-        def told(_: object, batch: Batch) -> None:
+        def reported(_: object, batch: Batch) -> None:
             batches.append(batch)
 
-        aggregate(job, spark, list(job.aggregates), available_now=True, told=told, notice=notices.append)
+        aggregate(job, spark, list(job.aggregates), available_now=True, on_batch=reported, notice=notices.append)
         return notices
 
     [one] = job.aggregates

@@ -80,7 +80,7 @@ def test_a_job_that_means_something_passes(tmp_path: Path, spark: SparkSession) 
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "reported"),
     [
         ("count(*)", "cuont(*)", r":16: aggregates\.per_minute\.measures\.views cannot be: .*Cannot resolve routine `cuont`.*\(did you mean count\?\)"),
         ("max(n)", "max(m)", r":16: aggregates\.per_minute\.measures\.most cannot be: .*`m` cannot be resolved.*`n`"),
@@ -96,23 +96,23 @@ def test_a_job_that_means_something_passes(tmp_path: Path, spark: SparkSession) 
     ],
 )  # fmt: skip
 def test_what_spark_does_not_understand_is_reported_with_its_place_in_one_line(
-    tmp_path: Path, spark: SparkSession, before: str, after: str, told: str
+    tmp_path: Path, spark: SparkSession, before: str, after: str, reported: str
 ) -> None:
     path = a_job(tmp_path, before, after)
-    with pytest.raises(JobFileError, match=rf"^{path}{told}") as caught:
+    with pytest.raises(JobFileError, match=rf"^{path}{reported}") as caught:
         plan(read_job(path, {}), spark)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("after", "told"),
+    ("after", "reported"),
     [
         ("MODULE:markd", r":7: transform is 'functions_\d+:markd': .*functions_\d+\.py has no markd \(did you mean marked\?\)"),
         ("MODULE:number", r":7: transform is 'functions_\d+:number': is no function, but int"),
         ("nowhere_to_be_found:marked", r":7: transform is 'nowhere_to_be_found:marked': .*No module named"),
     ],
 )  # fmt: skip
-def test_a_transform_that_is_not_there_is_reported_without_spark(tmp_path: Path, after: str, told: str) -> None:
+def test_a_transform_that_is_not_there_is_reported_without_spark(tmp_path: Path, after: str, reported: str) -> None:
     path = a_job(tmp_path, "MODULE:marked", after)
-    with pytest.raises(JobFileError, match=rf"^{path}{told}"):
+    with pytest.raises(JobFileError, match=rf"^{path}{reported}"):
         check_transform(read_job(path, {}))

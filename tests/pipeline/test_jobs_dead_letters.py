@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sordini.pipeline.jobs.batch_writer import DeadLettersFailed, Flow
+from sordini.pipeline.jobs.batch_writer import BatchWriter, DeadLettersFailed
 from sordini.pipeline.jobs.job import Job
 from sordini.pipeline.jobs.status import reached
 from tests.pipeline.sent import KEEP
@@ -29,7 +29,7 @@ def test_dead_letters_that_cannot_be_written_stop_their_batch_before_it_is_in_th
 ) -> None:
     assert job.dead_letters is not None
     produce(job, 0, 40)
-    flow = Flow.of(job, spark)
+    flow = BatchWriter.of(job, spark)
     [topic] = job.source.topics
     ends = {topic: {0: 20, 1: 20}}
     records = flow.records({topic: {0: 0, 1: 0}}, ends)
@@ -53,7 +53,7 @@ def test_dead_letters_of_a_batch_that_died_before_its_commit_are_not_there_twice
     job: Job, spark: SparkSession
 ) -> None:
     produce(job, 0, 60)
-    flow = Flow.of(job, spark)
+    flow = BatchWriter.of(job, spark)
     [topic] = job.source.topics
     # A stream had planned another batch than `load` makes, kept its dead letters, and died; its checkpoint is gone.
     other = {topic: {0: 9, 1: 10}}
@@ -73,7 +73,7 @@ def plain_rows(job: Job) -> list[dict[str, int]]:
     return found
 
 
-def _decoded(flow: Flow, start: dict[str, dict[int, int]], end: dict[str, dict[int, int]]) -> DataFrame:
+def _decoded(flow: BatchWriter, start: dict[str, dict[int, int]], end: dict[str, dict[int, int]]) -> DataFrame:
     from sordini.pipeline.jobs.batch_writer import decode
 
     return decode(flow.job, flow.records(start, end)).dead_letters()

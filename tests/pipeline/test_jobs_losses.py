@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sordini.pipeline.errors import PipelineError, TopicRecreated
-from sordini.pipeline.jobs.batch_writer import Flow, open_sink_table
-from sordini.pipeline.jobs.load import INTENT, Piece, load
-from sordini.pipeline.jobs.source_topics import Lost
+from sordini.pipeline.jobs.batch_writer import BatchWriter, open_sink_table
+from sordini.pipeline.jobs.load import INTENT, LoadPiece, load
+from sordini.pipeline.jobs.source_topics import RecordsLost
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.stream import stream
 from tests.pipeline.sent import KEEP
@@ -37,15 +37,15 @@ def run(request: pytest.FixtureRequest, spark: SparkSession) -> Run:
     """`run(job)` does all there is and returns what it gave notice of."""
 
     def loaded(job: Job, *, pieces_max: int = 100) -> list[str]:
-        told: list[str] = []
+        reported: list[str] = []
         done: list[Any] = []
-        done.extend(load(job, spark, lambda: len(done) >= pieces_max, told.append))
-        return told
+        done.extend(load(job, spark, lambda: len(done) >= pieces_max, reported.append))
+        return reported
 
     def streamed(job: Job) -> list[str]:
-        told: list[str] = []
-        stream([job], spark, available_now=True, told=lambda *_: None, notice=told.append)
-        return told
+        reported: list[str] = []
+        stream([job], spark, available_now=True, on_batch=lambda *_: None, notice=reported.append)
+        return reported
 
     return loaded if request.param == "load" else streamed
 
@@ -65,11 +65,11 @@ def test_records_that_retention_took_stop_a_job_which_goes_on_behind_them_when_c
     run(strict)
     produce(strict, 60, 60)
     place.delete_records(topic, {0: 40, 1: 30})
-    with pytest.raises(Lost, match=f"{topic}-0: offsets 30 to 39 were deleted before they were read"):
+    with pytest.raises(RecordsLost, match=f"{topic}-0: offsets 30 to 39 were deleted before they were read"):
         run(strict)
     assert numbers(strict.sink, spark) == good(60)
     assert f"events: {topic}-0: offsets 30 to 39 were deleted before they were read" in [
-        told if told.startswith("events: ") else f"events: {told}" for told in run(regardless)
+        reported if reported.startswith("events: ") else f"events: {reported}" for reported in run(regardless)
     ]
     left = [number for number in good(60, 60) if number % 2 or number >= 80]
     assert numbers(strict.sink, spark) == sorted([*good(60), *left])
@@ -88,7 +88,7 @@ def test_a_topic_made_again_stops_a_job_which_reads_it_from_its_beginning_when_c
     with pytest.raises(TopicRecreated, match="deleted and created again"):
         run(strict)
     assert numbers(strict.sink, spark) == good(60)
-    assert any("was deleted and made again: it is read from its beginning" in told for told in run(regardless))
+    assert any("was deleted and made again: it is read from its beginning" in reported for reported in run(regardless))
     assert numbers(strict.sink, spark) == [*good(60), *good(again, 1000)]
     produce(strict, 2000, 20)
     assert run(strict) == []
@@ -131,7 +131,7 @@ def test_a_piece_that_was_begun_is_not_made_of_another_topics_records(
     produce(strict, 0, 40)
     list(load(strict, spark, lambda: False, pytest.fail))
     produce(strict, 40, 40)
-    begun = Piece(1, {topic: {0: 20, 1: 20}}, {topic: {0: 40, 1: 40}})
+    begun = LoadPiece(1, {topic: {0: 20, 1: 20}}, {topic: {0: 40, 1: 40}})
     StateFolder(strict.state).write(INTENT, begun.to_json())
     place.recreate(topic, 2, configs=KEEP)
     produce(strict, 1000, 100)
@@ -147,17 +147,17 @@ def test_a_batch_that_spark_had_planned_is_not_made_of_another_topics_records(
 ) -> None:
     topic, strict, regardless = both(tmp_path, place)
     produce(strict, 0, 40)
-    stream([strict], spark, available_now=True, told=lambda *_: None, notice=pytest.fail)
+    stream([strict], spark, available_now=True, on_batch=lambda *_: None, notice=pytest.fail)
     produce(strict, 40, 40)
     with monkeypatch.context() as patch:
-        patch.setattr(Flow, "write", _fails)
+        patch.setattr(BatchWriter, "write", _fails)
         with pytest.raises(PipelineError, match="events stopped: OSError: the disk is full"):
-            stream([strict], spark, available_now=True, told=lambda *_: None, notice=pytest.fail)
+            stream([strict], spark, available_now=True, on_batch=lambda *_: None, notice=pytest.fail)
     place.recreate(topic, 2, configs=KEEP)
     produce(strict, 1000, 100)
     notices: list[str] = []
-    stream([regardless], spark, available_now=True, told=lambda *_: None, notice=notices.append)
-    assert any(f"a new checkpoint begins, as '{topic}' was deleted and made again" in told for told in notices)
+    stream([regardless], spark, available_now=True, on_batch=lambda *_: None, notice=notices.append)
+    assert any(f"a new checkpoint begins, as '{topic}' was deleted and made again" in reported for reported in notices)
     assert numbers(strict.sink, spark) == [*good(40), *good(100, 1000)]
     assert strict.sink is not None
     last = open_sink_table(strict.sink, strict.name).last()

@@ -46,11 +46,11 @@ def command(*arguments: str, environment: Mapping[str, str] | None = None) -> su
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     try:
-        said, told = process.communicate(timeout=SECONDS_MAX)
+        said, reported = process.communicate(timeout=SECONDS_MAX)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    return process.returncode, said, told
+    return process.returncode, said, reported
 
 
 @pytest.fixture
@@ -66,20 +66,20 @@ def test_a_topic_that_is_not_there_and_a_broker_that_is_not_there_are_reported(b
         "delta",
     )
     for name in ("status", "load"):
-        code, said, told = ended(command(name, str(tmp_path / "job.yaml")))
+        code, said, reported = ended(command(name, str(tmp_path / "job.yaml")))
         assert (code, said) == (1, "")
-        assert "there is no topic 'nowhere'" in told
-        code, said, told = ended(command(name, str(tmp_path / "job.yaml"), "--bootstrap", "127.0.0.1:1"))
+        assert "there is no topic 'nowhere'" in reported
+        code, said, reported = ended(command(name, str(tmp_path / "job.yaml"), "--bootstrap", "127.0.0.1:1"))
         assert (code, said) == (1, "")
-        assert "cannot reach 127.0.0.1:1" in told
-        assert "Starting Spark" not in told
+        assert "cannot reach 127.0.0.1:1" in reported
+        assert "Starting Spark" not in reported
 
 
 def test_java_that_is_not_there_is_reported(job: Job) -> None:
     nowhere = {"PATH": str(job.home), "JAVA_HOME": ""}
-    code, _, told = ended(command("load", str(job.home / "job.yaml"), environment=nowhere))
+    code, _, reported = ended(command("load", str(job.home / "job.yaml"), environment=nowhere))
     assert code == 1
-    assert "Spark runs on Java, and there is none: install Java 17 or newer" in told
+    assert "Spark runs on Java, and there is none: install Java 17 or newer" in reported
 
 
 @pytest.mark.long
@@ -101,8 +101,8 @@ def test_a_stream_that_gets_sigterm_finishes_its_batch_and_one_that_is_killed_go
         wait_until(partial(has_passed, job, before), process)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    code, _, told = ended(command("stream", path, "--available-now"))
-    assert code == 0, told
+    code, _, reported = ended(command("stream", path, "--available-now"))
+    assert code == 0, reported
     everything = Counter(range(400))
     good = Counter(row["n"] for row in rows_of(job.sink))
     dead = Counter(row["offset"] * 2 + row["partition"] for row in rows_of(job.dead_letters))
@@ -139,10 +139,10 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) ->
 @pytest.mark.long
 def test_status_tells_the_place_of_a_stream_that_is_not_running(job: Job) -> None:
     produce(job, 0, 60)
-    code, _, told = ended(command("load", str(job.home / "job.yaml")))
-    assert code == 0, told
+    code, _, reported = ended(command("load", str(job.home / "job.yaml")))
+    assert code == 0, reported
     produce(job, 60, 20)
     assert [(place.next_offset, place.lag) for place in status(job) if place.of == "events"] == [(30, 10), (30, 10)]
-    code, said, told = ended(command("status", str(job.home / "job.yaml"), "--json", "--lag-max", "5"))
+    code, said, reported = ended(command("status", str(job.home / "job.yaml"), "--json", "--lag-max", "5"))
     assert (code, len(json.loads(said))) == (1, 4)
-    assert "lags by" in told
+    assert "lags by" in reported

@@ -71,10 +71,10 @@ def test_offsets_that_are_given_name_every_partition_and_records_that_are_there(
     produce(job, 0, 10)
     [topic] = job.source.topics
     assert resume.checked(job, {topic: {0: 5, 1: 0}}) == {topic: {0: 5, 1: 0}}
-    for offsets, told in (
+    for offsets, reported in (
         ({topic: {0: 5}}, f"leaves out {topic}-1: it names every partition"),
         ({topic: {0: 5, 1: 1, 2: 0}}, f"has {topic}-2: it names every partition"),
         ({topic: {0: 6, 1: 1}}, f"{topic}-0 has offsets 0 to 5, and not 6"),
     ):
-        with pytest.raises(PipelineError, match=told):
+        with pytest.raises(PipelineError, match=reported):
             resume.checked(job, offsets)

@@ -92,11 +92,11 @@ def test_timestamps_bound_what_is_read_and_partitions_are_split_as_asked(filled:
     ids=" ".join,
 )
 def test_both_sources_read_the_same_rows(filled: Filled, read: Read, options: dict[str, str]) -> None:
-    told = {
+    reported = {
         name: value.replace("TOPI[C]", f"{filled.topic[:-1]}.").replace("TOPIC", filled.topic)
         for name, value in options.items()
     }
-    assert rows(read(**told)) == rows(read("kafka", **told))
+    assert rows(read(**reported)) == rows(read("kafka", **reported))
 
 
 @pytest.mark.long
@@ -154,9 +154,9 @@ def test_what_cannot_be_read_is_said_before_anything_is_read(
 ) -> None:
     from pyspark.errors import AnalysisException
 
-    told = {name: value.replace("TOPIC", filled.topic) for name, value in options.items()}
+    reported = {name: value.replace("TOPIC", filled.topic) for name, value in options.items()}
     with pytest.raises(AnalysisException) as caught:
-        read(**told, **{"kafka.default.api.timeout.ms": "2000"}).count()
+        read(**reported, **{"kafka.default.api.timeout.ms": "2000"}).count()
     assert complaint.replace("TOPIC", filled.topic) in str(caught.value)
 
 

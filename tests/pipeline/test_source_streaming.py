@@ -103,11 +103,11 @@ def test_the_progress_of_a_query_tells_its_lag(place: Place, stream: Stream, bat
     lags = []
     for progress in query.recentProgress:
         source = progress["sources"][0] if isinstance(progress, dict) else progress.sources[0].jsonValue
-        told = [
+        reported = [
             source[name] if isinstance(source[name], dict) else json.loads(source[name])
             for name in ("endOffset", "latestOffset")
         ]
-        done, latest = (Position.from_json(each).offsets for each in told)
+        done, latest = (Position.from_json(each).offsets for each in reported)
         lags.append(sum(lag(done, latest)[topic].values()))
     assert lags[:3] == [35, 10, 0]
 

@@ -284,9 +284,11 @@ def test_a_running_broker_s_directory_is_verified_and_counted_and_not_repaired(
     data = str(sordini_broker.data_directory)
     told = run("log", "verify", data).stdout
     assert f"OK       {data}/{topic}-0  1 segment" in told
-    assert "a broker runs on it" in told
+    assert "a broker is running on it" in told
     assert "2 records" in run("log", "stats", f"{data}/{topic}-0").stdout
-    assert "a broker runs on" in run("log", "verify", data, "--repair", "--to", str(tmp_path / "c"), code=1).stderr
+    assert (
+        "a broker is running on" in run("log", "verify", data, "--repair", "--to", str(tmp_path / "c"), code=1).stderr
+    )
     assert not (tmp_path / "c").exists()
 
 

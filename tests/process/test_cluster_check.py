@@ -123,7 +123,7 @@ def test_while_zookeeper_hangs_the_first_check_fails_and_the_brokers_serve_on(
         said = run(brokers[0], "ping", "--serving")
         assert said.code == 0, said
         shown = run(brokers[1], "cluster", "status").output
-        assert "not well: broker 1 gets no answer" in shown
+        assert "problem: broker 1 gets no answer" in shown
     until_well(brokers)
 
 
@@ -132,8 +132,8 @@ def test_a_broker_that_hangs_and_one_that_is_dead_fail_the_check(brokers: list[S
     with hung(brokers[1]):
         said = run(brokers[0], "cluster", "status", "--check", "--timeout", "2")
         assert said.code == 1
-        assert "not well: broker 2 does not answer: no answer within 1 s" in said.output
-        assert "the cluster is not well" in said.errors
+        assert "problem: broker 2 does not answer: no answer within 1 s" in said.output
+        assert "sordini: the cluster has " in said.errors
         assert run(brokers[1], "ping", "--serving", "--timeout", "0.5").code == 1
     until_well(brokers)
 

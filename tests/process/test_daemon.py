@@ -202,7 +202,7 @@ def test_what_a_killed_broker_left_over_is_replaced(daemon: Daemon) -> None:
     assert daemon.stop("--pid-file", "own.pid").returncode == 3
     left = daemon.stop("--override", "log.dirs=data")
     assert (left.returncode, left.stdout) == (3, "")
-    assert left.stderr == "sordini: no broker is running: data/sordini.pid is left over from one that has ended\n"
+    assert left.stderr == "sordini: no broker is running: data/sordini.pid was left by one that has ended\n"
     assert daemon.start("--pid-file", "own.pid").returncode == 0
     assert daemon.pid != first
 
@@ -212,7 +212,7 @@ def test_a_process_that_has_got_a_brokers_old_number_is_not_touched(tmp_path: Pa
         (tmp_path / "old.pid").write_text(f"{innocent.pid}\n")
         stopped = run("stop", "--pid-file", "old.pid", "--force", "--timeout", "0", cwd=tmp_path)
         assert stopped.returncode == 3
-        assert "left over" in stopped.stderr
+        assert "was left by" in stopped.stderr
         assert innocent.poll() is None
         innocent.kill()
 
@@ -221,7 +221,7 @@ def test_stop_says_when_there_is_nothing_to_stop_or_the_question_is_wrong(tmp_pa
     nothing = run("stop", cwd=tmp_path)
     assert (nothing.returncode, nothing.stderr) == (
         3,
-        "sordini: no broker is running: there is none at data/sordini.pid\n",
+        "sordini: no broker is running: there is no pid file data/sordini.pid\n",
     )
     assert run("stop", "--override", "num.partitions=many", cwd=tmp_path).returncode == 2
     # What refuses a start may have come into the file since: the broker is stopped all the same.
@@ -234,7 +234,7 @@ def test_a_broker_that_does_not_stop_is_killed_only_by_force(daemon: Daemon) -> 
     pid = daemon.pid
     os.kill(pid, signal.SIGSTOP)
     patient = daemon.stop("--override", "log.dirs=data", "--timeout", "0.1")
-    assert (patient.returncode, patient.stderr) == (1, f"sordini: broker process {pid} still runs after 0.1 s\n")
+    assert (patient.returncode, patient.stderr) == (1, f"sordini: broker process {pid} is still running after 0.1 s\n")
     assert is_alive(pid)
     forced = daemon.stop("--override", "log.dirs=data", "--timeout", "0.1", "--force")
     assert forced.returncode == 0

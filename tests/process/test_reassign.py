@@ -108,7 +108,7 @@ def test_a_throttled_move_is_slow_is_seen_can_be_taken_back_and_ends_once_it_may
     plan = cluster.plan((0, [3, 1]), (1, [2, 3]))
     with cluster.started("reassign", "execute", plan, "--throttle", str(SLOW)) as watching:
         assert watching.stderr is not None
-        assert watching.stderr.readline() == "copying takes at most 1 kB a second of each broker\n"
+        assert watching.stderr.readline() == "replication is limited to 1 kB a second per broker\n"
         assert watching.stderr.readline().startswith("1 of 2 partitions left, ")
         assert cluster.throttles("--topic", cluster.topic) == {
             "leader.replication.throttled.replicas": "0:1,0:2",
@@ -127,9 +127,9 @@ def test_a_throttled_move_is_slow_is_seen_can_be_taken_back_and_ends_once_it_may
         out, errors = watching.communicate(timeout=30)
     assert (watching.returncode, out.splitlines()) == (
         1,
-        [f"{cluster.topic}-1 is there already, on 2,3", f"{cluster.topic}-0 goes to 3,1"][::-1],
+        [f"{cluster.topic}-1 has been moved already, to 2,3", f"{cluster.topic}-0 is being moved to 3,1"][::-1],
     )
-    assert f"1 partition not where the plan wants and not on the way there ({cluster.topic}-0)" in errors
+    assert f"1 partition not on the plan's brokers and not being moved there ({cluster.topic}-0)" in errors
     cluster.reassign("execute", plan)
     assert cluster.replicas() == [[3, 1], [2, 3]]
     assert (cluster.told("earliest_offset"), cluster.told("latest_offset")) == ([0, 0], [100, 100])
@@ -151,7 +151,7 @@ def test_a_topic_that_moves_can_be_deleted(cluster: Cluster, dev: DevProcess) ->
 def test_what_cannot_be_moved_is_told_for_each_partition_and_the_rest_is_moved(cluster: Cluster) -> None:
     plan = cluster.plan((0, [9]), (7, [1]), (1, [3, 2]))
     done = cluster.attempt("reassign", "execute", plan, "--throttle", "1000000")
-    assert (done.exit_code, done.stdout.splitlines()[0]) == (1, f"{cluster.topic}-1 goes to 3,2")
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (1, f"{cluster.topic}-1 is being moved to 3,2")
     assert "not alive" in done.stderr
     assert "UNKNOWN_TOPIC_OR_PARTITION" in done.stderr
     assert done.stderr.splitlines()[-1] == "sordini: 2 of 3 partitions refused"
@@ -168,17 +168,17 @@ def test_what_cannot_be_moved_is_told_for_each_partition_and_the_rest_is_moved(c
 
 
 REFUSED: tuple[tuple[str, int, str], ...] = (
-    ("--brokers 7 {topic}", 1, "brokers 7 do not run"),
-    ("--from-broker 7 --all", 1, "no broker 7 runs or holds a replica (these run: 1, 2, 3)"),
+    ("--brokers 7 {topic}", 1, "brokers 7 are not live"),
+    ("--from-broker 7 --all", 1, "no broker 7 is live or has a replica (live: 1, 2, 3)"),
     ("--from-broker 1 {topic}-none", 1, "there is no such topic"),
-    ("--from-broker 1 --from-broker 2 {topic}", 1, "not enough brokers are left for {topic}: 2 needed, 1 left (3)"),
-    ("--from-broker 1 --brokers 2 {topic}", 1, "not enough brokers are left for {topic}: 2 needed, 1 left (2)"),
-    ("--from-broker 2 --brokers 7 {topic}", 1, "brokers 7 do not run (these do: 1, 3)"),
-    ("--from-broker 2 --brokers 2,3 {topic}", 2, "replicas leave broker 2 and cannot go there"),
-    ("--from-broker 2 -r 3 {topic}", 2, "keeps the number of copies"),
-    ("--from-broker 2 --current {topic}", 2, "keeps the number of copies"),
-    ("--from-broker 2", 2, "topics or --all"),
-    ("--from-broker 2 --all {topic}", 2, "topics or --all"),
+    ("--from-broker 1 --from-broker 2 {topic}", 1, "not enough brokers remain for {topic}: 2 needed, 1 remaining (3)"),
+    ("--from-broker 1 --brokers 2 {topic}", 1, "not enough brokers remain for {topic}: 2 needed, 1 remaining (2)"),
+    ("--from-broker 2 --brokers 7 {topic}", 1, "brokers 7 are not live (live: 1, 3)"),
+    ("--from-broker 2 --brokers 2,3 {topic}", 2, "broker 2 is in --from-broker and in --brokers"),
+    ("--from-broker 2 -r 3 {topic}", 2, "keeps the number of replicas"),
+    ("--from-broker 2 --current {topic}", 2, "keeps the number of replicas"),
+    ("--from-broker 2", 2, "name topics, or give --all"),
+    ("--from-broker 2 --all {topic}", 2, "name topics, or give --all"),
 )
 
 
@@ -200,7 +200,7 @@ def test_a_plan_is_for_the_brokers_that_are_named_and_one_that_cannot_be_is_refu
     plan = cluster.plan((0, [1, 3]), (1, [1, 3]))
     cluster.reassign("execute", plan)
     nothing = cluster.attempt("reassign", "generate", "--from-broker", "2", cluster.topic)
-    reason = f"sordini: no replica of {cluster.topic} is on broker 2: nothing is to be moved\n"
+    reason = f"sordini: no replica of {cluster.topic} is on broker 2: there is nothing to move\n"
     assert (nothing.exit_code, nothing.stderr) == (1, reason)
 
 
@@ -222,17 +222,17 @@ def test_a_stop_that_has_a_cost_is_refused_where_only_a_safe_one_is_wanted(clust
     done = cluster.attempt(*stop_of(dev, 2, "--if-safe"))
     assert (done.exit_code, done.stderr) == (
         4,
-        "sordini: broker 2 is not stopped: --if-safe, and its stop has a cost\n",
+        "sordini: broker 2 is not stopped: --if-safe was given and partitions would be affected\n",
     )
     first, offline, short = done.stdout.splitlines()
     assert re.match(r"sordini: broker 2 holds \d+ replicas and leads \d+ of them; other brokers lead \d+", first)
-    assert re.search(rf"1 partition has no other copy in sync, .*: {alone}-\d$", offline)
+    assert re.search(rf"1 partition has no other in-sync replica, .*: {alone}-\d$", offline)
     assert re.search(rf"2 partitions have fewer .* acks=all is refused: {cluster.topic}-0, {cluster.topic}-1$", short)
     unknown = cluster.attempt(
         *stop_of(dev, 2, "--if-safe", "--override", f"listeners=PLAINTEXT://127.0.0.1:{free_port()}")
     )
     assert (unknown.exit_code, unknown.stdout) == (4, "")
-    assert "what its stop would cost is not known: cannot reach" in unknown.stderr
+    assert "the effect of a stop is unknown: cannot reach" in unknown.stderr
     assert dev.is_running
     cluster.run("topics", "delete", alone, "--yes")
 
@@ -257,18 +257,18 @@ def test_a_broker_is_drained_under_writes_though_its_watcher_is_interrupted_and_
     with ConfluentProducing(dev.bootstrap, cluster.topic) as producing:
         with cluster.started("reassign", "execute", str(plan), "--throttle", str(SLOW)) as watching:
             assert watching.stderr is not None
-            assert "at most 1 kB a second" in watching.stderr.readline()
+            assert "limited to 1 kB a second" in watching.stderr.readline()
             assert PROGRESS.match(watching.stderr.readline())
             errors = interrupted(watching)
         assert watching.returncode == 130
-        assert "moves that have begun go on in the cluster" in errors
+        assert "started reassignments continue in the cluster" in errors
         moving = {(row["topic"], row["partition"]) for row in cluster.reassign("list")}
         assert (cluster.topic, 0) in moving
         assert cluster.throttles("--topic", cluster.topic)
         done = cluster.run(*execute[:-3], str(plan), *execute[-2:])
-        assert f"{cluster.topic}-0 is on the way already, to 3,2" in done
-        assert " goes to " not in done
-        assert done.endswith("; broker 1 holds no replica; no throttle is left\n")
+        assert f"{cluster.topic}-0 is being moved already, to 3,2" in done
+        assert " is being moved to " not in done
+        assert done.endswith("; broker 1 holds no replica; throttles removed\n")
     assert cluster.throttles("--topic", cluster.topic) == {}
     assert [cluster.throttles("--broker", str(broker)) for broker in (1, 2, 3)] == [{}, {}, {}]
     cluster.run(*check)

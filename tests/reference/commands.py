@@ -13,14 +13,13 @@ from sordini.cli.common.options import EXIT_CODES
 HEAD = """\
 # Commands
 
-`python -m tests.reference` writes this page from the commands themselves; a test compares them.
-`sordini COMMAND --help`, or `-h`, says the same on the command line. Every command that speaks to a cluster takes
-`--bootstrap` (or the environment's `SORDINI_BOOTSTRAP`), tables are for people, and `--json` answers for programs:
-one document, or one on each line where records or file contents are listed. Answers go to standard output; notices,
-questions, progress and errors to standard error. What cannot be undone is asked about on a terminal, unless `--yes`
-is given.
+`python -m tests.reference` generates this page from the commands; a test compares them.
+`sordini COMMAND --help`, or `-h`, prints the same text. Every command that connects to a cluster takes `--bootstrap`
+(or the environment variable `SORDINI_BOOTSTRAP`). Output is a readable table, or JSON with `--json`: one document, or
+one per line for records and file contents. Results go to standard output; notices, questions, progress and errors go
+to standard error. On a terminal, commands that cannot be undone ask for confirmation, unless `--yes` is given.
 
-These are the exit codes, unless a command says otherwise below:
+Exit codes, unless a command lists its own below:
 """
 
 
@@ -34,7 +33,7 @@ def page() -> str:
 
 
 def commands_below(context: click.Context) -> Iterator[click.Context]:
-    """Each command below one, groups before what they hold."""
+    """Each command below one, a group before its commands."""
     group = context.command
     assert isinstance(group, click.Group)
     for name in group.list_commands(context):
@@ -82,14 +81,14 @@ def _help_of(command: click.Command) -> tuple[list[str], list[str]]:
 def _row(option: click.Option, context: click.Context) -> tuple[str, str, str]:
     names = ", ".join(f"`{name}`" for name in sorted(option.opts, key=len, reverse=True))
     value = "" if option.is_flag else f" `{option.make_metavar(context)}`"
-    told, _, said = (option.help or "").partition("  [default: ")
-    default = said.removesuffix("]")
+    meaning, _, written_default = (option.help or "").partition("  [default: ")
+    default = written_default.removesuffix("]")
     if not default and not option.is_flag and option.default is not None and not option.multiple:
         shown = option.get_default(context)
         default = "" if shown is None or repr(shown).startswith("Sentinel") else f"`{shown}`"
     if option.envvar:
-        told += f" Environment: `{option.envvar}`."
-    return f"{names}{value}", told, default
+        meaning += f" Environment: `{option.envvar}`."
+    return f"{names}{value}", meaning, default
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:

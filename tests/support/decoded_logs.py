@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
-from sordini.pipeline.source.decode import COLUMNS, Decoder, Wanted
+from sordini.pipeline.source.decode import COLUMNS, Decoder, DecodeRequest
 from sordini.protocol.records.batch import CRC_POSITION, BatchHeader, Record, assemble_batch, build_batch
 from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
 from sordini.protocol.records.legacy import write_messages
@@ -22,8 +22,8 @@ Row = tuple[bytes | None, bytes | None, int, int, int, list[tuple[str, bytes | N
 
 def wanted(
     start: int = 0, end: int = 2**63 - 1, *, columns: frozenset[str] = ALL, read_committed: bool = False
-) -> Wanted:
-    return Wanted("views", 3, start, end, columns, read_committed)
+) -> DecodeRequest:
+    return DecodeRequest("views", 3, start, end, columns, read_committed)
 
 
 def judged(log: bytes) -> list[Row]:
@@ -45,7 +45,7 @@ def judged(log: bytes) -> list[Row]:
     return rows
 
 
-def decoded(log: bytes | memoryview, asked: Wanted | None = None) -> list[Row]:
+def decoded(log: bytes | memoryview, asked: DecodeRequest | None = None) -> list[Row]:
     decoder = Decoder(asked or wanted())
     batches = [piece.batch for piece in decoder.pieces(memoryview(log), ()) if piece.batch is not None]
     return [row for batch in batches for row in rows_of(batch)]

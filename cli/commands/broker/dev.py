@@ -1,4 +1,4 @@
-"""`sordini dev`: a cluster to develop against, in one process."""
+"""`sordini dev`: a development cluster in one process."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from sordini.cli.common.options import ClientCommand
 from sordini.cli.common.terminal import echo
 
 STARTED_MS = SystemClock().monotonic_ms()
-"""Of the process, near enough: what the ready line counts from."""
+"""About the start of the process: the ready line counts from here."""
 
 BROKERS_MAX = 9
 
 
 class Dev(ClientCommand):
     exit_codes = {  # noqa: RUF012 - as its base class has it.
-        0: "all brokers have stopped in order",
+        0: "all brokers shut down cleanly",
         1: "a broker failed; standard error says why",
         2: "the command or the configuration is wrong",
-        3: "the stop was forced, by a second signal or by the deadline; the next start recovers",
+        3: "the shutdown was forced, by a second signal or the deadline; the next start recovers the logs",
     }
 
 
@@ -32,44 +32,44 @@ class Dev(ClientCommand):
     type=click.IntRange(1, BROKERS_MAX),
     default=3,
     show_default=True,
-    help="So many, with the ids 1, 2, 3...",
+    help="Number of brokers; their ids are 1, 2, 3...",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535 - BROKERS_MAX),
     default=9092,
     show_default=True,
-    help="The first broker's; the next ones follow it. 0 lets the system choose.",
+    help="Port of the first broker; the others follow it. 0 lets the system choose.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen, and what clients are told.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on and to advertise.")
 @click.option(
     "--directory",
     type=click.Path(file_okay=False),
     default="data/dev",
     show_default=True,
     metavar="DIR",
-    help="Everything is kept here; remove it to begin anew.",
+    help="All data; remove it to start from scratch.",
 )
 @click.option(
     "--override",
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Set one configuration key for all brokers. May be given many times.",
+    help="Set one configuration key for all brokers. Can be repeated.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
     show_default=True,
-    help="Leave out log lines below this.",
+    help="Do not log lines below this level.",
 )
 def dev(count: int, port: int, host: str, directory: str, overrides: tuple[str, ...], log_level: str) -> None:
-    """Run a whole cluster in this process until SIGTERM or Ctrl-C, for development.
+    """Run a cluster in this process until SIGTERM or Ctrl-C, for development.
 
-    Each is a broker of its own: they elect a controller among them, lead partitions and follow each other. What a
-    ZooKeeper would keep is in one file of the directory. Topics get as many replicas as there are brokers, three at
-    the most. One process is one core and one failure: a cluster that matters is `sordini serve` on several machines.
+    Each broker is complete: they elect a controller, lead partitions and follow each other. One file in the directory
+    takes ZooKeeper's place. Topics get as many replicas as there are brokers, at most three. One process means one
+    core and one point of failure: in production run `sordini serve` on separate machines.
 
     \b
       sordini dev
@@ -77,7 +77,7 @@ def dev(count: int, port: int, host: str, directory: str, overrides: tuple[str, 
       sordini dev --override min.insync.replicas=2 --log-level info
     """
     from sordini.broker.configuration.settings import ConfigError
-    from sordini.broker.process.dev_cluster import DevClusterPlan, run_brokers  # Late: --help does not need a broker.
+    from sordini.broker.process.dev_cluster import DevClusterPlan, run_brokers  # Imported here: --help needs no broker.
     from sordini.broker.process.log_writer import standard_error
     from sordini.broker.process.logging import Logger
 

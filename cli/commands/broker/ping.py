@@ -1,4 +1,4 @@
-"""`sordini ping`: whether a broker answers, and whether it serves. For health checks: it is quick and says little."""
+"""`sordini ping`: whether a broker answers, and whether it serves. A quick health check with little output."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ NOT_SERVING = 3
 
 
 class PingCommand(ClientCommand):
-    """A command that tells a broker that does not serve from one that does not answer."""
+    """A command whose exit code distinguishes a broker that does not serve from one that does not answer."""
 
     exit_codes = ClientCommand.exit_codes | {
         DONE: "the broker answers; with --serving: it serves",
         FAILED: "the broker does not answer",
-        NOT_SERVING: "with --serving: the broker answers, and does not serve or does not say so",
+        NOT_SERVING: "with --serving: the broker answers but does not serve, or does not report whether it serves",
     }
 
 
 @click.command(cls=PingCommand)
 @bootstrap_option
-@click.option("--serving", is_flag=True, help="Fail unless the broker serves clients, too.")
+@click.option("--serving", is_flag=True, help="Also fail unless the broker serves clients.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -36,35 +36,35 @@ class PingCommand(ClientCommand):
     type=click.FloatRange(min=0, min_open=True),
     default=5.0,
     show_default=True,
-    help="Give up after so long.",
+    help="Give up after this long.",
 )
 @click.pass_context
 def ping(context: click.Context, bootstrap: str, timeout_s: float, *, serving: bool) -> None:
-    """Connect to the first of the brokers and ask which requests it serves.
+    """Connect to the first of the brokers and send an ApiVersions request.
 
-    A broker that answers is alive. With --serving it has to serve, too: it is ready, a controller has sent it the state
-    of the cluster, it leads all partitions that it should lead, and ZooKeeper has not lost the cluster. A broker that
-    serves on while ZooKeeper is away is serving, since a restart would only take that from its clients. Only a Sordini
-    of this version or a later one can say so. `sordini cluster status --check` is about the cluster as a whole.
+    Without --serving, an answer is enough. With --serving the broker must be ready, have the state of the cluster from
+    the controller, lead all partitions that it should lead, and ZooKeeper must still have the cluster. A broker that
+    goes on serving while ZooKeeper is unreachable counts as serving: restarting it would only interrupt its clients.
+    Only Sordini of this version or later reports this. `sordini cluster status --check` checks the whole cluster.
 
     \b
       sordini ping
       sordini ping --bootstrap broker-1:9092 --timeout 2
       sordini ping --serving
     """
-    import asyncio  # Late: --help does not need it.
+    import asyncio  # Imported here: --help does not need it.
 
     began_ms = SystemClock().monotonic_ms()
     reason = asyncio.run(_ask(bootstrap, timeout_s, serving=serving))
     if reason:
-        echo(f"sordini: {bootstrap} answers and does not serve: {reason}", err=True)
+        echo(f"sordini: {bootstrap} answers but does not serve: {reason}", err=True)
         context.exit(NOT_SERVING)
     said = "answers and serves" if serving else "answers"
     echo(f"{bootstrap} {said} ({SystemClock().monotonic_ms() - began_ms} ms)")
 
 
 async def _ask(bootstrap: str, timeout_s: float, *, serving: bool) -> str:
-    """Why the broker does not serve; empty where it does, or is not asked. Raises Failure."""
+    """Why the broker does not serve; empty if it does, or without --serving. Raises Failure."""
     import asyncio
 
     from sordini.cli.broker_connection import BrokerConnection
@@ -83,7 +83,7 @@ async def _ask(bootstrap: str, timeout_s: float, *, serving: bool) -> str:
 
 
 async def _why_not_serving(link: BrokerConnection) -> str:
-    """What the broker says of itself, under a resource that needs no broker id."""
+    """The broker's own report, read from the resource of the cluster default, which needs no broker id."""
     from sordini.broker.membership.health_keys import SERVING, YES
     from sordini.cli.commands.configs.config_requests import BROKER
     from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -94,4 +94,4 @@ async def _why_not_serving(link: BrokerConnection) -> str:
         for row in result.configs:
             if row.name == SERVING:
                 return "" if row.value == YES else str(row.value).removeprefix("no: ")
-    return "it does not say whether it serves (it is no Sordini, or one of an older version)"
+    return "it does not report whether it serves (it is not Sordini, or an older version)"

@@ -1,4 +1,4 @@
-"""`sordini serve`: a broker in the foreground, or in the background as a daemon."""
+"""`sordini serve`: run a broker in the foreground, or in the background as a daemon."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sordini.cli.common.options import ClientCommand
 from sordini.cli.common.terminal import echo
 
 STARTED_MS = SystemClock().monotonic_ms()
-"""Of the process, near enough: what the ready line counts from."""
+"""About the start of the process: the ready line counts from here."""
 
 
 class Serve(ClientCommand):
     exit_codes = {  # noqa: RUF012 - as its base class has it.
-        0: "it has stopped in order; of a daemon: it is ready",
+        0: "the broker shut down cleanly; with --daemon: it is ready",
         1: "the broker failed; standard error says why",
         2: "the command or the configuration is wrong",
-        3: "the stop was forced, by a second signal or by the deadline; the next start recovers",
+        3: "the shutdown was forced, by a second signal or the deadline; the next start recovers the logs",
     }
 
 
@@ -30,35 +30,35 @@ class Serve(ClientCommand):
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Set one configuration key, in place of the file's value. May be given many times.",
+    help="Set one configuration key, in place of the file's value. Can be repeated.",
 )
 @click.option("--daemon", is_flag=True, help="Run in the background; return when the broker is ready.")
 @click.option(
     "--pid-file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write the process id here, too. It always stands in sordini.pid in the first log directory.",
+    help="Also write the process id here. It is always in sordini.pid in the first log directory.",
 )
 @click.option(
     "--log-file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Append log lines to this file instead of standard error. A daemon's default is sordini.log in the first "
-    "log directory.",
+    help="Append log lines to this file instead of standard error. The default of a daemon is sordini.log in the "
+    "first log directory.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Lines for people, or one JSON object a line.",
+    help="Readable lines, or one JSON object per line.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="Leave out log lines below this.",
+    help="Do not log lines below this level.",
 )
 def serve(
     properties: str | None,
@@ -72,8 +72,8 @@ def serve(
     """Start a broker and run it until SIGTERM or Ctrl-C.
 
     \b
-    Without a configuration it listens on port 9092 of every address and keeps its data in ./data.
-    Every key of a Kafka server.properties that this broker honours is listed in config/server.properties.
+    Without a configuration it listens on port 9092 of all addresses and keeps its data in ./data.
+    config/server.properties lists every key of a Kafka server.properties that this broker honours.
 
     \b
       sordini serve
@@ -82,11 +82,11 @@ def serve(
       sordini serve --daemon --pid-file /run/sordini.pid --log-file /var/log/sordini.log
 
     \b
-    One line on standard output says that it is ready. SIGTERM and SIGINT stop it in order, within
-    sordini.shutdown.deadline.ms; a second one forces the end. SIGHUP reopens the log file.
+    One line on standard output says that it is ready. SIGTERM and SIGINT shut it down cleanly, within
+    sordini.shutdown.deadline.ms; a second signal forces it. SIGHUP reopens the log file.
     """
     from sordini.broker.configuration.settings import ConfigError
-    from sordini.broker.process.broker_process import Launch, run_broker  # Late: --help does not need a broker.
+    from sordini.broker.process.broker_process import Launch, run_broker  # Imported here: --help needs no broker.
 
     launch = Launch(STARTED_MS, log_level, log_format, log_file, pid_file, daemon)
     try:

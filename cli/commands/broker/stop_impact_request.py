@@ -1,4 +1,4 @@
-"""Asking one broker of this machine what it holds, on its own listener and in bounded time."""
+"""The partitions of a broker on this machine, read through its own listener in bounded time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from sordini.broker.configuration.config import Config
 from sordini.cli.cluster_client import ClusterClient, check
-from sordini.cli.commands.broker.stop_impact import Copies, Holdings, holdings_of
+from sordini.cli.commands.broker.stop_impact import PartitionReplicas, StopImpact, assess_stop
 from sordini.cli.commands.configs.config_requests import TOPIC
 from sordini.cli.common.options import Failure
 from sordini.client.addresses import Address
@@ -22,14 +22,14 @@ from sordini.storage.checkpoints import DamagedFile, read_meta
 from sordini.storage.disk import Disk
 
 SECONDS_MAX: Final = 3.0
-"""For all questions together: a stop that is wanted is not held up for longer."""
+"""For all requests together: the stop is not delayed for longer."""
 IN_SYNC_MIN: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
 _LOCAL: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound to.
 
 
-def ask(config: Config, disk: Disk) -> Holdings:
-    """What the broker of this configuration holds. Raises Failure when that is not known within SECONDS_MAX."""
+def fetch_stop_impact(config: Config, disk: Disk) -> StopImpact:
+    """The effect of stopping the broker of this configuration. Raises Failure if it is unknown after SECONDS_MAX."""
     broker = _broker_id(config, disk)
     address = next((Address(_LOCAL.get(one.host, one.host), one.port) for one in config.endpoints if one.port), None)
     if address is None:
@@ -46,29 +46,29 @@ def _broker_id(config: Config, disk: Disk) -> int:
             if found is not None and found[0].broker_id is not None:
                 return found[0].broker_id
     except (DamagedFile, OSError) as error:
-        raise Failure(f"its id is not known: {error}") from None
-    raise Failure("its id is not known: neither broker.id nor meta.properties has it")
+        raise Failure(f"its broker id is unknown: {error}") from None
+    raise Failure("its broker id is unknown: neither broker.id nor meta.properties has it")
 
 
-async def _within_time(broker: int, address: Address) -> Holdings:
+async def _within_time(broker: int, address: Address) -> StopImpact:
     try:
         async with asyncio.timeout(SECONDS_MAX), ClusterClient([address]) as cluster:
-            return await _holdings(cluster, broker)
+            return await _stop_impact(cluster, broker)
     except TimeoutError:
         raise Failure(f"{address} did not answer within {SECONDS_MAX:g} s") from None
 
 
-async def _holdings(cluster: ClusterClient, broker: int) -> Holdings:
+async def _stop_impact(cluster: ClusterClient, broker: int) -> StopImpact:
     found = await cluster.metadata(None)
     running = {one.node_id for one in found.brokers}
     if broker not in running:
-        raise Failure(f"the cluster does not have it at the moment: broker {broker} is not among its brokers")
+        raise Failure(f"broker {broker} is not among the live brokers of its cluster at the moment")
     rows = [
         (topic.name or "", row) for topic in found.topics for row in topic.partitions if broker in row.replica_nodes
     ]
     settings = await _settings(cluster, {name for name, row in rows if broker in row.isr_nodes})
     partitions = (
-        Copies(
+        PartitionReplicas(
             TopicPartition(name, row.partition_index),
             row.leader_id,
             row.replica_nodes,
@@ -77,11 +77,11 @@ async def _holdings(cluster: ClusterClient, broker: int) -> Holdings:
         )
         for name, row in rows
     )
-    return holdings_of(broker, partitions, running)
+    return assess_stop(broker, partitions, running)
 
 
 async def _settings(cluster: ClusterClient, topics: Collection[str]) -> dict[str, tuple[int, bool]]:
-    """Of each topic the least number of copies in sync, and whether one that is not may lead."""
+    """`min.insync.replicas` and `unclean.leader.election.enable` of each topic."""
     if not topics:
         return {}
     wanted = [

@@ -1,4 +1,4 @@
-"""`sordini cluster`: what concerns a cluster as a whole. (`cluster.py` is how commands reach one.)"""
+"""`sordini cluster`: the state of a whole cluster, and moving it between coordination stores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sordini.cli.common.options import (
     json_option,
 )
 from sordini.cli.common.output import print_json, table
-from sordini.cli.common.polling import after, look_until, wait_option
+from sordini.cli.common.polling import after_wait_text, poll_until, wait_option
 from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class MoveCommand(ClientCommand):
-    """A command that works on stores and asks no broker."""
+    """A command that works on coordination stores, without brokers."""
 
     exit_codes = ClientCommand.exit_codes | {
-        DONE: "the tree is there, and was read back; with --dry-run: it can be moved",
+        DONE: "the tree was copied and verified; with --dry-run: it can be moved",
         FAILED: "refused, or a store failed; nothing was overwritten, and the command can be repeated",
     }
 
@@ -52,7 +52,7 @@ class LocationType(click.ParamType["StoreLocation"]):
 
 @click.group(cls=ClientGroup)
 def cluster() -> None:
-    """See how a cluster is, and move it between coordination stores.
+    """Show the state of a cluster, and move it between coordination stores.
 
     \b
       sordini cluster status
@@ -61,26 +61,26 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option("--check", is_flag=True, help="Fail unless all is well: no problem is found, and nothing is unknown.")
+@click.option("--check", is_flag=True, help="Fail unless there is no problem and nothing is unknown.")
 @wait_option
 @client_options
 def status(client: Client, *, check: bool, wait_s: float) -> None:
-    """Show the brokers, what each leads and holds, and which partitions lack something.
+    """Show the brokers with their leaders and replicas, and all problems of the cluster.
 
-    STORE is each broker's contact with ZooKeeper, or with its own file: connected, silent, lost (the store is not this
-    cluster's) or unregistered. An Apache Kafka, or a Sordini that is older than this column, is registered, not
-    registered, or not known, as other brokers find it in ZooKeeper. Below the table stands what is not well: brokers
-    that do not answer or have no contact, those that disagree on the controller or on leaders, leaders that refuse what
-    they should lead, and partitions that lack a leader or a replica in sync.
+    STORE is each broker's contact with ZooKeeper, or with its own file: connected, silent, lost (the store belongs to
+    another cluster) or unregistered. Brokers that do not report it (Apache Kafka, older Sordini) are registered, not
+    registered or not known, as other brokers see them in ZooKeeper. Problems are listed below the table: brokers that
+    do not answer or have no contact, brokers that disagree on the controller or on leaders, leaders that refuse
+    requests, and partitions without a leader or with replicas out of sync.
 
-    LAG is how many committed records the broker is behind a leader, in the partition where it is most. One that keeps
-    up hears of new records being committed with its next fetch, half a second later at most
-    (replica.fetch.wait.max.ms). A broker is silent when it did not answer within a sixth of --timeout, and 3 s at
-    least, and gone when it is not registered and still has replicas. --json has every partition.
+    LAG is how many committed records the broker is behind the leader, in the partition where it lags most. A follower
+    learns of newly committed records with its next fetch, at most half a second later (replica.fetch.wait.max.ms). A
+    broker is silent if it did not answer within a sixth of --timeout (at least 3 s), and gone if it is not registered
+    and still has replicas. --json has every partition.
 
-    With --check the command is a test: before the next broker of a rolling restart is stopped, for example. Every
-    broker, every leader and the controller are asked, and what is not known is not well. With --wait it looks again
-    until all is well, and then shows what it saw last.
+    --check makes the command a test, for example before the next broker of a rolling restart is stopped. It queries
+    every broker, every leader and the controller, and anything unknown is a problem. With --wait it checks again until
+    there is no problem, and shows the last result.
 
     \b
       sordini cluster status
@@ -89,26 +89,26 @@ def status(client: Client, *, check: bool, wait_s: float) -> None:
     from sordini.cli.commands.cluster.cluster_status import cluster_status
 
     if wait_s and not check:
-        raise click.UsageError("--wait goes with --check: it waits until the check succeeds")
-    told = look_until(
+        raise click.UsageError("--wait needs --check: it waits until the check succeeds")
+    report = poll_until(
         client,
         wait_s,
         lambda cluster: cluster.retry(lambda: cluster_status(cluster, client.timeout_s)),
-        lambda told: not told["problems"],
+        lambda report: not report["problems"],
     )
     if client.as_json:
-        print_json(told)
+        print_json(report)
     else:
-        _tell_status(told)
-    if check and told["problems"]:
-        raise Failure(f"the cluster is not well: {counted(len(told['problems']), 'problem')}{after(wait_s)}")
+        _print_status(report)
+    if check and report["problems"]:
+        raise Failure(f"the cluster has {counted(len(report['problems']), 'problem')}{after_wait_text(wait_s)}")
 
 
-def _tell_status(told: Mapping[str, Any]) -> None:
+def _print_status(report: Mapping[str, Any]) -> None:
     from sordini.cli.commands.cluster.cluster_problems import is_under_replicated
 
-    controller = "no controller" if told["controller"] is None else f"controller {told['controller']}"
-    echo(f"cluster {told['cluster_id']}, {controller}")
+    controller = "no controller" if report["controller"] is None else f"controller {report['controller']}"
+    echo(f"cluster {report['cluster_id']}, {controller}")
     keys = ("broker", "address", "rack", "state", "store", "leads", "replicas", "in_sync", "lag")
     rows = [
         {
@@ -116,23 +116,23 @@ def _tell_status(told: Mapping[str, Any]) -> None:
             "address": None if row["host"] is None else f"{row['host']}:{row['port']}",
             "store": None if row["store"] is None else row["store"].partition(":")[0],
         }
-        for row in told["brokers"]
+        for row in report["brokers"]
     ]
     echo_lines(table([key.replace("_", " ").upper() for key in keys], [[row[key] for key in keys] for row in rows]))
     echo(
-        f"{counted(told['topics'], 'topic')} with {counted(len(told['partitions']), 'partition')}: "
-        f"{told['offline_partitions']} without a leader, {told['under_replicated_partitions']} under-replicated"
+        f"{counted(report['topics'], 'topic')} with {counted(len(report['partitions']), 'partition')}: "
+        f"{report['offline_partitions']} without a leader, {report['under_replicated_partitions']} under-replicated"
     )
-    lacking = [row for row in told["partitions"] if row["leader"] is None or is_under_replicated(row)]
+    lacking = [row for row in report["partitions"] if row["leader"] is None or is_under_replicated(row)]
     if lacking:
         head = ["PARTITION", "LEADER", "REPLICAS", "IN SYNC", "LAGS"]
         echo_lines(table(head, map(_lacking, lacking)))
-    for problem in told["problems"]:
-        echo(f"not well: {problem}")
+    for problem in report["problems"]:
+        echo(f"problem: {problem}")
 
 
 def _lacking(row: Mapping[str, Any]) -> list[object]:
-    """The cells for a partition that lacks something; a lag that nobody can tell is a question mark."""
+    """The cells of a partition with a problem; an unknown lag is a question mark."""
     lags = [f"{broker}:{'?' if lag is None else lag}" for broker, lag in row["lags"].items()]
     held, in_sync = (",".join(map(str, row[key])) for key in ("replicas", "in_sync_replicas"))
     return [f"{row['topic']}-{row['partition']}", row["leader"], held, in_sync or None, " ".join(lags)]
@@ -142,16 +142,16 @@ def _lacking(row: Mapping[str, Any]) -> list[object]:
 @click.option(
     "--from",
     "source",
-    metavar="PLACE",
+    metavar="STORE",
     type=LocationType(),
     required=True,
-    help="Where the cluster is: embedded:DIR or zookeeper:HOST:PORT/CHROOT.",
+    help="The current coordination store: embedded:DIR or zookeeper:HOST:PORT/CHROOT.",
 )
 @click.option(
-    "--to", "target", metavar="PLACE", type=LocationType(), required=True, help="Where it shall be: written alike."
+    "--to", "target", metavar="STORE", type=LocationType(), required=True, help="The new store, in the same form."
 )
-@click.option("--dry-run", is_flag=True, help="Only look whether it can be done; change nothing.")
-@click.option("--keep-source", is_flag=True, help="Let brokers go on using an embedded source: make a copy, no move.")
+@click.option("--dry-run", is_flag=True, help="Check whether it can be moved; change nothing.")
+@click.option("--keep-source", is_flag=True, help="Copy instead of move: brokers can still use an embedded source.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -159,22 +159,22 @@ def _lacking(row: Mapping[str, Any]) -> list[object]:
     type=click.FloatRange(min=1),
     default=30.0,
     show_default=True,
-    help="Wait so long for a ZooKeeper to answer.",
+    help="Wait this long for ZooKeeper to answer.",
 )
 @json_option
 def move(
     *, source: StoreLocation, target: StoreLocation, dry_run: bool, keep_source: bool, timeout_s: float, as_json: bool
 ) -> None:
-    """Take what a cluster knows of itself from one coordination store to another.
+    """Move a cluster's metadata from one coordination store to another.
 
-    Topics with their ids and partitions' states, all settings, users, quotas, access lists, the cluster's id and the
-    next producer and broker ids are copied as they are; records, groups and transactions are in the log directories and
-    stay there. Brokers must be stopped. What was copied is read back and compared. Nothing is ever overwritten: the
-    target has to be empty, or hold a part of the same tree, so that a move that was interrupted can be repeated.
+    Topics with their ids and partition states, all settings, users, quotas, ACLs, the cluster id and the next producer
+    and broker ids are copied unchanged; records, groups and transactions are in the log directories and stay there.
+    All brokers must be stopped. The copy is read back and compared. Nothing is overwritten: the target must be empty,
+    or hold a part of the same tree, so that an interrupted move can be repeated.
 
-    An embedded store (coordination.sqlite in the first log directory) stays where it is with a note beside it, and
-    brokers refuse it from then on. A ZooKeeper's tree stays, too, and no note keeps Apache Kafka from it: start
-    no broker there any more.
+    An embedded store (coordination.sqlite in the first log directory) stays in place with a note beside it, and brokers
+    refuse it from then on. A ZooKeeper tree stays, too, and nothing keeps Apache Kafka from using it: do not start a
+    broker on it again.
 
     \b
       sordini cluster move --from embedded:data --to zookeeper:zk-1:2181,zk-2:2181/kafka --dry-run
@@ -189,108 +189,106 @@ def move(
     from sordini.replication.ports import CoordinationError, StoreUnusable
     from sordini.storage.disk import SystemDisk
 
-    places = StoreLocations(SystemDisk(), SystemClock(), connection_timeout_ms=round(timeout_s * 1000))
+    locations = StoreLocations(SystemDisk(), SystemClock(), connection_timeout_ms=round(timeout_s * 1000))
     try:
-        told = asyncio.run(_moved(places, source, target, dry_run=dry_run, keep_source=keep_source))
+        report = asyncio.run(_moved(locations, source, target, dry_run=dry_run, keep_source=keep_source))
     except (MigrationRefused, StoreUnusable) as error:
         raise Failure(str(error)) from None
     except CoordinationError as error:
-        raise Failure(f"a store did not answer ({error}); nothing is lost: repeat the command") from None
+        raise Failure(f"a store did not answer ({error}); nothing was lost: repeat the command") from None
     except OSError as error:
         raise Failure(str(error)) from None
     if as_json:
-        print_json(told)
+        print_json(report)
     else:
-        _tell(told, source, target)
+        _print_move(report, source, target)
 
 
 async def _moved(
-    places: StoreLocations, source: StoreLocation, target: StoreLocation, *, dry_run: bool, keep_source: bool
+    locations: StoreLocations, source: StoreLocation, target: StoreLocation, *, dry_run: bool, keep_source: bool
 ) -> dict[str, Any]:
-    """Do it; what there is to tell. Raises MigrationRefused, CoordinationError and OSError."""
-    places.refuse(source, target)
+    """Move the tree; returns the result to print. Raises MigrationRefused, CoordinationError and OSError."""
+    locations.refuse(source, target)
     note = former = None
-    async with places.open(source) as origin:
-        comes_back = await _comes_back(places, origin, target)
+    async with locations.open(source) as origin:
+        returns_home = await _returns_home(locations, origin, target)
         if dry_run:
-            outcome = await _checked(places, origin, target, comes_back=comes_back)
+            outcome = await _checked(locations, origin, target, returns_home=returns_home)
         else:
-            outcome, former = await _copied(places, origin, target, comes_back=comes_back)
-            note = None if keep_source else places.mark(source, target)
+            outcome, former = await _copied(locations, origin, target, returns_home=returns_home)
+            note = None if keep_source else locations.mark(source, target)
     ends = {"from": str(source), "to": str(target), "dry_run": dry_run}
     return {**ends, **outcome._asdict(), "note": note, "former": former}
 
 
-async def _comes_back(places: StoreLocations, origin: StoreTree, target: StoreLocation) -> bool:
-    """Whether this cluster was moved from the target before. Raises MigrationRefused when another cluster was."""
+async def _returns_home(locations: StoreLocations, origin: StoreTree, target: StoreLocation) -> bool:
+    """Whether this cluster was moved away from the target earlier. Raises MigrationRefused if another cluster was."""
     from sordini.broker.coordination.store_migration import MigrationRefused, cluster_id_at
 
-    if places.moved_to(target) is None:
+    if locations.moved_to(target) is None:
         return False
-    if places.may_exist(target):
-        async with places.open(target) as former:
+    if locations.may_exist(target):
+        async with locations.open(target) as former:
             theirs = await cluster_id_at(former)
         if theirs != await cluster_id_at(origin):
-            raise MigrationRefused(
-                f"{target} is what is left of cluster {theirs}, which was moved away: clear it yourself"
-            )
+            raise MigrationRefused(f"{target} was left by cluster {theirs}, which was moved away: remove it yourself")
     return True
 
 
 async def _checked(
-    places: StoreLocations, origin: StoreTree, target: StoreLocation, *, comes_back: bool
+    locations: StoreLocations, origin: StoreTree, target: StoreLocation, *, returns_home: bool
 ) -> MigrationSummary:
     from sordini.broker.coordination.store_migration import check
 
-    if comes_back or not places.may_exist(target):
+    if returns_home or not locations.may_exist(target):
         return await check(origin, None)
-    async with places.open(target) as destination:
+    async with locations.open(target) as destination:
         return await check(origin, destination)
 
 
 async def _copied(
-    places: StoreLocations, origin: StoreTree, target: StoreLocation, *, comes_back: bool
+    locations: StoreLocations, origin: StoreTree, target: StoreLocation, *, returns_home: bool
 ) -> tuple[MigrationSummary, str | None]:
     from sordini.broker.coordination.store_migration import check, copy
 
     former = None
-    if comes_back:
+    if returns_home:
         await check(origin, None)
-        former = places.rename_former(target)
-    async with places.open(target) as destination:
+        former = locations.rename_former(target)
+    async with locations.open(target) as destination:
         outcome = await copy(origin, destination)
-        places.unmark(target)
+        locations.unmark(target)
     return outcome, former
 
 
-def _tell(told: Mapping[str, Any], source: StoreLocation, target: StoreLocation) -> None:
-    """Say what was done, and on standard error what is to be done and minded now."""
-    shape = f"{counted(told['topics'], 'topic')} with {counted(told['partitions'], 'partition')}"
-    there = f", {told['nodes'] - told['copied']} of them there already" if told["copied"] < told["nodes"] else ""
-    does = "can be moved" if told["dry_run"] else "moved"
-    echo(f"cluster {told['cluster_id']} {does} from {told['from']} to {told['to']}")
-    echo(f"{shape}; {told['nodes']} nodes{there}{'' if told['dry_run'] else ', read back and equal'}")
-    for line in _advice(told, source, target):
+def _print_move(report: Mapping[str, Any], source: StoreLocation, target: StoreLocation) -> None:
+    """Print the result, and on standard error the next steps."""
+    shape = f"{counted(report['topics'], 'topic')} with {counted(report['partitions'], 'partition')}"
+    existing = f", {report['nodes'] - report['copied']} of them existed" if report["copied"] < report["nodes"] else ""
+    does = "can be moved" if report["dry_run"] else "moved"
+    echo(f"cluster {report['cluster_id']} {does} from {report['from']} to {report['to']}")
+    echo(f"{shape}; {report['nodes']} nodes{existing}{'' if report['dry_run'] else ', verified'}")
+    for line in _advice(report, source, target):
         echo(line, err=True)
 
 
-def _advice(told: Mapping[str, Any], source: StoreLocation, target: StoreLocation) -> Iterator[str]:
-    ids = told["brokers"]
-    if told["left_out"]:
-        yield f"left out, as no part of a cluster: {', '.join(told['left_out'])}"
+def _advice(report: Mapping[str, Any], source: StoreLocation, target: StoreLocation) -> Iterator[str]:
+    ids = report["brokers"]
+    if report["left_out"]:
+        yield f"not copied, as not part of a cluster: {', '.join(report['left_out'])}"
     if target.kind == "embedded" and len(ids) > 1:
         yield f"partitions are on brokers {', '.join(map(str, ids))}: an embedded store serves one process"
-    if told["dry_run"]:
+    if report["dry_run"]:
         return
-    if told["former"]:
-        yield f"the store from before is now {told['former']}"
-    if told["note"]:
-        yield f"the old store stays, and brokers refuse it because of {told['note']}"
+    if report["former"]:
+        yield f"the earlier store is now {report['former']}"
+    if report["note"]:
+        yield f"the old store stays; brokers refuse it because of {report['note']}"
     elif source.kind == "zookeeper":
-        yield f"the tree at {source} stays, and nothing keeps a broker from it: start none there any more"
+        yield f"the tree at {source} stays, and nothing keeps a broker from using it: do not start one there again"
     elif source.kind == "embedded":
-        yield f"the store at {source} may still be used: never by a broker of the same log directories"
+        yield f"the store at {source} can still be used, but never by a broker with the same log directories"
     where = f"with zookeeper.connect={target.where}{target.root}"
     if target.kind == "embedded":
-        where = f"without zookeeper.connect, and with the first of log.dirs where {target} is"
+        where = f"without zookeeper.connect, the first of log.dirs being that of {target}"
     yield f"now start {'brokers' if len(ids) > 1 else 'the broker'} {where}"

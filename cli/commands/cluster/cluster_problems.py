@@ -1,14 +1,13 @@
-"""What is wrong with a cluster, from what its brokers answered: one sentence for each broker and kind of problem.
+"""The problems of a cluster, from its brokers' responses: one sentence for each broker and kind of problem.
 
-Pure. What is not known counts as wrong: a broker that does not answer, a partition whose leader says nothing of it, a
+Pure. Anything unknown is a problem: a broker that does not answer, a partition that its leader does not report, a
 coordination store that cannot be read.
 
-The store is read by brokers of ours only, at the moment they are asked (`broker/membership/health.py`). A broker
-of another kind, or of a version of ours without the keys, cannot be asked for that, and nothing else is asked of it
-instead: a request by which an Apache Kafka reads from ZooKeeper holds one of its request threads until ZooKeeper
-answers. The store itself speaks for such a broker. Its registration is there for as long as its session lives, so
-that a broker of ours that reads it there knows that ZooKeeper has heard from the other within a session timeout. A
-cluster without any broker of ours is one whose contact is not known.
+Only Sordini brokers read the store when they are queried (`broker/membership/health.py`). Apache Kafka brokers, and
+Sordini versions without these keys, do not report their contact, and get no other request for it: a request for which
+Apache Kafka reads from ZooKeeper blocks one of its request threads until ZooKeeper answers. Their registration in the
+store stands for them: it exists as long as the broker's session, so a Sordini broker that reads it there knows that
+ZooKeeper has heard from that broker within a session timeout. In a cluster without Sordini the contact is unknown.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from sordini.protocol.types import TopicPartition
 H = TypeVar("H", bound=Hashable)
 
 EXAMPLES_MAX: Final = 3
-"""Partitions that a sentence names; of more it says how many."""
+"""Partitions named in a sentence; of more it has the number."""
 DIGITS_MAX: Final = 10
 """Of a broker's id."""
 REGISTERED, NOT_REGISTERED, NOT_KNOWN = "registered", "not registered", "not known"
-"""What is said of a broker's contact when it does not say so itself."""
-NONE_TELLS: Final = "no Sordini of this version has contact itself and could tell"
+"""The contact of a broker that does not report it."""
+NO_WITNESS: Final = "no Sordini of this version that is connected to the store reports it"
 CONTACTS: Final = {
     StoreFinding.SILENT.value: "gets no answer from the coordination store",
     StoreFinding.LOST.value: "does not find its cluster in the coordination store",
@@ -43,22 +42,22 @@ CONTACTS: Final = {
 }
 
 
-class View(NamedTuple):
-    """What one broker says of the cluster, and of itself."""
+class BrokerView(NamedTuple):
+    """One broker's view of the cluster and of itself."""
 
     cluster_id: str | None
     controller: int
     brokers: frozenset[int]
     leaders: Mapping[TopicPartition, tuple[int, int]]
-    """Leader and leader epoch; each is -1 where there is none."""
-    words: Mapping[str, str | None]
+    """Leader and leader epoch; each is -1 if there is none."""
+    states: Mapping[str, str | None]
     """Values of `health_keys`; empty for a broker that does not know them."""
     refusal: str | None = None
-    """Why the broker at the address does not describe itself under the id that it should have."""
+    """The error with which the broker refused to describe itself under the id in the metadata."""
 
 
-class Named(NamedTuple):
-    """Who is the controller by Metadata, and why that broker does not act as one, if it does not."""
+class NamedController(NamedTuple):
+    """The controller in the metadata, and the error if that broker does not act as the controller."""
 
     controller: int | None
     refusal: str | None = None
@@ -69,31 +68,35 @@ def is_under_replicated(row: Mapping[str, Any]) -> bool:
     return len(row["in_sync_replicas"]) < len(row["replicas"])
 
 
-def store_words(views: Mapping[int, View]) -> dict[int, str]:
-    """The contact of each broker with the store: in its own words, or by its registration."""
+def store_states(views: Mapping[int, BrokerView]) -> dict[int, str]:
+    """The contact of each broker with the store: as it reports it, or by its registration."""
     registered = _registered(views)
-    words = {}
+    states = {}
     for broker, view in views.items():
-        told = view.words.get(STORE_CONTACT)
-        if told is None:
-            told = NOT_KNOWN if registered is None else REGISTERED if broker in registered else NOT_REGISTERED
-        words[broker] = told
-    return words
+        contact = view.states.get(STORE_CONTACT)
+        if contact is None:
+            contact = NOT_KNOWN if registered is None else REGISTERED if broker in registered else NOT_REGISTERED
+        states[broker] = contact
+    return states
 
 
-def problems_of(
-    named: Named,
+def find_problems(
+    named: NamedController,
     there: Collection[int],
-    views: Mapping[int, View],
+    views: Mapping[int, BrokerView],
     silent: Mapping[int, str],
     rows: Sequence[Mapping[str, Any]],
 ) -> list[str]:
-    """All that is not well; `there` are the brokers of the metadata, `rows` the partitions with all that is known."""
+    """All problems; `there` are the brokers in the metadata, `rows` the partitions."""
     found: list[str] = []
     found += _of_controller(named)
     found += (f"broker {broker} does not answer: {reason}" for broker, reason in sorted(silent.items()))
     found += _gone(there, rows)
-    found += (f"broker {one} cannot be asked: {view.refusal}" for one, view in sorted(views.items()) if view.refusal)
+    found += (
+        f"broker {one} refused to describe itself: {view.refusal}"
+        for one, view in sorted(views.items())
+        if view.refusal
+    )
     found += _of_store(named, there, views)
     found += _disagreements(views)
     found += _other_leaders(views, rows)
@@ -101,11 +104,11 @@ def problems_of(
     return found
 
 
-def _of_controller(named: Named) -> Iterator[str]:
+def _of_controller(named: NamedController) -> Iterator[str]:
     if named.controller is None:
         yield "the cluster has no controller"
     elif named.refusal is not None:
-        yield f"broker {named.controller} is named as the controller and does not act as one: {named.refusal}"
+        yield f"broker {named.controller} is the controller in the metadata but does not act as one: {named.refusal}"
 
 
 def _gone(there: Collection[int], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -115,51 +118,51 @@ def _gone(there: Collection[int], rows: Iterable[Mapping[str, Any]]) -> Iterator
             if broker not in there:
                 counts[broker] = counts.get(broker, 0) + 1
     for broker, count in sorted(counts.items()):
-        yield f"broker {broker} is gone and has {_partitions(count, 'a replica', 'replicas')}"
+        yield f"broker {broker} is gone and still has {_partitions(count, 'a replica', 'replicas')}"
 
 
-def _of_store(named: Named, there: Collection[int], views: Mapping[int, View]) -> Iterator[str]:
+def _of_store(named: NamedController, there: Collection[int], views: Mapping[int, BrokerView]) -> Iterator[str]:
     for broker, view in sorted(views.items()):
-        state, _, reason = (view.words.get(STORE_CONTACT) or "").partition(": ")
+        state, _, reason = (view.states.get(STORE_CONTACT) or "").partition(": ")
         if state and state != StoreFinding.CONNECTED.value:
-            yield f"broker {broker} {CONTACTS.get(state, f'says of the coordination store: {state}')} ({reason})"
-        serving = view.words.get(SERVING, YES)
+            yield f"broker {broker} {CONTACTS.get(state, f'reports of the coordination store: {state}')} ({reason})"
+        serving = view.states.get(SERVING, YES)
         if serving != YES and state != StoreFinding.LOST.value:
             yield f"broker {broker} does not serve: {(serving or '').removeprefix('no: ')}"
     registered = _registered(views)
     if registered is None:
-        others = [broker for broker, view in sorted(views.items()) if STORE_CONTACT not in view.words]
+        others = [broker for broker, view in sorted(views.items()) if STORE_CONTACT not in view.states]
         if others:
-            yield f"whether the coordination store is in contact with {_brokers(others)} is not known: {NONE_TELLS}"
+            yield f"the contact of {_brokers(others)} with the coordination store is not known: {NO_WITNESS}"
         return
     for broker in sorted(set(there) - registered):
-        told = views[broker].words.get(STORE_CONTACT, "") if broker in views else ""
-        if not (told or "").startswith(StoreFinding.UNREGISTERED.value):
+        contact = views[broker].states.get(STORE_CONTACT, "") if broker in views else ""
+        if not (contact or "").startswith(StoreFinding.UNREGISTERED.value):
             yield f"broker {broker} is not registered in the coordination store"
     for broker in sorted(registered - set(there)):
-        yield f"broker {broker} is registered in the coordination store and not in the metadata"
-    for controller in sorted({view.words.get(STORE_CONTROLLER) or "" for view in _connected(views)}):
+        yield f"broker {broker} is registered in the coordination store but not in the metadata"
+    for controller in sorted({view.states.get(STORE_CONTROLLER) or "" for view in _connected(views)}):
         if controller == NONE:
             yield "the coordination store has no controller"
         elif named.controller is not None and controller != str(named.controller):
-            yield f"the coordination store has broker {controller} as the controller, not {named.controller}"
+            yield f"the controller in the coordination store is broker {controller}, not {named.controller}"
 
 
-def _disagreements(views: Mapping[int, View]) -> Iterator[str]:
-    """What all brokers should say alike, and do not."""
-    for what, told in (
+def _disagreements(views: Mapping[int, BrokerView]) -> Iterator[str]:
+    """What all brokers should agree on, and do not."""
+    for what, contact in (
         ("the cluster id", {one: view.cluster_id or NOT_KNOWN for one, view in views.items()}),
         ("the controller", {one: str(view.controller) for one, view in views.items()}),
-        ("the living brokers", {one: ", ".join(map(str, sorted(view.brokers))) for one, view in views.items()}),
+        ("the live brokers", {one: ", ".join(map(str, sorted(view.brokers))) for one, view in views.items()}),
     ):
-        groups = _grouped(told)
+        groups = _grouped(contact)
         if len(groups) > 1:
-            parts = (f"{value} by {_brokers(sorted(ids))}" for value, ids in sorted(groups.items()))
+            parts = (f"{value} on {_brokers(sorted(ids))}" for value, ids in sorted(groups.items()))
             yield f"the brokers disagree on {what}: {'; '.join(parts)}"
 
 
-def _other_leaders(views: Mapping[int, View], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Brokers that have other leaders for partitions than the broker has that was asked for all of them."""
+def _other_leaders(views: Mapping[int, BrokerView], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Brokers with other leaders than the metadata of the first broker."""
     leaders = {TopicPartition(row["topic"], row["partition"]): (row["leader"], row["leader_epoch"]) for row in rows}
     for broker, view in sorted(views.items()):
         other = [name for name, led in leaders.items() if not _is_same(led, view.leaders.get(name))]
@@ -167,7 +170,7 @@ def _other_leaders(views: Mapping[int, View], rows: Iterable[Mapping[str, Any]])
         if other:
             name = other[0]
             yield (
-                f"broker {broker} knows {_partitions(len(other), 'another leader', 'other leaders')}: for {name} "
+                f"broker {broker} has {_partitions(len(other), 'another leader', 'other leaders')}: for {name} "
                 f"{_led(view.leaders.get(name))} instead of {_led(leaders.get(name))}"
             )
 
@@ -186,29 +189,29 @@ def _of_partitions(silent: Collection[int], rows: Iterable[Mapping[str, Any]]) -
         if is_under_replicated(row):
             lacking.append(name)
     for (leader, code), names in sorted(refused.items()):
-        yield f"broker {leader} does not lead what it should ({code}): {_examples(names)}"
+        yield f"broker {leader} refuses to lead its partitions ({code}): {_examples(names)}"
     if leaderless:
         yield f"partitions without a leader: {_examples(leaderless)}"
     if lacking:
         yield f"partitions whose replicas are not all in sync: {_examples(lacking)}"
 
 
-def _connected(views: Mapping[int, View]) -> list[View]:
-    return [view for view in views.values() if view.words.get(STORE_CONTACT) == StoreFinding.CONNECTED.value]
+def _connected(views: Mapping[int, BrokerView]) -> list[BrokerView]:
+    return [view for view in views.values() if view.states.get(STORE_CONTACT) == StoreFinding.CONNECTED.value]
 
 
-def _registered(views: Mapping[int, View]) -> set[int] | None:
-    """The brokers that the store has, by those of ours that are connected to it; None when there are none."""
-    told = [view.words.get(STORE_BROKERS) or "" for view in _connected(views)]
+def _registered(views: Mapping[int, BrokerView]) -> set[int] | None:
+    """The brokers registered in the store, as connected Sordini brokers report; None if there is none."""
+    contact = [view.states.get(STORE_BROKERS) or "" for view in _connected(views)]
     return (
-        {int(one) for ids in told for one in ids.split(",") if one.isdecimal() and len(one) <= DIGITS_MAX}
-        if told
+        {int(one) for ids in contact for one in ids.split(",") if one.isdecimal() and len(one) <= DIGITS_MAX}
+        if contact
         else None
     )
 
 
 def _is_same(led: tuple[int | None, int | None], other: tuple[int, int] | None) -> bool:
-    """Whether two brokers have one leader for a partition, and where both know epochs, in one epoch."""
+    """Whether two brokers have the same leader for a partition and, if both know it, the same leader epoch."""
     if other is None:
         return False
     leader, epoch = led
@@ -223,9 +226,9 @@ def _led(led: tuple[int | None, int | None] | None) -> str:
     return who if epoch is None or epoch < 0 else f"{who} in epoch {epoch}"
 
 
-def _grouped(told: Mapping[int, H]) -> dict[H, list[int]]:
+def _grouped(contact: Mapping[int, H]) -> dict[H, list[int]]:
     groups: dict[H, list[int]] = {}
-    for broker, value in told.items():
+    for broker, value in contact.items():
         groups.setdefault(value, []).append(broker)
     return groups
 

@@ -1,13 +1,13 @@
-"""What `cluster status` puts together: who is there, who leads, who is in sync, and how far followers are behind.
+"""The data of `cluster status`: brokers, leaders, in-sync replicas, and the lag of followers.
 
-Every broker is asked for its own view: Metadata, and for those of ours their contact with the coordination store.
-Leaders are asked for ListOffsets, and followers for a Fetch (KIP-392 lets consumers ask them) that wants no records
-and is answered with the high watermark known there. A follower that lags knows no more than it has; one that keeps up
-is told of the watermark with its next fetch, so that it may seem to be behind for as long as
-`replica.fetch.wait.max.ms`. What follows from all that is decided in `cluster_problems.py`.
+Every broker gets a Metadata request for its own view, and DescribeConfigs for its contact with the coordination store
+(Sordini brokers report it). Leaders get ListOffsets; followers get a Fetch (as KIP-392 allows consumers) that returns
+no records and the high watermark known there. A follower that lags knows no higher one than its log; one that keeps up
+learns of a new high watermark with its next fetch, so it may seem to lag for `replica.fetch.wait.max.ms`.
+`cluster_problems.py` decides which of this is a problem.
 
-A cluster that is asked how it is may be in pieces: whoever does not answer in time is told as such, and what only he
-knows as unknown.
+Parts of the cluster may be down: a broker that does not answer in time is reported as silent, and what only that broker
+knows is unknown.
 """
 
 from __future__ import annotations
@@ -18,9 +18,15 @@ from typing import Any, Final
 from sordini.broker.membership.health_keys import MEANINGS
 from sordini.cli.broker_connection import BrokerConnection, NotServed
 from sordini.cli.cluster_client import ClusterClient, error_text, only_row
-from sordini.cli.commands.cluster.cluster_problems import Named, View, is_under_replicated, problems_of, store_words
+from sordini.cli.commands.cluster.cluster_problems import (
+    BrokerView,
+    NamedController,
+    find_problems,
+    is_under_replicated,
+    store_states,
+)
 from sordini.cli.commands.configs.config_requests import BROKER
-from sordini.cli.common.parallel_requests import Survey
+from sordini.cli.common.parallel_requests import ParallelRequests
 from sordini.cli.common.partition_offsets import EARLIEST, LATEST
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_configs import (
@@ -44,26 +50,26 @@ from sordini.protocol.types import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 Wanted = dict[TopicPartition, tuple[int, int]]
-"""What a leader is asked for each partition: a timestamp of ListOffsets, and the leader epoch it should have."""
-Row = dict[str, Any]
+"""For each partition the timestamp of a ListOffsets request to its leader, and the expected leader epoch."""
+PartitionRow = dict[str, Any]
 
 NAMES_TOPICS: Final = 12
-"""The last version of Fetch that knows topics by name."""
+"""The last version of Fetch with topic names."""
 BEYOND: Final = -1
-"""Instead of a watermark: the follower's log ends before the offset that was asked for."""
+"""In place of a high watermark: the follower's log ends before the requested offset."""
 ANY_EPOCH: Final = -1
-"""For a leader whose epoch is not known, or need not be compared."""
+"""For a leader whose epoch is unknown, or need not be compared."""
 
 
 async def cluster_status(cluster: ClusterClient, timeout_s: float) -> dict[str, Any]:
-    """All there is to say of the cluster as it is now. Raises Failure when no broker answers."""
+    """The state of the cluster now. Raises Failure if no broker answers."""
     found = await cluster.metadata(None)
-    there = {broker.node_id: broker for broker in found.brokers}
-    survey = Survey(cluster, there, timeout_s)
-    views = await survey.ask(_view, {broker: broker for broker in there})
+    registered = {broker.node_id: broker for broker in found.brokers}
+    requests = ParallelRequests(cluster, registered, timeout_s)
+    views = await requests.send(_view, {broker: broker for broker in registered})
     partitions = _partitions(found)
-    ends, refusals = await _asked_of_leaders(survey, partitions, LATEST)
-    watermarks = await _watermarks(survey, partitions, ends)
+    ends, refusals = await _leader_offsets(requests, partitions, LATEST)
+    watermarks = await _watermarks(requests, partitions, ends)
     for row in partitions:
         end = row["high_watermark"] = ends.get(_name(row))
         row["leader_refuses"] = refusals.get(_name(row))
@@ -72,31 +78,31 @@ async def cluster_status(cluster: ClusterClient, timeout_s: float) -> dict[str, 
             for broker in _followers(row)
             for mark in [watermarks.get(broker, {}).get(_name(row))]
         }
-    ids = sorted(there.keys() | {holder for row in partitions for holder in row["replicas"]})
-    controller = found.controller_id if found.controller_id in there else None
-    refused = {} if controller is None else await survey.ask(_refused_as_controller, {controller: None})
-    named = Named(controller, refused.get(controller) if controller is not None else None)
-    words = store_words(views)
+    ids = sorted(registered.keys() | {holder for row in partitions for holder in row["replicas"]})
+    controller = found.controller_id if found.controller_id in registered else None
+    refused = {} if controller is None else await requests.send(_controller_refusal, {controller: None})
+    named = NamedController(controller, refused.get(controller) if controller is not None else None)
+    states = store_states(views)
     return {
         "cluster_id": found.cluster_id,
         "controller": controller,
         "topics": len({row["topic"] for row in partitions}),
         "offline_partitions": sum(row["leader"] is None for row in partitions),
         "under_replicated_partitions": sum(is_under_replicated(row) for row in partitions),
-        "brokers": [_broker(one, there.get(one), partitions, survey.silent, words.get(one)) for one in ids],
+        "brokers": [_broker(one, registered.get(one), partitions, requests.silent, states.get(one)) for one in ids],
         "partitions": partitions,
-        "problems": problems_of(named, frozenset(there), views, survey.silent, partitions),
+        "problems": find_problems(named, frozenset(registered), views, requests.silent, partitions),
     }
 
 
-async def _view(link: BrokerConnection, broker_id: int) -> View:
-    """What one broker says of the cluster and, if it is of ours, of itself."""
+async def _view(link: BrokerConnection, broker_id: int) -> BrokerView:
+    """One broker's view of the cluster and, if it is a Sordini, of itself."""
     names = [*MEANINGS]
     resource = DescribeConfigsResource(resource_type=BROKER, resource_name=str(broker_id), configuration_keys=names)
-    told: DescribeConfigsResponse = await link.ask(DescribeConfigsRequest(resources=[resource]))
+    config_response: DescribeConfigsResponse = await link.ask(DescribeConfigsRequest(resources=[resource]))
     metadata: MetadataResponse = await link.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False))
-    result = only_row(told.results, f"broker {broker_id}")
-    return View(
+    result = only_row(config_response.results, f"broker {broker_id}")
+    return BrokerView(
         cluster_id=metadata.cluster_id,
         controller=metadata.controller_id,
         brokers=frozenset(broker.node_id for broker in metadata.brokers),
@@ -105,25 +111,25 @@ async def _view(link: BrokerConnection, broker_id: int) -> View:
             for topic in metadata.topics
             for row in topic.partitions
         },
-        words={row.name: row.value for row in result.configs if row.name in MEANINGS},
+        states={row.name: row.value for row in result.configs if row.name in MEANINGS},
         refusal=error_text("its settings", result.error_code, result.error_message),
     )
 
 
-async def _refused_as_controller(link: BrokerConnection, _nothing: None) -> str | None:
-    """Why a broker does not act as the controller: it is asked for a thing that only the controller answers."""
+async def _controller_refusal(link: BrokerConnection, _nothing: None) -> str | None:
+    """Why a broker does not act as the controller, found by a request that only the controller answers."""
     request = ListPartitionReassignmentsRequest(topics=[])
     try:
         answer: ListPartitionReassignmentsResponse = await link.ask(request)
-    except NotServed:  # By a broker older than KIP-455: then it is not known, and not asked for.
+    except NotServed:  # A broker older than KIP-455: unknown, and no problem.
         return None
     return error_text("it", answer.error_code)
 
 
-async def _asked_of_leaders(
-    survey: Survey, rows: Iterable[Row], timestamp: int
+async def _leader_offsets(
+    requests: ParallelRequests, rows: Iterable[PartitionRow], timestamp: int
 ) -> tuple[Offsets, dict[TopicPartition, str]]:
-    """An offset of each partition, by its timestamp in ListOffsets, as its leader tells it; and why one tells none."""
+    """The offset of each partition for a ListOffsets timestamp, and the errors of leaders that refused."""
     wanted: dict[int, Wanted] = {}
     for row in rows:
         if row["leader"] is not None:
@@ -131,7 +137,7 @@ async def _asked_of_leaders(
             wanted.setdefault(row["leader"], {})[_name(row)] = timestamp, epoch
     offsets: dict[TopicPartition, int] = {}
     refusals: dict[TopicPartition, str] = {}
-    for answer in (await survey.ask(_listed, wanted)).values():
+    for answer in (await requests.send(_listed, wanted)).values():
         for name, (code, offset) in answer.items():
             if code == ErrorCode.NONE:
                 offsets[name] = offset
@@ -140,24 +146,26 @@ async def _asked_of_leaders(
     return offsets, refusals
 
 
-async def _watermarks(survey: Survey, rows: list[Row], ends: Offsets) -> dict[int, dict[TopicPartition, int]]:
-    """The high watermark of each partition that each follower knows.
+async def _watermarks(
+    requests: ParallelRequests, rows: list[PartitionRow], ends: Offsets
+) -> dict[int, dict[TopicPartition, int]]:
+    """The high watermark of each partition, as each follower knows it.
 
-    Asked for what follows the leader's end, a follower that keeps up has no records to send. One that lags does not
-    reach as far; it is asked from the leader's oldest record on, and has one batch to send in all.
+    A fetch at the leader's end offset returns no records from a follower that keeps up. The log of a follower that lags
+    ends before it; a second fetch at the leader's first offset returns one batch at most.
     """
-    found = await survey.ask(_fetched, _wanted_of_followers(rows, ends))
+    found = await requests.send(_fetched, _fetch_offsets(rows, ends))
     behind = {broker: {name for name, mark in marks.items() if mark == BEYOND} for broker, marks in found.items()}
     late = [row for row in rows if any(_name(row) in names for names in behind.values())]
-    starts, _ = await _asked_of_leaders(survey, late, EARLIEST)
+    starts, _ = await _leader_offsets(requests, late, EARLIEST)
     again = {broker: {name: starts[name] for name in names & starts.keys()} for broker, names in behind.items()}
     wanted = {broker: offsets for broker, offsets in again.items() if offsets}
-    for broker, marks in (await survey.ask(_fetched, wanted)).items():
+    for broker, marks in (await requests.send(_fetched, wanted)).items():
         found[broker] |= marks
     return {broker: {name: mark for name, mark in marks.items() if mark != BEYOND} for broker, marks in found.items()}
 
 
-def _wanted_of_followers(rows: Iterable[Row], ends: Offsets) -> dict[int, dict[TopicPartition, int]]:
+def _fetch_offsets(rows: Iterable[PartitionRow], ends: Offsets) -> dict[int, dict[TopicPartition, int]]:
     wanted: dict[int, dict[TopicPartition, int]] = {}
     for row in rows:
         if _name(row) in ends:
@@ -167,11 +175,11 @@ def _wanted_of_followers(rows: Iterable[Row], ends: Offsets) -> dict[int, dict[T
 
 
 async def _listed(link: BrokerConnection, wanted: Wanted) -> dict[TopicPartition, tuple[int, int]]:
-    """The error code and the offset that a leader answers to ListOffsets."""
+    """The error code and offset of each partition in a leader's ListOffsets response."""
     topics: dict[str, ListOffsetsTopic] = {}
     for (topic, index), (timestamp, epoch) in wanted.items():
-        wish = ListOffsetsPartition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
-        topics.setdefault(topic, ListOffsetsTopic(name=topic, partitions=[])).partitions.append(wish)
+        partition = ListOffsetsPartition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
+        topics.setdefault(topic, ListOffsetsTopic(name=topic, partitions=[])).partitions.append(partition)
     answer: ListOffsetsResponse = await link.ask(ListOffsetsRequest(replica_id=-1, topics=list(topics.values())))
     return {
         TopicPartition(topic.name, row.partition_index): (row.error_code, row.offset)
@@ -181,11 +189,11 @@ async def _listed(link: BrokerConnection, wanted: Wanted) -> dict[TopicPartition
 
 
 async def _fetched(link: BrokerConnection, offsets: Offsets) -> dict[TopicPartition, int]:
-    """The watermarks that come with an answer to Fetch, or BEYOND."""
+    """The high watermarks in a Fetch response, or BEYOND."""
     topics: dict[str, FetchTopic] = {}
     for (topic, index), offset in offsets.items():
-        wish = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1)
-        topics.setdefault(topic, FetchTopic(topic=topic, partitions=[])).partitions.append(wish)
+        partition = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1)
+        topics.setdefault(topic, FetchTopic(topic=topic, partitions=[])).partitions.append(partition)
     request = FetchRequest(max_bytes=1, topics=list(topics.values()))
     answer: FetchResponse = await link.ask(request, at_most=NAMES_TOPICS)
     return {
@@ -198,7 +206,7 @@ async def _fetched(link: BrokerConnection, offsets: Offsets) -> dict[TopicPartit
     }
 
 
-def _partitions(found: MetadataResponse) -> list[Row]:
+def _partitions(found: MetadataResponse) -> list[PartitionRow]:
     return [
         {
             "topic": topic.name,
@@ -217,11 +225,11 @@ def _partitions(found: MetadataResponse) -> list[Row]:
 def _broker(
     broker_id: int,
     known: MetadataResponseBroker | None,
-    rows: list[Row],
+    rows: list[PartitionRow],
     silent: Mapping[int, str],
     store: str | None,
-) -> Row:
-    """One broker's part of the cluster. `known` is None for one that is gone and has replicas."""
+) -> PartitionRow:
+    """One broker's row. `known` is None for a broker that is gone and still has replicas."""
     lags = [row["lags"][str(broker_id)] for row in rows if str(broker_id) in row["lags"]]
     return {
         "broker": broker_id,
@@ -241,9 +249,9 @@ def _code_name(code: int) -> str:
     return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
 
 
-def _name(row: Row) -> TopicPartition:
+def _name(row: PartitionRow) -> TopicPartition:
     return TopicPartition(row["topic"], row["partition"])
 
 
-def _followers(row: Row) -> list[int]:
+def _followers(row: PartitionRow) -> list[int]:
     return [broker for broker in row["replicas"] if broker != row["leader"]]

@@ -1,4 +1,4 @@
-"""What the `configs` command, and `topics` for a topic's settings, ask of the cluster."""
+"""DescribeConfigs and IncrementalAlterConfigs requests, for `sordini configs` and for the settings of topics."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _OPERATIONS: Final = {"": _SET, "+": _APPEND, "-": _SUBTRACT}
 
 
 class Resource(NamedTuple):
-    """Whose settings: a topic's, a broker's by its number, or (a broker without a name) all brokers'."""
+    """A topic, a broker by its id, or (a broker with an empty name) the default of all brokers."""
 
     kind: int
     name: str
@@ -61,8 +61,8 @@ class Resource(NamedTuple):
         return f"broker {self.name}" if self.name else "the cluster default"
 
 
-async def described_configs(cluster: ClusterClient, resources: Sequence[Resource]) -> list[list[dict[str, Any]]]:
-    """The settings of each, sorted by key, defaults included."""
+async def describe_configs(cluster: ClusterClient, resources: Sequence[Resource]) -> list[list[dict[str, Any]]]:
+    """The settings of each resource, sorted by key, defaults included."""
 
     async def attempt() -> list[list[dict[str, Any]]]:
         return [await _describe(await _link_for(cluster, resource), resource) for resource in resources]
@@ -78,14 +78,14 @@ async def alter_configs(
     *,
     validate_only: bool,
 ) -> None:
-    """Set (key, sign, value) and take back keys, on each; what is not named stays."""
+    """Set (key, sign, value) and remove keys, on each resource; other keys stay."""
     rows = [AlterableConfig(name=key, config_operation=_OPERATIONS[sign], value=value) for key, sign, value in changes]
     rows += [AlterableConfig(name=key, config_operation=_DELETE, value=None) for key in unset]
     for resource in resources:
 
         async def attempt(resource: Resource = resource) -> None:
-            wish = AlterConfigsResource(resource_type=resource.kind, resource_name=resource.name, configs=rows)
-            request = IncrementalAlterConfigsRequest(resources=[wish], validate_only=validate_only)
+            resource_row = AlterConfigsResource(resource_type=resource.kind, resource_name=resource.name, configs=rows)
+            request = IncrementalAlterConfigsRequest(resources=[resource_row], validate_only=validate_only)
             answer: IncrementalAlterConfigsResponse = await (await _link_for(cluster, resource)).ask(request)
             result = only_row(answer.responses, str(resource))
             _check(resource, result.error_code, result.error_message)
@@ -94,15 +94,17 @@ async def alter_configs(
 
 
 async def _link_for(cluster: ClusterClient, resource: Resource) -> BrokerConnection:
-    """One broker's settings are told and changed by that broker alone."""
+    """A broker's settings are described and altered by that broker only."""
     if resource.kind == BROKER and resource.name:
         return await cluster.broker(int(resource.name))
     return await cluster.any_broker()
 
 
 async def _describe(link: BrokerConnection, resource: Resource) -> list[dict[str, Any]]:
-    wish = DescribeConfigsResource(resource_type=resource.kind, resource_name=resource.name, configuration_keys=None)
-    request = DescribeConfigsRequest(resources=[wish], include_synonyms=True, include_documentation=True)
+    resource_row = DescribeConfigsResource(
+        resource_type=resource.kind, resource_name=resource.name, configuration_keys=None
+    )
+    request = DescribeConfigsRequest(resources=[resource_row], include_synonyms=True, include_documentation=True)
     answer: DescribeConfigsResponse = await link.ask(request)
     result = only_row(answer.results, str(resource))
     _check(resource, result.error_code, result.error_message)

@@ -1,4 +1,4 @@
-"""`sordini configs`: see and change the settings of topics, brokers and the whole cluster."""
+"""`sordini configs`: show and change the settings of topics, brokers and the cluster."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from sordini.cli.common.output import print_json, table
 from sordini.cli.common.terminal import echo, echo_lines
 
 
-def whose_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command --topic, --broker and --cluster; it gets them as `resources`."""
+def resource_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --topic, --broker and --cluster to a command, which gets them as `resources`."""
 
-    @click.option("--topic", "-t", "topics", metavar="TOPIC", multiple=True, help="A topic. May be given many times.")
+    @click.option("--topic", "-t", "topics", metavar="TOPIC", multiple=True, help="A topic. Can be repeated.")
     @click.option(
         "--broker",
         "brokers",
         metavar="ID",
         type=click.IntRange(min=0),
         multiple=True,
-        help="A broker by its number. May be given many times.",
+        help="A broker id. Can be repeated.",
     )
-    @click.option("--cluster", is_flag=True, help="What all brokers take that do not say otherwise.")
+    @click.option("--cluster", is_flag=True, help="The default for all brokers.")
     @wraps(command)
     def with_resources(
         *args: Any, topics: tuple[str, ...], brokers: tuple[int, ...], cluster: bool, **others: Any
@@ -36,7 +36,7 @@ def whose_options(command: Callable[..., None]) -> Callable[..., None]:
         resources += [Resource(BROKER, str(broker_id)) for broker_id in brokers]
         resources += [Resource(BROKER, "")] if cluster else []
         if not resources:
-            raise click.UsageError("say whose settings: --topic TOPIC, --broker ID or --cluster")
+            raise click.UsageError("name a resource: --topic TOPIC, --broker ID or --cluster")
         command(*args, resources=resources, **others)
 
     return with_resources
@@ -44,10 +44,10 @@ def whose_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group(cls=ClientGroup)
 def configs() -> None:
-    """See and change the settings of topics, brokers and the cluster.
+    """Show and change the settings of topics, brokers and the cluster.
 
-    A setting of one topic wins over one of its broker, that over the cluster's default, that over the
-    broker's server.properties, and that over the built-in default.
+    In order of precedence: the topic's setting, the broker's setting, the cluster default, the broker's
+    server.properties, the built-in default.
 
     \b
       sordini configs describe --topic orders
@@ -57,19 +57,19 @@ def configs() -> None:
 
 
 @configs.command()
-@whose_options
-@click.option("--all", "everything", is_flag=True, help="Show defaults, too, and where each value would come from.")
+@resource_options
+@click.option("--all", "everything", is_flag=True, help="Also show defaults, and all sources of each value.")
 @client_options
 def describe(client: Client, resources: list[Resource], *, everything: bool) -> None:
-    """Show settings and where they come from; without --all only those that are not at their default.
+    """Show settings and their sources; without --all only those that differ from the default.
 
     \b
       sordini configs describe --topic orders
       sordini configs describe --broker 0 --all
     """
-    from sordini.cli.commands.configs.config_requests import described_configs
+    from sordini.cli.commands.configs.config_requests import describe_configs
 
-    found = client.run(lambda cluster: described_configs(cluster, resources))
+    found = client.run(lambda cluster: describe_configs(cluster, resources))
     shown = [[row for row in rows if everything or row["source"] != DEFAULT] for rows in found]
     if client.as_json:
         kinds = {TOPIC: "topic", BROKER: "broker"}
@@ -102,13 +102,13 @@ def _table(rows: list[dict[str, Any]], *, everything: bool) -> str:
 
 @configs.command("set")
 @click.argument("changes", metavar="KEY=VALUE...", type=SETTING, nargs=-1, required=True)
-@whose_options
-@click.option("--validate-only", is_flag=True, help="Only let the cluster check it; change nothing.")
+@resource_options
+@click.option("--validate-only", is_flag=True, help="Let the cluster validate the request, and change nothing.")
 @client_options
 def set_(
     client: Client, changes: tuple[tuple[str, str, str], ...], resources: list[Resource], *, validate_only: bool
 ) -> None:
-    """Set keys; what is not named stays as it is. A list grows by KEY+=VALUE and shrinks by KEY-=VALUE.
+    """Set keys; other keys stay as they are. KEY+=VALUE appends to a list, KEY-=VALUE removes from it.
 
     \b
       sordini configs set --topic orders retention.ms=60000 cleanup.policy+=compact
@@ -120,11 +120,11 @@ def set_(
 
 @configs.command()
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
-@whose_options
-@click.option("--validate-only", is_flag=True, help="Only let the cluster check it; change nothing.")
+@resource_options
+@click.option("--validate-only", is_flag=True, help="Let the cluster validate the request, and change nothing.")
 @client_options
 def unset(client: Client, keys: tuple[str, ...], resources: list[Resource], *, validate_only: bool) -> None:
-    """Take settings back, so that what stands behind them holds again.
+    """Remove settings, so that the next source in the order of precedence applies again.
 
     \b
       sordini configs unset --topic orders retention.ms
@@ -147,4 +147,4 @@ def _change(
         print_json({"resources": [str(resource) for resource in resources], "changed": not validate_only})
         return
     for resource in resources:
-        echo(f"{resource} {'could be changed so' if validate_only else 'changed'}")
+        echo(f"{resource} {'could be changed' if validate_only else 'changed'}")

@@ -1,8 +1,8 @@
-"""What a group's leader assigned to one consumer: bytes that brokers pass on unread.
+"""A consumer's assignment, made by the group leader (ConsumerProtocolAssignment). Brokers do not read it.
 
-    int16 version | array of (string topic, array of int32 partition) | bytes for the consumer itself
+    int16 version | array of (string topic, array of int32 partition) | bytes of user data
 
-Every version so far begins so; a newer one is read as far as that.
+Every version so far begins like this; of a newer version these fields are read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sordini.protocol.types import TopicPartition
 
 @message(versions=range(1), flexible=NEVER)
 class ConsumerAssignment:
-    """The version that was written, and the partitions; what follows is left unread."""
+    """The version and the partitions; the bytes after them are not read."""
 
     version: Int16 = 0
     topics: Array[AssignedTopic] = EMPTY
@@ -30,7 +30,7 @@ class AssignedTopic:
 
 
 def read_assignment(data: bytes) -> list[TopicPartition] | None:
-    """The partitions in order; none in an empty assignment, None when the bytes are something else."""
+    """The partitions in order; an empty list for an empty assignment, None if the bytes are not an assignment."""
     if not data:
         return []
     try:

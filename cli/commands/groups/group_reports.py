@@ -1,4 +1,4 @@
-"""What the `groups` command shows: a group with its lag and members, and the plan of a reset."""
+"""The output of `sordini groups`: a group with its lag and members, and the plan of a reset."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Any
 from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.groups.group_requests import (
     DEAD,
-    Described,
+    GroupDescription,
     committed_offsets,
     delete_offsets,
     describe_group,
 )
-from sordini.cli.commands.groups.reset_plan import Planned, write_csv
+from sordini.cli.commands.groups.reset_plan import PlannedReset, write_csv
 from sordini.cli.commands.topics.topic_reports import partitions_of
-from sordini.cli.common.argument_types import Wanted
+from sordini.cli.common.argument_types import PartitionSelection
 from sordini.cli.common.options import Failure
 from sordini.cli.common.output import print_json, table
-from sordini.cli.common.partition_offsets import ends_of
+from sordini.cli.common.partition_offsets import offset_ranges
 from sordini.cli.common.terminal import echo, echo_data, echo_lines
 from sordini.protocol.printable import shown
 from sordini.protocol.types import TopicPartition
 
 
-async def report(cluster: ClusterClient, names: Sequence[str]) -> list[dict[str, Any]]:
+async def describe_groups(cluster: ClusterClient, names: Sequence[str]) -> list[dict[str, Any]]:
     """Groups that must exist, each with its offsets, lag and members."""
     found = []
     for name in names:
         described = await describe_group(cluster, name)
         offsets = await _offsets(cluster, described)
         if described.state == DEAD and not offsets:
-            raise Failure(f"group '{name}' does not exist; `sordini groups list` shows those there are")
+            raise Failure(f"group '{name}' does not exist; `sordini groups list` lists the groups")
         found.append(
             {
                 "group": name,
@@ -46,12 +46,12 @@ async def report(cluster: ClusterClient, names: Sequence[str]) -> list[dict[str,
     return found
 
 
-async def _offsets(cluster: ClusterClient, described: Described) -> list[dict[str, Any]]:
-    """One row for each partition that is committed or assigned; those of deleted topics have no end."""
+async def _offsets(cluster: ClusterClient, described: GroupDescription) -> list[dict[str, Any]]:
+    """One row per partition with a committed offset or an assignment; those of deleted topics have no end offset."""
     committed = await committed_offsets(cluster, described.group)
     owners = {partition: member for member in described.members for partition in member.partitions or []}
     partitions = sorted({*committed, *owners})
-    ends = await ends_of(cluster, await _existing(cluster, partitions))
+    ends = await offset_ranges(cluster, await _existing(cluster, partitions))
     rows = []
     for partition in partitions:
         offset = committed.get(partition)
@@ -80,7 +80,7 @@ async def _existing(cluster: ClusterClient, partitions: Sequence[TopicPartition]
     return [partition for partition in partitions if tuple(partition) in there]
 
 
-def _members(described: Described) -> list[dict[str, Any]]:
+def _members(described: GroupDescription) -> list[dict[str, Any]]:
     return [
         {
             "member_id": member.member_id,
@@ -95,8 +95,8 @@ def _members(described: Described) -> list[dict[str, Any]]:
     ]
 
 
-def report_text(group: dict[str, Any]) -> str:
-    """One group for people."""
+def group_text(group: dict[str, Any]) -> str:
+    """The text of one group."""
     by = f" by {group['assignor']}" if group["assignor"] else ""
     lines = [f"Group        {shown(group['group'])}", f"State        {shown(group['state'] + by)}"]
     lines += [f"Coordinator  {shown(str(group['coordinator']))}", ""]
@@ -105,7 +105,7 @@ def report_text(group: dict[str, Any]) -> str:
         head = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "CLIENT", "HOST"]
         lines.append(table(head, [[row[column] for column in columns] for row in group["offsets"]]))
     else:
-        lines.append("No offsets are written down.")
+        lines.append("There are no committed offsets.")
     if group["members"]:
         rows = [
             [member["member_id"], member["instance_id"], member["client_id"], member["host"], _assigned(member)]
@@ -125,15 +125,17 @@ def _assigned(member: dict[str, Any]) -> str | None:
     return " ".join(f"{topic}:{','.join(partitions)}" for topic, partitions in topics.items())
 
 
-async def forget_offsets(cluster: ClusterClient, group: str, wanted: Sequence[Wanted]) -> list[TopicPartition]:
-    """Delete a group's offsets of the partitions that are meant; which those are."""
+async def delete_selected_offsets(
+    cluster: ClusterClient, group: str, wanted: Sequence[PartitionSelection]
+) -> list[TopicPartition]:
+    """Delete a group's committed offsets of the selected partitions, and return these."""
     partitions = await partitions_of(cluster, wanted)
     await delete_offsets(cluster, group, partitions)
     return partitions
 
 
-def echo_plan(group: str, lines: Sequence[Planned], *, execute: bool, as_csv: bool, as_json: bool) -> None:
-    """Show where offsets go, or went; notices go to stderr."""
+def print_reset_plan(group: str, lines: Sequence[PlannedReset], *, execute: bool, as_csv: bool, as_json: bool) -> None:
+    """Print the plan, or the result, of a reset; notices go to stderr."""
     if as_json:
         print_json(
             {
@@ -164,4 +166,4 @@ def echo_plan(group: str, lines: Sequence[Planned], *, execute: bool, as_csv: bo
             end = "begins" if line.new > line.wanted else "ends"
             echo(f"Notice: {line.partition} {end} at {line.new}, not at {line.wanted}.", err=True)
     if not execute:
-        echo("This is only a plan: nothing was changed. --execute does it.", err=True)
+        echo("This is only a plan: nothing was changed. --execute commits it.", err=True)

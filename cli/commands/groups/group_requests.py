@@ -1,4 +1,4 @@
-"""What the `groups` command asks of the cluster."""
+"""The requests of `sordini groups`."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ CONSUMER: Final = "consumer"
 DEAD: Final = "Dead"
 
 
-class Committed(NamedTuple):
-    """What a group has written down for one partition."""
+class CommittedOffset(NamedTuple):
+    """A group's committed offset of one partition."""
 
     offset: int
     metadata: str
 
 
-class Member(NamedTuple):
-    """One member; `partitions` is what it has been assigned, None when that is no consumer's assignment."""
+class GroupMember(NamedTuple):
+    """One member; `partitions` is its assignment, None if that is not a consumer's."""
 
     member_id: str
     instance_id: str | None
@@ -55,15 +55,15 @@ class Member(NamedTuple):
     partitions: list[TopicPartition] | None
 
 
-class Described(NamedTuple):
-    """One group; one that does not exist is Dead."""
+class GroupDescription(NamedTuple):
+    """One group; a group that does not exist is Dead."""
 
     group: str
     state: str
     protocol_type: str
     protocol: str
     coordinator: str
-    members: list[Member]
+    members: list[GroupMember]
 
 
 async def list_groups(cluster: ClusterClient, states: Sequence[str]) -> list[dict[str, Any]]:
@@ -89,31 +89,31 @@ async def list_groups(cluster: ClusterClient, states: Sequence[str]) -> list[dic
     return await cluster.retry(attempt)
 
 
-async def describe_group(cluster: ClusterClient, group: str) -> Described:
+async def describe_group(cluster: ClusterClient, group: str) -> GroupDescription:
     """A group's state and members."""
 
-    async def attempt() -> Described:
+    async def attempt() -> GroupDescription:
         link = await cluster.coordinator(group)
         answer: DescribeGroupsResponse = await link.ask(DescribeGroupsRequest(groups=[group]))
         found = only_row(answer.groups, f"group '{group}'")
         if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # From version 6 on.
-            return Described(group, DEAD, "", "", str(link.address), [])
+            return GroupDescription(group, DEAD, "", "", str(link.address), [])
         check(f"group '{group}'", found.error_code, found.error_message)
         return _described(found, str(link.address))
 
     return await cluster.retry(attempt)
 
 
-async def committed_offsets(cluster: ClusterClient, group: str) -> dict[TopicPartition, Committed]:
-    """All offsets of a group."""
+async def committed_offsets(cluster: ClusterClient, group: str) -> dict[TopicPartition, CommittedOffset]:
+    """All committed offsets of a group."""
 
-    async def attempt() -> dict[TopicPartition, Committed]:
+    async def attempt() -> dict[TopicPartition, CommittedOffset]:
         link = await cluster.coordinator(group)
         request = OffsetFetchRequest(
             group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
         )
         answer: OffsetFetchResponse = await link.ask(request, at_most=NAMED_TOPICS)
-        # Up to version 7 the answer is about the one group, from 8 on it is a list.
+        # Up to version 7 the response is about one group, from version 8 it is a list.
         of_group: Any = answer.groups[0] if answer.groups else answer
         check(f"group '{group}'", of_group.error_code)
         found = {}
@@ -122,14 +122,14 @@ async def committed_offsets(cluster: ClusterClient, group: str) -> dict[TopicPar
                 partition = TopicPartition(topic.name, row.partition_index)
                 check(f"the offset of {partition}", row.error_code)
                 if row.committed_offset >= 0:
-                    found[partition] = Committed(row.committed_offset, row.metadata or "")
+                    found[partition] = CommittedOffset(row.committed_offset, row.metadata or "")
         return found
 
     return await cluster.retry(attempt)
 
 
 async def commit_offsets(cluster: ClusterClient, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Write offsets down for a group without members."""
+    """Commit offsets for a group without members."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in offsets.items():
         row = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
@@ -144,7 +144,7 @@ async def commit_offsets(cluster: ClusterClient, group: str, offsets: Mapping[To
         for topic in answer.topics:
             for row in topic.partitions:
                 if row.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-                    reason = "it has got members meanwhile; stop them first"
+                    reason = "members have joined meanwhile; stop them first"
                     raise Refused(f"group '{group}'", row.error_code, reason)
                 check(f"the offset of {TopicPartition(topic.name, row.partition_index)}", row.error_code)
 
@@ -152,7 +152,7 @@ async def commit_offsets(cluster: ClusterClient, group: str, offsets: Mapping[To
 
 
 async def delete_groups(cluster: ClusterClient, groups: Iterable[str]) -> list[dict[str, Any]]:
-    """Remove groups with their offsets, one after another; what became of each."""
+    """Delete groups with their offsets, one after another; a result for each."""
     gone = []
     for group in groups:
         error = None
@@ -165,7 +165,7 @@ async def delete_groups(cluster: ClusterClient, groups: Iterable[str]) -> list[d
 
 
 async def _delete_group(cluster: ClusterClient, group: str) -> None:
-    """Raises Refused, but not when an attempt whose answer was lost has deleted it."""
+    """Raises Refused, except if an earlier attempt whose answer was lost has deleted the group."""
     was_there = (await describe_group(cluster, group)).state != DEAD
     may_be_done = False
 
@@ -185,7 +185,7 @@ async def _delete_group(cluster: ClusterClient, group: str) -> None:
 
 
 async def delete_offsets(cluster: ClusterClient, group: str, partitions: Sequence[TopicPartition]) -> None:
-    """Forget a group's offsets of some partitions."""
+    """Delete a group's committed offsets of some partitions."""
     topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
@@ -206,20 +206,22 @@ async def delete_offsets(cluster: ClusterClient, group: str, partitions: Sequenc
     await cluster.retry(attempt)
 
 
-def check_group(group: str, code: int, told: str | None = None) -> None:
-    """Raise Refused for a group that cannot be changed, with what to do about it, or else what the broker says."""
+def check_group(group: str, code: int, broker_message: str | None = None) -> None:
+    """Raise Refused for a group that cannot be changed, with advice where there is some, else the broker's message."""
     reason = {
         ErrorCode.NON_EMPTY_GROUP.value: "it has members; stop them first",
-        ErrorCode.GROUP_ID_NOT_FOUND.value: "there is no such group; `sordini groups list` shows those there are",
-    }.get(code, told)
+        ErrorCode.GROUP_ID_NOT_FOUND.value: "there is no such group; `sordini groups list` lists the groups",
+    }.get(code, broker_message)
     check(f"group '{group}'", code, reason)
 
 
-def _described(found: DescribedGroup, coordinator: str) -> Described:
+def _described(found: DescribedGroup, coordinator: str) -> GroupDescription:
     members = [_member(member, found.protocol_type) for member in found.members]
-    return Described(found.group_id, found.group_state, found.protocol_type, found.protocol_data, coordinator, members)
+    return GroupDescription(
+        found.group_id, found.group_state, found.protocol_type, found.protocol_data, coordinator, members
+    )
 
 
-def _member(member: DescribedGroupMember, protocol_type: str) -> Member:
+def _member(member: DescribedGroupMember, protocol_type: str) -> GroupMember:
     partitions = read_assignment(bytes(member.member_assignment)) if protocol_type == CONSUMER else None
-    return Member(member.member_id, member.group_instance_id, member.client_id, member.client_host, partitions)
+    return GroupMember(member.member_id, member.group_instance_id, member.client_id, member.client_host, partitions)

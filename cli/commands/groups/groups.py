@@ -1,21 +1,21 @@
-"""`sordini groups`: see consumer groups, and move or delete the offsets they have written down."""
+"""`sordini groups`: list and describe consumer groups, reset or delete their committed offsets."""
 
 from __future__ import annotations
 
 import click
 
-from sordini.cli.common.argument_types import DURATION, INSTANT, PARTITIONS, Wanted
-from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
+from sordini.cli.common.argument_types import DURATION, INSTANT, PARTITIONS, PartitionSelection
+from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_confirmed, report_each
 from sordini.cli.common.output import print_json, table
 from sordini.cli.common.terminal import echo, echo_lines
 
 
 @click.group(cls=ClientGroup)
 def groups() -> None:
-    """See consumer groups, and move or delete their offsets.
+    """List and describe consumer groups, reset and delete their offsets.
 
-    The members of a group share the partitions of its topics; how far each partition has been read is written
-    down as the group's offset. Lag is the number of records behind that.
+    The members of a group share the partitions of its topics. The committed offset of a partition is how far the
+    group has read it; the lag is the number of records after it.
 
     \b
       sordini groups list
@@ -26,7 +26,7 @@ def groups() -> None:
 
 @groups.command("list")
 @click.option(
-    "--state", "states", metavar="STATE", multiple=True, help="Only groups that are Stable, Empty, and so on."
+    "--state", "states", metavar="STATE", multiple=True, help="Only groups in this state, such as Stable or Empty."
 )
 @client_options
 def list_(client: Client, *, states: tuple[str, ...]) -> None:
@@ -45,40 +45,40 @@ def list_(client: Client, *, states: tuple[str, ...]) -> None:
         cells = [[row["group"], row["state"], row["protocol"] or None, row["coordinator"]] for row in rows]
         echo_lines(table(["GROUP", "STATE", "PROTOCOL", "COORDINATOR"], cells))
     else:
-        echo("There are no such groups. A consumer that names its group makes one.", err=True)
+        echo("There are no such groups. A consumer with a group id creates one.", err=True)
 
 
 @groups.command()
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
 @client_options
 def describe(client: Client, names: tuple[str, ...]) -> None:
-    """Show a group's state, how far it has read, and its members.
+    """Show a group's state, committed offsets, lag and members.
 
     \b
       sordini groups describe billing
     """
-    from sordini.cli.commands.groups.group_reports import report, report_text
+    from sordini.cli.commands.groups.group_reports import describe_groups, group_text
 
-    found = client.run(lambda cluster: report(cluster, names))
+    found = client.run(lambda cluster: describe_groups(cluster, names))
     if client.as_json:
         print_json(found)
     else:
-        echo_lines("\n\n".join(report_text(group) for group in found))
+        echo_lines("\n\n".join(group_text(group) for group in found))
 
 
 @groups.command()
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @client_options
 def delete(client: Client, names: tuple[str, ...], *, yes: bool) -> None:
-    """Remove groups with all their offsets. They must have no members. On a terminal it asks first.
+    """Delete groups with all their offsets. They must have no members. On a terminal it asks for confirmation.
 
     \b
       sordini groups delete billing
     """
     from sordini.cli.commands.groups.group_requests import delete_groups
 
-    if not is_sure(f"Delete {', '.join(names)} with all offsets?", yes=yes):
+    if not is_confirmed(f"Delete {', '.join(names)} with all offsets?", yes=yes):
         raise Failure("nothing was deleted")
     gone = client.run(lambda cluster: delete_groups(cluster, names))
     report_each(client, gone, lambda row: f"{row['group']} deleted")
@@ -94,26 +94,26 @@ def delete(client: Client, names: tuple[str, ...], *, yes: bool) -> None:
     type=PARTITIONS,
     multiple=True,
     required=True,
-    help="Of which partitions. May be given many times.",
+    help="The partitions. Can be repeated.",
 )
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @client_options
-def delete_offsets(client: Client, name: str, *, wanted: tuple[Wanted, ...], yes: bool) -> None:
-    """Forget how far a group has read some topics. On a terminal it asks first.
+def delete_offsets(client: Client, name: str, *, wanted: tuple[PartitionSelection, ...], yes: bool) -> None:
+    """Delete a group's committed offsets of some topics. On a terminal it asks for confirmation.
 
     \b
       sordini groups delete-offsets billing --topic orders
       sordini groups delete-offsets billing --topic orders:0,1
     """
-    from sordini.cli.commands.groups.group_reports import forget_offsets
+    from sordini.cli.commands.groups.group_reports import delete_selected_offsets
 
-    if not is_sure(f"Delete offsets of group {name}?", yes=yes):
+    if not is_confirmed(f"Delete offsets of group {name}?", yes=yes):
         raise Failure("nothing was deleted")
-    rows = client.run(lambda cluster: forget_offsets(cluster, name, wanted))
+    rows = client.run(lambda cluster: delete_selected_offsets(cluster, name, wanted))
     if client.as_json:
         print_json([{"topic": topic, "partition": partition, "deleted": True} for topic, partition in rows])
     else:
-        echo(f"{name} has forgotten {', '.join(map(str, rows))}")
+        echo(f"{name}: offsets deleted of {', '.join(map(str, rows))}")
 
 
 @groups.command()
@@ -125,34 +125,34 @@ def delete_offsets(client: Client, name: str, *, wanted: tuple[Wanted, ...], yes
     metavar="TOPIC[:PARTITIONS]",
     type=PARTITIONS,
     multiple=True,
-    help="Which partitions, such as orders or orders:0,2-4. May be given many times.",
+    help="The partitions, such as orders or orders:0,2-4. Can be repeated.",
 )
-@click.option("--all-topics", is_flag=True, help="All partitions that the group has offsets of.")
-@click.option("--to-earliest", is_flag=True, help="To the first record.")
-@click.option("--to-latest", is_flag=True, help="Behind the last record.")
-@click.option("--to-current", is_flag=True, help="To where the group is; behind the last record where it is nowhere.")
+@click.option("--all-topics", is_flag=True, help="All partitions with a committed offset of the group.")
+@click.option("--to-earliest", is_flag=True, help="To the first offset.")
+@click.option("--to-latest", is_flag=True, help="To the end offset.")
+@click.option("--to-current", is_flag=True, help="To the committed offset; to the end offset if there is none.")
 @click.option("--to-offset", metavar="OFFSET", type=click.IntRange(min=0), help="To an offset.")
 @click.option("--to-datetime", metavar="TIME", type=INSTANT, help="To the first record at or after a time (UTC).")
 @click.option("--by-duration", metavar="DURATION", type=DURATION, help="Back by a time from now: 90s, 1h30m, PT1H30M.")
-@click.option("--shift-by", metavar="COUNT", type=int, help="Forward by so many records, back when below 0.")
-@click.option("--from-file", metavar="CSV", help="To what a file of topic,partition,offset lines says.")
-@click.option("--execute", is_flag=True, help="Do it. Without this the plan is only shown.")
+@click.option("--shift-by", metavar="COUNT", type=int, help="Forward by this many offsets, back if negative.")
+@click.option("--from-file", metavar="CSV", help="To the offsets in a file of topic,partition,offset lines.")
+@click.option("--execute", is_flag=True, help="Commit the new offsets. Without this the plan is only shown.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the plan as a file for --from-file.")
 @client_options
 def reset(
     client: Client,
     name: str,
     *,
-    wanted: tuple[Wanted, ...],
+    wanted: tuple[PartitionSelection, ...],
     all_topics: bool,
     execute: bool,
     as_csv: bool,
     **targets: bool | int | str | None,
 ) -> None:
-    """Move a group's offsets. It shows what would change; --execute does it.
+    """Reset a group's offsets. It shows the plan; --execute commits it.
 
-    The group must have no members. Offsets outside the log are held to its ends, with a notice. A partition in
-    which no record is as young as the time that is asked for goes behind its last record.
+    The group must have no members. Offsets outside the log are clamped to its first or end offset, with a notice. If
+    a partition has no record at or after the requested time, it goes to its end offset.
 
     \b
       sordini groups reset billing --topic orders --to-earliest
@@ -161,20 +161,20 @@ def reset(
       sordini groups reset billing --all-topics --to-current --csv > offsets.csv
       sordini groups reset billing --from-file offsets.csv --execute
     """
-    from sordini.cli.commands.groups.group_reports import echo_plan
-    from sordini.cli.commands.groups.offset_reset import Order, reset_offsets
+    from sordini.cli.commands.groups.group_reports import print_reset_plan
+    from sordini.cli.commands.groups.offset_reset import ResetRequest, reset_offsets
 
     given = {target: value for target, value in targets.items() if value is not None and value is not False}
     if len(given) != 1:
         names = ", ".join(f"--{target.replace('_', '-')}" for target in targets)
-        raise click.UsageError(f"say where to, by one of {names}")
+        raise click.UsageError(f"give exactly one target: {names}")
     ((target, value),) = given.items()
     if target == "from_file" and (wanted or all_topics):
-        raise click.UsageError("--from-file names the partitions: leave --topic and --all-topics out")
+        raise click.UsageError("--from-file names the partitions: do not give --topic or --all-topics")
     if target != "from_file" and bool(wanted) == all_topics:
-        raise click.UsageError("say which partitions: --topic TOPIC[:PARTITIONS] or --all-topics")
+        raise click.UsageError("name the partitions: --topic TOPIC[:PARTITIONS] or --all-topics")
     if as_csv and client.as_json:
         raise click.UsageError("--csv and --json: give one of them")
-    order = Order(name, wanted, target, value)
-    lines = client.run(lambda cluster: reset_offsets(cluster, order, execute=execute))
-    echo_plan(name, lines, execute=execute, as_csv=as_csv, as_json=client.as_json)
+    request = ResetRequest(name, wanted, target, value)
+    lines = client.run(lambda cluster: reset_offsets(cluster, request, execute=execute))
+    print_reset_plan(name, lines, execute=execute, as_csv=as_csv, as_json=client.as_json)

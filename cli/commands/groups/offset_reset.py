@@ -1,4 +1,4 @@
-"""`groups reset` between the cluster and the plan: gathers what `reset` plans from, and carries the plan out."""
+"""`groups reset`: reads the offsets that the plan needs, and commits the plan."""
 
 from __future__ import annotations
 
@@ -10,86 +10,89 @@ from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.groups import reset_plan
 from sordini.cli.commands.groups.group_requests import (
     DEAD,
-    Committed,
+    CommittedOffset,
     commit_offsets,
     committed_offsets,
     describe_group,
 )
-from sordini.cli.commands.groups.reset_plan import CannotPlan, Planned, Standing, Wish
+from sordini.cli.commands.groups.reset_plan import CannotReset, PartitionOffsets, PlannedReset, ResetTarget
 from sordini.cli.commands.topics.topic_reports import partitions_of
-from sordini.cli.common.argument_types import Wanted
+from sordini.cli.common.argument_types import PartitionSelection
 from sordini.cli.common.input_files import read_text
 from sordini.cli.common.options import Failure
-from sordini.cli.common.partition_offsets import ends_of, offsets_at
+from sordini.cli.common.partition_offsets import offset_ranges, offsets_for_times
 from sordini.protocol.types import TopicPartition
 
 MAY_BE_RESET = ("Empty", DEAD)
 
 
-class Order(NamedTuple):
-    """What the person asked for: a group, its partitions (none: all it has offsets of), where to and by how much."""
+class ResetRequest(NamedTuple):
+    """The arguments: a group, its partitions (empty: all with a committed offset), the target and its value."""
 
     group: str
-    wanted: Sequence[Wanted]
+    wanted: Sequence[PartitionSelection]
     target: str
     value: bool | int | str | None
 
 
-async def reset_offsets(cluster: ClusterClient, order: Order, *, execute: bool) -> list[Planned]:
-    """Plan, and with `execute` do it. Raises Failure, then nothing was changed."""
-    found = await describe_group(cluster, order.group)
+async def reset_offsets(cluster: ClusterClient, request: ResetRequest, *, execute: bool) -> list[PlannedReset]:
+    """Make the plan, and with `execute` commit it. Raises Failure, and then nothing was changed."""
+    found = await describe_group(cluster, request.group)
     if found.state not in MAY_BE_RESET:
         members = f" with {len(found.members)} members" if found.members else ""
         raise Failure(
-            f"group '{order.group}' is {found.state}{members}: offsets can be moved only while it is empty. "
+            f"group '{request.group}' is {found.state}{members}: offsets can be reset only while it is empty. "
             "Stop its consumers first"
         )
-    committed = await committed_offsets(cluster, order.group)
+    committed = await committed_offsets(cluster, request.group)
     try:
-        from_file = _from_file(order)
-        partitions = await _partitions(cluster, order, committed, from_file)
-        wish = await _wish(cluster, order, partitions, from_file)
-        lines = reset_plan.plan(await _standings(cluster, partitions, committed), wish)
-    except CannotPlan as problem:
+        from_file = _from_file(request)
+        partitions = await _partitions(cluster, request, committed, from_file)
+        target = await _reset_target(cluster, request, partitions, from_file)
+        lines = reset_plan.plan_reset(await _partition_offsets(cluster, partitions, committed), target)
+    except CannotReset as problem:
         raise Failure(str(problem)) from None
     if execute:
-        await commit_offsets(cluster, order.group, {line.partition: line.new for line in lines})
+        await commit_offsets(cluster, request.group, {line.partition: line.new for line in lines})
     return lines
 
 
-def _from_file(order: Order) -> dict[TopicPartition, int]:
-    return reset_plan.read_csv(read_text(str(order.value)), order.group) if order.target == "from_file" else {}
+def _from_file(request: ResetRequest) -> dict[TopicPartition, int]:
+    return reset_plan.read_csv(read_text(str(request.value)), request.group) if request.target == "from_file" else {}
 
 
 async def _partitions(
     cluster: ClusterClient,
-    order: Order,
-    committed: Mapping[TopicPartition, Committed],
+    request: ResetRequest,
+    committed: Mapping[TopicPartition, CommittedOffset],
     from_file: Mapping[TopicPartition, int],
 ) -> list[TopicPartition]:
     if from_file:
         return list(from_file)
-    if order.wanted:
-        return await partitions_of(cluster, order.wanted)
+    if request.wanted:
+        return await partitions_of(cluster, request.wanted)
     if not committed:
-        raise Failure(f"group '{order.group}' has no offsets; name partitions with --topic")
+        raise Failure(f"group '{request.group}' has no committed offsets; name partitions with --topic")
     return list(committed)
 
 
-async def _standings(
-    cluster: ClusterClient, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, Committed]
-) -> dict[TopicPartition, Standing]:
-    ends = await ends_of(cluster, partitions)
+async def _partition_offsets(
+    cluster: ClusterClient, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, CommittedOffset]
+) -> dict[TopicPartition, PartitionOffsets]:
+    ends = await offset_ranges(cluster, partitions)
     return {
-        partition: Standing(committed[partition].offset if partition in committed else None, *end)
+        partition: PartitionOffsets(committed[partition].offset if partition in committed else None, *end)
         for partition, end in ends.items()
     }
 
 
-async def _wish(
-    cluster: ClusterClient, order: Order, partitions: Sequence[TopicPartition], from_file: Mapping[TopicPartition, int]
-) -> Wish:
-    match order.target, order.value:
+async def _reset_target(
+    cluster: ClusterClient,
+    request: ResetRequest,
+    partitions: Sequence[TopicPartition],
+    from_file: Mapping[TopicPartition, int],
+) -> ResetTarget:
+    match request.target, request.value:
         case "to_earliest", _:
             return reset_plan.to_earliest
         case "to_latest", _:
@@ -101,14 +104,14 @@ async def _wish(
         case "shift_by", int(count):
             return reset_plan.shift_by(count)
         case "to_datetime", int(time_ms):
-            return await _at(cluster, partitions, time_ms)
+            return await _offsets_at_time(cluster, partitions, time_ms)
         case "by_duration", int(duration_ms):
-            return await _at(cluster, partitions, SystemClock().now_ms() - duration_ms)
+            return await _offsets_at_time(cluster, partitions, SystemClock().now_ms() - duration_ms)
         case _:
             return reset_plan.to_offsets(from_file)
 
 
-async def _at(cluster: ClusterClient, partitions: Sequence[TopicPartition], time_ms: int) -> Wish:
-    # Times below 0 ask for something else; no record is older than 0.
-    found = await offsets_at(cluster, dict.fromkeys(partitions, max(0, time_ms)))
+async def _offsets_at_time(cluster: ClusterClient, partitions: Sequence[TopicPartition], time_ms: int) -> ResetTarget:
+    # Negative timestamps have special meanings in ListOffsets; no record is older than 0.
+    found = await offsets_for_times(cluster, dict.fromkeys(partitions, max(0, time_ms)))
     return reset_plan.to_offsets({partition: row.offset for partition, row in found.items()})

@@ -1,8 +1,8 @@
-"""Where a group's offsets shall go: the plan that `groups reset` shows, and carries out with --execute. Pure.
+"""The plan of `groups reset`: the new offset of each partition. Pure.
 
-A wish names for each partition an offset, which may lie outside the log; the plan holds it to the log's ends and says
-so. Laws: a planned offset is never before the first record nor behind the end; what has to be clamped is exactly what
-would have been; keeping the current offsets of a group that is within the log changes nothing.
+A target gives an offset for each partition, which may lie outside the log; the plan clamps it to the log's first and
+end offset and says so. Laws: a planned offset is within [first offset, end offset]; an offset is clamped only if it is
+outside; resetting a group that is within the log to its current offsets changes nothing.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import NamedTuple
 from sordini.protocol.types import TopicPartition
 
 
-class Standing(NamedTuple):
-    """One partition now: what the group has committed, and the log's ends."""
+class PartitionOffsets(NamedTuple):
+    """One partition now: the group's committed offset, and the log's first and end offset."""
 
     committed: int | None
     earliest: int
     latest: int
 
 
-class Planned(NamedTuple):
-    """Where one partition goes; `wanted` is the offset before it was held to the log's ends."""
+class PlannedReset(NamedTuple):
+    """The planned offset of one partition; `wanted` is the offset before clamping."""
 
     partition: TopicPartition
     current: int | None
@@ -33,7 +33,7 @@ class Planned(NamedTuple):
 
     @property
     def lag_after(self) -> int:
-        """Records between the new offset and the end."""
+        """Offsets between the new offset and the end."""
         return self.latest - self.new
 
     @property
@@ -41,66 +41,66 @@ class Planned(NamedTuple):
         return self.new != self.wanted
 
 
-class CannotPlan(Exception):
-    """A wish that these partitions cannot be given; the text is for people."""
+class CannotReset(Exception):
+    """A target that these partitions cannot be reset to; the text is the error message."""
 
 
-Wish = Callable[[TopicPartition, Standing], int]
-"""The offset a partition shall go to; raises CannotPlan."""
+ResetTarget = Callable[[TopicPartition, PartitionOffsets], int]
+"""The offset to reset a partition to; raises CannotReset."""
 
 
-def plan(standings: Mapping[TopicPartition, Standing], wish: Wish) -> list[Planned]:
-    """One line for each partition, in order. Raises CannotPlan."""
+def plan_reset(offsets_now: Mapping[TopicPartition, PartitionOffsets], target: ResetTarget) -> list[PlannedReset]:
+    """The plan for each partition, in order. Raises CannotReset."""
     lines = []
-    for partition, standing in sorted(standings.items()):
-        wanted = wish(partition, standing)
-        new = min(max(wanted, standing.earliest), standing.latest)
-        lines.append(Planned(partition, standing.committed, wanted, new, standing.latest))
+    for partition, offsets in sorted(offsets_now.items()):
+        wanted = target(partition, offsets)
+        new = min(max(wanted, offsets.earliest), offsets.latest)
+        lines.append(PlannedReset(partition, offsets.committed, wanted, new, offsets.latest))
     return lines
 
 
-def to_earliest(_: TopicPartition, standing: Standing) -> int:
-    return standing.earliest
+def to_earliest(_: TopicPartition, offsets: PartitionOffsets) -> int:
+    return offsets.earliest
 
 
-def to_latest(_: TopicPartition, standing: Standing) -> int:
-    return standing.latest
+def to_latest(_: TopicPartition, offsets: PartitionOffsets) -> int:
+    return offsets.latest
 
 
-def to_current(_: TopicPartition, standing: Standing) -> int:
-    """What is committed; the end where nothing is."""
-    return standing.latest if standing.committed is None else standing.committed
+def to_current(_: TopicPartition, offsets: PartitionOffsets) -> int:
+    """The committed offset, or the end offset if there is none."""
+    return offsets.latest if offsets.committed is None else offsets.committed
 
 
-def to_offset(offset: int) -> Wish:
+def to_offset(offset: int) -> ResetTarget:
     return lambda _, __: offset
 
 
-def shift_by(count: int) -> Wish:
-    """Forward, or back when below 0, from what is committed."""
+def shift_by(count: int) -> ResetTarget:
+    """The committed offset plus `count`, which may be negative."""
 
-    def wish(partition: TopicPartition, standing: Standing) -> int:
-        if standing.committed is None:
-            raise CannotPlan(f"{partition} cannot be shifted: the group has no offset there")
-        return standing.committed + count
+    def target(partition: TopicPartition, offsets: PartitionOffsets) -> int:
+        if offsets.committed is None:
+            raise CannotReset(f"{partition} cannot be shifted: the group has no committed offset")
+        return offsets.committed + count
 
-    return wish
+    return target
 
 
-def to_offsets(offsets: Mapping[TopicPartition, int | None]) -> Wish:
-    """Each its own, as a time or a file gave them; the end where that is None: no record is that young."""
+def to_offsets(offsets: Mapping[TopicPartition, int | None]) -> ResetTarget:
+    """An offset per partition, from a time or a file; None is the end offset (no record at or after the time)."""
 
-    def wish(partition: TopicPartition, standing: Standing) -> int:
+    def target(partition: TopicPartition, now: PartitionOffsets) -> int:
         offset = offsets[partition]
-        return standing.latest if offset is None else offset
+        return now.latest if offset is None else offset
 
-    return wish
+    return target
 
 
 def read_csv(text: str, group: str) -> dict[TopicPartition, int]:
-    """Read `topic,partition,offset` lines, or `group,topic,partition,offset` of which other groups are left out.
+    """Read `topic,partition,offset` lines, or `group,topic,partition,offset` lines, of which other groups are skipped.
 
-    That is what `write_csv` and Apache Kafka's own tool write. Raises CannotPlan.
+    `write_csv` and Apache Kafka's own tool write these. Raises CannotReset.
     """
     offsets: dict[TopicPartition, int] = {}
     for number, fields in enumerate(csv.reader(text.splitlines(), skipinitialspace=True), 1):
@@ -111,12 +111,12 @@ def read_csv(text: str, group: str) -> dict[TopicPartition, int]:
         partition, offset = _csv_row(fields[1:] if len(fields) == 4 else fields, number)
         offsets[partition] = offset
     if not offsets:
-        raise CannotPlan(f"the file names no partition of group '{group}'")
+        raise CannotReset(f"the file names no partition of group '{group}'")
     return offsets
 
 
-def write_csv(lines: Iterable[Planned]) -> str:
-    """The plan's new offsets as `read_csv` reads them."""
+def write_csv(lines: Iterable[PlannedReset]) -> str:
+    """The plan's new offsets in the format of `read_csv`."""
     return "".join(f"{line.partition.topic},{line.partition.partition},{line.new}\n" for line in lines)
 
 
@@ -125,7 +125,7 @@ def _csv_row(fields: Sequence[str], number: int) -> tuple[TopicPartition, int]:
         topic, partition, offset = (field.strip() for field in fields)
         row = TopicPartition(topic, int(partition)), int(offset)
     except ValueError:
-        raise CannotPlan(f"line {number} of the file is not topic,partition,offset") from None
+        raise CannotReset(f"line {number} of the file is not topic,partition,offset") from None
     if not topic or row[0].partition < 0:
-        raise CannotPlan(f"line {number} of the file is not topic,partition,offset")
+        raise CannotReset(f"line {number} of the file is not topic,partition,offset")
     return row

@@ -1,4 +1,4 @@
-"""`sordini log`: look into the files of a log directory, check them, mend a copy of them."""
+"""`sordini log`: dump, verify and count the files of a log directory, and repair a copy."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ DECODER_NAMES = ("StringDecoder", "IntegerDecoder", "LongDecoder")
 
 
 class FileCommand(ClientCommand):
-    """A command that reads files and no cluster."""
+    """A command that reads files and connects to no cluster."""
 
     exit_codes = ClientCommand.exit_codes | {
-        DONE: "all files are sound",
+        DONE: "all files are intact",
         FAILED: "a file is damaged or cannot be read",
-        USAGE: "the command was used wrongly",
+        USAGE: "wrong usage",
     }
 
 
 class CountCommand(FileCommand):
-    """A command that counts what it can, damage aside."""
+    """A command that counts records, and skips damaged batches."""
 
     exit_codes = FileCommand.exit_codes | {DONE: "everything was counted", FAILED: "a directory cannot be read"}
 
 
 @click.group(cls=ClientGroup)
 def log() -> None:
-    """Look into the files of a log directory, check them, and mend a copy of them.
+    """Dump, verify and count the files of a log directory, and repair a copy.
 
     \b
       sordini log dump data/orders-0/00000000000000000000.log
@@ -53,31 +53,31 @@ def _decoder_name(_context: click.Context, _parameter: click.Parameter, value: s
 
 @log.command(cls=FileCommand)
 @click.argument("paths", metavar="[FILE...]", nargs=-1)
-@click.option("--files", "listed", metavar="FILE,FILE...", help="Files with commas between, as kafka-dump-log has it.")
-@click.option("--print-data-log", "--print-data", "-d", "print_data", is_flag=True, help="Show keys and values, too.")
+@click.option("--files", "listed", metavar="FILE,FILE...", help="Files separated by commas, as for kafka-dump-log.")
+@click.option("--print-data-log", "--print-data", "-d", "print_data", is_flag=True, help="Also show keys and values.")
 @click.option("--deep-iteration", is_flag=True, help="Show each record, without its key and value.")
-@click.option("--offsets-decoder", is_flag=True, help="Show the records of __consumer_offsets as what they mean.")
-@click.option("--transaction-log-decoder", is_flag=True, help="Show those of __transaction_state as what they mean.")
-@click.option("--index-sanity-check", is_flag=True, help="Ask of indexes only what a broker asks at its start.")
-@click.option("--verify-index-only", is_flag=True, help="Hold indexes against the log, and show no entry.")
+@click.option("--offsets-decoder", is_flag=True, help="Decode the records of __consumer_offsets.")
+@click.option("--transaction-log-decoder", is_flag=True, help="Decode the records of __transaction_state.")
+@click.option("--index-sanity-check", is_flag=True, help="Of indexes, check only what a broker checks at start-up.")
+@click.option("--verify-index-only", is_flag=True, help="Compare indexes with the log, and show no entries.")
 @click.option(
     "--format",
     "layout",
     type=click.Choice(["kafka", "classic", "people"]),
     default="kafka",
     show_default=True,
-    help="Apache Kafka 3.9.1's text, that of 2.0 with all of a record in one line, or ours with readable times.",
+    help="The text of Apache Kafka 3.9.1, that of 2.0 with one line per record, or a text with readable times.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on each line, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document per line.")
 @raw_option
-@click.option("--skip-record-metadata", is_flag=True, help="Leave out offsets, times and sizes of records.")
+@click.option("--skip-record-metadata", is_flag=True, help="Omit offsets, times and sizes of records.")
 @click.option(
     "--max-bytes",
     metavar="BYTES",
     type=click.IntRange(1),
     default=2**31 - 1,
     show_default="the whole file",
-    help="Read so far into each segment.",
+    help="Read at most this much of each segment.",
 )
 @click.option(
     "--max-message-size",
@@ -85,26 +85,26 @@ def _decoder_name(_context: click.Context, _parameter: click.Parameter, value: s
     type=click.IntRange(1),
     default=5 * 2**20,
     show_default=True,
-    help="The largest batch, where an index is held against its log.",
+    help="The largest batch size when an index is compared with its log.",
 )
 @click.option(
     "--key-decoder-class",
     metavar="CLASS",
     default="StringDecoder",
     callback=_decoder_name,
-    help="StringDecoder, IntegerDecoder or LongDecoder, as such or with Apache Kafka's package before it.",
+    help="StringDecoder, IntegerDecoder or LongDecoder, with or without Apache Kafka's package name.",
 )
 @click.option(
-    "--value-decoder-class", metavar="CLASS", default="StringDecoder", callback=_decoder_name, help="The same."
+    "--value-decoder-class", metavar="CLASS", default="StringDecoder", callback=_decoder_name, help="As for keys."
 )
 @click.pass_context
 def dump(context: click.Context, /, paths: tuple[str, ...], listed: str | None, **asked: object) -> None:
-    """Show what is in files of a log directory, and where they are damaged.
+    """Print the contents of files of a log directory, and where they are damaged.
 
-    It reads segments (.log), their indexes (.index, .timeindex, .txnindex), producers' states (.snapshot), the
-    checkpoints, partition.metadata and meta.properties. Options and standard output are those of Apache Kafka's
-    kafka-dump-log, to the letter; damage that it passes over or dies of is told on standard error. Files are only
-    read, and may be those of a running broker: the newest batch may then be half there.
+    It reads segments (.log), their indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot), the
+    checkpoints, partition.metadata and meta.properties. Options and standard output are exactly those of Apache Kafka's
+    kafka-dump-log. Damage that this tool ignores, or that makes it fail, is printed to standard error. Files are only
+    read. They may belong to a running broker, and then the newest batch may be incomplete.
 
     \b
       sordini log dump data/orders-0/*
@@ -118,7 +118,7 @@ def dump(context: click.Context, /, paths: tuple[str, ...], listed: str | None, 
     files = [*(path for path in (listed or "").split(",") if path), *paths]
     if not files:
         raise click.UsageError("name files to read")
-    request = _Asked(context)
+    request = _DumpOptionsGiven(context)
     run = Dump(SystemDisk(), raw=bool(asked["raw"]))
     if asked["as_json"] or asked["layout"] == "people":
         request.refuse_with_own_text()
@@ -129,8 +129,8 @@ def dump(context: click.Context, /, paths: tuple[str, ...], listed: str | None, 
         raise Failure(*run.problems)
 
 
-class _Asked:
-    """The options of one `log dump`, and what follows from them together."""
+class _DumpOptionsGiven:
+    """The options given to one `log dump`, and what they mean in combination."""
 
     OF_THE_TOOL = (
         "index_sanity_check",
@@ -146,17 +146,17 @@ class _Asked:
         self._context = context
         self._values = context.params
         if self._values["offsets_decoder"] and self._values["transaction_log_decoder"]:
-            raise click.UsageError("--offsets-decoder and --transaction-log-decoder are of different topics")
+            raise click.UsageError("--offsets-decoder and --transaction-log-decoder are for different topics")
 
     def _is_given(self, name: str) -> bool:
         return self._context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
     def refuse_with_own_text(self) -> None:
-        """Raise UsageError for what only Apache Kafka's text can be asked for."""
+        """Raise UsageError for options of Apache Kafka's text."""
         for name in self.OF_THE_TOOL:
             if self._is_given(name):
                 option = "--" + name.replace("_", "-")
-                raise click.UsageError(f"{option} is about Apache Kafka's text: not with --format people or --json")
+                raise click.UsageError(f"{option} does not go with --format people or --json")
 
     @property
     def contents(self) -> bool:
@@ -173,7 +173,7 @@ class _Asked:
         return self._values["deep_iteration"] or self.contents
 
     def options(self) -> DumpOptions:
-        """What Apache Kafka's text is to show."""
+        """The options of Apache Kafka's text."""
         from sordini.cli.commands.log.dump import decoders
         from sordini.cli.commands.log.dump.dump import DumpOptions
         from sordini.cli.commands.log.dump.kafka_indexes import IndexOptions
@@ -201,7 +201,7 @@ class _Asked:
         )
 
     def item_decoder(self) -> Callable[[Item], Item] | None:
-        """What our own text shows records as."""
+        """The decoder of records for our own text; None shows them undecoded."""
         if self._values["offsets_decoder"]:
             from sordini.cli.commands.log.dump.group_records import decoded
 
@@ -215,26 +215,24 @@ class _Asked:
 
 @log.command(cls=FileCommand)
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True)
-@click.option("--repair", is_flag=True, help="Mend a copy; the directory itself is only read.")
-@click.option(
-    "--to", "target", metavar="DIR", help="Where the mended copy is to be: a directory that is not there yet."
-)
+@click.option("--repair", is_flag=True, help="Repair a copy; the directory itself is only read.")
+@click.option("--to", "target", metavar="DIR", help="The directory of the repaired copy, which must not exist yet.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for programs.")
 def verify(directories: tuple[str, ...], *, repair: bool, target: str | None, as_json: bool) -> None:
-    """Find and explain every damage in log directories, or in the directories of single partitions.
+    """Find and explain all damage in log directories, or in the directories of single partitions.
 
-    Every batch is read: its length, CRC, format, offsets and records. Then come the indexes, aborted transactions,
-    producers' snapshots, leader epochs and checkpoints, each held against the log, and what a broker left behind. Each
-    finding says where it is, what it means and what a repair would do.
+    Every batch is read: its length, CRC, format, offsets and records. Indexes, aborted transactions, producer
+    snapshots, leader epochs and checkpoints are compared with the log, and leftover files are listed. Each finding says
+    where it is, what it means and what a repair would do.
 
-    With --repair a copy is made and mended as the broker itself recovers after a crash, and it says which offsets were
-    lost. A directory that a broker runs on can be verified, though what is newest may be half written; it cannot be
+    With --repair a copy is made and repaired as the broker itself recovers after a crash, and the lost offsets are
+    printed. A running broker's directory can be verified, although its newest data may be incomplete; it cannot be
     repaired.
 
     \b
       sordini log verify data
       sordini log verify data/orders-0 --json
-      sordini log verify data --repair --to mended
+      sordini log verify data --repair --to repaired
     """
     from sordini.broker.clock import SystemClock
     from sordini.cli.commands.log.verify.verification import RepairOfCopy, Verification
@@ -246,32 +244,32 @@ def verify(directories: tuple[str, ...], *, repair: bool, target: str | None, as
     if repair and len(directories) > 1:
         raise click.UsageError("one directory at a time can be repaired")
     disk = SystemDisk()
-    tell = (lambda _: None) if as_json else echo_lines
-    run = Verification(disk, tell)
+    print_line = (lambda _: None) if as_json else echo_lines
+    run = Verification(disk, print_line)
     for path in directories:
-        run.look_at(path)
+        run.check_path(path)
     run.finish()
     answer, is_damaged = run.as_json(), run.is_damaged
     if target is not None:
-        mending = RepairOfCopy(disk, run, tell)
-        after = mending.run(directories[0], target, SystemClock().now_ms())
-        answer |= mending.as_json(after)
+        repair_of_copy = RepairOfCopy(disk, run, print_line)
+        after = repair_of_copy.run(directories[0], target, SystemClock().now_ms())
+        answer |= repair_of_copy.as_json(after)
         is_damaged = after.is_damaged
     if as_json:
         print_json(answer)
     if is_damaged:
-        raise Failure("there is damage")
+        raise Failure("damage was found")
 
 
 @log.command(cls=CountCommand)
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for programs.")
 def stats(directories: tuple[str, ...], *, as_json: bool) -> None:
-    """Count what is in log directories, or in the directories of single partitions.
+    """Print statistics of log directories, or of the directories of single partitions.
 
-    For each segment: sizes, batches and records, bytes per record, different keys (exactly up to 100,000, then to
-    within a few percent and called "about"), tombstones, codecs and what they save, first and last time. For each
-    partition also producers, transactions and how dense the indexes are. Every batch is read.
+    For each segment: sizes, batches and records, bytes per record, distinct keys (exact up to 100,000, then "about",
+    within a few percent), tombstones, codecs and compression ratios, first and last time. For each partition also
+    producers, transactions and the density of the indexes. Every batch is read.
 
     \b
       sordini log stats data
@@ -283,7 +281,7 @@ def stats(directories: tuple[str, ...], *, as_json: bool) -> None:
 
     run = Statistics(SystemDisk(), (lambda _: None) if as_json else echo_lines)
     for path in directories:
-        run.look_at(path)
+        run.check_path(path)
     if as_json:
         print_json(run.as_json())
     else:

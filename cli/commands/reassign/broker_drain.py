@@ -1,8 +1,8 @@
-"""Which brokers take the replicas of brokers that are to hold none.
+"""Draining brokers: the brokers that get the replicas of brokers that are to have none.
 
-Pure. A replica on a broker that is drained gets one other broker; every other replica stays. The newcomer is in the
-rack with the fewest replicas of the partition, so that a partition spans as many racks as before wherever a broker
-allows that. Within this rule the brokers' numbers of replicas, and then of preferred leaderships, differ as little as
+Pure. A replica on a drained broker moves to one other broker; every other replica stays. The new replica is in the
+rack with the fewest replicas of the partition, so that a partition spans as many racks as before if the brokers
+allow it. Within this rule the brokers' numbers of replicas, and then of preferred leaders, differ as little as
 possible.
 """
 
@@ -12,31 +12,31 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from sordini.cli.commands.reassign.reassignment_plan import Plan, Replicas
+from sordini.cli.commands.reassign.reassignment_plan import ReassignmentPlan, Replicas
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.metadata_store.replica_placement import Racks
 
 NAMES_MAX = 5
-"""So many topics are named in one reason."""
+"""Topics named in one error."""
 
 _Links = defaultdict[BrokerId, defaultdict[BrokerId, dict[TopicPartition, None]]]
 
 
-def drained(
-    held: Plan,
+def drain_brokers(
+    held: ReassignmentPlan,
     wanted: Collection[TopicPartition],
     leaving: Collection[BrokerId],
     racks: Racks,
     targets: Collection[BrokerId],
-) -> Plan:
+) -> ReassignmentPlan:
     """New replicas for those of the wanted partitions that are on a leaving broker.
 
-    `held` has every partition of the cluster: loads are counted there. `racks` has the brokers that run and stay, all
-    with a rack or all without, and `targets` are those of them that may take replicas. A newcomer stands where the
-    one that leaves stood. Where that is the first place, the preferred leader is the replica whose broker has the
-    fewest preferred leaderships, of equals the newcomer.
+    `held` has every partition of the cluster, for the brokers' loads. `racks` has the live brokers that stay, all with
+    a rack or all without; `targets` are those that may take replicas. A new replica takes the position of the one it
+    replaces. If that is the first, the preferred leader is the replica on the broker with the fewest preferred
+    leaders, in a tie the new one.
 
-    Raises ValueError with one argument for each number of replicas that does not fit.
+    Raises ValueError with one argument for each replication factor that does not fit.
     """
     placed = {one: list(held[one]) for one in wanted if not set(leaving).isdisjoint(held[one])}
     _check_room(placed, leaving, targets)
@@ -45,22 +45,22 @@ def drained(
     ranked = sorted(targets, key=lambda broker: (leads[broker], broker))
     while open_places := dict(_open_places(placed, leaving)):
         options = {one: _options(placed[one], racks, ranked) for one in open_places}
-        for one, broker in levelled(options, replicas).items():
+        for one, broker in balance_choices(options, replicas).items():
             placed[one][open_places[one]] = broker
             replicas[broker] += 1
     headless = {one: [broker for broker in row if broker in racks] for one, row in placed.items()}
-    leaders = levelled({one: row for one, row in headless.items() if held[one][0] in leaving}, leads)
+    leaders = balance_choices({one: row for one, row in headless.items() if held[one][0] in leaving}, leads)
     return {one: _led_by(leaders.get(one, row[0]), row) for one, row in placed.items()}
 
 
-def levelled(
+def balance_choices(
     options: Mapping[TopicPartition, Sequence[BrokerId]], load: Mapping[BrokerId, int]
 ) -> dict[TopicPartition, BrokerId]:
-    """One of its options for each, so that the brokers' loads differ as little as they can.
+    """One option for each partition, so that the brokers' loads differ as little as possible.
 
-    `load` is what each broker carries before. The first choice is the least loaded broker, of equals the one that
-    stands first. Then choices are shifted along chains of brokers from one load to another that is lower by two or
-    more. Without such a chain the sum of the squares of all loads is the least.
+    `load` is each broker's load before. The first choice is the least loaded broker, in a tie the first option. Then
+    choices are shifted along chains of brokers from a higher load to one that is lower by two or more. Without such a
+    chain the sum of the squares of all loads is minimal.
     """
     loads, chosen = Counter(load), dict[TopicPartition, BrokerId]()
     links: _Links = defaultdict(lambda: defaultdict(dict))
@@ -87,7 +87,7 @@ def _link(links: _Links, one: TopicPartition, here: BrokerId, options: Sequence[
 
 
 def _chain(links: _Links, loads: Mapping[BrokerId, int]) -> list[BrokerId]:
-    """Brokers along which one choice each can be shifted so that loads come closer; empty when there are none."""
+    """Brokers along which one choice each can be shifted to even out the loads; empty if there is no such chain."""
     goals = {goal for ones in links.values() for goal in ones}
     lowest = min((loads[goal] for goal in goals), default=0)
     for source in sorted(links, key=lambda broker: (-loads[broker], broker)):
@@ -128,13 +128,13 @@ def _too_few(factor: int, room: Sequence[BrokerId], topics: Sequence[str]) -> st
     named = ", ".join(topics[:NAMES_MAX])
     more = f" and {len(topics) - NAMES_MAX} more topics" if len(topics) > NAMES_MAX else ""
     left = ", ".join(map(str, room)) or "none"
-    return f"not enough brokers are left for {named}{more}: {factor} needed, {len(room)} left ({left})"
+    return f"not enough brokers remain for {named}{more}: {factor} needed, {len(room)} remaining ({left})"
 
 
 def _open_places(
     placed: Mapping[TopicPartition, list[BrokerId]], leaving: Collection[BrokerId]
 ) -> Iterator[tuple[TopicPartition, int]]:
-    """Of each partition the first place that is a leaving broker's."""
+    """The first position of a leaving broker in each partition's replicas."""
     for one, row in placed.items():
         for place, broker in enumerate(row):
             if broker in leaving:
@@ -145,7 +145,7 @@ def _open_places(
 def _options(row: Sequence[BrokerId], racks: Racks, ranked: Sequence[BrokerId]) -> list[BrokerId]:
     """The brokers in the racks with the fewest replicas of the partition."""
     used = Counter(racks[broker] for broker in row if broker in racks)
-    used[None] = 0  # A rack that is not known is no rack.
+    used[None] = 0  # An unknown rack does not count as one.
     free = [broker for broker in ranked if broker not in row]
     fewest = min(used[racks[broker]] for broker in free)
     return [broker for broker in free if used[racks[broker]] == fewest]

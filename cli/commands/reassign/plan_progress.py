@@ -1,4 +1,4 @@
-"""How far a plan to move partitions is: what moves, how much is to be copied, and what the brokers it empties hold."""
+"""The progress of a plan: moving partitions, bytes left to copy, and replicas on the brokers that the plan empties."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.commands.reassign.reassign_requests import Standings
-from sordini.cli.commands.reassign.reassignment_plan import Plan, State, state_of
+from sordini.cli.commands.reassign.reassign_requests import ReplicaAssignments
+from sordini.cli.commands.reassign.reassignment_plan import MoveState, ReassignmentPlan, move_state
 from sordini.cli.common.options import Failure
 from sordini.cli.common.output import size_text
 from sordini.protocol.messages.describe_log_dirs import (
@@ -21,46 +21,50 @@ from sordini.protocol.printable import counted
 from sordini.protocol.types import BrokerId, TopicPartition
 
 SIZES_SECONDS_MAX: Final = 5.0
-"""For a broker's answer on how far its copies are. Without it the bytes that are left are not known."""
+"""For a broker's DescribeLogDirs response. Without it the bytes left to copy are unknown."""
 
 Sizes = Mapping[BrokerId, Mapping[TopicPartition, int]]
 
 
-class Look(NamedTuple):
-    """How far a plan is."""
+class PlanProgress(NamedTuple):
+    """The progress of a plan at one time."""
 
     total: int
     moving: int
     strays: list[str]
-    """Partitions that are where the plan does not want them and do not move there."""
+    """Partitions that are not on the plan's brokers and are not being moved there."""
     bytes_left: int | None
     held: dict[BrokerId, int]
-    """How many replicas the brokers that the plan empties hold, in the whole cluster."""
+    """The number of replicas, in the whole cluster, on each broker that the plan empties."""
     leaderless: int
     absent: list[BrokerId]
-    """Brokers that copies go to and that do not run."""
+    """Brokers to which replicas are moved and which are not live."""
     moves_elsewhere: bool
-    """Whether partitions outside of the plan move, or some of it to other brokers."""
+    """Whether partitions outside of the plan are moving, or partitions of the plan to other brokers."""
 
     def __str__(self) -> str:
         left = "" if self.bytes_left is None else f", {size_text(self.bytes_left)} to copy"
-        parts = [f"{self.moving} of {counted(self.total, 'partition')} left{left}", *held_words(self.held)]
+        parts = [f"{self.moving} of {counted(self.total, 'partition')} left{left}", *held_replicas_texts(self.held)]
         if self.leaderless:
             parts.append(f"{self.leaderless} of them without a leader")
-        parts += [f"broker {broker} does not run" for broker in self.absent]
+        parts += [f"broker {broker} is not running" for broker in self.absent]
         if self.strays:
-            parts.append(f"{len(self.strays)} not on the way any more")
+            parts.append(f"{len(self.strays)} no longer being moved")
         return "; ".join(parts)
 
 
-async def take_look(
-    cluster: ClusterClient, plan: Plan, empty: Sequence[BrokerId], found: MetadataResponse, now: Standings
-) -> Look:
-    """Ask for what the cluster's metadata do not say, and put all of it together."""
-    return look_of(plan, empty, found, now, await _sizes(cluster, _asked(plan, found, now)))
+async def fetch_progress(
+    cluster: ClusterClient,
+    plan: ReassignmentPlan,
+    empty: Sequence[BrokerId],
+    found: MetadataResponse,
+    now: ReplicaAssignments,
+) -> PlanProgress:
+    """The progress, from metadata and assignments, and from the log sizes of the brokers."""
+    return progress_of(plan, empty, found, now, await _sizes(cluster, _logs_to_size(plan, found, now)))
 
 
-def held_words(held: Mapping[BrokerId, int]) -> list[str]:
+def held_replicas_texts(held: Mapping[BrokerId, int]) -> list[str]:
     """`broker 2 holds 12 replicas`, for each."""
     return [
         f"broker {broker} holds {counted(number, 'replica') if number else 'no replica'}"
@@ -68,13 +72,15 @@ def held_words(held: Mapping[BrokerId, int]) -> list[str]:
     ]
 
 
-def look_of(plan: Plan, empty: Sequence[BrokerId], found: MetadataResponse, now: Standings, sizes: Sizes) -> Look:
-    states = {one: state_of(target, now.get(one)) for one, target in plan.items()}
-    moving = [one for one, state in states.items() if state is State.MOVING]
-    strays = [str(one) for one, state in sorted(states.items()) if state not in (State.MOVING, State.DONE)]
+def progress_of(
+    plan: ReassignmentPlan, empty: Sequence[BrokerId], found: MetadataResponse, now: ReplicaAssignments, sizes: Sizes
+) -> PlanProgress:
+    states = {one: move_state(target, now.get(one)) for one, target in plan.items()}
+    moving = [one for one, state in states.items() if state is MoveState.MOVING]
+    strays = [str(one) for one, state in sorted(states.items()) if state not in (MoveState.MOVING, MoveState.DONE)]
     leaders = _leaders(found)
     running = {broker.node_id for broker in found.brokers}
-    return Look(
+    return PlanProgress(
         len(plan),
         len(moving),
         strays,
@@ -82,7 +88,7 @@ def look_of(plan: Plan, empty: Sequence[BrokerId], found: MetadataResponse, now:
         {broker: sum(broker in one.replicas for one in now.values()) for broker in empty},
         sum(leaders[one] < 0 for one in moving),
         sorted({broker for one in moving for broker in now[one].adding} - running),
-        any(one.is_moving and states.get(name) is not State.MOVING for name, one in now.items()),
+        any(one.is_moving and states.get(name) is not MoveState.MOVING for name, one in now.items()),
     )
 
 
@@ -94,21 +100,23 @@ def _leaders(found: MetadataResponse) -> dict[TopicPartition, int]:
     }
 
 
-def _asked(plan: Plan, found: MetadataResponse, now: Standings) -> dict[BrokerId, list[TopicPartition]]:
-    """Which logs' sizes tell how much is to be copied: those of leaders and of replicas that are added."""
+def _logs_to_size(
+    plan: ReassignmentPlan, found: MetadataResponse, now: ReplicaAssignments
+) -> dict[BrokerId, list[TopicPartition]]:
+    """The logs whose sizes are needed: those of leaders and of replicas being added, by broker."""
     leaders = _leaders(found)
-    asked: dict[BrokerId, list[TopicPartition]] = {}
+    logs: dict[BrokerId, list[TopicPartition]] = {}
     for one in sorted(plan):
         if one in now and now[one].adding and leaders[one] >= 0:
             for broker in (BrokerId(leaders[one]), *now[one].adding):
-                asked.setdefault(broker, []).append(one)
-    return asked
+                logs.setdefault(broker, []).append(one)
+    return logs
 
 
-async def _sizes(cluster: ClusterClient, asked: Mapping[BrokerId, Sequence[TopicPartition]]) -> Sizes:
-    """The bytes of these logs on each broker; nothing of one that does not answer."""
-    answers = await asyncio.gather(*(_sizes_of(cluster, broker, ones) for broker, ones in asked.items()))
-    return {broker: sizes for broker, sizes in zip(asked, answers, strict=True) if sizes is not None}
+async def _sizes(cluster: ClusterClient, logs: Mapping[BrokerId, Sequence[TopicPartition]]) -> Sizes:
+    """The sizes of these logs on each broker that answers."""
+    answers = await asyncio.gather(*(_sizes_of(cluster, broker, ones) for broker, ones in logs.items()))
+    return {broker: sizes for broker, sizes in zip(logs, answers, strict=True) if sizes is not None}
 
 
 async def _sizes_of(
@@ -133,10 +141,12 @@ async def _sizes_of(
     }
 
 
-def _bytes_left(moving: Iterable[TopicPartition], found: MetadataResponse, now: Standings, sizes: Sizes) -> int | None:
-    """What the copies lack of their leaders' logs; None when a leader or a copy's broker does not say.
+def _bytes_left(
+    moving: Iterable[TopicPartition], found: MetadataResponse, now: ReplicaAssignments, sizes: Sizes
+) -> int | None:
+    """The bytes that new replicas lack of their leaders' logs; None if the size of either is unknown.
 
-    A copy in sync lacks nothing, though its segments may be smaller than the leader's.
+    A replica in sync lacks nothing, though its segments may be smaller than the leader's.
     """
     leaders, total = _leaders(found), 0
     in_sync = {

@@ -10,13 +10,13 @@ import click
 from sordini.cli.common.argument_types import NUMBERS
 from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, report_each
 from sordini.cli.common.output import print_json, table
-from sordini.cli.common.polling import after, look_until, wait_option
+from sordini.cli.common.polling import after_wait_text, poll_until, wait_option
 from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
     from sordini.cli.cluster_client import ClusterClient
-    from sordini.cli.commands.reassign.reassignment_plan import Plan
+    from sordini.cli.commands.reassign.reassignment_plan import ReassignmentPlan
 
 plan_argument = click.argument("path", metavar="PLAN")
 preserve_option = click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
@@ -26,8 +26,8 @@ preserve_option = click.option("--preserve-throttles", is_flag=True, help="Leave
 def reassign() -> None:
     """Move partitions to other brokers.
 
-    A plan is a file in the JSON of Apache Kafka's reassignment tool. A partition that moves has the old and the new
-    replicas until the new ones have caught up; then the old ones delete their copies.
+    A plan is a file in the JSON format of Apache Kafka's reassignment tool. A partition that is being reassigned has
+    the old and the new replicas until the new ones have caught up; then the old ones are deleted.
 
     \b
       sordini reassign generate orders --brokers 2,3,4 > plan.json
@@ -44,20 +44,23 @@ def reassign() -> None:
     metavar="ID",
     type=click.IntRange(min=0),
     multiple=True,
-    help="Move the replicas of this broker and no others. It may be gone. Several: give the option again.",
+    help="Move only the replicas of this broker, which may be down. Can be repeated.",
 )
 @click.option(
-    "--brokers", metavar="IDS", type=NUMBERS, help="Brokers that get replicas, such as 1,3-5.  [default: all that run]"
+    "--brokers",
+    metavar="IDS",
+    type=NUMBERS,
+    help="Brokers that get replicas, such as 1,3-5.  [default: all live brokers]",
 )
 @click.option(
     "--replication-factor",
     "-r",
     metavar="COUNT",
     type=click.IntRange(1, 32767),
-    help="Copies of each partition.  [default: as many as now]",
+    help="Replicas of each partition.  [default: as many as now]",
 )
 @click.option("--ignore-racks", is_flag=True, help="Place replicas as if no broker had a rack.")
-@click.option("--current", is_flag=True, help="Write down who holds the partitions now: a plan to go back.")
+@click.option("--current", is_flag=True, help="Print the current assignment: a plan to go back to.")
 @client_options
 def generate(
     client: Client,
@@ -70,11 +73,11 @@ def generate(
     ignore_racks: bool,
     current: bool,
 ) -> None:
-    """Write a plan that spreads topics anew, or takes all replicas off a broker; nothing is moved.
+    """Print a plan that spreads topics over brokers, or moves all replicas off a broker; nothing is moved yet.
 
-    With --from-broker every replica of that broker goes to another one, in another rack than the partition's other
-    replicas where that is possible, and to those brokers that hold and lead the least. Everything else stays where it
-    is. There has to be a broker for each copy; with none to be moved, the command fails.
+    With --from-broker every replica of that broker goes to another broker, if possible in another rack than the
+    partition's other replicas, and to the brokers with the fewest replicas and leaders. All other replicas stay. The
+    command fails if there are not enough brokers, or no replica is to be moved.
 
     \b
       sordini reassign generate orders bills --current > before.json
@@ -85,15 +88,15 @@ def generate(
     from sordini.cli.commands.reassign.reassignment_plan import plan_json
 
     if bool(names) is everything:
-        raise click.UsageError("say what: topics or --all, one of them")
+        raise click.UsageError("name topics, or give --all")
     if leaving and (current or replication_factor is not None):
         raise click.UsageError(
-            "--from-broker keeps the number of copies: neither --replication-factor nor --current goes with it"
+            "--from-broker keeps the number of replicas: do not give --replication-factor or --current"
         )
     if both := sorted(set(leaving) & set(brokers or ())):
-        raise click.UsageError(f"replicas leave broker {both[0]} and cannot go there: --brokers has it, too")
+        raise click.UsageError(f"broker {both[0]} is in --from-broker and in --brokers")
 
-    async def planned(cluster: ClusterClient) -> Plan:
+    async def planned(cluster: ClusterClient) -> ReassignmentPlan:
         if leaving:
             return await drain_plan(cluster, None if everything else names, leaving, brokers, ignore_racks=ignore_racks)
         wanted = await all_names(cluster) if everything else names
@@ -111,28 +114,34 @@ def generate(
     "bytes_per_second",
     metavar="BYTES",
     type=click.IntRange(min=1),
-    help="Let copying take at most so many bytes a second of each broker, until the moves have ended.",
+    help="Limit replication of the moved partitions to this many bytes a second per broker, until they have moved.",
 )
-@click.option("--no-wait", is_flag=True, help="End when the moves have begun; `verify` says when they are done.")
+@click.option(
+    "--no-wait", is_flag=True, help="Return once the reassignment has begun; `verify` shows when it is complete."
+)
 @preserve_option
 @client_options
 def execute(
     client: Client, path: str, *, bytes_per_second: int | None, no_wait: bool, preserve_throttles: bool
 ) -> None:
-    """Move the partitions of a plan, and show how far they are until all have arrived.
+    """Reassign the partitions of a plan, and show the progress until all have moved.
 
-    What has arrived or is under way is recognised, and what is on the move to other brokers turns to those of the plan.
-    Ctrl-C ends the command and not the moves: the same command goes on watching, and `cancel` takes them back. When
-    nothing in the cluster moves any more, throttles are taken away as by `verify`, also those of an earlier attempt.
-    --timeout is for each answer of the cluster, not for the whole.
+    Partitions that have moved or are moving are recognised; those moving to other brokers are redirected to the plan's.
+    Ctrl-C ends the command, not the reassignment: run the same command again to watch it, or `cancel` to undo it. Once
+    no partition of the cluster is being reassigned, throttles are removed as by `verify`, including earlier ones.
+    --timeout is for each response of the cluster, not for the whole.
 
     \b
       sordini reassign execute plan.json --throttle 50000000
     """
-    from sordini.cli.commands.reassign.plan_execution import Wanted, carry_out
+    from sordini.cli.commands.reassign.plan_execution import ExecutionOptions, execute_plan
 
     plan = _read(path)
-    carry_out(client, plan, Wanted(bytes_per_second, is_watched=not no_wait, takes_throttles=not preserve_throttles))
+    execute_plan(
+        client,
+        plan,
+        ExecutionOptions(bytes_per_second, is_watched=not no_wait, removes_throttles=not preserve_throttles),
+    )
 
 
 @reassign.command()
@@ -141,26 +150,26 @@ def execute(
 @wait_option
 @client_options
 def verify(client: Client, path: str, *, preserve_throttles: bool, wait_s: float) -> None:
-    """See how far a plan is; the exit code is 0 when all of it is done. `execute` waits for that by itself.
+    """Show the progress of a plan; the exit code is 0 when it is complete. `execute` waits for that by itself.
 
-    Once nothing in the cluster moves any more, throttles are taken away: those of the plan's topics, and the rates of
-    all brokers. With --wait the command looks again until all of the plan is done, and then shows what it saw last.
+    Once no partition of the cluster is being reassigned, throttles are removed: those of the plan's topics, and the
+    rates of all brokers. With --wait the command checks again until the plan is complete, and shows the last result.
 
     \b
       sordini reassign verify plan.json
       sordini reassign verify plan.json --wait 3600
     """
-    from sordini.cli.commands.reassign.reassign_requests import progress, unthrottle
+    from sordini.cli.commands.reassign.reassign_requests import plan_states, remove_throttles
 
     plan = _read(path)
 
-    async def look(cluster: ClusterClient) -> list[dict[str, Any]]:
-        rows, is_moving = await progress(cluster, plan)
+    async def fetch_states(cluster: ClusterClient) -> list[dict[str, Any]]:
+        rows, is_moving = await plan_states(cluster, plan)
         if not is_moving and not preserve_throttles:
-            await unthrottle(cluster, plan)
+            await remove_throttles(cluster, plan)
         return rows
 
-    rows = look_until(client, wait_s, look, lambda rows: all(row["state"] == "done" for row in rows))
+    rows = poll_until(client, wait_s, fetch_states, lambda rows: all(row["state"] == "done" for row in rows))
     if client.as_json:
         print_json(rows)
     else:
@@ -168,64 +177,69 @@ def verify(client: Client, path: str, *, preserve_throttles: bool, wait_s: float
         echo_lines(table(["PARTITION", "STATE", "TARGET", "REPLICAS"], cells))
     open_ = [row for row in rows if row["state"] != "done"]
     if open_:
-        raise Failure(f"{counted(len(open_), 'partition')} of {len(rows)} not where the plan wants{after(wait_s)}")
+        raise Failure(f"{len(open_)} of {counted(len(rows), 'partition')} not reassigned{after_wait_text(wait_s)}")
 
 
 @reassign.command()
 @click.argument("path", metavar="[PLAN]", required=False)
-@click.option("--all", "everything", is_flag=True, help="Everything that moves in the cluster.")
+@click.option("--all", "everything", is_flag=True, help="All reassignments in the cluster.")
 @preserve_option
 @client_options
 def cancel(client: Client, path: str | None, *, everything: bool, preserve_throttles: bool) -> None:
-    """Let what is on the move go back to where it was.
+    """Cancel reassignments: partitions keep their old replicas.
 
-    Copies that were begun are deleted. What has arrived stays; only a plan of the former assignment undoes that.
+    New replicas that were being added are deleted. Partitions that have moved stay where they are; only a plan with the
+    former assignment moves them back.
 
     \b
       sordini reassign cancel plan.json
       sordini reassign cancel --all
     """
-    from sordini.cli.commands.reassign.reassign_requests import move, under_way, unthrottle
+    from sordini.cli.commands.reassign.reassign_requests import (
+        alter_reassignments,
+        list_reassignments,
+        remove_throttles,
+    )
 
     if (path is None) is not everything:
-        raise click.UsageError("say what: a plan or --all, one of them")
+        raise click.UsageError("name a plan, or give --all")
     plan = {} if path is None else _read(path)
 
     async def undo(cluster: ClusterClient) -> list[dict[str, Any]]:
-        moving = await under_way(cluster)
+        moving = await list_reassignments(cluster)
         wanted = [one for one in moving if everything or one in plan]
-        rows = await move(cluster, dict.fromkeys(wanted)) if wanted else []
+        rows = await alter_reassignments(cluster, dict.fromkeys(wanted)) if wanted else []
         if len(wanted) == len(moving) and not preserve_throttles:
-            await unthrottle(cluster, {*plan, *wanted})
+            await remove_throttles(cluster, {*plan, *wanted})
         return rows
 
     rows = client.run(undo)
-    report_each(client, rows, lambda row: f"{_name(row)} goes back")
+    report_each(client, rows, lambda row: f"{_name(row)} cancelled")
     if not rows and not client.as_json:
-        echo("nothing of that is on the move", err=True)
+        echo("none of these partitions is being reassigned", err=True)
 
 
 @reassign.command("list")
 @client_options
 def list_moves(client: Client) -> None:
-    """List the partitions that are on the move.
+    """List the partitions that are being reassigned.
 
     \b
       sordini reassign list
     """
-    from sordini.cli.commands.reassign.reassign_requests import under_way
+    from sordini.cli.commands.reassign.reassign_requests import list_reassignments
 
-    rows = list(client.run(under_way).values())
+    rows = list(client.run(list_reassignments).values())
     if client.as_json:
         print_json(rows)
     elif rows:
         cells = [[_name(row), *(_listed(row[key]) for key in ("replicas", "adding", "removing"))] for row in rows]
         echo_lines(table(["PARTITION", "REPLICAS", "ADDING", "REMOVING"], cells))
     else:
-        echo("nothing is on the move", err=True)
+        echo("no partition is being reassigned", err=True)
 
 
-def _read(path: str) -> Plan:
+def _read(path: str) -> ReassignmentPlan:
     from sordini.cli.commands.reassign.reassignment_plan import read_plan
     from sordini.cli.common.input_files import read_text
 

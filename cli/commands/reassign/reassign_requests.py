@@ -1,4 +1,4 @@
-"""What the `reassign` command asks of the cluster."""
+"""The requests of `sordini reassign`: assignments, reassignments, throttles."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ from typing import Any, Final
 from sordini.cli.broker_connection import Disconnected
 from sordini.cli.cluster_client import ClusterClient, check, error_text, topic_advice
 from sordini.cli.commands.configs.config_requests import BROKER, TOPIC, Resource, alter_configs
-from sordini.cli.commands.reassign.broker_drain import drained
-from sordini.cli.commands.reassign.reassignment_plan import Plan, Replicas, Standing, brokers_of, generated, throttled
+from sordini.cli.commands.reassign.broker_drain import drain_brokers
+from sordini.cli.commands.reassign.reassignment_plan import (
+    ReassignmentPlan,
+    ReplicaAssignment,
+    Replicas,
+    brokers_involved,
+    generate_plan,
+    throttled_replicas,
+)
 from sordini.cli.common.options import Failure
-from sordini.cli.common.retried_changes import UNSURE
+from sordini.cli.common.retried_changes import MAY_HAVE_BEEN_APPLIED
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -28,16 +35,16 @@ from sordini.protocol.messages.metadata import MetadataResponse
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.metadata_store.replica_placement import Racks, brokers_without_rack, without_racks
 
-PATIENCE_MS: Final = 15_000
+REQUEST_TIMEOUT_MS: Final = 15_000
 MOVES: Final = ("adding", "removing")
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LISTS: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-Row = dict[str, Any]
-Standings = dict[TopicPartition, Standing]
+MoveRow = dict[str, Any]
+ReplicaAssignments = dict[TopicPartition, ReplicaAssignment]
 
 
-async def current_plan(cluster: ClusterClient, names: Iterable[str]) -> Plan:
-    """Who holds the partitions of these topics now, as long as they move those that come and go included."""
+async def current_plan(cluster: ClusterClient, names: Iterable[str]) -> ReassignmentPlan:
+    """The current replicas of these topics' partitions, including those being added and removed."""
     return {
         TopicPartition(topic.name or "", row.partition_index): tuple(BrokerId(broker) for broker in row.replica_nodes)
         for topic in await cluster.topics(names)
@@ -50,19 +57,23 @@ async def all_names(cluster: ClusterClient) -> list[str]:
     return sorted(topic.name for topic in (await cluster.retry(lambda: cluster.metadata(None))).topics if topic.name)
 
 
-async def standings(cluster: ClusterClient, names: Iterable[str] | None) -> tuple[MetadataResponse, Standings]:
-    """The partitions of those of the topics (None: all) that are there, and the metadata they were read from.
+async def fetch_assignments(
+    cluster: ClusterClient, names: Iterable[str] | None
+) -> tuple[MetadataResponse, ReplicaAssignments]:
+    """The assignments of the topics that exist (None: all topics), and the metadata they were read from.
 
-    Both answers are the controller's: other brokers hear a little later that a move has ended.
+    Both responses are the controller's: other brokers learn of a completed reassignment a little later.
     """
 
     async def attempt() -> MetadataResponse:
         return await cluster.metadata(names, await cluster.controller())
 
-    moving = await under_way(cluster)
+    moving = await list_reassignments(cluster)
     found = await cluster.retry(attempt)
     return found, {
-        one: Standing(_ids(row.replica_nodes), *(_ids(moving[one][key]) if one in moving else () for key in MOVES))
+        one: ReplicaAssignment(
+            _ids(row.replica_nodes), *(_ids(moving[one][key]) if one in moving else () for key in MOVES)
+        )
         for topic in found.topics
         for row in topic.partitions
         for one in [TopicPartition(topic.name or "", row.partition_index)]
@@ -76,35 +87,35 @@ async def drain_plan(
     brokers: Collection[int] | None,
     *,
     ignore_racks: bool,
-) -> Plan:
-    """The partitions of these topics (None: all) without the leaving brokers, and nothing else moved. Raises Failure.
+) -> ReassignmentPlan:
+    """The partitions of these topics (None: all) off the leaving brokers, all else unchanged. Raises Failure.
 
-    What is on its way off them already is in the plan as it moves.
+    A partition that is already being moved off them is in the plan with its current target.
     """
     if names is not None:
         await cluster.topics(names)
-    found, standing = await standings(cluster, None)
+    found, assignments = await fetch_assignments(cluster, None)
     racks = {BrokerId(broker.node_id): broker.rack for broker in found.brokers}
-    gone_from = frozenset(map(BrokerId, leaving))
-    known = racks.keys() | {broker for one in standing.values() for broker in one.replicas}
-    if unknown := sorted(gone_from - known):
-        raise Failure(f"no broker {_listed(unknown)} runs or holds a replica (these run: {_listed(sorted(racks))})")
-    staying = {broker: rack for broker, rack in racks.items() if broker not in gone_from}
+    drained = frozenset(map(BrokerId, leaving))
+    known = racks.keys() | {broker for one in assignments.values() for broker in one.replicas}
+    if unknown := sorted(drained - known):
+        raise Failure(f"no broker {_listed(unknown)} is live or has a replica (live: {_listed(sorted(racks))})")
+    staying = {broker: rack for broker, rack in racks.items() if broker not in drained}
     targets = _chosen(staying, brokers)
     if ignore_racks:
         staying = dict(without_racks(staying))
     _check_racks(staying)
-    held = {one: now.end for one, now in standing.items() if now.end}
+    held = {one: now.target for one, now in assignments.items() if now.target}
     wanted = [
         one
         for one in held
-        if (names is None or one.topic in names) and not gone_from.isdisjoint(standing[one].replicas)
+        if (names is None or one.topic in names) and not drained.isdisjoint(assignments[one].replicas)
     ]
     if not wanted:
         where = "" if names is None else f" of {', '.join(names)}"
-        raise Failure(f"no replica{where} is on broker {_listed(sorted(gone_from))}: nothing is to be moved")
+        raise Failure(f"no replica{where} is on broker {_listed(sorted(drained))}: there is nothing to move")
     try:
-        moved = drained(held, wanted, gone_from, staying, targets)
+        moved = drain_brokers(held, wanted, drained, staying, targets)
     except ValueError as error:
         raise Failure(*error.args) from None
     return {one: moved.get(one, held[one]) for one in wanted}
@@ -117,8 +128,8 @@ async def new_plan(
     replication_factor: int | None,
     *,
     ignore_racks: bool,
-) -> Plan:
-    """The partitions of these topics spread anew over these brokers, or over all. Raises Failure."""
+) -> ReassignmentPlan:
+    """A new assignment of these topics over these brokers, or over all. Raises Failure."""
     current = await current_plan(cluster, names)
     racks = {BrokerId(broker.node_id): broker.rack for broker in (await cluster.metadata([])).brokers}
     chosen = _chosen(racks, brokers)
@@ -126,68 +137,72 @@ async def new_plan(
         chosen = dict(without_racks(chosen))
     _check_racks(chosen)
     try:
-        return generated(current, chosen, replication_factor)
+        return generate_plan(current, chosen, replication_factor)
     except ValueError as error:
         raise Failure(str(error)) from None
 
 
-async def throttle(cluster: ClusterClient, plan: Plan, current: Plan, bytes_per_second: int) -> None:
-    """Let what the plan has to be copied take no more than so much of each broker that sends or fetches it.
+async def set_throttles(
+    cluster: ClusterClient, plan: ReassignmentPlan, current: ReassignmentPlan, bytes_per_second: int
+) -> None:
+    """Throttle the replication that the plan causes, on each broker that sends or fetches it.
 
-    `current` has the replicas before the move. A broker that does not run copies nothing, and has no settings to alter.
+    `current` has the replicas before the move. A broker that is not running replicates nothing and is skipped.
     """
     rate = [(key, "", str(bytes_per_second)) for key in RATES]
     running = await cluster.retry(cluster.brokers)
-    brokers = [Resource(BROKER, str(broker)) for broker in brokers_of(plan, current) if broker in running]
+    brokers = [Resource(BROKER, str(broker)) for broker in brokers_involved(plan, current) if broker in running]
     await alter_configs(cluster, brokers, rate, (), validate_only=False)
-    for name, lists in throttled(plan, current).items():
-        # What other moves of the topic have listed stays.
+    for name, lists in throttled_replicas(plan, current).items():
+        # Appended, so that entries of other reassignments of the topic stay.
         changes = [(key, "+", pairs) for key, pairs in zip(LISTS, lists, strict=True)]
         await alter_configs(cluster, [Resource(TOPIC, name)], changes, (), validate_only=False)
 
 
-async def unthrottle(cluster: ClusterClient, plan: Iterable[TopicPartition]) -> None:
-    """Take throttles away from these partitions' topics and all brokers."""
+async def remove_throttles(cluster: ClusterClient, plan: Iterable[TopicPartition]) -> None:
+    """Remove the throttles of these partitions' topics, and the rates of all brokers."""
     topics = [Resource(TOPIC, name) for name in _topics(plan)]
     await alter_configs(cluster, topics, (), LISTS, validate_only=False)
     brokers = [Resource(BROKER, str(broker)) for broker in await cluster.retry(cluster.brokers)]
     await alter_configs(cluster, brokers, (), RATES, validate_only=False)
 
 
-async def move(cluster: ClusterClient, targets: Mapping[TopicPartition, Replicas | None]) -> list[Row]:
-    """Let partitions begin to move, or (None) go back; what became of each."""
+async def alter_reassignments(
+    cluster: ClusterClient, targets: Mapping[TopicPartition, Replicas | None]
+) -> list[MoveRow]:
+    """Begin the reassignment of partitions, or cancel it (None); a result for each."""
     by_topic: dict[str, list[ReassignablePartition]] = defaultdict(list)
     for (name, partition), replicas in sorted(targets.items()):
         held: list[int] | None = None if replicas is None else [*replicas]
         by_topic[name].append(ReassignablePartition(partition_index=partition, replicas=held))
     request = AlterPartitionReassignmentsRequest(
-        timeout_ms=PATIENCE_MS,
+        timeout_ms=REQUEST_TIMEOUT_MS,
         topics=[ReassignableTopic(name=name, partitions=rows) for name, rows in by_topic.items()],
     )
 
-    is_unsure = False
+    may_be_applied = False
 
     async def attempt() -> AlterPartitionReassignmentsResponse:
-        nonlocal is_unsure
+        nonlocal may_be_applied
         link = await cluster.controller()
         try:
             answer: AlterPartitionReassignmentsResponse = await link.ask(request)
         except Disconnected:
-            is_unsure = True
+            may_be_applied = True
             raise
-        is_unsure = is_unsure or answer.error_code in UNSURE
+        may_be_applied = may_be_applied or answer.error_code in MAY_HAVE_BEEN_APPLIED
         check("the reassignment", answer.error_code, answer.error_message)
         return answer
 
-    told = []
+    results = []
     for topic in (await cluster.retry(attempt)).responses:
         for row in topic.partitions:
             one = TopicPartition(topic.name, row.partition_index)
             target = targets.get(one)
-            if is_unsure and target is None and row.error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
-                row.error_code = ErrorCode.NONE.value  # An earlier attempt has cancelled it.
+            if may_be_applied and target is None and row.error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
+                row.error_code = ErrorCode.NONE.value  # Cancelled by an earlier attempt.
             reason = topic_advice(row.error_code) or row.error_message
-            told.append(
+            results.append(
                 {
                     "topic": one.topic,
                     "partition": one.partition,
@@ -195,16 +210,16 @@ async def move(cluster: ClusterClient, targets: Mapping[TopicPartition, Replicas
                     "error": error_text(f"partition {one}", row.error_code, reason),
                 }
             )
-    return told
+    return results
 
 
-async def under_way(cluster: ClusterClient) -> dict[TopicPartition, Row]:
-    """Every partition of the cluster that is on the move."""
+async def list_reassignments(cluster: ClusterClient) -> dict[TopicPartition, MoveRow]:
+    """Every partition of the cluster that is being reassigned."""
 
     async def attempt() -> ListPartitionReassignmentsResponse:
         link = await cluster.controller()
         answer: ListPartitionReassignmentsResponse = await link.ask(
-            ListPartitionReassignmentsRequest(timeout_ms=PATIENCE_MS)
+            ListPartitionReassignmentsRequest(timeout_ms=REQUEST_TIMEOUT_MS)
         )
         check("the list of reassignments", answer.error_code, answer.error_message)
         return answer
@@ -222,9 +237,9 @@ async def under_way(cluster: ClusterClient) -> dict[TopicPartition, Row]:
     }
 
 
-async def progress(cluster: ClusterClient, plan: Plan) -> tuple[list[Row], bool]:
-    """How far each partition of a plan has come: moving, done, or other; and whether anything at all moves."""
-    moving = await under_way(cluster)
+async def plan_states(cluster: ClusterClient, plan: ReassignmentPlan) -> tuple[list[MoveRow], bool]:
+    """The state of each partition of a plan (moving, done, other), and whether any reassignment is in progress."""
+    moving = await list_reassignments(cluster)
     current = await current_plan(cluster, _topics(plan))
     rows = []
     for one, target in sorted(plan.items()):
@@ -243,16 +258,16 @@ async def progress(cluster: ClusterClient, plan: Plan) -> tuple[list[Row], bool]
 
 
 def _chosen(racks: Racks, brokers: Collection[int] | None) -> dict[BrokerId, str | None]:
-    """Those of the brokers that are named, or all. Raises Failure for one that is not among them."""
+    """The named brokers, or all. Raises Failure for one that is not live."""
     missing = sorted(set(brokers or ()) - racks.keys())
     if missing:
-        raise Failure(f"brokers {_listed(missing)} do not run (these do: {_listed(sorted(racks))})")
+        raise Failure(f"brokers {_listed(missing)} are not live (live: {_listed(sorted(racks))})")
     return {broker: rack for broker, rack in racks.items() if brokers is None or broker in brokers}
 
 
 def _check_racks(racks: Racks) -> None:
     if lacking := brokers_without_rack(racks):
-        raise Failure(f"brokers {_listed(lacking)} have no rack and others have; --ignore-racks does without")
+        raise Failure(f"brokers {_listed(lacking)} have no rack and others have one; --ignore-racks ignores racks")
 
 
 def _ids(numbers: Iterable[int]) -> Replicas:

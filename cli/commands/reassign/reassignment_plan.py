@@ -1,8 +1,8 @@
-"""Plans to move partitions: the JSON of Apache Kafka's reassignment tool, and what follows from it.
+"""Reassignment plans: the JSON of Apache Kafka's reassignment tool, plan generation, states, throttle lists.
 
     {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [3, 1]}]}
 
-Pure. `log_dirs` and other keys are read over: in which directory a copy lies is each broker's affair.
+Pure. `log_dirs` and other keys are ignored: each broker chooses the log directory of a replica itself.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.metadata_store.replica_placement import Racks, place_from, start_of
 
 Replicas = tuple[BrokerId, ...]
-Plan = dict[TopicPartition, Replicas]
-"""Who shall hold each partition, the preferred leader first."""
+ReassignmentPlan = dict[TopicPartition, Replicas]
+"""The target replicas of each partition, the preferred leader first."""
 
 
-class State(StrEnum):
-    """Where a partition of a plan is."""
+class MoveState(StrEnum):
+    """The state of a partition of a plan."""
 
     DONE = "done"
     MOVING = "moving"
@@ -31,21 +31,21 @@ class State(StrEnum):
     MISSING = "missing"
 
 
-class Standing(NamedTuple):
-    """A partition's replicas now: while it moves, those of its end and then those that leave."""
+class ReplicaAssignment(NamedTuple):
+    """A partition's current replicas; during a reassignment the target replicas, then those being removed."""
 
     replicas: Replicas
     adding: Replicas = ()
     removing: Replicas = ()
 
     @property
-    def origin(self) -> Replicas:
-        """Without those that a move adds."""
+    def original(self) -> Replicas:
+        """The replicas without those being added."""
         return tuple(broker for broker in self.replicas if broker not in self.adding)
 
     @property
-    def end(self) -> Replicas:
-        """Without those that a move takes away."""
+    def target(self) -> Replicas:
+        """The replicas without those being removed."""
         return tuple(broker for broker in self.replicas if broker not in self.removing)
 
     @property
@@ -53,14 +53,14 @@ class Standing(NamedTuple):
         return bool(self.adding or self.removing)
 
 
-class Throttled(NamedTuple):
-    """What a topic's settings list while its partitions move: partition:broker pairs."""
+class ThrottledReplicas(NamedTuple):
+    """A topic's throttled replicas during a reassignment, as partition:broker pairs."""
 
     leaders: str
     followers: str
 
 
-def read_plan(text: str) -> Plan:
+def read_plan(text: str) -> ReassignmentPlan:
     """Raises ValueError, which says what is wrong."""
     try:
         whole = json.loads(text)
@@ -69,11 +69,11 @@ def read_plan(text: str) -> Plan:
     rows = whole.get("partitions") if isinstance(whole, dict) else None
     if not isinstance(rows, list) or not rows:
         raise ValueError('no list of "partitions"')
-    plan: Plan = {}
+    plan: ReassignmentPlan = {}
     for row in rows:
         name, replicas = _read_row(row)
         if name in plan:
-            raise ValueError(f"{name} is in it twice")
+            raise ValueError(f"it has {name} twice")
         plan[name] = replicas
     return plan
 
@@ -87,22 +87,22 @@ def _read_row(row: Any) -> tuple[TopicPartition, Replicas]:
     raise ValueError(f'{json.dumps(row)} is not {{"topic": ..., "partition": ..., "replicas": [...]}}')
 
 
-def plan_json(plan: Plan) -> dict[str, Any]:
-    """The plan as the tool reads it."""
+def plan_json(plan: ReassignmentPlan) -> dict[str, Any]:
+    """The plan in the tool's JSON."""
     rows = [{"topic": name, "partition": p, "replicas": list(held)} for (name, p), held in sorted(plan.items())]
     return {"version": 1, "partitions": rows}
 
 
-def generated(current: Plan, racks: Racks, replication_factor: int | None) -> Plan:
-    """The partitions of these topics over these brokers, by the rule by which new topics are placed.
+def generate_plan(current: ReassignmentPlan, racks: Racks, replication_factor: int | None) -> ReassignmentPlan:
+    """The partitions of these topics over these brokers, placed as those of new topics are.
 
-    Each topic begins where it begins now, or beside that; without a factor it keeps its own. Every broker has a rack
-    or none has. Raises ValueError for a factor above the number of brokers.
+    The first replica of each topic's first partition stays, or moves to the next broker; without a replication factor
+    the topic keeps its own. Either all brokers have a rack or none. Raises ValueError for too large a factor.
     """
     topics: dict[str, list[int]] = defaultdict(list)
     for name, partition in sorted(current):
         topics[name].append(partition)
-    plan: Plan = {}
+    plan: ReassignmentPlan = {}
     for name, partitions in topics.items():
         first = current[TopicPartition(name, partitions[0])]
         factor = len(first) if replication_factor is None else replication_factor
@@ -113,23 +113,25 @@ def generated(current: Plan, racks: Racks, replication_factor: int | None) -> Pl
     return plan
 
 
-def state_of(target: Replicas, standing: Standing | None) -> State:
-    """How far a partition has come; `standing` is None for one that is not there."""
-    if standing is None:
-        return State.MISSING
-    if standing.is_moving:
-        return State.MOVING if standing.end == target else State.DIVERTED
-    return State.DONE if standing.replicas == target else State.OTHER
+def move_state(target: Replicas, now: ReplicaAssignment | None) -> MoveState:
+    """The state of a partition; `now` is None for one that does not exist."""
+    if now is None:
+        return MoveState.MISSING
+    if now.is_moving:
+        return MoveState.MOVING if now.target == target else MoveState.DIVERTED
+    return MoveState.DONE if now.replicas == target else MoveState.OTHER
 
 
-def emptied(plan: Plan, standings: Mapping[TopicPartition, Standing]) -> list[BrokerId]:
-    """The brokers that a plan takes replicas from and that it gives and leaves none."""
-    holding = {broker for one in plan if one in standings for broker in standings[one].replicas}
+def emptied_brokers(plan: ReassignmentPlan, assignments: Mapping[TopicPartition, ReplicaAssignment]) -> list[BrokerId]:
+    """The brokers from which the plan removes replicas and which have none of its partitions afterwards."""
+    holding = {broker for one in plan if one in assignments for broker in assignments[one].replicas}
     return sorted(holding - {broker for target in plan.values() for broker in target})
 
 
-def throttled(plan: Plan, current: Mapping[TopicPartition, Replicas]) -> dict[str, Throttled]:
-    """Per topic, who sends and who fetches what the plan has to be copied."""
+def throttled_replicas(
+    plan: ReassignmentPlan, current: Mapping[TopicPartition, Replicas]
+) -> dict[str, ThrottledReplicas]:
+    """Per topic, the leaders and followers of the replication that the plan causes."""
     leaders, followers = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for (name, partition), target in sorted(plan.items()):
         held = current.get(TopicPartition(name, partition), ())
@@ -137,9 +139,9 @@ def throttled(plan: Plan, current: Mapping[TopicPartition, Replicas]) -> dict[st
         if coming:
             leaders[name] += [f"{partition}:{broker}" for broker in held]
             followers[name] += [f"{partition}:{broker}" for broker in coming]
-    return {name: Throttled(",".join(leaders[name]), ",".join(followers[name])) for name in leaders}
+    return {name: ThrottledReplicas(",".join(leaders[name]), ",".join(followers[name])) for name in leaders}
 
 
-def brokers_of(plan: Plan, current: Mapping[TopicPartition, Replicas]) -> Sequence[BrokerId]:
-    """Everybody who sends or fetches for the plan."""
+def brokers_involved(plan: ReassignmentPlan, current: Mapping[TopicPartition, Replicas]) -> Sequence[BrokerId]:
+    """All brokers that send or fetch replicas for the plan."""
     return sorted({broker for one, target in plan.items() for broker in (*target, *current.get(one, ()))})

@@ -1,7 +1,7 @@
-"""How a command holds aiokafka's clients to what it promises, and lets go of them in bounded time.
+"""Configures aiokafka's clients for commands, and stops them in bounded time.
 
-aiokafka's `stop` sends what is left to send and waits for the answers without a limit, and it passes on the
-CancelledError of a task that it has cancelled before the task's first step. Neither may reach the user.
+aiokafka's `stop` sends pending records and waits for the responses without a limit, and it raises the CancelledError
+of a task that it cancelled before the task's first step. Neither must affect the user.
 """
 
 from __future__ import annotations
@@ -12,40 +12,40 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 STOP_SECONDS_MAX: Final = 5.0
-"""For the last batches, the last commit and the leaving of a group; a cluster that works takes milliseconds."""
+"""For the last batches, the last commit and LeaveGroup; a healthy cluster takes milliseconds."""
 UNCLOSED: Final = "Unclosed AIOKafkaConnection"
 
 
 class Stoppable(Protocol):
-    """A producer or a consumer of aiokafka."""
+    """An aiokafka producer or consumer."""
 
     async def stop(self) -> None: ...
 
 
-def hold() -> None:
-    """Keep aiokafka's own lines from stderr, as what matters comes as an error, too; and keep it from making topics.
+def configure_aiokafka() -> None:
+    """Keep aiokafka's log lines off stderr (what matters is raised as well), and keep it from creating topics.
 
-    To be called inside the loop, before there is a client.
+    Call it inside the event loop, before a client is made.
     """
-    # Without an option for it, every one of its metadata requests asks a broker with auto.create.topics.enable to
-    # make what is missing: a topic that is deleted while it is read would come back, empty.
+    # aiokafka has no option for it: each of its Metadata requests allows automatic topic creation, so that a topic
+    # deleted while it is read would be created again, empty.
     from aiokafka import client  # type: ignore[import-untyped]
     from aiokafka.protocol.metadata import MetadataRequest  # type: ignore[import-untyped]
 
     client.MetadataRequest = partial(MetadataRequest, allow_auto_topic_creation=False)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL + 1)
-    asyncio.get_running_loop().set_exception_handler(_told)
+    asyncio.get_running_loop().set_exception_handler(_handle_loop_error)
 
 
-def _told(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """As the loop does by itself, but for a connection that aiokafka forgot when its first request was cancelled."""
+def _handle_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """The loop's default, except for a connection that aiokafka left open when its first request was cancelled."""
     if context.get("message") != UNCLOSED:
         loop.default_exception_handler(context)
 
 
-async def stopped(client: Stoppable) -> str | None:
-    """Stop a client within STOP_SECONDS_MAX; in words what went wrong with that, None for nothing."""
-    await asyncio.sleep(0)  # A task that was only just made takes its first step, and can then be cancelled in order.
+async def stop_client(client: Stoppable) -> str | None:
+    """Stop a client within STOP_SECONDS_MAX. Returns the text of the error, or None."""
+    await asyncio.sleep(0)  # Lets a new task take its first step, after which it can be cancelled cleanly.
     stopping = asyncio.ensure_future(client.stop())
     try:
         await asyncio.wait([stopping], timeout=STOP_SECONDS_MAX)

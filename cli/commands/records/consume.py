@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sordini.cli.common.argument_types import START, Start
+from sordini.cli.common.argument_types import START, StartPosition
 from sordini.cli.common.options import Client, ClientCommand, bootstrap_option, json_option
 from sordini.cli.common.terminal import raw_option
 
@@ -19,13 +19,13 @@ CONNECT_SECONDS_MAX = 30.0
     metavar="WHERE",
     type=START,
     help="beginning, end, an offset, -N for the last N of each partition, a time such as 2026-11-21T18:30 (UTC), "
-    "or a duration such as 15m for what is no older.  [default: end]",
+    "or a duration such as 15m for records since then.  [default: end]",
 )
 @click.option(
     "--group",
     "-g",
     metavar="GROUP",
-    help="Read as a member of this group: go on where it is, and write down how far it got.",
+    help="Read as a member of this group: start at its committed offsets, and commit what was read.",
 )
 @click.option(
     "--partition",
@@ -34,23 +34,23 @@ CONNECT_SECONDS_MAX = 30.0
     metavar="NUMBER",
     type=click.IntRange(min=0),
     multiple=True,
-    help="Read this partition only. May be given many times.",
+    help="Read this partition only. Can be repeated.",
 )
-@click.option("--max-messages", "-n", metavar="COUNT", type=click.IntRange(min=1), help="Stop after so many records.")
-@click.option("--exit-at-end", "-e", is_flag=True, help="Stop at the end that each partition has now.")
+@click.option("--max-messages", "-n", metavar="COUNT", type=click.IntRange(min=1), help="Stop after this many records.")
+@click.option("--exit-at-end", "-e", is_flag=True, help="Stop at the current end of each partition.")
 @click.option(
     "--timeout",
     "timeout_s",
     metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True),
-    help="Stop when no record has come for so long.  [default: never]",
+    help="Stop if no record has arrived for this long.  [default: never]",
 )
-@click.option("--read-committed", is_flag=True, help="Leave out records of transactions that are open or aborted.")
+@click.option("--read-committed", is_flag=True, help="Skip records of open and aborted transactions.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["value", "key-value", "json"]),
-    help="Print the value, key and value, or all of a record as one line of JSON.  [default: value]",
+    help="Print the value, key and value, or the whole record as one line of JSON.  [default: value]",
 )
 @click.option(
     "--key-separator",
@@ -60,14 +60,14 @@ CONNECT_SECONDS_MAX = 30.0
     show_default=True,
     help="Between key and value; \\t is a tab.",
 )
-@click.option("--null-value", metavar="TEXT", default="null", show_default=True, help="Print a null key or value so.")
+@click.option("--null-value", metavar="TEXT", default="null", show_default=True, help="Text for a null key or value.")
 @raw_option
 @bootstrap_option
 @json_option
 def consume(
     topic: str,
     *,
-    start: Start | None,
+    start: StartPosition | None,
     group: str | None,
     partitions: tuple[int, ...],
     max_messages: int | None,
@@ -81,10 +81,10 @@ def consume(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Print the records of a topic, until Ctrl-C unless something else ends it.
+    """Print the records of a topic, until Ctrl-C or until an option ends it.
 
-    On a terminal what cannot be printed is escaped, so that no record takes it over; --raw does without. In JSON, keys
-    and values that are not UTF-8 stand as {"base64": "..."}. --json is --format json.
+    On a terminal, unprintable characters are escaped unless --raw is given. In JSON, keys and values that are not
+    UTF-8 are {"base64": "..."}. --json is --format json.
 
     \b
       sordini consume orders --from beginning
@@ -92,17 +92,17 @@ def consume(
       sordini consume orders --from 15m --format json --timeout 5
       sordini consume orders --group billing --max-messages 100
     """
-    from sordini.cli.commands.records.record_consumer import Request, receive
+    from sordini.cli.commands.records.record_consumer import ConsumeOptions, consume_records
 
     if group is not None and partitions:
-        raise click.UsageError("--group and --partition: a group shares the partitions out by itself")
+        raise click.UsageError("--group and --partition: the group assigns the partitions itself")
     if group is not None and start is not None and start[0] not in {"beginning", "end"}:
         raise click.UsageError(
-            "with --group, --from is beginning or end; `sordini groups reset` moves a group elsewhere"
+            "with --group, --from is beginning or end; `sordini groups reset` resets a group to other offsets"
         )
     if as_json and form not in {None, "json"}:
         raise click.UsageError(f"--json and --format {form}: give one of them")
-    request = Request(
+    options = ConsumeOptions(
         topic=topic,
         start=start or ("end", 0),
         group=group,
@@ -114,4 +114,6 @@ def consume(
     )
     form = "json" if as_json else form or "value"
     separator = key_separator.replace("\\t", "\t").encode()
-    receive(Client(bootstrap, as_json, CONNECT_SECONDS_MAX), request, form, separator, null_value.encode(), raw=raw)
+    consume_records(
+        Client(bootstrap, as_json, CONNECT_SECONDS_MAX), options, form, separator, null_value.encode(), raw=raw
+    )

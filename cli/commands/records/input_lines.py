@@ -1,7 +1,7 @@
-"""The lines of a file or of standard input, as they come, without holding the loop.
+"""The lines of a file or of standard input, as they arrive, without blocking the event loop.
 
-Standard input may be a terminal, on which somebody thinks between two lines: it is read when the loop says that
-something is there. A file of the disk is always there and is read straight.
+Standard input may be a terminal or a pipe with pauses between lines: it is read when the loop reports it readable. A
+regular file is always readable and is read directly.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ CHUNK_BYTES = 256 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
-async def lines(path: str | None) -> AsyncIterator[bytes]:
-    """Each line without its end (LF or CRLF), the last one even if nothing ends it; None is standard input."""
-    parts: list[bytes] = []  # The beginning of a line whose end has not come yet.
+async def read_lines(path: str | None) -> AsyncIterator[bytes]:
+    """Each line without its end (LF or CRLF), the last one even without an end; None is standard input."""
+    parts: list[bytes] = []  # The beginning of a line whose end has not arrived yet.
     size = 0
     async for chunk in _standard_input() if path is None else _file(path):
         first, *others = chunk.split(b"\n")
@@ -62,12 +62,12 @@ async def _standard_input() -> AsyncIterator[bytes]:
 
 
 async def _readable(descriptor: int) -> None:
-    """Return when there is something to read, or the end of it."""
+    """Wait until the descriptor is readable, or at its end."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     try:
         loop.add_reader(descriptor, ready.set)
-    except PermissionError:  # A file of the disk cannot be waited for, and need not be.
+    except PermissionError:  # epoll refuses regular files, which are always readable.
         await asyncio.sleep(0)
         return
     try:

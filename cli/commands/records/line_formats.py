@@ -1,7 +1,7 @@
-"""From a line of input to a record, and from a record to a line of output. Pure.
+"""Conversion of input lines to records, and of records to output lines. Pure.
 
-`produce` and `consume` understand each other: what one prints with --format json, the other reads with --input json,
-and a record is the same afterwards (its offset and topic aside).
+`produce --input json` reads what `consume --format json` prints, and the record is the same afterwards except for its
+offset and topic.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from sordini.cli.common.output import bytes_from_json, bytes_in_json, json_line
 from sordini.protocol.records.batch import NO_TIMESTAMP
 
 Headers = list[tuple[str, bytes | None]]
-Show = Callable[[bytes], bytes]
-"""What becomes of a key or value on its way out."""
+EscapeBytes = Callable[[bytes], bytes]
+"""Escapes a key or value for the terminal, or leaves it unchanged."""
 
 
-class Outgoing(NamedTuple):
-    """One record to send; None leaves partition and time to the producer."""
+class OutgoingRecord(NamedTuple):
+    """One record to send; a partition or timestamp of None is chosen by the producer."""
 
     key: bytes | None
     value: bytes | None
@@ -29,17 +29,17 @@ class Outgoing(NamedTuple):
 
 
 class BadLine(Exception):
-    """A line that cannot be read as a record; the text says why."""
+    """A line that is not a record; the text says why."""
 
 
 class LineFormat(NamedTuple):
-    """How a line becomes a record: `[headers TAB] [key SEPARATOR] value`."""
+    """The format of a line: `[headers TAB] [key SEPARATOR] value`."""
 
     key_separator: bytes | None = None
     with_headers: bool = False
     null_value: bytes | None = None
 
-    def read(self, line: bytes) -> Outgoing:
+    def read(self, line: bytes) -> OutgoingRecord:
         """Read one line without its end. Raises BadLine."""
         headers: Headers = []
         if self.with_headers:
@@ -52,11 +52,11 @@ class LineFormat(NamedTuple):
             key, separator, line = line.partition(self.key_separator)
             if not separator:
                 raise BadLine(f"no {self.key_separator.decode(errors='replace')!r} ends the key")
-        return Outgoing(key, None if line == self.null_value else line, headers)
+        return OutgoingRecord(key, None if line == self.null_value else line, headers)
 
 
-def read_json(line: bytes) -> Outgoing:
-    """Read one line as `consume --format json` writes it; all but the value may be missing. Raises BadLine."""
+def read_json(line: bytes) -> OutgoingRecord:
+    """Read one line as `consume --format json` writes it; only the value is required. Raises BadLine."""
     try:
         read = json.loads(line)
         if not isinstance(read, dict) or "value" not in read:
@@ -64,15 +64,17 @@ def read_json(line: bytes) -> Outgoing:
         headers = [(str(header["key"]), bytes_from_json(header.get("value"))) for header in read.get("headers") or []]
         partition, timestamp = _whole(read, "partition"), _whole(read, "timestamp", least=NO_TIMESTAMP)
         timestamp = None if timestamp == NO_TIMESTAMP else timestamp
-        return Outgoing(bytes_from_json(read.get("key")), bytes_from_json(read["value"]), headers, partition, timestamp)
+        return OutgoingRecord(
+            bytes_from_json(read.get("key")), bytes_from_json(read["value"]), headers, partition, timestamp
+        )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadLine(f"not a record in JSON: {error}") from None
 
 
-def with_headers(read: Callable[[bytes], Outgoing], headers: Headers) -> Callable[[bytes], Outgoing]:
-    """Put the same headers on every record, before its own."""
+def with_headers(read: Callable[[bytes], OutgoingRecord], headers: Headers) -> Callable[[bytes], OutgoingRecord]:
+    """Add the same headers to every record, before its own."""
 
-    def read_with_headers(line: bytes) -> Outgoing:
+    def read_with_headers(line: bytes) -> OutgoingRecord:
         record = read(line)
         return record._replace(headers=[*headers, *record.headers])
 
@@ -97,18 +99,18 @@ def _headers(written: bytes) -> Headers:
     return headers
 
 
-def value_line(record: Any, null: bytes, show: Show = bytes) -> bytes:
+def value_line(record: Any, null: bytes, show: EscapeBytes = bytes) -> bytes:
     """The value alone."""
     return (null if record.value is None else show(record.value)) + b"\n"
 
 
-def key_value_line(record: Any, separator: bytes, null: bytes, show: Show = bytes) -> bytes:
-    """Key and value with a separator between."""
+def key_value_line(record: Any, separator: bytes, null: bytes, show: EscapeBytes = bytes) -> bytes:
+    """Key, separator, value."""
     return (null if record.key is None else show(record.key)) + separator + value_line(record, null, show)
 
 
 def record_line(record: Any) -> bytes:
-    """All of a record in JSON."""
+    """The whole record as JSON."""
     return json_line(
         {
             "topic": record.topic,

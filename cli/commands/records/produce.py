@@ -1,4 +1,4 @@
-"""`sordini produce`: send lines as records."""
+"""`sordini produce`: send lines of input as records."""
 
 from __future__ import annotations
 
@@ -16,26 +16,32 @@ from sordini.cli.common.options import Client, ClientCommand, client_options
     type=click.Choice(["lines", "json"]),
     default="lines",
     show_default=True,
-    help="What a line is: a value, or a record as `consume --format json` prints it.",
+    help="The format of a line: a value, or a record as `consume --format json` prints it.",
 )
-@click.option("--key-separator", "-k", metavar="TEXT", help="Each line is KEY TEXT VALUE; \\t is a tab.")
-@click.option("--headers", "has_headers", is_flag=True, help="Each line begins with NAME:VALUE,NAME:VALUE and a tab.")
+@click.option(
+    "--key-separator", "-k", metavar="TEXT", help="Each line is a key, this separator and a value; \\t is a tab."
+)
+@click.option(
+    "--headers", "has_headers", is_flag=True, help="Each line begins with headers, NAME:VALUE,NAME:VALUE, and a tab."
+)
 @click.option(
     "--header",
     "-H",
     "fixed",
     metavar="NAME=VALUE",
     multiple=True,
-    help="A header of every record. May be given many times.",
+    help="A header for every record. Can be repeated.",
 )
-@click.option("--null-value", metavar="TEXT", help="A value that is TEXT is sent as null (which deletes its key).")
-@click.option("--partition", "-p", metavar="NUMBER", type=click.IntRange(min=0), help="Send all to this partition.")
+@click.option("--null-value", metavar="TEXT", help="Send this value as null (a tombstone in a compacted topic).")
+@click.option(
+    "--partition", "-p", metavar="NUMBER", type=click.IntRange(min=0), help="Send all records to this partition."
+)
 @click.option(
     "--acks",
     type=click.Choice(["all", "1", "0"]),
     default="all",
     show_default=True,
-    help="Who must have a record: all in-sync replicas, the leader, or nobody.",
+    help="Wait for all in-sync replicas, for the leader, or for no acknowledgement.",
 )
 @click.option(
     "--compression",
@@ -43,7 +49,7 @@ from sordini.cli.common.options import Client, ClientCommand, client_options
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
     default="none",
     show_default=True,
-    help="How batches of records are compressed.",
+    help="The compression of record batches.",
 )
 @client_options
 def produce(
@@ -62,8 +68,8 @@ def produce(
 ) -> None:
     """Send records: one for each line of standard input, or of a file.
 
-    Without --partition, records of one key go to one partition, and those without a key to any. Records that
-    were sent are counted at the end. --timeout is for reaching the cluster, and for one record to arrive.
+    Without --partition, records of one key go to the same partition, and records without a key to any. The number of
+    delivered records is printed at the end. --timeout limits reaching the cluster, and the delivery of a record.
 
     \b
       echo 'hello' | sordini produce greetings
@@ -71,10 +77,10 @@ def produce(
       sordini consume orders --format json --exit-at-end | sordini produce copy --input json
     """
     from sordini.cli.commands.records.line_formats import LineFormat, read_json, with_headers
-    from sordini.cli.commands.records.record_producer import Shipment, send
+    from sordini.cli.commands.records.record_producer import ProduceOptions, send_records
 
     if form == "json" and (key_separator is not None or has_headers or null_value is not None):
-        raise click.UsageError("--input json needs no --key-separator, --headers or --null-value")
+        raise click.UsageError("--input json does not go with --key-separator, --headers or --null-value")
     if key_separator == "":
         raise click.BadParameter("it is empty", param_hint="--key-separator")
     separator = None if key_separator is None else key_separator.replace("\\t", "\t").encode()
@@ -83,7 +89,9 @@ def produce(
         read_json if form == "json" else LineFormat(separator, has_headers, null).read,
         [_header(text) for text in fixed],
     )
-    send(client, Shipment(topic, path, read, partition, acks, None if compression == "none" else compression))
+    send_records(
+        client, ProduceOptions(topic, path, read, partition, acks, None if compression == "none" else compression)
+    )
 
 
 def _header(text: str) -> tuple[str, bytes | None]:

@@ -1,10 +1,10 @@
-"""How `consume` reads: our own requests find where to begin and end, aiokafka fetches in between.
+"""The consumer of `sordini consume`: our own requests find the first and last offsets, aiokafka fetches the records.
 
-A consumer that is no member of a group is told its offsets; a group's goes on where the group is. Records are
-printed batch by batch, and what a group's consumer has printed is written down as read when it stops.
+A consumer without a group is assigned its offsets; a consumer in a group starts at the committed offsets. Records are
+printed batch by batch, and a group's consumer commits what it has printed when it stops.
 
-aiokafka retries for ever and in silence. So when no record has come for a while, the cluster is asked for the topic:
-one that is deleted ends the command, and so does a cluster that does not answer where an end was asked for.
+aiokafka retries forever without an error. So if no record has arrived for a while, a Metadata request checks the
+topic: the command ends if the topic was deleted, or if the cluster does not answer and an end condition was given.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from typing import Any, NamedTuple
 from sordini.broker.clock import SystemClock
 from sordini.cli.broker_connection import Refused
 from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.commands.records.aiokafka_clients import hold, stopped
+from sordini.cli.commands.records.aiokafka_clients import configure_aiokafka, stop_client
 from sordini.cli.commands.records.line_formats import key_value_line, record_line, value_line
 from sordini.cli.commands.topics.topic_reports import partitions_of
 from sordini.cli.common.options import Client, Failure
-from sordini.cli.common.partition_offsets import READ_COMMITTED, Ends, ends_of, offsets_at
-from sordini.cli.common.terminal import echo, is_raw, is_seen
+from sordini.cli.common.partition_offsets import READ_COMMITTED, OffsetRange, offset_ranges, offsets_for_times
+from sordini.cli.common.terminal import echo, is_raw, is_terminal
 from sordini.protocol.printable import shown_bytes
 from sordini.protocol.types import TopicPartition
 
 CLIENT_ID = "sordini-cli"
 WAIT_MS = 200
 CHECK_ROUNDS = 50
-"""After so many waits without a record, 10 s, the cluster is asked whether the topic is still there."""
+"""After this many polls without a record (10 s) a Metadata request checks that the topic still exists."""
 RECORDS_MAX = 2_000
-"""Records printed between two looks at whether to stop."""
+"""Records printed between two checks of the stop conditions."""
 
 
-class Request(NamedTuple):
-    """What to read, and when to stop."""
+class ConsumeOptions(NamedTuple):
+    """What to read, and the conditions to stop."""
 
     topic: str
     start: tuple[str, int]
@@ -47,139 +47,141 @@ class Request(NamedTuple):
     read_committed: bool
 
 
-class Found(NamedTuple):
-    """What the cluster says of the partitions before anything is read."""
+class StartsAndEnds(NamedTuple):
+    """The offsets of the partitions before anything is read: their ranges, and where to start."""
 
-    ends: dict[TopicPartition, Ends]
+    ends: dict[TopicPartition, OffsetRange]
     starts: dict[TopicPartition, int]
 
 
-def receive(client: Client, request: Request, form: str, separator: bytes, null: bytes, *, raw: bool) -> None:
-    """Print until one of the limits is met; on a terminal escaped, unless `raw`. Raises Failure."""
+def consume_records(
+    client: Client, options: ConsumeOptions, form: str, separator: bytes, null: bytes, *, raw: bool
+) -> None:
+    """Print records until a stop condition holds; escaped on a terminal, unless `raw`. Raises Failure."""
     show = bytes if is_raw(asked=raw) else shown_bytes
     lines: dict[str, Callable[[Any], bytes]] = {
         "value": lambda record: value_line(record, null, show),
         "key-value": lambda record: key_value_line(record, separator, null, show),
         "json": record_line,
     }
-    asyncio.run(_receive(client, request, lines[form]))
+    asyncio.run(_receive(client, options, lines[form]))
 
 
-async def _receive(client: Client, request: Request, line: Callable[[Any], bytes]) -> None:
-    found = await client.on_cluster(lambda cluster: _look_up(cluster, request))
+async def _receive(client: Client, options: ConsumeOptions, line: Callable[[Any], bytes]) -> None:
+    found = await client.on_cluster(lambda cluster: _fetch_ranges(cluster, options))
     from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 
-    if is_seen(sys.stderr) and request.start[0] == "end" and request.group is None:
-        echo("Waiting for new records (--from beginning shows those that are there). Ctrl-C ends.", err=True)
-    hold()
-    consumer = _consumer(client, request)
+    if is_terminal(sys.stderr) and options.start[0] == "end" and options.group is None:
+        echo("Waiting for new records (--from beginning prints the existing ones). Ctrl-C ends.", err=True)
+    configure_aiokafka()
+    consumer = _consumer(client, options)
     problem = None
     try:
         async with asyncio.timeout(client.timeout_s):
             await consumer.start()
-        if request.group is None:
-            _place(consumer, found.starts)
-        await _print(consumer, request, found.ends, line, Watch(client, request))
+        if options.group is None:
+            _seek_to(consumer, found.starts)
+        await _print(consumer, options, found.ends, line, IdleCheck(client, options))
     except TimeoutError:
         raise Failure(f"gave up after {client.timeout_s:g} s: the cluster did not answer") from None
     except KafkaError as error:
-        raise Failure(f"reading {request.topic} failed: {error}") from None
+        raise Failure(f"reading {options.topic} failed: {error}") from None
     finally:
-        problem = await stopped(consumer)
-    if problem is not None and request.group is not None:
-        raise Failure(f"how far group '{request.group}' got may not be written down: {problem}")
+        problem = await stop_client(consumer)
+    if problem is not None and options.group is not None:
+        raise Failure(f"the last offsets of group '{options.group}' may not be committed: {problem}")
 
 
-class Watch:
-    """Sees to it that a command does not wait for what cannot come any more."""
+class IdleCheck:
+    """Checks, while no records arrive, whether the command should stop."""
 
-    def __init__(self, client: Client, request: Request) -> None:
+    def __init__(self, client: Client, options: ConsumeOptions) -> None:
         self._client = client
-        self._request = request
+        self._request = options
         self._clock = SystemClock()
-        self._heard_ms = self._clock.monotonic_ms()
+        self._last_record_ms = self._clock.monotonic_ms()
         self._quiet_rounds = 0
         self._problem: str | None = None
 
     async def is_over(self, *, has_records: bool) -> bool:
-        """Whether the silence that was asked for has come. Raises Failure when there is nothing to wait for."""
+        """Whether no record has arrived for the requested time. Raises Failure if the topic was deleted."""
         now_ms = self._clock.monotonic_ms()
         silence_s = self._request.silence_s
         if has_records:
-            self._heard_ms, self._quiet_rounds = now_ms, 0
+            self._last_record_ms, self._quiet_rounds = now_ms, 0
             return False
         self._quiet_rounds += 1
-        if silence_s is not None and now_ms - self._heard_ms >= silence_s * 1000:
+        if silence_s is not None and now_ms - self._last_record_ms >= silence_s * 1000:
             await self._check()
             return True
         if self._quiet_rounds % CHECK_ROUNDS == 0:
             try:
                 await self._check()
                 self._problem = None
-            except Unreached as problem:
+            except ClusterUnreachable as problem:
                 if self._request.exit_at_end or silence_s is not None or self._request.count_max is not None:
                     raise
                 self._notice(str(problem))
         return False
 
     async def _check(self) -> None:
-        """Raises Failure when the topic is gone, Unreached when the cluster does not answer."""
+        """Raises Failure if the topic was deleted, ClusterUnreachable if the cluster does not answer."""
         topic = self._request.topic
         try:
             await self._client.on_cluster(lambda cluster: cluster.retry(lambda: cluster.topics([topic])))
         except Refused:
             raise
         except Failure as failure:
-            raise Unreached(str(failure)) from None
+            raise ClusterUnreachable(str(failure)) from None
 
     def _notice(self, problem: str) -> None:
-        """Say once that the command goes on waiting."""
+        """Print once that the command is still waiting."""
         if self._problem is None:
             echo(f"sordini: {problem}; still waiting", err=True)
         self._problem = problem
 
 
-class Unreached(Failure):
+class ClusterUnreachable(Failure):
     """The cluster does not answer at the moment."""
 
 
-async def _look_up(cluster: ClusterClient, request: Request) -> Found:
-    partitions = await partitions_of(cluster, [(request.topic, request.partitions or None)])
-    group = request.group
-    if group is not None:  # aiokafka would wait for its coordinator for ever, and in silence.
+async def _fetch_ranges(cluster: ClusterClient, options: ConsumeOptions) -> StartsAndEnds:
+    partitions = await partitions_of(cluster, [(options.topic, options.partitions or None)])
+    group = options.group
+    if group is not None:  # aiokafka would wait for the coordinator forever, without an error.
         await cluster.retry(lambda: cluster.coordinator(group))
-    ends = await ends_of(cluster, partitions, isolation_level=READ_COMMITTED if request.read_committed else 0)
-    kind, number = request.start
+    ends = await offset_ranges(cluster, partitions, isolation_level=READ_COMMITTED if options.read_committed else 0)
+    kind, number = options.start
     if kind == "time":
-        times = await offsets_at(cluster, dict.fromkeys(partitions, max(0, number)))
+        times = await offsets_for_times(cluster, dict.fromkeys(partitions, max(0, number)))
         found = {partition: row.offset for partition, row in times.items()}
-        return Found(ends, {p: end.latest if (at := found[p]) is None else at for p, end in ends.items()})
-    return Found(ends, {partition: start_in(end, kind, number) for partition, end in ends.items()})
+        return StartsAndEnds(ends, {p: end.latest if (at := found[p]) is None else at for p, end in ends.items()})
+    return StartsAndEnds(ends, {partition: start_in(end, kind, number) for partition, end in ends.items()})
 
 
-def start_in(ends: Ends, kind: str, number: int) -> int:
-    """Where to begin in one partition, held to its ends."""
+def start_in(ends: OffsetRange, kind: str, number: int) -> int:
+    """The start offset in one partition, clamped to its first and end offset."""
     wanted = {"beginning": ends.earliest, "end": ends.latest, "last": ends.latest - number, "offset": number}[kind]
     return min(max(wanted, ends.earliest), ends.latest)
 
 
-def _consumer(client: Client, request: Request) -> Any:
+def _consumer(client: Client, options: ConsumeOptions) -> Any:
     from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
 
-    # Without a group partitions are assigned later, each at its offset; with one, a topic is subscribed to.
-    topics = [] if request.group is None else [request.topic]
+    # Without a group, partitions are assigned later, each at its offset; with a group, the topic is subscribed to.
+    topics = [] if options.group is None else [options.topic]
     return AIOKafkaConsumer(
         *topics,
         bootstrap_servers=client.bootstrap.split(","),
         client_id=CLIENT_ID,
-        group_id=request.group,
-        auto_offset_reset="earliest" if request.start[0] == "beginning" else "latest",
-        isolation_level="read_committed" if request.read_committed else "read_uncommitted",
+        group_id=options.group,
+        auto_offset_reset="earliest" if options.start[0] == "beginning" else "latest",
+        isolation_level="read_committed" if options.read_committed else "read_uncommitted",
         exclude_internal_topics=False,
     )
 
 
-def _place(consumer: Any, starts: Mapping[TopicPartition, int]) -> None:
+def _seek_to(consumer: Any, starts: Mapping[TopicPartition, int]) -> None:
     from aiokafka import TopicPartition as Assigned
 
     consumer.assign([Assigned(*partition) for partition in starts])
@@ -189,49 +191,49 @@ def _place(consumer: Any, starts: Mapping[TopicPartition, int]) -> None:
 
 async def _print(
     consumer: Any,
-    request: Request,
-    ends: Mapping[TopicPartition, Ends],
+    options: ConsumeOptions,
+    ends: Mapping[TopicPartition, OffsetRange],
     line: Callable[[Any], bytes],
-    watch: Watch,
+    idle_check: IdleCheck,
 ) -> None:
     printed = 0
     if sys.stdout is None:
         raise Failure("there is no standard output to print records on")
     out = sys.stdout.buffer
-    myself = asyncio.current_task()
-    assert myself is not None
-    while not (request.exit_at_end and await _is_at_end(consumer, ends)):
-        left = RECORDS_MAX if request.count_max is None else request.count_max - printed
+    task = asyncio.current_task()
+    assert task is not None
+    while not (options.exit_at_end and await _is_at_end(consumer, ends)):
+        left = RECORDS_MAX if options.count_max is None else options.count_max - printed
         batches = await consumer.getmany(timeout_ms=WAIT_MS, max_records=min(left, RECORDS_MAX))
-        if myself.cancelling():
-            # Ctrl-C came just when the client's own wait was over, and that swallowed it.
+        if task.cancelling():
+            # Ctrl-C arrived just as aiokafka's own wait ended, which swallowed the cancellation.
             raise asyncio.CancelledError
         records = [record for batch in batches.values() for record in batch]
-        # What a group's consumer has been given counts as read, so all of it is printed.
-        if request.exit_at_end and request.group is None:
+        # All records returned to a group's consumer will be committed, so all are printed.
+        if options.exit_at_end and options.group is None:
             records = [record for record in records if record.offset < _end(ends, record)]
         for record in records:
             out.write(line(record))
         out.flush()
         printed += len(records)
-        if printed == request.count_max:
+        if printed == options.count_max:
             return
-        if await watch.is_over(has_records=bool(records)):
+        if await idle_check.is_over(has_records=bool(records)):
             return
 
 
-def _end(ends: Mapping[TopicPartition, Ends], record: Any) -> int:
+def _end(ends: Mapping[TopicPartition, OffsetRange], record: Any) -> int:
     found = ends.get(TopicPartition(record.topic, record.partition))
     return record.offset + 1 if found is None else found.latest
 
 
-async def _is_at_end(consumer: Any, ends: Mapping[TopicPartition, Ends]) -> bool:
+async def _is_at_end(consumer: Any, ends: Mapping[TopicPartition, OffsetRange]) -> bool:
     """Whether everything that was there at the start has been read; a group's consumer waits to be given a share."""
     assigned = consumer.assignment()
     if not assigned:
         return False
     try:
-        # A group's position is not known before its coordinator has answered, and aiokafka waits for that for ever.
+        # The position is unknown until the group's coordinator has answered, and aiokafka waits for that forever.
         async with asyncio.timeout(WAIT_MS / 1000):
             for partition in assigned:
                 end = ends.get(TopicPartition(*partition))

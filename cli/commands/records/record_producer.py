@@ -1,8 +1,8 @@
-"""How `produce` sends: aiokafka batches and retries; here lines become records, and what happened is counted.
+"""The producer of `sordini produce`: lines become records, aiokafka batches and retries, deliveries are counted.
 
-A record that cannot be delivered ends the command: what was read after it is not sent. What was sent before is
-waited for, so that the count is true; but not for longer than the timeout without any record arriving, as aiokafka
-may wait for ever (for a producer id, for example).
+A record that cannot be delivered ends the command: later lines are not sent. The command waits for the records sent
+before, so that the count is right, but gives up when none is acknowledged within the timeout: aiokafka may wait
+forever (for a producer id, for example).
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from typing import Any, NamedTuple
 from sordini.broker.clock import SystemClock
 from sordini.cli.broker_connection import Refused
 from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.commands.records.aiokafka_clients import hold, stopped
-from sordini.cli.commands.records.input_lines import lines
-from sordini.cli.commands.records.line_formats import BadLine, Outgoing
+from sordini.cli.commands.records.aiokafka_clients import configure_aiokafka, stop_client
+from sordini.cli.commands.records.input_lines import read_lines
+from sordini.cli.commands.records.line_formats import BadLine, OutgoingRecord
 from sordini.cli.common.options import Client, Failure
-from sordini.cli.common.output import Progress, print_json, size_text
-from sordini.cli.common.terminal import echo, is_seen
+from sordini.cli.common.output import ProgressLine, print_json, size_text
+from sordini.cli.common.terminal import echo, is_terminal
 
 CLIENT_ID = "sordini-cli"
 BATCH_BYTES = 256 * 1024
 REQUEST_BYTES_MAX = 64 * 1024 * 1024
-"""Below the broker's message.max.bytes is what counts; this only must not be in its way."""
+"""The broker's message.max.bytes is the effective limit; this one must only be larger."""
 NOT_IN_TIME = "the broker did not take them in time"
 WAITING_MAX = 20_000
-"""Records on the way, beyond which no more lines are read."""
+"""Records in flight, beyond which no more lines are read."""
 
 
-class Shipment(NamedTuple):
-    """What to send where, and how; without a partition its record says, or the producer chooses."""
+class ProduceOptions(NamedTuple):
+    """What to send where, and how. Without a partition, the record's own is used, or the producer chooses one."""
 
     topic: str
     path: str | None
-    read: Callable[[bytes], Outgoing]
+    read: Callable[[bytes], OutgoingRecord]
     partition: int | None
     acks: str
     compression: str | None
 
 
-class Tally:
-    """What became of the records so far."""
+class DeliveryCounts:
+    """How many records were sent, acknowledged and failed so far."""
 
     def __init__(self) -> None:
         self.clock = SystemClock()
@@ -57,8 +57,8 @@ class Tally:
         self.room = asyncio.Event()
         self.room.set()
 
-    def take(self, record: Outgoing) -> None:
-        """One more is on the way."""
+    def take(self, record: OutgoingRecord) -> None:
+        """Count one more record in flight."""
         self.sent += 1
         self.sent_bytes += len(record.key or b"") + len(record.value or b"")
         self.waiting += 1
@@ -66,7 +66,7 @@ class Tally:
             self.room.clear()
 
     def settle(self, delivery: asyncio.Future[Any]) -> None:
-        """One has arrived, or has not."""
+        """Count one record as acknowledged or failed."""
         self.waiting -= 1
         self.settled += 1
         if self.waiting < WAITING_MAX // 2:
@@ -77,24 +77,24 @@ class Tally:
         if error is None:
             self.delivered += 1
         elif self.problem is None:
-            self.problem = _words(error)
+            self.problem = _error_text(error)
 
     def text(self) -> str:
-        """For people: how many, how much, how fast."""
+        """One readable line: records, bytes, rate."""
         seconds = max(self.clock.monotonic_ms() - self.started_ms, 1) / 1000
         noun = "record" if self.delivered == 1 else "records"
         rate = f"{self.delivered / seconds:,.0f} records/s"
         return f"{self.delivered:,} {noun} ({size_text(self.sent_bytes)}) in {seconds:.1f} s, {rate}"
 
     def failure(self) -> str:
-        """What went wrong, and how many records it cost; those that were not read yet are not known."""
+        """The error, with the number of records not delivered; lines that were not read are not counted."""
         lost = self.sent - self.delivered
         if not lost:
-            return f"{self.problem}; nothing was sent from there on"
+            return f"{self.problem}; nothing after it was sent"
         return f"{lost:,} {'record was' if lost == 1 else 'records were'} not delivered: {self.problem}"
 
     def document(self, topic: str) -> dict[str, Any]:
-        """For programs."""
+        """The counts as JSON."""
         return {
             "topic": topic,
             "records": self.delivered,
@@ -104,34 +104,32 @@ class Tally:
         }
 
 
-def send(client: Client, shipment: Shipment) -> None:
-    """Send everything, and say how it went. Raises Failure."""
-    asyncio.run(_send(client, shipment))
+def send_records(client: Client, options: ProduceOptions) -> None:
+    """Send all records and print the counts. Raises Failure."""
+    asyncio.run(_send(client, options))
 
 
-async def _send(client: Client, shipment: Shipment) -> None:
-    partitions = await client.on_cluster(lambda cluster: _partition_count(cluster, shipment.topic))
-    if shipment.partition is not None and shipment.partition >= partitions:
-        raise Failure(
-            f"topic '{shipment.topic}' has no partition {shipment.partition} (it has {partitions}, from 0 on)"
-        )
-    if shipment.path is None and is_seen(sys.stdin) and is_seen(sys.stderr):
+async def _send(client: Client, options: ProduceOptions) -> None:
+    partitions = await client.on_cluster(lambda cluster: _partition_count(cluster, options.topic))
+    if options.partition is not None and options.partition >= partitions:
+        raise Failure(f"topic '{options.topic}' has no partition {options.partition} (it has {partitions}, from 0 on)")
+    if options.path is None and is_terminal(sys.stdin) and is_terminal(sys.stderr):
         echo("One record per line; Ctrl-D ends the input.", err=True)
-    tally = Tally()
-    producer = await _producer(client, shipment)
+    counts = DeliveryCounts()
+    producer = await _producer(client, options)
     try:
-        await _ship(producer, shipment, partitions, tally, client.timeout_s)
+        await _send_lines(producer, options, partitions, counts, client.timeout_s)
     except _errors() as error:
-        tally.problem = tally.problem or await _why(error, client, shipment.topic)
+        counts.problem = counts.problem or await _failure_text(error, client, options.topic)
     finally:
-        problem = await stopped(producer)
-    tally.problem = tally.problem or problem
+        problem = await stop_client(producer)
+    counts.problem = counts.problem or problem
     if client.as_json:
-        print_json(tally.document(shipment.topic))
-    elif tally.delivered or tally.problem is None:
-        echo(f"{shipment.topic}: {tally.text()}")
-    if tally.problem is not None:
-        raise Failure(tally.failure())
+        print_json(counts.document(options.topic))
+    elif counts.delivered or counts.problem is None:
+        echo(f"{options.topic}: {counts.text()}")
+    if counts.problem is not None:
+        raise Failure(counts.failure())
 
 
 async def _partition_count(cluster: ClusterClient, topic: str) -> int:
@@ -139,17 +137,17 @@ async def _partition_count(cluster: ClusterClient, topic: str) -> int:
     return len(found.partitions)
 
 
-async def _producer(client: Client, shipment: Shipment) -> Any:
-    # Late: importing it takes a while, and many mistakes have been told by now.
+async def _producer(client: Client, options: ProduceOptions) -> Any:
+    # Imported here: it takes a while, and many errors have been reported before.
     from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]
 
-    hold()
+    configure_aiokafka()
     producer = AIOKafkaProducer(
         bootstrap_servers=client.bootstrap.split(","),
         client_id=CLIENT_ID,
-        acks="all" if shipment.acks == "all" else int(shipment.acks),
-        enable_idempotence=shipment.acks == "all",
-        compression_type=shipment.compression,
+        acks="all" if options.acks == "all" else int(options.acks),
+        enable_idempotence=options.acks == "all",
+        compression_type=options.compression,
         max_batch_size=BATCH_BYTES,
         max_request_size=REQUEST_BYTES_MAX,
         request_timeout_ms=int(client.timeout_s * 1000),
@@ -162,64 +160,66 @@ async def _producer(client: Client, shipment: Shipment) -> Any:
     except TimeoutError:
         raise Failure(f"gave up after {client.timeout_s:g} s: the cluster did not answer") from None
     except _errors() as error:
-        raise Failure(_words(error)) from None
+        raise Failure(_error_text(error)) from None
     finally:
         if not has_started:
-            await stopped(producer)
+            await stop_client(producer)
     return producer
 
 
-async def _ship(producer: Any, shipment: Shipment, partitions: int, tally: Tally, timeout_s: float) -> None:
-    progress = Progress(tally.clock)
+async def _send_lines(
+    producer: Any, options: ProduceOptions, partitions: int, counts: DeliveryCounts, timeout_s: float
+) -> None:
+    progress = ProgressLine(counts.clock)
     number = 0
     try:
-        async for line in lines(shipment.path):
+        async for line in read_lines(options.path):
             number += 1
             try:
-                record = _placed(shipment.read(line), shipment, partitions)
+                record = _with_partition(options.read(line), options, partitions)
             except BadLine as problem:
-                tally.problem = f"line {number}: {problem}"
+                counts.problem = f"line {number}: {problem}"
                 return
-            if not tally.room.is_set():
-                await _progressing(tally.room.wait(), tally, timeout_s)
-            if tally.problem is not None:
+            if not counts.room.is_set():
+                await _wait_while_delivering(counts.room.wait(), counts, timeout_s)
+            if counts.problem is not None:
                 return
-            tally.take(record)
-            (await _handed_over(producer, shipment, record)).add_done_callback(tally.settle)
-            progress.show(f"{tally.sent:,} records")
-        await _progressing(producer.flush(), tally, timeout_s)
+            counts.take(record)
+            (await _enqueue(producer, options, record)).add_done_callback(counts.settle)
+            progress.show(f"{counts.sent:,} records")
+        await _wait_while_delivering(producer.flush(), counts, timeout_s)
     finally:
         progress.clear()
 
 
-async def _progressing(waited: Coroutine[Any, Any, object], tally: Tally, timeout_s: float) -> None:
-    """Wait, as long as records settle meanwhile; when none does for the timeout, that is the tally's problem."""
+async def _wait_while_delivering(waited: Coroutine[Any, Any, object], counts: DeliveryCounts, timeout_s: float) -> None:
+    """Wait as long as records settle meanwhile; if none does within the timeout, set the problem."""
     waiting = asyncio.ensure_future(waited)
     settled = -1
     try:
-        while not waiting.done() and settled != tally.settled:
-            settled = tally.settled
+        while not waiting.done() and settled != counts.settled:
+            settled = counts.settled
             await asyncio.wait([waiting], timeout=timeout_s)
     finally:
         is_over = waiting.done() or not waiting.cancel()
     if is_over:
         waiting.result()
     else:
-        tally.problem = tally.problem or NOT_IN_TIME
+        counts.problem = counts.problem or NOT_IN_TIME
 
 
-def _placed(record: Outgoing, shipment: Shipment, partitions: int) -> Outgoing:
-    """The record in the partition that the command line gives it, or its own, if there is such."""
-    if shipment.partition is not None:
-        return record._replace(partition=shipment.partition)
+def _with_partition(record: OutgoingRecord, options: ProduceOptions, partitions: int) -> OutgoingRecord:
+    """The record with the command line's partition, or its own if the topic has that one."""
+    if options.partition is not None:
+        return record._replace(partition=options.partition)
     if record.partition is not None and record.partition >= partitions:
-        raise BadLine(f"topic '{shipment.topic}' has no partition {record.partition} (it has {partitions}, from 0 on)")
+        raise BadLine(f"topic '{options.topic}' has no partition {record.partition} (it has {partitions}, from 0 on)")
     return record
 
 
-async def _handed_over(producer: Any, shipment: Shipment, record: Outgoing) -> asyncio.Future[Any]:
+async def _enqueue(producer: Any, options: ProduceOptions, record: OutgoingRecord) -> asyncio.Future[Any]:
     future: asyncio.Future[Any] = await producer.send(
-        shipment.topic, record.value, record.key, record.partition, record.timestamp, record.headers
+        options.topic, record.value, record.key, record.partition, record.timestamp, record.headers
     )
     return future
 
@@ -230,12 +230,12 @@ def _errors() -> tuple[type[Exception], ...]:
     return (KafkaError, ValueError, AssertionError)
 
 
-async def _why(error: BaseException, client: Client, topic: str) -> str:
-    """As `_words`; of a topic that aiokafka did not find in time, what the cluster says: it may be silent."""
+async def _failure_text(error: BaseException, client: Client, topic: str) -> str:
+    """As `_error_text`; for a topic that aiokafka did not find in time, the cluster's own answer, if it answers."""
     from aiokafka.errors import UnknownTopicOrPartitionError
 
     if not isinstance(error, UnknownTopicOrPartitionError):
-        return _words(error)
+        return _error_text(error)
     try:
         await client.on_cluster(lambda cluster: _partition_count(cluster, topic))
     except Failure as failure:
@@ -243,12 +243,12 @@ async def _why(error: BaseException, client: Client, topic: str) -> str:
     return NOT_IN_TIME
 
 
-def _words(error: BaseException) -> str:
-    """What an error of aiokafka says, for people."""
+def _error_text(error: BaseException) -> str:
+    """The text of an aiokafka error."""
     from aiokafka.errors import BrokerResponseError, KafkaTimeoutError
 
     if isinstance(error, BrokerResponseError):
-        return str(Refused("the broker says", error.errno))
+        return str(Refused("the broker answered", error.errno))
     if isinstance(error, KafkaTimeoutError):
         return NOT_IN_TIME
     return str(error) or type(error).__name__

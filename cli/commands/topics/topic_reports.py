@@ -1,4 +1,4 @@
-"""What `topics describe`, `topics offsets` and `topics delete-records` put together from several answers."""
+"""The results of `topics describe`, `topics offsets` and `topics delete-records`, combined from several responses."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.commands.configs.config_requests import DEFAULT, TOPIC, Resource, described_configs
-from sordini.cli.commands.topics.topic_requests import UP_TO_THE_END, delete_records
-from sordini.cli.common.argument_types import Wanted, chosen
-from sordini.cli.common.partition_offsets import LARGEST_TIMESTAMP, ends_of, offsets_at
+from sordini.cli.commands.configs.config_requests import DEFAULT, TOPIC, Resource, describe_configs
+from sordini.cli.commands.topics.topic_requests import UP_TO_HIGH_WATERMARK, delete_records
+from sordini.cli.common.argument_types import PartitionSelection, selected_partitions
+from sordini.cli.common.partition_offsets import LARGEST_TIMESTAMP, offset_ranges, offsets_for_times
 from sordini.protocol.messages.metadata import MetadataResponseTopic
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
 
 
-async def partitions_of(cluster: ClusterClient, wanted: Sequence[Wanted]) -> list[TopicPartition]:
-    """The partitions that are meant; their topics must exist."""
+async def partitions_of(cluster: ClusterClient, wanted: Sequence[PartitionSelection]) -> list[TopicPartition]:
+    """The selected partitions; their topics must exist."""
     found = await cluster.retry(lambda: cluster.topics(topic for topic, _ in wanted))
-    return chosen(wanted, {topic.name or "": len(topic.partitions) for topic in found})
+    return selected_partitions(wanted, {topic.name or "": len(topic.partitions) for topic in found})
 
 
-async def described_topics(cluster: ClusterClient, names: Sequence[str]) -> list[dict[str, Any]]:
-    """All there is to say of some topics."""
+async def describe_topics(cluster: ClusterClient, names: Sequence[str]) -> list[dict[str, Any]]:
+    """The full description of some topics."""
     found = await cluster.retry(lambda: cluster.topics(names))
-    own = await described_configs(cluster, [Resource(TOPIC, topic.name or "") for topic in found])
+    own = await describe_configs(cluster, [Resource(TOPIC, topic.name or "") for topic in found])
     described = []
     for topic, configs in zip(found, own, strict=True):
         described.append(
@@ -39,10 +39,10 @@ async def described_topics(cluster: ClusterClient, names: Sequence[str]) -> list
 
 
 async def _described_partitions(cluster: ClusterClient, topic: MetadataResponseTopic) -> list[dict[str, Any]]:
-    """One row for each; of a partition without a leader the offsets are not known."""
+    """One row per partition; the offsets of a partition without a leader are None."""
     rows = sorted(topic.partitions, key=lambda row: row.partition_index)
     led = [TopicPartition(topic.name or "", row.partition_index) for row in rows if row.leader_id >= 0]
-    ends = await ends_of(cluster, led)
+    ends = await offset_ranges(cluster, led)
     described = []
     for row in rows:
         end = ends.get(TopicPartition(topic.name or "", row.partition_index))
@@ -62,11 +62,11 @@ async def _described_partitions(cluster: ClusterClient, topic: MetadataResponseT
 
 
 async def topic_offsets(
-    cluster: ClusterClient, wanted: Sequence[Wanted], at_ms: int | None, *, largest_timestamp: bool
+    cluster: ClusterClient, wanted: Sequence[PartitionSelection], at_ms: int | None, *, largest_timestamp: bool
 ) -> list[dict[str, Any]]:
-    """The ends of partitions, and a record that is looked for by its time."""
+    """The first and end offsets of partitions, and the offset for a time."""
     partitions = await partitions_of(cluster, wanted)
-    ends = await ends_of(cluster, partitions)
+    ends = await offset_ranges(cluster, partitions)
     rows: list[dict[str, Any]] = [
         {
             "topic": partition.topic,
@@ -78,23 +78,23 @@ async def topic_offsets(
     ]
     timestamp = LARGEST_TIMESTAMP if largest_timestamp else at_ms
     if timestamp is not None:
-        found = await offsets_at(cluster, dict.fromkeys(partitions, timestamp))
+        found = await offsets_for_times(cluster, dict.fromkeys(partitions, timestamp))
         for partition, row in zip(partitions, rows, strict=True):
             row.update(found[partition]._asdict())
     return rows
 
 
-async def dropped_records(
-    cluster: ClusterClient, wanted: Wanted, before: int | None, before_ms: int | None
+async def delete_records_before(
+    cluster: ClusterClient, wanted: PartitionSelection, before: int | None, before_ms: int | None
 ) -> list[dict[str, Any]]:
-    """Drop records before an offset, or a time, or all (both None); where the partitions begin now."""
+    """Delete records before an offset, or a time, or all (both None); the new log start offsets."""
     partitions = await partitions_of(cluster, [wanted])
-    limits = dict.fromkeys(partitions, UP_TO_THE_END if before is None else before)
+    limits = dict.fromkeys(partitions, UP_TO_HIGH_WATERMARK if before is None else before)
     if before_ms is not None:
-        found = await offsets_at(cluster, dict.fromkeys(partitions, before_ms))
-        # No record is that young: all of them are older.
+        found = await offsets_for_times(cluster, dict.fromkeys(partitions, before_ms))
+        # No record is at or after the time: all of them are older.
         limits = {
-            partition: UP_TO_THE_END if (offset := found[partition].offset) is None else offset
+            partition: UP_TO_HIGH_WATERMARK if (offset := found[partition].offset) is None else offset
             for partition in partitions
         }
     starts = await delete_records(cluster, limits)

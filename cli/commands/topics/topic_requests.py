@@ -1,4 +1,4 @@
-"""What the `topics` command asks of the cluster."""
+"""The requests of `sordini topics`: create, delete, add partitions, delete records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sordini.cli.broker_connection import BrokerConnection, Refused
 from sordini.cli.cluster_client import ClusterClient, check, check_topic, error_text, topic_advice
-from sordini.cli.common.retried_changes import carried_out, topics_of
+from sordini.cli.common.retried_changes import apply_change, partition_counts
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -36,9 +36,9 @@ from sordini.protocol.messages.delete_topics import (
 )
 from sordini.protocol.types import TopicPartition
 
-PATIENCE_MS: Final = 15_000
-"""How long the broker may take for one request before it answers REQUEST_TIMED_OUT."""
-UP_TO_THE_END: Final = -1
+REQUEST_TIMEOUT_MS: Final = 15_000
+"""The request's timeout_ms: after it the broker answers REQUEST_TIMED_OUT."""
+UP_TO_HIGH_WATERMARK: Final = -1
 
 
 async def create_topics(
@@ -51,7 +51,7 @@ async def create_topics(
     validate_only: bool,
     if_not_exists: bool,
 ) -> list[dict[str, Any]]:
-    """Make topics; what became of each. -1 leaves a count to the broker."""
+    """Create topics; a result for each. A count of -1 is the broker's default."""
     settings = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
 
     async def ask(link: BrokerConnection, left: list[str]) -> Sequence[CreatableTopicResult]:
@@ -62,18 +62,18 @@ async def create_topics(
             for name in left
         ]
         answer: CreateTopicsResponse = await link.ask(
-            CreateTopicsRequest(topics=topics, timeout_ms=PATIENCE_MS, validate_only=validate_only)
+            CreateTopicsRequest(topics=topics, timeout_ms=REQUEST_TIMEOUT_MS, validate_only=validate_only)
         )
         return answer.topics
 
-    async def is_ours(name: str, row: CreatableTopicResult, was_there: bool) -> bool:  # noqa: FBT001 - as it is called.
+    async def is_own_change(name: str, row: CreatableTopicResult, was_there: bool) -> bool:  # noqa: FBT001 - as it is called.
         if validate_only or was_there or row.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
             return False
-        row.num_partitions = (await topics_of(cluster, [name])).get(name, -1)
+        row.num_partitions = (await partition_counts(cluster, [name])).get(name, -1)
         return partitions < 0 or row.num_partitions == partitions
 
     made = []
-    for row in await carried_out(cluster, names, ask, lambda row: str(row.name), is_ours):
+    for row in await apply_change(cluster, names, ask, lambda row: str(row.name), is_own_change):
         exists = row.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
         error = (
             None if exists and if_not_exists else error_text(f"topic '{row.name}'", row.error_code, row.error_message)
@@ -93,21 +93,21 @@ async def create_topics(
 
 
 async def delete_topics(cluster: ClusterClient, names: Sequence[str], *, if_exists: bool) -> list[dict[str, Any]]:
-    """Remove topics; what became of each."""
+    """Delete topics; a result for each."""
 
     async def ask(link: BrokerConnection, left: list[str]) -> Sequence[DeletableTopicResult]:
         answer: DeleteTopicsResponse = await link.ask(
             DeleteTopicsRequest(
-                topics=[DeleteTopicState(name=name) for name in left], topic_names=left, timeout_ms=PATIENCE_MS
+                topics=[DeleteTopicState(name=name) for name in left], topic_names=left, timeout_ms=REQUEST_TIMEOUT_MS
             )
         )
         return answer.responses
 
-    async def is_ours(_name: str, row: DeletableTopicResult, was_there: bool) -> bool:  # noqa: FBT001 - as above.
+    async def is_own_change(_name: str, row: DeletableTopicResult, was_there: bool) -> bool:  # noqa: FBT001 - as above.
         return was_there and row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     gone = []
-    for row in await carried_out(cluster, names, ask, lambda row: str(row.name), is_ours):
+    for row in await apply_change(cluster, names, ask, lambda row: str(row.name), is_own_change):
         is_missing = row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         reason = topic_advice(row.error_code) or row.error_message
         error = None if is_missing and if_exists else error_text(f"topic '{row.name}'", row.error_code, reason)
@@ -116,25 +116,27 @@ async def delete_topics(cluster: ClusterClient, names: Sequence[str], *, if_exis
 
 
 async def add_partitions(cluster: ClusterClient, topic: str, count: int, *, validate_only: bool) -> None:
-    """Let a topic have `count` partitions."""
-    wish = CreatePartitionsTopic(name=topic, count=count, assignments=None)
-    request = CreatePartitionsRequest(topics=[wish], timeout_ms=PATIENCE_MS, validate_only=validate_only)
+    """Increase a topic's partitions to `count`."""
+    new_partitions = CreatePartitionsTopic(name=topic, count=count, assignments=None)
+    request = CreatePartitionsRequest(
+        topics=[new_partitions], timeout_ms=REQUEST_TIMEOUT_MS, validate_only=validate_only
+    )
 
     async def ask(link: BrokerConnection, _left: list[str]) -> Sequence[CreatePartitionsTopicResult]:
         answer: CreatePartitionsResponse = await link.ask(request)
         return answer.results
 
-    async def is_ours(name: str, row: CreatePartitionsTopicResult, _was_there: bool) -> bool:  # noqa: FBT001 - as above.
+    async def is_own_change(name: str, row: CreatePartitionsTopicResult, _was_there: bool) -> bool:  # noqa: FBT001 - as above.
         if validate_only or row.error_code != ErrorCode.INVALID_PARTITIONS:
             return False
-        return (await topics_of(cluster, [name])).get(name) == count
+        return (await partition_counts(cluster, [name])).get(name) == count
 
-    for row in await carried_out(cluster, [topic], ask, lambda row: str(row.name), is_ours):
+    for row in await apply_change(cluster, [topic], ask, lambda row: str(row.name), is_own_change):
         check_topic(row.name, row.error_code, row.error_message)
 
 
 async def delete_records(cluster: ClusterClient, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Drop the records before an offset, per partition (UP_TO_THE_END: all); where each begins now."""
+    """Delete the records before an offset, per partition (UP_TO_HIGH_WATERMARK: all); the new log start offsets."""
 
     async def attempt() -> dict[TopicPartition, int]:
         starts: dict[TopicPartition, int] = {}
@@ -145,7 +147,9 @@ async def delete_records(cluster: ClusterClient, before: Mapping[TopicPartition,
                 topics.setdefault(partition.topic, []).append(row)
             named = [DeleteRecordsTopic(name=name, partitions=rows) for name, rows in topics.items()]
             link = await cluster.broker(broker_id)
-            answer: DeleteRecordsResponse = await link.ask(DeleteRecordsRequest(topics=named, timeout_ms=PATIENCE_MS))
+            answer: DeleteRecordsResponse = await link.ask(
+                DeleteRecordsRequest(topics=named, timeout_ms=REQUEST_TIMEOUT_MS)
+            )
             starts |= _starts(answer, before)
         return starts
 

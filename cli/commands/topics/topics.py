@@ -1,4 +1,4 @@
-"""`sordini topics`: see, make, change and remove topics."""
+"""`sordini topics`: list, create, alter and delete topics."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from sordini.broker.clock import utc_text
-from sordini.cli.common.argument_types import INSTANT, PARTITIONS, SETTING, Wanted
-from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_sure, report_each
+from sordini.cli.common.argument_types import INSTANT, PARTITIONS, SETTING, PartitionSelection
+from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_confirmed, report_each
 from sordini.cli.common.output import print_json, table
 from sordini.cli.common.terminal import echo, echo_lines
 
@@ -20,14 +20,16 @@ config_option = click.option(
     metavar="KEY=VALUE",
     type=SETTING,
     multiple=True,
-    help="A setting of the topic, such as retention.ms=60000. May be given many times.",
+    help="A setting of the topic, such as retention.ms=60000. Can be repeated.",
 )
-validate_option = click.option("--validate-only", is_flag=True, help="Only let the cluster check it; change nothing.")
+validate_option = click.option(
+    "--validate-only", is_flag=True, help="Let the cluster validate the request, and change nothing."
+)
 
 
 @click.group(cls=ClientGroup)
 def topics() -> None:
-    """See, make, change and remove topics.
+    """List, create, alter and delete topics.
 
     \b
       sordini topics create orders --partitions 3
@@ -37,7 +39,7 @@ def topics() -> None:
 
 
 @topics.command("list")
-@click.option("--internal", is_flag=True, help="List the cluster's own topics, too.")
+@click.option("--internal", is_flag=True, help="Also list internal topics.")
 @client_options
 def list_topics(client: Client, *, internal: bool) -> None:
     """List the topics of the cluster.
@@ -62,21 +64,21 @@ def list_topics(client: Client, *, internal: bool) -> None:
     elif rows:
         echo_lines(table(["TOPIC", "PARTITIONS", "REPLICAS"], [list(row.values())[:3] for row in rows]))
     else:
-        echo("There are no topics yet. `sordini topics create NAME` makes one.", err=True)
+        echo("There are no topics yet. `sordini topics create NAME` creates one.", err=True)
 
 
 @topics.command()
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @client_options
 def describe(client: Client, names: tuple[str, ...]) -> None:
-    """Show who leads and holds each partition, its offsets, and the topic's own settings.
+    """Show the leader, replicas and offsets of each partition, and the topic's own settings.
 
     \b
       sordini topics describe orders
     """
-    from sordini.cli.commands.topics.topic_reports import described_topics
+    from sordini.cli.commands.topics.topic_reports import describe_topics
 
-    found = client.run(lambda cluster: described_topics(cluster, names))
+    found = client.run(lambda cluster: describe_topics(cluster, names))
     if client.as_json:
         print_json(found)
         return
@@ -108,10 +110,10 @@ def _echo_topic(topic: Mapping[str, Any]) -> None:
     "-r",
     metavar="COUNT",
     type=click.IntRange(1, 32767),
-    help="Copies of each partition.  [default: the broker's default.replication.factor]",
+    help="Replicas of each partition.  [default: the broker's default.replication.factor]",
 )
 @config_option
-@click.option("--if-not-exists", is_flag=True, help="Be content when the topic is there already.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists already.")
 @validate_option
 @client_options
 def create(
@@ -124,7 +126,7 @@ def create(
     if_not_exists: bool,
     validate_only: bool,
 ) -> None:
-    """Make topics.
+    """Create topics.
 
     \b
       sordini topics create orders
@@ -155,9 +157,9 @@ def create(
 
 @topics.command()
 @click.argument("name", metavar="TOPIC")
-@click.option("--partitions", "-p", metavar="COUNT", type=click.IntRange(min=1), help="Grow to so many partitions.")
+@click.option("--partitions", "-p", metavar="COUNT", type=click.IntRange(min=1), help="The new number of partitions.")
 @config_option
-@click.option("--unset", metavar="KEY", multiple=True, help="Take a setting back. May be given many times.")
+@click.option("--unset", metavar="KEY", multiple=True, help="Remove a setting. Can be repeated.")
 @validate_option
 @client_options
 def alter(
@@ -171,7 +173,7 @@ def alter(
 ) -> None:
     """Add partitions to a topic, or change its settings.
 
-    Partitions can only be added. Keys then spread differently: records of one key may be in two partitions.
+    Partitions can only be added. Keys are then partitioned differently: records of one key may be in two partitions.
 
     \b
       sordini topics alter orders --partitions 12
@@ -199,11 +201,11 @@ def alter(
 
 @topics.command()
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("--if-exists", is_flag=True, help="Be content when the topic is not there.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--if-exists", is_flag=True, help="Succeed if the topic does not exist.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @client_options
 def delete(client: Client, names: tuple[str, ...], *, if_exists: bool, yes: bool) -> None:
-    """Remove topics with all their records. On a terminal it asks first.
+    """Delete topics with all their records. On a terminal it asks for confirmation.
 
     \b
       sordini topics delete orders
@@ -211,7 +213,7 @@ def delete(client: Client, names: tuple[str, ...], *, if_exists: bool, yes: bool
     """
     from sordini.cli.commands.topics.topic_requests import delete_topics
 
-    if not is_sure(f"Delete {', '.join(names)} with all records?", yes=yes):
+    if not is_confirmed(f"Delete {', '.join(names)} with all records?", yes=yes):
         raise Failure("nothing was deleted")
     gone = client.run(lambda cluster: delete_topics(cluster, names, if_exists=if_exists))
     report_each(client, gone, lambda row: f"{row['topic']} {'deleted' if row['deleted'] else 'does not exist'}")
@@ -219,13 +221,17 @@ def delete(client: Client, names: tuple[str, ...], *, if_exists: bool, yes: bool
 
 @topics.command()
 @click.argument("wanted", metavar="TOPIC[:PARTITIONS]...", type=PARTITIONS, nargs=-1, required=True)
-@click.option("--at", "at_ms", metavar="TIME", type=INSTANT, help="Also the first record at or after a time (UTC).")
-@click.option("--largest-timestamp", is_flag=True, help="Also the record with the largest timestamp.")
+@click.option(
+    "--at", "at_ms", metavar="TIME", type=INSTANT, help="Also show the first record at or after a time (UTC)."
+)
+@click.option("--largest-timestamp", is_flag=True, help="Also show the record with the largest timestamp.")
 @client_options
-def offsets(client: Client, wanted: tuple[Wanted, ...], *, at_ms: int | None, largest_timestamp: bool) -> None:
-    """Show where partitions begin and end, and where a time is in them.
+def offsets(
+    client: Client, wanted: tuple[PartitionSelection, ...], *, at_ms: int | None, largest_timestamp: bool
+) -> None:
+    """Show the first and end offset of partitions, and the offset for a time.
 
-    LATEST is the offset the next record will get.
+    LATEST is the offset of the next record.
 
     \b
       sordini topics offsets orders
@@ -251,29 +257,37 @@ def offsets(client: Client, wanted: tuple[Wanted, ...], *, at_ms: int | None, la
 @topics.command("delete-records")
 @click.argument("wanted", metavar="TOPIC[:PARTITIONS]", type=PARTITIONS)
 @click.option("--before", metavar="OFFSET", type=click.IntRange(min=0), help="Delete the records before this offset.")
-@click.option("--before-time", "before_ms", metavar="TIME", type=INSTANT, help="Delete those older than this (UTC).")
+@click.option(
+    "--before-time", "before_ms", metavar="TIME", type=INSTANT, help="Delete the records older than this time (UTC)."
+)
 @click.option("--all", "everything", is_flag=True, help="Delete all records.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @client_options
 def delete_records(
-    client: Client, wanted: Wanted, *, before: int | None, before_ms: int | None, everything: bool, yes: bool
+    client: Client,
+    wanted: PartitionSelection,
+    *,
+    before: int | None,
+    before_ms: int | None,
+    everything: bool,
+    yes: bool,
 ) -> None:
-    """Delete the oldest records of a topic. On a terminal it asks first.
+    """Delete the oldest records of a topic. On a terminal it asks for confirmation.
 
-    The space is given back when whole files have become superfluous.
+    Disk space is freed segment by segment.
 
     \b
       sordini topics delete-records orders --before-time 2026-11-01
       sordini topics delete-records orders:0 --before 5000
       sordini topics delete-records orders --all --yes
     """
-    from sordini.cli.commands.topics.topic_reports import dropped_records
+    from sordini.cli.commands.topics.topic_reports import delete_records_before
 
     if sum((before is not None, before_ms is not None, everything)) != 1:
         raise click.UsageError("say which records: one of --before, --before-time and --all")
-    if not is_sure(f"Delete records of {wanted[0]}?", yes=yes):
+    if not is_confirmed(f"Delete records of {wanted[0]}?", yes=yes):
         raise Failure("nothing was deleted")
-    rows = client.run(lambda cluster: dropped_records(cluster, wanted, before, before_ms))
+    rows = client.run(lambda cluster: delete_records_before(cluster, wanted, before, before_ms))
     if client.as_json:
         print_json(rows)
     else:
@@ -284,12 +298,12 @@ def delete_records(
 def _plain_settings(configs: tuple[tuple[str, str, str], ...]) -> dict[str, str]:
     for key, sign, _ in configs:
         if sign:
-            raise click.UsageError(f"{key}{sign}=...: a new topic has nothing to add to; write {key}=...")
+            raise click.UsageError(f"{key}{sign}=...: a new topic has no value to change; write {key}=...")
     return {key: value for key, _, value in configs}
 
 
 def _listed(cell: object) -> object:
-    """Several brokers as `0,1,2`."""
+    """A list of brokers as `0,1,2`."""
     return ",".join(map(str, cell)) or None if isinstance(cell, list) else cell
 
 

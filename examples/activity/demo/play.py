@@ -23,8 +23,8 @@ from examples.activity.generator.tally import Tally
 from examples.activity.generator.visits import Plan, events
 from examples.activity.report.findings import Findings, findings
 from examples.activity.report.page import Run, page
-from examples.programs import Background, Broker, ExampleError, Place, Step, run, sordini
-from examples.progress_output import Telling
+from examples.programs import Background, Broker, ExampleError, ExampleFolder, Step, run, sordini
+from examples.progress_output import ProgressOutput
 
 START_SECONDS_MAX = 240.0
 CATCH_UP_SECONDS_MAX = 300.0
@@ -53,10 +53,10 @@ class Outcome(NamedTuple):
     found: Findings
 
 
-def play(demo: Demo, tell: Telling) -> Outcome:
+def play(demo: Demo, tell: ProgressOutput) -> Outcome:
     """Run all of it. Raises ExampleError or SendingError when a step fails; whatever was started is stopped then."""
     steps: list[Step] = []
-    place = Place(demo.directory, {"ACTIVITY": str(demo.directory)})
+    place = ExampleFolder(demo.directory, {"ACTIVITY": str(demo.directory)})
     with _timed(steps, tell, "start a broker", Broker(place)) as broker:
         place = place._replace(environment={**place.environment, "SORDINI_BOOTSTRAP": broker.bootstrap})
         make_topics(broker.bootstrap, demo.partitions)
@@ -66,9 +66,9 @@ def play(demo: Demo, tell: Telling) -> Outcome:
             (demo.directory / f"counts-{topic}.jsonl").write_text(lines, encoding="utf-8")
         streamed = _afterwards(demo, place, steps, tell)
     tell("drawing the report")
-    run_told = Run(
+    run_summary = Run(
         title="What people did on the site",
-        counts=tally.told(),
+        counts=tally.reported(),
         samples=watched.samples,
         produced_seconds=watched.produced_seconds,
         steps=steps,
@@ -76,8 +76,8 @@ def play(demo: Demo, tell: Telling) -> Outcome:
     )
     found = findings(tables.read(demo.directory, streamed))
     report = demo.directory / "report.html"
-    report.write_text(page(run_told, found), encoding="utf-8")
-    return Outcome(report, run_told.counts, found)
+    report.write_text(page(run_summary, found), encoding="utf-8")
+    return Outcome(report, run_summary.counts, found)
 
 
 class _Watched(NamedTuple):
@@ -86,21 +86,21 @@ class _Watched(NamedTuple):
 
 
 @contextmanager
-def _timed(steps: list[Step], tell: Telling, name: str, broker: Broker) -> Iterator[Broker]:
+def _timed(steps: list[Step], tell: ProgressOutput, name: str, broker: Broker) -> Iterator[Broker]:
     tell(name)
     began = time.monotonic()
     with broker:
-        steps.append(Step(name, broker.told, time.monotonic() - began))
+        steps.append(Step(name, broker.reported, time.monotonic() - began))
         yield broker
 
 
 def _stream_while_they_come(
-    demo: Demo, place: Place, bootstrap: str, steps: list[Step], tell: Telling
+    demo: Demo, place: ExampleFolder, bootstrap: str, steps: list[Step], tell: ProgressOutput
 ) -> tuple[Tally, _Watched]:
     """Streams first, visitors then, until the tables have every record."""
     directory = demo.directory
 
-    def told(progress: Progress) -> None:
+    def reported(progress: Progress) -> None:
         behind = watch.samples[-1] if watch.samples else Sample(0, 0, 0)
         tell.passing(
             f"visitors come: {progress.sent:,} records in {progress.seconds:.0f} s, "
@@ -114,7 +114,7 @@ def _stream_while_they_come(
         streams.wait_until(lambda: _are_streaming(directory), START_SECONDS_MAX, "start its streams")
         watch.start()
         sent = records(events(demo.plan), seed=demo.plan.seed, broken_share=demo.broken_share)
-        tally = produce(bootstrap, demo.plan, sent, seconds=demo.seconds, tell=told)
+        tally = produce(bootstrap, demo.plan, sent, seconds=demo.seconds, tell=reported)
         produced_seconds = watch.seconds
         tell("waiting for the streams to have everything in the tables")
         _catch_up(streams, watch, tally.sent.total(), tell)
@@ -123,7 +123,7 @@ def _stream_while_they_come(
     return tally, _Watched(watch.samples, produced_seconds)
 
 
-def _catch_up(streams: Background, watch: LagWatch, records: int, tell: Telling) -> None:
+def _catch_up(streams: Background, watch: LagWatch, records: int, tell: ProgressOutput) -> None:
     """Wait until the tables have so many records; streams that ended are started again, as a supervisor would."""
     for restarts_left in reversed(range(RESTARTS_MAX + 1)):
         try:
@@ -144,7 +144,7 @@ def _are_streaming(directory: Path) -> bool:
     return all(any(state.glob("stream/*/metadata")) for state in states)
 
 
-def _afterwards(demo: Demo, place: Place, steps: list[Step], tell: Telling) -> pa.Table:
+def _afterwards(demo: Demo, place: ExampleFolder, steps: list[Step], tell: ProgressOutput) -> pa.Table:
     """What follows the streams; returns the windows as they were before the backfill."""
 
     def step(name: str, *words: str) -> None:

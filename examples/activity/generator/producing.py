@@ -61,15 +61,15 @@ def produce(
     tally = Tally()
     failures: list[BaseException] = []
     producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=20, compression_type="lz4")
-    began = told = time.monotonic()
+    began = reported = time.monotonic()
     played_per_second = (plan.end_ms - plan.start_ms) / seconds if seconds else 0.0
     sent, one = 0, None
     try:
         for one in records:
             now = time.monotonic()
-            if now - told > _TELL_SECONDS:
+            if now - reported > _TELL_SECONDS:
                 tell(Progress(now - began, sent, one.timestamp_ms))
-                told = now
+                reported = now
             # What arrives after the visits' time is over, late phones mostly, is sent without waiting for it.
             due = began + (min(one.timestamp_ms, plan.end_ms) - plan.start_ms) / played_per_second if seconds else now
             if due - now > _BREATH_SECONDS:

@@ -62,7 +62,7 @@ class Tally:
         stages = (viewed, viewed & searched, viewed & searched & clicked)
         return dict(zip(KINDS, map(len, stages), strict=True))
 
-    def told(self) -> dict[str, Any]:
+    def reported(self) -> dict[str, Any]:
         """As JSON's types; `visits` only as the funnel."""
         return {
             "sent": dict(self.sent),

@@ -205,12 +205,12 @@ def draw_lateness(axes: Axes, found: Findings) -> None:
     axes.set_xlim(0, len(bins) - 1)
     axes.set_ylabel("events")
     ticks = [place for place, edge in enumerate(LATENESS_EDGES_SECONDS) if edge in {0, 1, 10, 60, 600, 2400}]
-    axes.set_xticks(ticks, [_time_told(LATENESS_EDGES_SECONDS[place]) for place in ticks])
+    axes.set_xticks(ticks, [_time_text(LATENESS_EDGES_SECONDS[place]) for place in ticks])
     axes.set_xlabel("from happening to the producer")
     axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, labelcolor=INK)
 
 
-def _time_told(seconds: float) -> str:
+def _time_text(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
@@ -221,12 +221,12 @@ def closed(found: Findings) -> bytes:
         streamed, windows = (
             frame.sum(axis=1).reindex(events.index, fill_value=0) for frame in (found.streamed_windows, found.windows)
         )
-        told = counted(found)
+        reported = counted(found)
         below = events * 0
         for heights, colour, label in (
-            (streamed, COLOURS[VIEW], f"closed by the stream: {told.by_the_stream:,} events"),
-            (windows - streamed, COLOURS[SEARCH], f"closed by the backfill: {told.by_the_backfill:,}"),
-            (events - windows, ALARM, f"after the watermark: {told.nowhere:,}"),
+            (streamed, COLOURS[VIEW], f"closed by the stream: {reported.by_the_stream:,} events"),
+            (windows - streamed, COLOURS[SEARCH], f"closed by the backfill: {reported.by_the_backfill:,}"),
+            (events - windows, ALARM, f"after the watermark: {reported.nowhere:,}"),
         ):
             axes.bar(events.index, heights, bottom=below, width=pd.Timedelta(minutes=1), color=colour, label=label)
             below = below + heights

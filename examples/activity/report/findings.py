@@ -157,12 +157,12 @@ def counted(found: Findings) -> Counted:
 
 
 def differences(found: Findings, counts: dict[str, Any]) -> list[str]:
-    """Where the tables and what the generator told (`Tally.told`) disagree; empty when nothing was lost or doubled."""
-    told = []
+    """Differences between the tables and the generator's counts; empty if nothing was lost or doubled."""
+    reported = []
 
     def compare(what: str, in_table: object, counted: object) -> None:
         if in_table != counted:
-            told.append(f"{what}: {in_table} in the tables, {counted} by the generator")
+            reported.append(f"{what}: {in_table} in the tables, {counted} by the generator")
 
     dead = {topic: int(found.dead[topic].sum()) for topic in KIND_OF}
     broken = dict.fromkeys(KIND_OF, 0)
@@ -177,10 +177,10 @@ def differences(found: Findings, counts: dict[str, Any]) -> list[str]:
         compare(f"{kind} by minute", _minutes(found.per_minute[kind]), counts["per_minute"][kind])
         too_many = found.windows[kind].sub(found.per_minute[kind], fill_value=0)
         for minute, events in too_many[too_many > 0].items():
-            told.append(f"the window of {kind} at {minute:%H:%M} has {events:.0f} events more than there are")
+            reported.append(f"the window of {kind} at {minute:%H:%M} has {events:.0f} events more than there are")
     if found.doubles:
-        told.append(f"{found.doubles} rows are there more than once")
-    return told
+        reported.append(f"{found.doubles} rows are there more than once")
+    return reported
 
 
 def _minutes(events: pd.Series[int]) -> dict[str, int]:

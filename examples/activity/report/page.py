@@ -19,11 +19,11 @@ SAMPLE_LETTERS_MAX = 110
 
 
 class Run(NamedTuple):
-    """What is to be told of a run beside its tables."""
+    """What a report shows of a run besides its tables."""
 
     title: str
     counts: dict[str, Any]
-    """`Tally.told` of the generator."""
+    """`Tally.reported` of the generator."""
     samples: Sequence[Sample]
     produced_seconds: float | None
     """When the producer was done, on the clock of the samples."""
@@ -53,8 +53,8 @@ def page(run: Run, found: Findings) -> str:
         if len(found.dead)
         else "<p>There are none.</p>",
         samples=_samples(found.samples),
-        lag_told=_lag_told(run.samples),
-        funnel_told=_funnel_told(found),
+        lag_text=_lag_text(run.samples),
+        funnel_text=_funnel_text(found),
         steps=_steps(run.steps),
         facts=_table(("", ""), [(name, value) for name, value in run.facts.items()], numbers=()),
     )
@@ -109,12 +109,12 @@ def _audit(run: Run, found: Findings) -> str:
     return _table(("topic", "sent", "in its table", "dead letters", "difference"), rows, numbers=(1, 2, 3, 4))
 
 
-def _funnel_told(found: Findings) -> str:
+def _funnel_text(found: Findings) -> str:
     first, last = found.funnel[VIEW] or 1, found.funnel[CLICK]
     return f"{last / first:.0%} of all visits found something by searching and went there."
 
 
-def _lag_told(samples: Sequence[Sample]) -> str:
+def _lag_text(samples: Sequence[Sample]) -> str:
     if not samples:
         return ""
     behind = sorted(sample.in_topics - sample.in_tables for sample in samples)
@@ -156,8 +156,8 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequenc
     return f"<table>{f'<thead><tr>{head}</tr></thead>' if head else ''}<tbody>{body}</tbody></table>"
 
 
-def _image(png: bytes, told: str) -> str:
-    return f'<img alt="{escape(told)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
+def _image(png: bytes, reported: str) -> str:
+    return f'<img alt="{escape(reported)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
 
 
 _PAGE = Template("""<!doctype html>
@@ -210,11 +210,11 @@ five minutes, the areas behind them each minute alone.</p>$per_minute</section>
 
 <div class="pair">
 <section><h2>What they looked at</h2><p>Few pages have most of the views.</p>$pages</section>
-<section><h2>From looking to finding</h2><p>$funnel_told</p>$funnel</section>
+<section><h2>From looking to finding</h2><p>$funnel_text</p>$funnel</section>
 </div>
 
 <section><h2>How far the stream was behind</h2>
-<p>$lag_told Each step down is a batch committed to the table.</p>$lag</section>
+<p>$lag_text Each step down is a batch committed to the table.</p>$lag</section>
 
 <div class="pair">
 <section><h2>Late events</h2>

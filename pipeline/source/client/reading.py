@@ -197,7 +197,7 @@ class Reading:
         diverging = row.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
             self._check_incarnation(self._topics.find([partition.topic], fresh=True)[partition.topic])
-            raise OffsetLost(partition, offset, max(row.log_start_offset, 0), diverging.end_offset, was_cut=True)
+            raise OffsetLost(partition, offset, max(row.log_start_offset, 0), diverging.end_offset, was_truncated=True)
 
     def _raise_for_missing_offset(self, offset: int) -> None:
         """The broker has no such offset: raise the reason, or Lost if the leader has the offset."""
@@ -209,7 +209,7 @@ class Reading:
                 raise OffsetLost(partition, offset, start, end)
             epoch = self._last_epoch
             if epoch >= 0 and not has_epoch(self._pool, self._topics, partition, epoch):
-                raise OffsetLost(partition, offset, start, end, was_cut=True)
+                raise OffsetLost(partition, offset, start, end, was_truncated=True)
         raise Lost(f"{partition} has no offset {offset} at the broker that was asked")
 
     def _check_incarnation(self, found: Topic) -> None:

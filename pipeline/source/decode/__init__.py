@@ -9,7 +9,7 @@ for fetched in client.read(partition, 0, 5000):
 
 from sordini.pipeline.source.decode.broken_records import BrokenRecords
 from sordini.pipeline.source.decode.columns import COLUMNS, arrow_schema
-from sordini.pipeline.source.decode.decode_request import Aborted, Decoded, Wanted
+from sordini.pipeline.source.decode.decode_request import Aborted, Decoded, DecodeRequest
 from sordini.pipeline.source.decode.decoder import Decoder, decode
 
-__all__ = ["COLUMNS", "Aborted", "BrokenRecords", "Decoded", "Decoder", "Wanted", "arrow_schema", "decode"]
+__all__ = ["COLUMNS", "Aborted", "BrokenRecords", "DecodeRequest", "Decoded", "Decoder", "arrow_schema", "decode"]

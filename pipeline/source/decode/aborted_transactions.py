@@ -13,7 +13,7 @@ from sordini.protocol.records.batch import BatchHeader, read_records
 from sordini.protocol.records.control import ABORT, read_marker
 
 
-class Aborts:
+class AbortedTransactions:
     """The aborted transactions of one response, followed through its batches in their order."""
 
     def __init__(self, aborted: Iterable[Aborted]) -> None:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sordini.pipeline.source.decode.batch_scan import Batch
-from sordini.pipeline.source.decode.expanded_batch import Opened
+from sordini.pipeline.source.decode.expanded_batch import ExpandedBatch
 from sordini.pipeline.source.decode.fields import Fields, read_fields
 from sordini.pipeline.source.decode.framing import Body, find_starts
 from sordini.pipeline.source.decode.old_formats import OldRow
@@ -23,13 +23,13 @@ ARROW_BYTES_MAX: Final = 2**31 - 1
 """Of one column, and of the buffer it is taken from: Arrow's binary type, which is Spark's, counts in 32 bits."""
 
 
-class Piece:
+class DecodePiece:
     """Batches of format 2, or messages of the old formats, never both."""
 
     def __init__(self, next_offset: int) -> None:
         self.next_offset = next_offset
         """Past all that was added, and all that was left out on the way."""
-        self.opened: list[Opened] = []
+        self.opened: list[ExpandedBatch] = []
         self.old: list[OldRow] = []
         self.size = 0
 
@@ -40,7 +40,7 @@ class Piece:
         """Offsets never go back: old wrappers and batches that were fetched again may say so."""
         self.next_offset = max(self.next_offset, next_offset)
 
-    def add(self, opened: Opened) -> None:
+    def add(self, opened: ExpandedBatch) -> None:
         if opened.header.record_count:
             self.opened.append(opened)
             self.size += len(opened.body)
@@ -57,7 +57,7 @@ class Read(NamedTuple):
     fields: Fields
 
 
-def read(records: memoryview, opened: list[Opened]) -> Read | None:
+def read(records: memoryview, opened: list[ExpandedBatch]) -> Read | None:
     """Read all records of some batches at once; None where any of them is wrong."""
     buffer, bodies = _laid_out(records, opened)
     starts = find_starts(buffer, bodies)
@@ -67,7 +67,7 @@ def read(records: memoryview, opened: list[Opened]) -> Read | None:
     return None if fields is None else Read(buffer, fields)
 
 
-def _laid_out(records: memoryview, opened: list[Opened]) -> tuple[Bytes, list[Body]]:
+def _laid_out(records: memoryview, opened: list[ExpandedBatch]) -> tuple[Bytes, list[Body]]:
     """One buffer that has all records, and where in it those of each batch are.
 
     Nothing is copied when no batch was compressed.

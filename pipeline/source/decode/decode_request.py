@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 
-class Wanted(NamedTuple):
+class DecodeRequest(NamedTuple):
     """Which records of which partition, and which of their columns; can be pickled."""
 
     topic: str

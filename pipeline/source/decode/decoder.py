@@ -18,14 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.source.decode.aborted_transactions import Aborts
+from sordini.pipeline.source.decode.aborted_transactions import AbortedTransactions
 from sordini.pipeline.source.decode.arrow_columns import Constants, build, record_batch
 from sordini.pipeline.source.decode.batch_scan import Batch, Unreadable, whole_batches
 from sordini.pipeline.source.decode.broken_records import BrokenRecords
 from sordini.pipeline.source.decode.columns import arrow_schema
-from sordini.pipeline.source.decode.decode_piece import ARROW_BYTES_MAX, Piece, Read, read
-from sordini.pipeline.source.decode.decode_request import Aborted, Decoded, Wanted
-from sordini.pipeline.source.decode.expanded_batch import Opened, first_wrong, open_batch
+from sordini.pipeline.source.decode.decode_piece import ARROW_BYTES_MAX, DecodePiece, Read, read
+from sordini.pipeline.source.decode.decode_request import Aborted, Decoded, DecodeRequest
+from sordini.pipeline.source.decode.expanded_batch import ExpandedBatch, first_wrong, open_batch
 from sordini.pipeline.source.decode.old_formats import build_old, read_old
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader, crc_is_right
@@ -40,13 +40,13 @@ class Decoder:
     Whatever is fed again, or was fetched from before `wanted.start` (a batch is fetched whole), gives no second row.
     """
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: DecodeRequest) -> None:
         """Raises ValueError for a column that is none."""
         self.schema = arrow_schema(wanted.columns)
         self.next_offset = wanted.start
         """Where to fetch on; `wanted.end` once all is decoded."""
-        self._wanted = wanted
-        self._aborts = Aborts(())
+        self._request = wanted
+        self._aborts = AbortedTransactions(())
         self._constants = Constants(wanted.topic, wanted.partition)
 
     def feed(self, records: memoryview, aborted: Sequence[Aborted] | None = None) -> Decoded:
@@ -66,7 +66,7 @@ class Decoder:
             return Decoded(batches[0] if batches else None, self.next_offset)
         if sum(batch.nbytes for batch in batches) > ARROW_BYTES_MAX:
             raise PipelineError(
-                f"topic '{self._wanted.topic}', partition {self._wanted.partition}: too much for one batch of Arrow"
+                f"topic '{self._request.topic}', partition {self._request.partition}: too much for one batch of Arrow"
             )
         rows = sum(batch.num_rows for batch in batches)
         columns = pa.Table.from_batches(batches).combine_chunks().columns
@@ -79,31 +79,31 @@ class Decoder:
         Everything up to a broken batch is yielded before BrokenRecords is raised; `next_offset` follows.
         """
         if aborted is not None:
-            self._aborts = Aborts(aborted)
-        end = self._wanted.end
-        piece = Piece(self.next_offset)
+            self._aborts = AbortedTransactions(aborted)
+        end = self._request.end
+        piece = DecodePiece(self.next_offset)
         try:
             for batch in whole_batches(records):
                 if piece.next_offset >= end:
                     break
                 if piece.size >= PIECE_BYTES or piece.holds_other_formats_than(batch):
                     yield from self._rows_of(records, piece)
-                    piece = Piece(piece.next_offset)
+                    piece = DecodePiece(piece.next_offset)
                 self._add(records, batch, piece)
         except (BrokenRecords, Unreadable) as error:
             yield from self._rows_of(records, piece)
-            raise self._told(error, piece.next_offset) from None
+            raise self._broken_records(error, piece.next_offset) from None
         yield from self._rows_of(records, piece)
 
-    def _add(self, records: memoryview, batch: Batch, piece: Piece) -> None:
+    def _add(self, records: memoryview, batch: Batch, piece: DecodePiece) -> None:
         """Put what is wanted of a batch into a piece; raises BrokenRecords."""
         header = batch.header
         is_old = header.magic != CURRENT_MAGIC
-        if header.base_offset >= self._wanted.end and not is_old:  # An old wrapper has its last offset there.
-            piece.pass_to(self._wanted.end)
+        if header.base_offset >= self._request.end and not is_old:  # An old wrapper has its last offset there.
+            piece.pass_to(self._request.end)
             return
         # Also of batches that were passed: where a transaction began and ended counts.
-        is_aborted = self._wanted.read_committed and self._aborts.is_aborted(header)
+        is_aborted = self._request.read_committed and self._aborts.is_aborted(header)
         if header.next_offset <= piece.next_offset and not header.is_control:
             return
         try:
@@ -119,10 +119,10 @@ class Decoder:
             raise self._broken(header, header.base_offset, str(error)) from None
         piece.pass_to(header.next_offset)
 
-    def _rows_of(self, records: memoryview, piece: Piece) -> Iterator[Decoded]:
+    def _rows_of(self, records: memoryview, piece: DecodePiece) -> Iterator[Decoded]:
         """Yield what is wanted of a piece's records, as one batch unless some are broken; raises BrokenRecords."""
         if piece.old:
-            rows = [row for row in piece.old if self.next_offset <= row.message.offset < self._wanted.end]
+            rows = [row for row in piece.old if self.next_offset <= row.message.offset < self._request.end]
             batch = build_old(self.schema, rows, self._constants) if rows else None
             yield self._moved_to(piece.next_offset, batch)
         elif piece.opened:
@@ -131,10 +131,10 @@ class Decoder:
                 yield self._moved_to(piece.next_offset, self._built(together))
             else:
                 yield from self._rows_one_by_one(records, piece.opened)
-        if self.next_offset < min(piece.next_offset, self._wanted.end):
+        if self.next_offset < min(piece.next_offset, self._request.end):
             yield self._moved_to(piece.next_offset, None)
 
-    def _rows_one_by_one(self, records: memoryview, batches: list[Opened]) -> Iterator[Decoded]:
+    def _rows_one_by_one(self, records: memoryview, batches: list[ExpandedBatch]) -> Iterator[Decoded]:
         for opened in batches:
             alone = read(records, [opened])
             if alone is None:
@@ -144,32 +144,32 @@ class Decoder:
     def _built(self, found: Read) -> pa.RecordBatch | None:
         """The rows of those records that are wanted and were not given before."""
         offset = found.fields.offset
-        first, last = np.searchsorted(offset, (self.next_offset, self._wanted.end)).tolist()
+        first, last = np.searchsorted(offset, (self.next_offset, self._request.end)).tolist()
         if first == last:
             return None
         fields = found.fields if last - first == len(offset) else found.fields.cut(slice(first, last))
         return build(self.schema, fields, found.buffer, self._constants)
 
     def _moved_to(self, next_offset: int, batch: pa.RecordBatch | None) -> Decoded:
-        self.next_offset = max(self.next_offset, min(next_offset, self._wanted.end))
+        self.next_offset = max(self.next_offset, min(next_offset, self._request.end))
         return Decoded(batch, self.next_offset)
 
     def _broken(self, header: BatchHeader, offset: int, reason: str) -> BrokenRecords:
         return BrokenRecords(
-            self._wanted.topic,
-            self._wanted.partition,
+            self._request.topic,
+            self._request.partition,
             offset,
             codec=header.codec,
             reason=reason,
             next_offset=header.next_offset,
         )
 
-    def _told(self, error: BrokenRecords | Unreadable, offset: int) -> BrokenRecords:
+    def _broken_records(self, error: BrokenRecords | Unreadable, offset: int) -> BrokenRecords:
         if isinstance(error, BrokenRecords):
             return error
-        return BrokenRecords(self._wanted.topic, self._wanted.partition, offset, codec=None, reason=str(error))
+        return BrokenRecords(self._request.topic, self._request.partition, offset, codec=None, reason=str(error))
 
 
-def decode(records: memoryview, wanted: Wanted, aborted: Sequence[Aborted] = ()) -> Decoded:
+def decode(records: memoryview, wanted: DecodeRequest, aborted: Sequence[Aborted] = ()) -> Decoded:
     """Decode one Fetch response's records; as `Decoder.feed`, for one response alone. Raises BrokenRecords."""
     return Decoder(wanted).feed(records, aborted)

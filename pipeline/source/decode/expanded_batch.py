@@ -14,7 +14,7 @@ EXPANDED_BYTES_MAX: Final = 1 << 30
 """Of one batch: a producer may compress more than a broker would care to expand, and Arrow has room for it."""
 
 
-class Opened(NamedTuple):
+class ExpandedBatch(NamedTuple):
     """A batch of format 2 and its records, expanded."""
 
     header: BatchHeader
@@ -23,7 +23,7 @@ class Opened(NamedTuple):
     """Where the records stand in what was fetched; None where they were compressed."""
 
 
-def open_batch(records: memoryview, batch: Batch) -> Opened:
+def open_batch(records: memoryview, batch: Batch) -> ExpandedBatch:
     """Expand a batch whose CRC is right; raises BrokerError as `decompress`, and INVALID_RECORD for a wrong count."""
     header, start = batch.header, batch.position + HEADER_SIZE
     body: memoryview | bytes = records[start : batch.position + header.size]
@@ -32,10 +32,10 @@ def open_batch(records: memoryview, batch: Batch) -> Opened:
     # A count that cannot fit is refused before room is made for it. No records at all is what compaction may leave.
     if not (0 < header.record_count * RECORD_BYTES_MIN <= len(body)) and (header.record_count or body):
         raise BrokerError(ErrorCode.INVALID_RECORD, f"{header.record_count} records in {len(body)} bytes")
-    return Opened(header, body, start if header.codec == NO_CODEC else None)
+    return ExpandedBatch(header, body, start if header.codec == NO_CODEC else None)
 
 
-def first_wrong(opened: Opened) -> tuple[int, str]:
+def first_wrong(opened: ExpandedBatch) -> tuple[int, str]:
     """What is wrong with a batch's records: the offset of the first that cannot be read (the batch's where all can be
     and more follows them), and why.
     """

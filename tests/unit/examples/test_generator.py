@@ -142,8 +142,8 @@ def test_the_tally_counts_every_record_once() -> None:
 
 def test_the_tally_reported_as_json_is_read_back_as_it_was() -> None:
     tally = tally_of(sent_of(SMALL))
-    assert json.loads(json.dumps(tally.told())) == tally.told()
-    assert Tally().told()["whole"] == dict.fromkeys(KINDS, 0)
+    assert json.loads(json.dumps(tally.reported())) == tally.reported()
+    assert Tally().reported()["whole"] == dict.fromkeys(KINDS, 0)
 
 
 def test_a_plan_ends_after_its_minutes() -> None:

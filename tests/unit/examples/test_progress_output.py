@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from examples.progress_output import QUIET_SECONDS, Telling
+from examples.progress_output import QUIET_SECONDS, ProgressOutput
 
 
 class Terminal(io.StringIO):
@@ -23,7 +23,7 @@ class Clock:
 def run(out: io.StringIO) -> str:
     """A step that goes on for a minute and says so twice a second, between two others."""
     clock = Clock()
-    tell = Telling(out, clock)
+    tell = ProgressOutput(out, clock)
     tell("begin")
     for half in range(120):
         clock.now = 100.0 + half / 2

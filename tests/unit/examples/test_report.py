@@ -22,7 +22,7 @@ from examples.programs import Step
 from tests.support.in_memory_site import PLAN, sent_of, tables_of, tally_of
 
 SENT = sent_of(PLAN)
-COUNTS = tally_of(SENT).told()
+COUNTS = tally_of(SENT).reported()
 TABLES = tables_of(SENT)
 RUN = Run(
     "A <test> run",
@@ -35,7 +35,7 @@ RUN = Run(
 
 
 @pytest.fixture(scope="module")
-def told() -> str:
+def reported() -> str:
     """The page of a run in which all went well."""
     return page(RUN, findings(TABLES))
 
@@ -58,11 +58,11 @@ def test_on_an_axis_of_powers_every_kind_of_event_is_drawn_from_the_bottom() -> 
     assert [line.baseline for line in drawn] == [0, 0, 0]
 
 
-def test_the_page_counts_clicks_per_search_and_knows_three_tables_of_events(told: str) -> None:
+def test_the_page_counts_clicks_per_search_and_knows_three_tables_of_events(reported: str) -> None:
     found = findings(TABLES)
-    assert f'>{found.rows[CLICK] / found.rows[SEARCH]:.2f}</div><div class="label">clicks per search<' in told
-    assert "are rows of the three tables of events" in told
-    assert "the events table" not in told
+    assert f'>{found.rows[CLICK] / found.rows[SEARCH]:.2f}</div><div class="label">clicks per search<' in reported
+    assert "are rows of the three tables of events" in reported
+    assert "the events table" not in reported
 
 
 def test_tables_with_everything_in_them_agree_with_the_generator() -> None:
@@ -82,8 +82,8 @@ def test_one_row_lost_or_doubled_in_any_table_is_reported(name: str) -> None:
 
 def test_a_window_that_counts_an_event_twice_is_reported() -> None:
     windows = with_row_twice(TABLES.windows, 3)
-    (told,) = differences(findings(TABLES._replace(windows=windows)), COUNTS)
-    assert "events more than there are" in told
+    (reported,) = differences(findings(TABLES._replace(windows=windows)), COUNTS)
+    assert "events more than there are" in reported
 
 
 def test_a_row_in_the_place_of_another_is_reported_though_the_counts_are_equal() -> None:
@@ -97,10 +97,10 @@ def test_events_of_windows_are_distinguished_by_who_closed_them() -> None:
     streamed = TABLES.streamed_windows.filter(pc.less(TABLES.streamed_windows.column("window_start"), last))
     windows = pa.concat_tables([streamed, TABLES.windows.filter(pc.greater_equal(starts, last))])
     found = findings(TABLES._replace(streamed_windows=streamed, windows=windows))
-    told = counted(found)
-    assert told.by_the_stream == sum(streamed.column("events").to_pylist()) > 0
-    assert told.by_the_backfill == found.per_minute[found.per_minute.index >= last.as_py()].to_numpy().sum() > 0
-    assert told.nowhere == sum(COUNTS["whole"].values()) - told.by_the_stream - told.by_the_backfill > 0
+    reported = counted(found)
+    assert reported.by_the_stream == sum(streamed.column("events").to_pylist()) > 0
+    assert reported.by_the_backfill == found.per_minute[found.per_minute.index >= last.as_py()].to_numpy().sum() > 0
+    assert reported.nowhere == sum(COUNTS["whole"].values()) - reported.by_the_stream - reported.by_the_backfill > 0
     assert differences(found, COUNTS) == []
 
 
@@ -117,38 +117,38 @@ def test_lateness_is_counted_once_for_every_event_and_as_the_generator_counts_it
     assert sum(found.late.values()) > 0
 
 
-def test_the_page_says_that_nothing_was_lost_and_shows_every_figure(told: str) -> None:
-    assert "Nothing lost, nothing twice" in told
-    assert "A &lt;test&gt; run" in told
-    pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', told)
+def test_the_page_says_that_nothing_was_lost_and_shows_every_figure(reported: str) -> None:
+    assert "Nothing lost, nothing twice" in reported
+    assert "A &lt;test&gt; run" in reported
+    pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', reported)
     assert len(pictures) == 8
     assert all(base64.b64decode(picture).startswith(b"\x89PNG") for picture in pictures)
 
 
-def test_the_page_needs_nothing_from_elsewhere(told: str) -> None:
-    assert not re.search(r"https?://|<script|<link", told)
+def test_the_page_needs_nothing_from_elsewhere(reported: str) -> None:
+    assert not re.search(r"https?://|<script|<link", reported)
 
 
-def test_the_page_s_figures_are_the_generator_s(told: str) -> None:
+def test_the_page_s_figures_are_the_generator_s(reported: str) -> None:
     for kind in (VIEW, SEARCH, CLICK):
-        assert f'<div class="figure">{COUNTS["whole"][kind]:,}</div>' in told
+        assert f'<div class="figure">{COUNTS["whole"][kind]:,}</div>' in reported
     for topic, sent in COUNTS["sent"].items():
-        assert re.search(rf"<td>{topic}</td><td class=number>{sent:,}</td>", told)
-    assert "difference</th>" in told
+        assert re.search(rf"<td>{topic}</td><td class=number>{sent:,}</td>", reported)
+    assert "difference</th>" in reported
 
 
 def test_a_page_of_tables_that_lack_something_says_what() -> None:
-    told = page(RUN, findings(TABLES._replace(events=without_row(TABLES.events, 0))))
-    assert "Nothing lost" not in told
-    assert "in the tables" in told
-    assert 'class="verdict bad"' in told
+    reported = page(RUN, findings(TABLES._replace(events=without_row(TABLES.events, 0))))
+    assert "Nothing lost" not in reported
+    assert "in the tables" in reported
+    assert 'class="verdict bad"' in reported
 
 
-def test_dead_letters_are_shown_with_their_bytes_and_never_as_markup(told: str) -> None:
+def test_dead_letters_are_shown_with_their_bytes_and_never_as_markup(reported: str) -> None:
     found: Findings = findings(TABLES)
     assert len({one.reason for one in found.samples}) == len(found.samples) == 6
-    assert "&lt;html&gt;" in told
-    assert "<title>502" not in told
+    assert "&lt;html&gt;" in reported
+    assert "<title>502" not in reported
     by_reason = Counter(TABLES.dead_letters.column("reason").to_pylist())
     assert {reason: int(row.sum()) for reason, row in found.dead.iterrows()} == by_reason
 
@@ -156,5 +156,5 @@ def test_dead_letters_are_shown_with_their_bytes_and_never_as_markup(told: str) 
 def test_a_run_without_a_broken_record_is_drawn_too() -> None:
     sent = sent_of(PLAN, broken_share=0.0)
     tables: Tables = tables_of(sent)
-    told = page(RUN._replace(counts=tally_of(sent).told(), samples=[]), findings(tables))
-    assert "There are none." in told
+    reported = page(RUN._replace(counts=tally_of(sent).reported(), samples=[]), findings(tables))
+    assert "There are none." in reported

@@ -13,14 +13,14 @@ from py4j.protocol import Py4JNetworkError
 from pyiceberg.exceptions import NoSuchTableError
 from pyspark.errors import AnalysisException, PySparkRuntimeError, PythonException
 
-from sordini.pipeline.error_messages import LETTERS_MAX, can_be_told, reason_of, sentence_of
+from sordini.pipeline.error_messages import LETTERS_MAX, has_message, message_of, root_cause_of
 from sordini.pipeline.errors import BadSetting
 
 STACK = "\n".join(f"\tat org.apache.spark.Thing.call(Thing.scala:{number})" for number in range(80))
 WORKER = f"""Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "staging.py", line 3, in task
     raise ValueError
-sordini.pipeline.errors.OffsetLost: views-0 holds offsets 5 to 9 (exclusive), 3 was asked for: gone
+sordini.pipeline.errors.OffsetLost: views-0 has offsets 5 to 9 (exclusive), and 3 was requested: gone
 
 {STACK}"""
 
@@ -33,13 +33,13 @@ def raised_by_delta(folder: Path) -> Exception:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (BadSetting("file_bytes is a number"), "file_bytes is a number"),
         (PermissionError(errno.EACCES, "Permission denied", "lake/views"), "lake/views: Permission denied"),
         (OSError("Generic S3 error: Missing credentials\nDebug source:\n at 0x1"), "Generic S3 error: Missing credentials"),
         (AnalysisException("[UNRESOLVED_COLUMN] A column `pge` cannot be resolved. SQLSTATE: 42703; line 1 pos 0;\n'Aggregate\n+- x"), "[UNRESOLVED_COLUMN] A column `pge` cannot be resolved"),
-        (PythonException(WORKER), "views-0 holds offsets 5 to 9 (exclusive), 3 was asked for: gone"),
+        (PythonException(WORKER), "views-0 has offsets 5 to 9 (exclusive), and 3 was requested: gone"),
         (PySparkRuntimeError(f"Python worker failed to connect back.\n{STACK}"), "Spark's Python process did not start in the ten seconds that Spark gives it"),
         (Py4JNetworkError("Answer from Java side is empty"), "Answer from Java side is empty"),
         (NoSuchTableError("Table does not exist: default.views"), "Table does not exist: default.views"),
@@ -48,10 +48,10 @@ def raised_by_delta(folder: Path) -> Exception:
         (OSError(), "OSError"),
     ],
 )  # fmt: skip
-def test_an_exception_of_any_library_becomes_one_line(error: Exception, told: str) -> None:
-    assert can_be_told(error)
-    said = sentence_of(error)
-    assert said.startswith(told)
+def test_an_exception_of_any_library_becomes_one_line(error: Exception, reported: str) -> None:
+    assert has_message(error)
+    said = message_of(error)
+    assert said.startswith(reported)
     assert "\n" not in said
     assert "Thing.scala" not in said
 
@@ -60,14 +60,14 @@ def test_what_deltalake_itself_raises_has_a_message(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"\S") as caught:
         DeltaTable(str(tmp_path))
     for error in (caught.value, raised_by_delta(tmp_path / "t")):
-        assert can_be_told(error), type(error)
-        assert "\n" not in sentence_of(error)
+        assert has_message(error), type(error)
+        assert "\n" not in message_of(error)
 
 
 def test_a_mistake_of_ours_is_not_put_into_words() -> None:
     for mistake in (KeyError("x"), AssertionError(), TypeError("x"), ValueError("x"), RuntimeError("x")):
-        assert not can_be_told(mistake)
+        assert not has_message(mistake)
 
 
 def test_a_line_has_an_end() -> None:
-    assert len(reason_of("x" * 10_000)) == LETTERS_MAX + len(" ...")
+    assert len(root_cause_of("x" * 10_000)) == LETTERS_MAX + len(" ...")

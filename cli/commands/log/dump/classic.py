@@ -1,10 +1,10 @@
-"""A segment as the tool of Apache Kafka 2.0's time printed it: one line for each record, all in it.
+"""A segment in the text of Apache Kafka 2.0's kafka-dump-log: one line for each record.
 
     offset: 5376 position: 102124 CreateTime: 1531477349287 isvalid: true keysize: -1 valuesize: 12 magic: 2
     compresscodec: NONE producerId: -1 producerEpoch: -1 sequence: -1 isTransactional: false headerKeys: []
     payload: message_5376
 
-(in one line). The position is that of the record's batch; `isvalid` says whether the batch's CRC is right.
+(in one line). The position is that of the record's batch; `isvalid` is whether the batch's CRC is right.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sordini.cli.commands.log.dump.kafka_log import BYTES_MAX, LogOptions, as_strings, codec_name
-from sordini.cli.commands.log.dump.kafka_text import Line, Told, Trouble, java_text
+from sordini.cli.commands.log.dump.kafka_text import DamageAt, DumpOutput, Line, java_text
 from sordini.cli.commands.log.files.old_messages import OldMessage, messages_in, read_old
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk
+from sordini.cli.commands.log.files.segment_walk import LogEntry, SegmentWalk
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import BatchHeader, Record, crc_is_right, read_header, read_records
 from sordini.protocol.records.control import ABORT, COMMIT, read_marker
@@ -25,9 +25,9 @@ _MARKERS = {ABORT: "ABORT", COMMIT: "COMMIT"}
 _LOWER = {False: "false", True: "true"}
 
 
-def classic_log(file: File, options: LogOptions) -> Iterator[Told]:
-    """Every record of a segment, whatever of `options` says that there should be records."""
-    walk = Walk(file, 0, options.bytes_max)
+def classic_log(file: File, options: LogOptions) -> Iterator[DumpOutput]:
+    """Every record of a segment, even if `options` selects no records."""
+    walk = SegmentWalk(file, 0, options.bytes_max)
     parser = options.parser or as_strings
     for entry in walk:
         is_valid = True
@@ -47,16 +47,16 @@ def classic_log(file: File, options: LogOptions) -> Iterator[Told]:
                     shown = parser(message.offset, message.key, message.value) if options.contents else (None, None)
                     yield Line(words + _contents(*shown))
         except BrokerError as error:
-            yield Trouble(entry.position, f"the records cannot be read: {error}")
+            yield DamageAt(entry.position, f"the records cannot be read: {error}")
         if not is_valid:
-            yield Trouble(entry.position, "the CRC is wrong")
+            yield DamageAt(entry.position, "the CRC is wrong")
     left = walk.end - walk.position
     if left > 0 and options.bytes_max == BYTES_MAX:
         yield Line(f"Found {left} invalid bytes at the end of {file.path.rpartition('/')[2]}")
-        yield Trouble(walk.position, walk.fault or "no batch begins here")
+        yield DamageAt(walk.position, walk.fault or "no batch begins here")
 
 
-def _record(entry: Entry, record: Record, header: BatchHeader, *, is_valid: bool) -> str:
+def _record(entry: LogEntry, record: Record, header: BatchHeader, *, is_valid: bool) -> str:
     kind = "LogAppendTime" if header.is_log_append_time else "CreateTime"
     sequence = -1
     if header.base_sequence >= 0:
@@ -75,7 +75,7 @@ def _record(entry: Entry, record: Record, header: BatchHeader, *, is_valid: bool
     return f"{words} endTxnMarker: {_MARKERS.get(marker.kind, 'UNKNOWN')} coordinatorEpoch: {marker.coordinator_epoch}"
 
 
-def _message(entry: Entry, message: OldMessage, codec: int) -> str:
+def _message(entry: LogEntry, message: OldMessage, codec: int) -> str:
     kind = "NoTimestampType"
     if message.magic:
         kind = "LogAppendTime" if message.is_log_append_time else "CreateTime"

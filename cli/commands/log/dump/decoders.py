@@ -1,8 +1,8 @@
-"""The records of the internal topics in the words of Apache Kafka 3.9.1: its --offsets-decoder and
+"""The records of the internal topics in the text of Apache Kafka 3.9.1: its --offsets-decoder and
 --transaction-log-decoder, and its decoders of plain keys and values.
 
-An offset or a group is shown as JSON with the version's own fields; a consumer's subscription and assignment are opened
-where they can be. Kinds of records that only newer group coordinators write are not opened.
+An offset or a group is shown as JSON with the fields of its version; a consumer's subscription and assignment are
+decoded if possible. Record types that only newer group coordinators write are not decoded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ESCAPE: Final = re.compile(r"\\(\\|u00[0-9a-f]{2})")
 
 @message(versions=range(4), flexible=NEVER)
 class _Subscription:
-    """What a consumer says of itself when it joins."""
+    """A consumer's subscription (ConsumerProtocolSubscription), sent in JoinGroup."""
 
     topics: Array[String] = EMPTY
     user_data: NullableBytes = None
@@ -45,7 +45,7 @@ class _Subscription:
 
 @message(versions=range(4), flexible=NEVER)
 class _Assignment:
-    """What the leader gave to one consumer."""
+    """A consumer's assignment (ConsumerProtocolAssignment)."""
 
     assigned_partitions: Array[_TopicPartitions] = EMPTY
     user_data: NullableBytes = None
@@ -60,7 +60,7 @@ class _TopicPartitions:
 
 
 def offsets_parser(offset: int, key: bytes | None, value: bytes | None) -> Shown:
-    """A record of __consumer_offsets. Raises BrokerError for a record without a key."""
+    """The text of a record of __consumer_offsets. Raises BrokerError for a record without a key."""
     if key is None:
         raise BrokerError(ErrorCode.INVALID_RECORD, f"no key at offset {offset}, which every record here has")
     read = group_records.read_key(key)
@@ -128,7 +128,7 @@ def _member(member: MemberValue, group: GroupValue, version: int) -> dict[str, A
 
 
 def _opened(data: bytes, opener: Callable[[memoryview, int], dict[str, Any]]) -> Any:
-    """What the bytes say, or the bytes when they say nothing that is understood."""
+    """The decoded fields, or the bytes in base64 if they cannot be decoded."""
     if len(data) < _VERSION.size or not 0 <= _version(data) <= CONSUMER_PROTOCOL_VERSION_MAX:
         return _base64(data)
     try:
@@ -163,7 +163,7 @@ def _base64(data: bytes | memoryview | None) -> str | None:
 
 
 def _json(value: Any) -> str:
-    """As Java's library writes it: no blanks, control characters in upper-case digits."""
+    """JSON as Java's library writes it: no blanks, control characters in upper-case hexadecimal."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return _ESCAPE.sub(lambda found: f"\\{found[1]}" if found[1] == "\\" else f"\\u00{found[1][3:].upper()}", text)
 
@@ -173,7 +173,7 @@ def _version(data: bytes) -> int:
 
 
 def transactions_parser(offset: int, key: bytes | None, value: bytes | None) -> Shown:
-    """A record of __transaction_state. Raises BrokerError for what is none."""
+    """The text of a record of __transaction_state. Raises BrokerError if it is not one."""
     read = Damaged("no key") if key is None else transaction_records.read_key(key)
     match read:
         case transaction_records.UnknownKey(version):
@@ -210,11 +210,11 @@ DECODERS: Final[dict[str, Decoder]] = {
     "IntegerDecoder": _number(4),
     "LongDecoder": _number(8),
 }
-"""Apache Kafka's own, by the last part of their class's name."""
+"""Apache Kafka's decoders, by the last part of the class name."""
 
 
 def parser_of(key_decoder: Decoder, value_decoder: Decoder) -> Parser:
-    """The parser that shows keys by the one and values by the other."""
+    """A parser with these decoders for keys and values."""
 
     def parse(_offset: int, key: bytes | None, value: bytes | None) -> Shown:
         return None if key is None else key_decoder(key), None if value is None else value_decoder(value)

@@ -1,7 +1,7 @@
-"""`log dump` over several files: each recognised by its name and shown in Apache Kafka's text, in the old one, or ours.
+"""`log dump` of several files: each is recognised by its name and printed in Apache Kafka's text or in ours.
 
-Standard output is Apache Kafka's for the files that its tool knows; the small text files of a log directory, which it
-passes over, are shown in our words. Damage goes to standard error, as do its tool's lists after all files.
+Standard output equals Apache Kafka's for the files that its tool reads; the small text files of a log directory, which
+it ignores, are printed in our text. Damage goes to standard error, as do the lists that the tool prints at the end.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sordini.cli.commands.log.dump.classic import classic_log
-from sordini.cli.commands.log.dump.file_items import SUFFIXES, TEXT_FILES, Unknown, read_file
+from sordini.cli.commands.log.dump.file_items import SUFFIXES, TEXT_FILES, UnknownFile, read_file
 from sordini.cli.commands.log.dump.items import Item, as_json, as_text
 from sordini.cli.commands.log.dump.kafka_indexes import (
     IndexFile,
     IndexOptions,
-    index_told,
-    snapshot_told,
-    time_index_told,
-    transactions_told,
+    dump_offset_index,
+    dump_snapshot,
+    dump_time_index,
+    dump_transaction_index,
 )
 from sordini.cli.commands.log.dump.kafka_log import LogOptions, LogPrinter
-from sordini.cli.commands.log.dump.kafka_text import Findings, Line, Told, Trouble
+from sordini.cli.commands.log.dump.kafka_text import DamageAt, DumpOutput, Findings, Line
 from sordini.cli.common.output import json_line
 from sordini.cli.common.terminal import echo, is_raw
 from sordini.protocol.printable import shown
@@ -36,7 +36,7 @@ _SLASHES: Final = re.compile("//+")
 
 
 class DumpOptions(NamedTuple):
-    """What is asked for."""
+    """The options of one run."""
 
     log: LogOptions
     indexes: IndexOptions
@@ -44,10 +44,10 @@ class DumpOptions(NamedTuple):
 
 
 class Printer:
-    """Lines on standard output, many at once; what goes to standard error stands where it belongs between them."""
+    """Buffered lines on standard output; lines on standard error keep their place between them."""
 
     def __init__(self, *, raw: bool) -> None:
-        """What goes to a terminal is escaped, unless `raw`."""
+        """On a terminal the lines are escaped, unless `raw`."""
         self._out = sys.stdout.buffer
         self._lines: list[str] = []
         self._is_raw = is_raw(asked=raw)
@@ -70,7 +70,7 @@ class Printer:
 
 
 class Dump:
-    """One run of the command. `problems` are the files that are damaged or could not be read."""
+    """One run of the command. `problems` has a line for each file that is damaged or could not be read."""
 
     def __init__(self, disk: Disk, *, raw: bool) -> None:
         self._disk = disk
@@ -83,7 +83,7 @@ class Dump:
         for path in paths:
             shown = _SLASHES.sub("/", path)
             self._printer.line(f"Dumping {shown}")
-            self._show(path, self._told(shown, options, findings))
+            self._show(path, self._kafka_output(shown, options, findings))
         for line in findings.lines():
             self._printer.error(line)
         if findings.are_damage:
@@ -97,20 +97,20 @@ class Dump:
                 if number:
                     self._printer.line("")
                 self._printer.line(f"{path}:")
-            self._show(path, self._own(path, decode, records=records, json=json), damage_is_shown=True)
+            self._show(path, self._own_output(path, decode, records=records, json=json), damage_is_shown=True)
         self._printer.flush()
 
-    def _show(self, path: str, told: Iterator[Told], *, damage_is_shown: bool = False) -> None:
+    def _show(self, path: str, output: Iterator[DumpOutput], *, damage_is_shown: bool = False) -> None:
         is_damaged = False
         try:
-            for one in told:
+            for one in output:
                 if isinstance(one, Line):
                     self._printer.line(one.text)
                     continue
                 is_damaged = True
                 if not damage_is_shown:
                     self._printer.error(f"sordini: {path}: byte {one.position}: {one.reason}")
-        except Unknown as problem:
+        except UnknownFile as problem:
             self.problems.append(f"{path}: {problem}")
         except OSError as error:
             whose = f" ({error.filename})" if error.filename not in (None, path) else ""
@@ -118,10 +118,10 @@ class Dump:
         if is_damaged:
             self.problems.append(f"{path} is damaged")
 
-    def _told(self, shown: str, options: DumpOptions, findings: Findings) -> Iterator[Told]:
+    def _kafka_output(self, shown: str, options: DumpOptions, findings: Findings) -> Iterator[DumpOutput]:
         name = shown.rpartition("/")[2]
         if name in TEXT_FILES:
-            yield from self._own(shown, None, records=False, json=False)
+            yield from self._own_output(shown, None, records=False, json=False)
             return
         kind = kind_of(name)
         file = self._disk.open(shown, writable=False)
@@ -131,48 +131,50 @@ class Dump:
                 case names.LOG:
                     yield from _log(file, source, options, findings)
                 case names.OFFSET_INDEX:
-                    yield from index_told(source, file, options.indexes, findings)
+                    yield from dump_offset_index(source, file, options.indexes, findings)
                 case names.TIME_INDEX:
-                    yield from time_index_told(source, file, options.indexes, findings)
+                    yield from dump_time_index(source, file, options.indexes, findings)
                 case names.TRANSACTION_INDEX:
-                    yield from transactions_told(source, file)
+                    yield from dump_transaction_index(source, file)
                 case _:
-                    yield from snapshot_told(source, file)
+                    yield from dump_snapshot(source, file)
         finally:
             file.close()
 
-    def _own(self, path: str, decode: Callable[[Item], Item] | None, *, records: bool, json: bool) -> Iterator[Told]:
+    def _own_output(
+        self, path: str, decode: Callable[[Item], Item] | None, *, records: bool, json: bool
+    ) -> Iterator[DumpOutput]:
         for item in read_file(self._disk, path, with_records=records):
             shown = item if decode is None else decode(item)
             yield Line(json_line(as_json(shown, path)).decode().removesuffix("\n") if json else as_text(shown))
             if item.is_damage:
-                yield Trouble(item.fields["position"], item.fields["reason"])
+                yield DamageAt(item.fields["position"], item.fields["reason"])
 
 
-class Kind(NamedTuple):
-    """What a file of a partition is by its name."""
+class FileKind(NamedTuple):
+    """A file of a partition, by its name."""
 
     base: int
     suffix: str
 
 
-def kind_of(name: str) -> Kind:
-    """Raises Unknown for a name that is none of a partition's files."""
+def kind_of(name: str) -> FileKind:
+    """The kind of a file. Raises UnknownFile if its name is not that of a partition's file."""
     plain = next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
     for suffix in (*names.SEGMENT_SUFFIXES, names.SNAPSHOT):
         base = names.offset_of(plain, suffix)
         if base is not None:
-            return Kind(base, suffix)
-    raise Unknown(
+            return FileKind(base, suffix)
+    raise UnknownFile(
         "its name is not that of a file in a partition's or log directory "
         "(.log, .index, .timeindex, .txnindex, .snapshot, a checkpoint, meta.properties, partition.metadata)"
     )
 
 
-def _log(file: File, source: IndexFile, options: DumpOptions, findings: Findings) -> Iterator[Told]:
+def _log(file: File, source: IndexFile, options: DumpOptions, findings: Findings) -> Iterator[DumpOutput]:
     if options.is_classic:
         yield Line(f"Starting offset: {source.base}")
         yield from classic_log(file, options.log)
     else:
         yield Line(f"Log starting offset: {source.base}")
-        yield from LogPrinter(file, source.path, options.log, findings).told()
+        yield from LogPrinter(file, source.path, options.log, findings).lines()

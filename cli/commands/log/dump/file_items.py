@@ -1,8 +1,8 @@
-"""The files of a log directory, read from end to end: what is in them, and where they are damaged.
+"""Readers of all files of a log directory: their contents, and where they are damaged.
 
-Each kind of file has a reader that yields `Item`s in the file's order: what a program gets as one line of JSON and a
-person as one line of text. Damage is an item, too: reading goes on behind it where that makes sense. Nothing here
-relies on the readers that the broker opens its logs with, since those mend what they find.
+Each kind of file has a reader that yields `Item`s in file order, each printed as one line of JSON or of text. Damage
+is an item, too; reading continues after it if possible. The broker's own readers are not used, since they repair
+what they find.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from sordini.storage.producer_state import AbortedTransaction
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 OFFSET_CHECKPOINTS: Final = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, CLEANER_OFFSETS)
 SUFFIXES: Final = (names.DELETED, names.CLEANED, names.SWAP)
-"""What a file's name may end with while it is being replaced or removed."""
+"""Suffixes of files that are being replaced or removed."""
 
 _INDEX_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 _ABORT_ENTRY = struct.Struct(">hqqqq")
 
 
-class Source(NamedTuple):
-    """One file to read: where it is, its name, and the offset its segment begins with."""
+class DumpedFile(NamedTuple):
+    """One file to read: its directory, its name, and the base offset of its segment."""
 
     disk: Disk
     directory: str
@@ -41,14 +41,14 @@ class Source(NamedTuple):
     base: int
 
 
-class Unknown(Exception):
-    """Not a file that this command can read."""
+class UnknownFile(Exception):
+    """A file that this command does not know."""
 
 
 def read_file(disk: Disk, path: str, *, with_records: bool) -> Iterator[Item]:
-    """The items of a file, recognised by its name. Raises Unknown, OSError."""
+    """The items of a file, recognised by its name. Raises UnknownFile, OSError."""
     directory, _, name = path.rpartition("/")
-    source = Source(disk, directory or ".", name, 0)
+    source = DumpedFile(disk, directory or ".", name, 0)
     text_reader = _TEXT_READERS.get(name)
     if text_reader is not None:
         yield from _guarded(text_reader, source)
@@ -57,7 +57,7 @@ def read_file(disk: Disk, path: str, *, with_records: bool) -> Iterator[Item]:
     suffix = plain[plain.find(".") :] if "." in plain else ""
     base = names.offset_of(plain, suffix)
     if base is None or suffix not in {names.LOG, *_READERS}:
-        raise Unknown(
+        raise UnknownFile(
             "its name is not that of a file in a partition's or log directory "
             "(.log, .index, .timeindex, .txnindex, .snapshot, a checkpoint, meta.properties, partition.metadata)"
         )
@@ -71,8 +71,8 @@ def read_file(disk: Disk, path: str, *, with_records: bool) -> Iterator[Item]:
         file.close()
 
 
-def _offset_index(source: Source, file: File) -> Iterator[Item]:
-    """Entries up to the zeros that an active segment's index is padded with, each compared with the log beside it."""
+def _offset_index(source: DumpedFile, file: File) -> Iterator[Item]:
+    """Entries up to the zero padding of an active segment's index, each compared with the segment's log."""
     log = _log_beside(source)
     previous = (-1, -1)
     try:
@@ -94,7 +94,7 @@ def _offset_index(source: Source, file: File) -> Iterator[Item]:
             log.close()
 
 
-def _log_beside(source: Source) -> File | None:
+def _log_beside(source: DumpedFile) -> File | None:
     try:
         return source.disk.open(f"{source.directory}/{names.file_name(source.base, names.LOG)}", writable=False)
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def _begins_a_batch(log: File, position: int, offset: int) -> bool:
     return len(head) == HEADER_SIZE and read_header(head).base_offset <= offset and read_header(head).size > 0
 
 
-def _time_index(source: Source, file: File) -> Iterator[Item]:
+def _time_index(source: DumpedFile, file: File) -> Iterator[Item]:
     previous = (-(2**63), -1)
     for at, (timestamp, relative) in rows(file, _TIME_ENTRY):
         if (timestamp, relative) == (0, 0) and at:
@@ -119,7 +119,7 @@ def _time_index(source: Source, file: File) -> Iterator[Item]:
     yield from _rest(file, time_index.ENTRY_SIZE)
 
 
-def _transaction_index(_: Source, file: File) -> Iterator[Item]:
+def _transaction_index(_: DumpedFile, file: File) -> Iterator[Item]:
     for at, (version, *fields) in rows(file, _ABORT_ENTRY):
         if version != 0:
             yield damage(at, f"version {version} is not known")
@@ -128,7 +128,7 @@ def _transaction_index(_: Source, file: File) -> Iterator[Item]:
     yield from _rest(file, _ABORT_ENTRY.size)
 
 
-def _snapshot(_: Source, file: File) -> Iterator[Item]:
+def _snapshot(_: DumpedFile, file: File) -> Iterator[Item]:
     entries = read_snapshot(file.read_at(0, file.size()))
     if isinstance(entries, str):
         yield damage(0, entries)
@@ -143,12 +143,12 @@ def _rest(file: File, entry_size: int) -> Iterator[Item]:
         yield damage(file.size() - rest, f"{rest} bytes are left, an entry has {entry_size}")
 
 
-def _offsets_checkpoint(source: Source) -> Iterator[Item]:
+def _offsets_checkpoint(source: DumpedFile) -> Iterator[Item]:
     for (topic, partition), offset in sorted(read_offsets(source.disk, source.directory, source.name).items()):
         yield Item("checkpoint", {"topic": topic, "partition": partition, "offset": offset})
 
 
-def _epochs(source: Source) -> Iterator[Item]:
+def _epochs(source: DumpedFile) -> Iterator[Item]:
     previous = (-1, -1)
     for epoch, start in read_epochs(source.disk, source.directory):
         yield Item("epoch", {"leader_epoch": epoch, "start_offset": start})
@@ -157,31 +157,31 @@ def _epochs(source: Source) -> Iterator[Item]:
         previous = (epoch, start)
 
 
-def _topic_id(source: Source) -> Iterator[Item]:
+def _topic_id(source: DumpedFile) -> Iterator[Item]:
     yield Item("topic_id", {"topic_id": topic_id_text(read_topic_id(source.disk, source.directory))})
 
 
-def _meta(source: Source) -> Iterator[Item]:
+def _meta(source: DumpedFile) -> Iterator[Item]:
     read = read_meta(source.disk, source.directory)
     for key, value in (read[1] if read else {}).items():
         yield Item("property", {"key": key, "value": value})
 
 
-def _guarded(reader: Callable[[Source], Iterator[Item]], source: Source) -> Iterator[Item]:
-    source.disk.file_size(f"{source.directory}/{source.name}")  # The readers take a missing file for an empty one.
+def _guarded(reader: Callable[[DumpedFile], Iterator[Item]], source: DumpedFile) -> Iterator[Item]:
+    source.disk.file_size(f"{source.directory}/{source.name}")  # The readers would treat a missing file as empty.
     try:
         yield from reader(source)
     except DamagedFile as error:
         yield damage(0, str(error))
 
 
-_READERS: Final[dict[str, Callable[[Source, File], Iterator[Item]]]] = {
+_READERS: Final[dict[str, Callable[[DumpedFile, File], Iterator[Item]]]] = {
     names.OFFSET_INDEX: _offset_index,
     names.TIME_INDEX: _time_index,
     names.TRANSACTION_INDEX: _transaction_index,
     names.SNAPSHOT: _snapshot,
 }
-_TEXT_READERS: Final[dict[str, Callable[[Source], Iterator[Item]]]] = {
+_TEXT_READERS: Final[dict[str, Callable[[DumpedFile], Iterator[Item]]]] = {
     **dict.fromkeys(OFFSET_CHECKPOINTS, _offsets_checkpoint),
     names.LEADER_EPOCHS: _epochs,
     names.PARTITION_METADATA: _topic_id,

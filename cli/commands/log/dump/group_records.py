@@ -1,4 +1,4 @@
-"""The records of __consumer_offsets as what they mean: for `log dump --offsets-decoder`."""
+"""Decodes the records of __consumer_offsets, for `log dump --offsets-decoder`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sordini.protocol.records.versioned import Damaged
 
 
 def decoded(item: Item) -> Item:
-    """A record as an "offset" or a "group", `removed` where it takes one away; other items stay as they are.
+    """A record as a committed offset or a group, `removed` for a tombstone; other items do not change.
 
-    A record that is neither keeps its bytes, and gains an `undecoded` that says why.
+    A record that cannot be decoded keeps its bytes, and gets a field `undecoded` with the reason.
     """
     if item.kind != "record" or item.fields["key"] is None:
         return item
@@ -29,7 +29,7 @@ def decoded(item: Item) -> Item:
                 return _undecoded(item, f"the value of group {group}, {topic}-{partition}: {read.reason}")
             if read is None:
                 return Item("committed", at | whose | {"removed": True})
-            return Item("committed", at | whose | {"removed": False} | _told(read))
+            return Item("committed", at | whose | {"removed": False} | _offset_fields(read))
         case GroupKey(group):
             found = None if value is None else read_group(value)
             if isinstance(found, Damaged):
@@ -47,7 +47,7 @@ def _undecoded(item: Item, reason: str) -> Item:
     return Item(item.kind, item.fields | {"undecoded": reason})
 
 
-def _told(read: Any) -> dict[str, Any]:
+def _offset_fields(read: Any) -> dict[str, Any]:
     return {
         "committed_offset": read.offset,
         "leader_epoch": read.leader_epoch if read.leader_epoch >= 0 else None,

@@ -1,4 +1,4 @@
-"""What the readers of `log dump` yield, and how it looks."""
+"""The items that the readers of `log dump` yield, as JSON and as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DAMAGE = "damage"
 
 
 class Item(NamedTuple):
-    """One thing in a file. Bytes among the fields are shown as text where they are text."""
+    """One item of a file, such as a batch, a record or an index entry."""
 
     kind: str
     fields: dict[str, Any]
@@ -22,17 +22,17 @@ class Item(NamedTuple):
 
 
 def damage(position: int, reason: str) -> Item:
-    """What is wrong at a byte of the file."""
+    """Damage at a byte of the file."""
     return Item(DAMAGE, {"position": position, "reason": reason})
 
 
 def as_json(item: Item, file: str) -> dict[str, Any]:
-    """An item as one line of JSON tells it."""
+    """An item for one line of JSON."""
     return {"file": file, "kind": item.kind} | {name: _json_value(value) for name, value in item.fields.items()}
 
 
 def as_text(item: Item) -> str:
-    """An item as one line for people."""
+    """An item as one line of text."""
     fields = item.fields
     match item.kind:
         case "batch":
@@ -40,7 +40,7 @@ def as_text(item: Item) -> str:
         case "record":
             return _record_text(fields)
         case "padding":
-            return f"{fields['bytes']} bytes of zeros from byte {fields['position']} on: room that is not used yet"
+            return f"{fields['bytes']} bytes of zeros from byte {fields['position']} on: preallocated space"
         case "damage":
             return f"DAMAGED at byte {fields['position']}: {fields['reason']}"
         case "committed" | "group":
@@ -93,7 +93,7 @@ def _record_text(fields: dict[str, Any]) -> str:
 
 
 def _group_text(fields: dict[str, Any]) -> str:
-    """What a record of __consumer_offsets says of its group."""
+    """The text of a decoded record of __consumer_offsets."""
     partition = f"{fields['topic']}-{fields['partition']}  " if "partition" in fields else ""
     if fields["removed"]:
         return f"{partition}removed"

@@ -1,4 +1,4 @@
-"""Indexes and snapshots in the text of Apache Kafka 3.9.1's kafka-dump-log, held against the log beside them."""
+"""Indexes and snapshots in the text of Apache Kafka 3.9.1's kafka-dump-log, compared with the segment's log."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from sordini.cli.commands.log.dump.kafka_text import Findings, Line, Pairs, Told, Trouble, optional_long
+from sordini.cli.commands.log.dump.kafka_text import DamageAt, DumpOutput, Findings, Line, Pairs, optional_long
 from sordini.cli.commands.log.files.old_messages import messages_in, read_old
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk
+from sordini.cli.commands.log.files.segment_walk import LogEntry, SegmentWalk
 from sordini.cli.commands.log.files.snapshot_file import read_snapshot
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import NO_TIMESTAMP, read_header, read_records
@@ -24,17 +24,17 @@ _READ_ENTRIES: Final = 4096
 
 
 class IndexOptions(NamedTuple):
-    """How much of an index is to be shown."""
+    """How much of an index is checked and shown."""
 
     sanity_only: bool = False
-    """Only what the broker asks of it at its start."""
+    """Only what a broker checks at start-up."""
     verify_only: bool = False
     """Compare, and show no entry."""
     message_bytes_max: int = MESSAGE_BYTES_MAX
 
 
 class IndexFile(NamedTuple):
-    """One index to read: its path as it was given, in full, and the offset that its segment begins with."""
+    """One index: its path as given, its absolute path, and the base offset of its segment."""
 
     disk: Disk
     shown: str
@@ -42,12 +42,12 @@ class IndexFile(NamedTuple):
     base: int
 
     def beside(self, suffix: str) -> str:
-        """The path of its segment's file with another suffix."""
+        """The path of the segment's file with another suffix."""
         return f"{self.path.rpartition('/')[0]}/{names.file_name(self.base, suffix)}"
 
 
-def index_told(source: IndexFile, file: File, options: IndexOptions, findings: Findings) -> Iterator[Told]:
-    """A `.index`. Raises FileNotFoundError when there is no log beside it."""
+def dump_offset_index(source: IndexFile, file: File, options: IndexOptions, findings: Findings) -> Iterator[DumpOutput]:
+    """A `.index`. Raises FileNotFoundError if the segment has no log."""
     log = source.disk.open(source.beside(names.LOG), writable=False)
     try:
         count = file.size() // offset_index.ENTRY_SIZE
@@ -62,29 +62,29 @@ def index_told(source: IndexFile, file: File, options: IndexOptions, findings: F
         log.close()
 
 
-def _sane_index(source: IndexFile, file: File, count: int) -> Iterator[Told]:
+def _sane_index(source: IndexFile, file: File, count: int) -> Iterator[DumpOutput]:
     at = (count - 1) * offset_index.ENTRY_SIZE
     relative, _ = _INDEX_ENTRY.unpack(file.read_at(at, _INDEX_ENTRY.size))
     if relative < 0:
-        yield Trouble(at, f"the last offset {source.base + relative} is below the segment's first, {source.base}")
+        yield DamageAt(at, f"the last offset {source.base + relative} is below the segment's first, {source.base}")
     elif file.size() % offset_index.ENTRY_SIZE == 0:
         yield Line(f"{source.shown} passed sanity check.")
 
 
 def _index_entries(
     source: IndexFile, file: File, log: File, options: IndexOptions, findings: Findings
-) -> Iterator[Told]:
+) -> Iterator[DumpOutput]:
     for at, (relative, position) in rows(file, _INDEX_ENTRY):
         if relative == 0 and at:
-            return  # The room that an active segment's index has for more.
-        walk = Walk(log, position, position + options.message_bytes_max)
+            return  # The preallocated space of an active segment's index.
+        walk = SegmentWalk(log, position, position + options.message_bytes_max)
         first = next(iter(walk), None) if 0 <= position < log.size() else None
         offset = source.base + relative
         has_no_entry = (relative, position) == (0, 0)
         if first is None:
             if has_no_entry and log.size() == 0:
-                return  # A new segment's; the tool dies of it.
-            yield Trouble(at, f"{walk.fault or 'there is no batch'} at byte {position} of the log")
+                return  # A new segment; the tool fails on it.
+            yield DamageAt(at, f"{walk.fault or 'there is no batch'} at byte {position} of the log")
         elif _last_offset(first) != offset:
             findings.index_mismatches.setdefault(source.path, Pairs()).add(offset, _last_offset(first))
             findings.are_damage = findings.are_damage or not has_no_entry
@@ -92,8 +92,8 @@ def _index_entries(
             yield Line(f"offset: {offset} position: {position}")
 
 
-def time_index_told(source: IndexFile, file: File, options: IndexOptions, findings: Findings) -> Iterator[Told]:
-    """A `.timeindex`. Raises FileNotFoundError when there is no log or no offset index beside it."""
+def dump_time_index(source: IndexFile, file: File, options: IndexOptions, findings: Findings) -> Iterator[DumpOutput]:
+    """A `.timeindex`. Raises FileNotFoundError if the segment has no log or no offset index."""
     source.disk.file_size(source.beside(names.OFFSET_INDEX))
     log = source.disk.open(source.beside(names.LOG), writable=False)
     try:
@@ -106,47 +106,47 @@ def time_index_told(source: IndexFile, file: File, options: IndexOptions, findin
         log.close()
 
 
-def _sane_times(source: IndexFile, file: File) -> Iterator[Told]:
+def _sane_times(source: IndexFile, file: File) -> Iterator[DumpOutput]:
     count = file.size() // time_index.ENTRY_SIZE
     if count:
         first, _ = _TIME_ENTRY.unpack(file.read_at(0, _TIME_ENTRY.size))
         at = (count - 1) * time_index.ENTRY_SIZE
         timestamp, relative = _TIME_ENTRY.unpack(file.read_at(at, _TIME_ENTRY.size))
         if timestamp < first:
-            yield Trouble(at, f"the last timestamp {timestamp} is below the first, {first}")
+            yield DamageAt(at, f"the last timestamp {timestamp} is below the first, {first}")
             return
         if relative < 0:
-            yield Trouble(at, f"the last offset {source.base + relative} is below the segment's first, {source.base}")
+            yield DamageAt(at, f"the last offset {source.base + relative} is below the segment's first, {source.base}")
             return
     if file.size() % time_index.ENTRY_SIZE == 0:
         yield Line(f"{source.shown} passed sanity check.")
 
 
 class _Finder:
-    """The first batch that ends at an offset or later; quick while the offsets asked for rise."""
+    """Finds the first batch that ends at an offset or later; fast for rising offsets."""
 
     def __init__(self, log: File) -> None:
         self._log = log
-        self._walk = iter(Walk(log))
-        self._last: Entry | None = None
+        self._walk = iter(SegmentWalk(log))
+        self._last: LogEntry | None = None
 
-    def find(self, offset: int) -> Entry | None:
+    def find(self, offset: int) -> LogEntry | None:
         if self._last is not None:
             if _last_offset(self._last) == offset:
                 return self._last
             if _last_offset(self._last) > offset:
-                self._walk = iter(Walk(self._log))
+                self._walk = iter(SegmentWalk(self._log))
         for entry in self._walk:
             self._last = entry
             if _last_offset(entry) >= offset:
                 return entry
-        self._walk, self._last = iter(Walk(self._log)), None
+        self._walk, self._last = iter(SegmentWalk(self._log)), None
         return None
 
 
 def _time_entries(
     source: IndexFile, file: File, log: File, options: IndexOptions, findings: Findings
-) -> Iterator[Told]:
+) -> Iterator[DumpOutput]:
     finder = _Finder(log)
     previous = NO_TIMESTAMP
     for at, (timestamp, relative) in rows(file, _TIME_ENTRY):
@@ -163,7 +163,7 @@ def _time_entries(
             try:
                 greatest = _greatest_timestamp(batch)
             except BrokerError as error:
-                yield Trouble(at, f"the records at offset {offset} cannot be read: {error}")
+                yield DamageAt(at, f"the records at offset {offset} cannot be read: {error}")
                 greatest = timestamp
             if greatest != timestamp:
                 findings.time_mismatches.setdefault(source.path, Pairs()).add(timestamp, greatest)
@@ -176,11 +176,11 @@ def _time_entries(
         previous = timestamp
 
 
-def _last_offset(entry: Entry) -> int:
+def _last_offset(entry: LogEntry) -> int:
     return read_header(entry.data).last_offset if entry.is_batch else read_old(entry.data).offset
 
 
-def _greatest_timestamp(entry: Entry) -> int:
+def _greatest_timestamp(entry: LogEntry) -> int:
     if entry.is_batch:
         times = (record.timestamp for record in read_records(entry.data, read_header(entry.data)))
     else:
@@ -188,11 +188,11 @@ def _greatest_timestamp(entry: Entry) -> int:
     return max(times, default=NO_TIMESTAMP)
 
 
-def transactions_told(_source: IndexFile, file: File) -> Iterator[Told]:
+def dump_transaction_index(_source: IndexFile, file: File) -> Iterator[DumpOutput]:
     """A `.txnindex`."""
     for at, (version, producer_id, first, last, stable) in rows(file, _ABORT_ENTRY):
         if version != 0:
-            yield Trouble(at, f"version {version} is not known")
+            yield DamageAt(at, f"version {version} is not known")
             return
         yield Line(
             f"version: {version} producerId: {producer_id} firstOffset: {first} lastOffset: {last} "
@@ -201,11 +201,11 @@ def transactions_told(_source: IndexFile, file: File) -> Iterator[Told]:
     yield from _half_entry(file, _ABORT_ENTRY.size)
 
 
-def snapshot_told(_source: IndexFile, file: File) -> Iterator[Told]:
-    """A `.snapshot` of producers' states."""
+def dump_snapshot(_source: IndexFile, file: File) -> Iterator[DumpOutput]:
+    """A producer `.snapshot`."""
     entries = read_snapshot(file.read_at(0, file.size()))
     if isinstance(entries, str):
-        yield Trouble(0, entries)
+        yield DamageAt(0, entries)
         return
     for entry in entries:
         yield Line(_producer(entry))
@@ -227,7 +227,7 @@ def _producer(entry: ProducerEntry) -> str:
 
 
 def rows(file: File, entry: struct.Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """(position, fields) of every whole entry."""
+    """(position, fields) of every complete entry."""
     step = entry.size * _READ_ENTRIES
     whole = file.size() - file.size() % entry.size
     for start in range(0, whole, step):
@@ -236,7 +236,7 @@ def rows(file: File, entry: struct.Struct) -> Iterator[tuple[int, tuple[int, ...
             yield start + number * entry.size, fields
 
 
-def _half_entry(file: File, entry_size: int) -> Iterator[Told]:
+def _half_entry(file: File, entry_size: int) -> Iterator[DumpOutput]:
     rest = file.size() % entry_size
     if rest:
-        yield Trouble(file.size() - rest, f"{rest} bytes are left, an entry has {entry_size}")
+        yield DamageAt(file.size() - rest, f"{rest} bytes are left, an entry has {entry_size}")

@@ -1,11 +1,11 @@
-"""A segment in the text of Apache Kafka 3.9.1's kafka-dump-log: a line for each batch, and for each record if wanted.
+"""A segment in the text of Apache Kafka 3.9.1's kafka-dump-log: a line for each batch and, optionally, each record.
 
     baseOffset: 0 lastOffset: 1 count: 2 ... position: 0 CreateTime: 5 size: 90 magic: 2 compresscodec: none crc: ...
     | offset: 0 CreateTime: 4 keySize: 1 valueSize: 2 sequence: -1 headerKeys: [h] key: k payload: vv
 
-Even its slips are kept: the brace after the CRC of an old message, the empty line of a record of which nothing is to be
-shown. Damage that ends the tool with a stack trace, or that it passes over in silence, is a `Trouble` here, and reading
-goes on where there is something to go on from.
+Its mistakes are kept: the brace after the CRC of an old message, the empty line for a record with nothing to show.
+Damage that ends the tool with a stack trace, or that it ignores, is a `DamageAt` here, and reading continues if
+possible.
 """
 
 from __future__ import annotations
@@ -13,9 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from sordini.cli.commands.log.dump.kafka_text import Findings, Line, Pairs, Told, Trouble, java_text, optional_long
+from sordini.cli.commands.log.dump.kafka_text import (
+    DamageAt,
+    DumpOutput,
+    Findings,
+    Line,
+    Pairs,
+    java_text,
+    optional_long,
+)
 from sordini.cli.commands.log.files.old_messages import OldMessage, messages_in, read_old
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk, is_zeros
+from sordini.cli.commands.log.files.segment_walk import LogEntry, SegmentWalk, is_zeros
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import (
     CURRENT_MAGIC,
@@ -37,18 +45,18 @@ _MARKERS: Final = {ABORT: "ABORT", COMMIT: "COMMIT"}
 _LOWER: Final = {False: "false", True: "true"}
 
 Shown = tuple[str | None, str | None]
-"""A record's key and payload as text; None where nothing is to be shown."""
+"""A record's key and payload as text; None if it is not shown."""
 Parser = Callable[[int, bytes | None, bytes | None], Shown]
-"""What a record's offset, key and value are shown as. Raises BrokerError for bytes it cannot read."""
+"""Makes the text of a record's key and value. Raises BrokerError for bytes it cannot decode."""
 
 
 class LogOptions(NamedTuple):
-    """What of a segment is to be shown."""
+    """What is shown of a segment."""
 
     records: bool = False
     """Each record (`--deep-iteration`)."""
     contents: bool = False
-    """Keys and values, too (`--print-data-log`)."""
+    """Also keys and values (`--print-data-log`)."""
     metadata: bool = True
     """Offsets, times and sizes of records."""
     bytes_max: int = BYTES_MAX
@@ -56,12 +64,12 @@ class LogOptions(NamedTuple):
 
 
 def as_strings(_offset: int, key: bytes | None, value: bytes | None) -> Shown:
-    """The parser that takes keys and values for text."""
+    """The parser that shows keys and values as text."""
     return None if key is None else java_text(key), None if value is None else java_text(value)
 
 
 class LogPrinter:
-    """One segment's text. What is out of the ordinary about its offsets goes to the findings."""
+    """The text of one segment. Irregularities of its offsets are added to the findings."""
 
     def __init__(self, file: File, path: str, options: LogOptions, findings: Findings) -> None:
         self._file = file
@@ -71,10 +79,10 @@ class LogPrinter:
         self._findings = findings
         self._last_offset = -1
 
-    def told(self) -> Iterator[Told]:
-        """Line by line, damage in between."""
+    def lines(self) -> Iterator[DumpOutput]:
+        """The lines, with damage in between."""
         bytes_max = self._options.bytes_max
-        walk = Walk(self._file, 0, bytes_max)
+        walk = SegmentWalk(self._file, 0, bytes_max)
         next_offset = -1
         for entry in walk:
             header = read_header(entry.data) if entry.is_batch else None
@@ -82,7 +90,7 @@ class LogPrinter:
             yield from self._batch(entry, header)
             first_offset = last_offset if header is None else header.base_offset
             if first_offset < next_offset:
-                yield Trouble(entry.position, f"offset {first_offset} comes where at least {next_offset} is due")
+                yield DamageAt(entry.position, f"offset {first_offset} comes where at least {next_offset} is due")
             next_offset = max(next_offset, last_offset + 1)
             if self._options.records:
                 yield from self._records(entry, header)
@@ -90,12 +98,12 @@ class LogPrinter:
         if left > 0 and bytes_max == BYTES_MAX:
             name = self._path.rpartition("/")[2]
             if is_zeros(self._file, walk.position, walk.end) and left >= HEADER_SIZE:
-                yield Trouble(walk.position, f"{left} bytes of zeros up to the end of the file")
+                yield DamageAt(walk.position, f"{left} bytes of zeros up to the end of the file")
             else:
                 yield Line(f"Found {left} invalid bytes at the end of {name}")
-                yield Trouble(walk.position, walk.fault or "no batch begins here")
+                yield DamageAt(walk.position, walk.fault or "no batch begins here")
 
-    def _batch(self, entry: Entry, header: BatchHeader | None) -> Iterator[Told]:
+    def _batch(self, entry: LogEntry, header: BatchHeader | None) -> Iterator[DumpOutput]:
         if header is None:
             message = read_old(entry.data)
             is_valid, codec = message.is_valid, message.codec
@@ -103,7 +111,7 @@ class LogPrinter:
             start = f"offset: {message.offset}"
             times, crc = f"{kind}: {message.timestamp}", message.crc
         else:
-            # The format is outside the CRC: a newer one is held for a batch, as the tool does.
+            # The magic byte is not covered by the CRC; a newer format is read as a batch, as the tool does.
             is_valid, codec = crc_is_right(entry.data, 0, header._replace(magic=CURRENT_MAGIC)), header.codec
             start = _batch_start(header)
             times, crc = f"{_timestamp_type(header)}: {header.max_timestamp}", header.crc
@@ -112,13 +120,13 @@ class LogPrinter:
             f"compresscodec: {codec_name(codec)} crc: {crc} isvalid: {_LOWER[is_valid]}"
         )
         if not is_valid:
-            yield Trouble(entry.position, "the CRC is wrong")
+            yield DamageAt(entry.position, "the CRC is wrong")
         if entry.magic > CURRENT_MAGIC:
-            yield Trouble(entry.position, f"format {entry.magic} is not known")
+            yield DamageAt(entry.position, f"format {entry.magic} is not known")
         if codec not in CODEC_NAMES:
-            yield Trouble(entry.position, f"codec {codec} is not known")
+            yield DamageAt(entry.position, f"codec {codec} is not known")
 
-    def _records(self, entry: Entry, header: BatchHeader | None) -> Iterator[Told]:
+    def _records(self, entry: LogEntry, header: BatchHeader | None) -> Iterator[DumpOutput]:
         try:
             if header is None:
                 for message in messages_in(entry):
@@ -129,7 +137,7 @@ class LogPrinter:
                     self._follow(record.offset)
                     yield Line(self._line(record, header))
         except BrokerError as error:
-            yield Trouble(entry.position, f"the records cannot be read: {error}")
+            yield DamageAt(entry.position, f"the records cannot be read: {error}")
 
     def _follow(self, offset: int) -> None:
         if self._last_offset >= 0 and offset != self._last_offset + 1:

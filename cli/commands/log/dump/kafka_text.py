@@ -1,4 +1,4 @@
-"""What the printers of Apache Kafka's text share: what they yield, what they collect, how bytes become text."""
+"""Shared by the printers of Apache Kafka's text: output lines, findings, Java's decoding of bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 LISTED_MAX: Final = 100_000
-"""So many pairs of a file are kept for the list after all files; a compacted log may have millions."""
+"""Pairs kept per file for the list at the end; a compacted log may have millions."""
 REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
@@ -20,18 +20,18 @@ class Line(NamedTuple):
     text: str
 
 
-class Trouble(NamedTuple):
-    """What Apache Kafka's text cannot say: damage at a byte of the file, for standard error."""
+class DamageAt(NamedTuple):
+    """Damage at a byte of the file, for standard error, which Apache Kafka's text does not show."""
 
     position: int
     reason: str
 
 
-Told = Line | Trouble
+DumpOutput = Line | DamageAt
 
 
 class Pairs:
-    """Pairs of numbers found in one file, in the order they were found; of too many the last ones."""
+    """Pairs of numbers found in one file, in order; at most LISTED_MAX, the last ones."""
 
     def __init__(self) -> None:
         self.found: deque[tuple[int, int]] = deque(maxlen=LISTED_MAX)
@@ -44,39 +44,41 @@ class Pairs:
 
 @dataclass
 class Findings:
-    """What the tool lists on standard error when it has read every file, by absolute path."""
+    """The lists that the tool prints to standard error after all files, by absolute path."""
 
     index_mismatches: dict[str, Pairs] = field(default_factory=dict)
     time_mismatches: dict[str, Pairs] = field(default_factory=dict)
     times_out_of_order: dict[str, Pairs] = field(default_factory=dict)
     offsets_not_found: dict[str, Pairs] = field(default_factory=dict)
     gaps: dict[str, Pairs] = field(default_factory=dict)
-    """Offsets that do not follow one another: what compaction leaves, and no damage."""
+    """Gaps between offsets: left by compaction, and not damage."""
 
     are_damage: bool = False
-    """Whether something among them is wrong: neither gaps are, nor the zeros of an index that has no entry yet."""
+    """Whether any finding is damage: gaps are not, nor the zeros of an index without entries."""
 
     def lines(self) -> list[str]:
-        """The lists in Apache Kafka's words, newest pair first where it has them so."""
-        told = []
+        """The lists in Apache Kafka's text, newest pair first where its tool does so."""
+        listed = []
         for path, pairs in self.index_mismatches.items():
-            told.append(f"Mismatches in :{path}")
-            told += _listed(pairs, lambda index, log: f"  Index offset: {index}, log offset: {log}", newest_first=True)
+            listed.append(f"Mismatches in :{path}")
+            listed += _listed(
+                pairs, lambda index, log: f"  Index offset: {index}, log offset: {log}", newest_first=True
+            )
         for path, pairs in self.time_mismatches.items():
-            told.append(f"Found timestamp mismatch in :{path}")
-            told += _listed(pairs, lambda index, log: f"  Index timestamp: {index}, log timestamp: {log}")
+            listed.append(f"Found timestamp mismatch in :{path}")
+            listed += _listed(pairs, lambda index, log: f"  Index timestamp: {index}, log timestamp: {log}")
         for path, pairs in self.times_out_of_order.items():
-            told.append(f"Found out of order timestamp in :{path}")
-            told += _listed(
+            listed.append(f"Found out of order timestamp in :{path}")
+            listed += _listed(
                 pairs, lambda index, before: f"  Index timestamp: {index}, Previously indexed timestamp: {before}"
             )
         for pairs in self.offsets_not_found.values():
-            told.append("The following indexed offsets are not found in the log.")
-            told += _listed(pairs, lambda index, log: f"Indexed offset: {index}, found log offset: {log}")
+            listed.append("The following indexed offsets are not found in the log.")
+            listed += _listed(pairs, lambda index, log: f"Indexed offset: {index}, found log offset: {log}")
         for path, pairs in self.gaps.items():
-            told.append(f"Non-consecutive offsets in {path}")
-            told += _listed(pairs, lambda first, second: f"  {first} is followed by {second}", newest_first=True)
-        return told
+            listed.append(f"Non-consecutive offsets in {path}")
+            listed += _listed(pairs, lambda first, second: f"  {first} is followed by {second}", newest_first=True)
+        return listed
 
 
 def _listed(pairs: Pairs, words: Callable[[int, int], str], *, newest_first: bool = False) -> list[str]:
@@ -84,15 +86,15 @@ def _listed(pairs: Pairs, words: Callable[[int, int], str], *, newest_first: boo
     if newest_first:
         listed.reverse()
     if pairs.count > len(listed):
-        listed.append(f"  and {pairs.count - len(listed)} that were found before these")
+        listed.append(f"  and {pairs.count - len(listed)} found before these")
     return listed
 
 
 def java_text(data: bytes) -> str:
-    """Bytes as Java reads UTF-8: what is not UTF-8 becomes a replacement character.
+    """Bytes decoded as Java decodes UTF-8: invalid bytes become a replacement character.
 
-    Java and Python agree where one such character stands for several bytes, bar one case: Java takes a surrogate, or
-    the beginning of one, for one mistake, Python for one of each byte.
+    Java and Python agree on which bytes one replacement character covers, except for surrogates: Java writes one for a
+    surrogate or its beginning, Python one for each byte.
     """
     try:
         return data.decode()
@@ -101,5 +103,5 @@ def java_text(data: bytes) -> str:
 
 
 def optional_long(value: int | None) -> str:
-    """As Java shows an `OptionalLong`."""
+    """The text of a Java `OptionalLong`."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"

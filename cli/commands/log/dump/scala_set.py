@@ -1,8 +1,7 @@
-"""The order in which Apache Kafka lists a transaction's partitions: that of the hash set which Scala keeps them in.
+"""The order in which Apache Kafka lists a transaction's partitions: that of a Scala hash set.
 
-Nothing depends on it but that our text of a transaction is Apache Kafka's, letter by letter. The set is a table of
-chains, each sorted by hash. It grows when several are added at once, for as many as those are, and when one is added
-while three quarters are full.
+It is needed only so that our text of a transaction equals Apache Kafka's. The set is a table of chains, each sorted by
+hash. It grows to fit when several elements are added at once, and when one is added while it is three quarters full.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from sordini.protocol.types import TopicPartition
 
 _FIRST_TABLE = 16
 _SMALL_SET = 4
-"""Up to here Scala's immutable sets are no tables, and are added one by one, each time looking for room."""
+"""Scala's immutable sets up to this size are not tables; their elements are added one by one."""
 
 
 def set_order(partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """The partitions in that order, each once; they were added topic by topic."""
+    """The partitions in that order, without duplicates; they were added topic by topic."""
     size = _table_size(partitions)
     hashes = {partition: _improved(_java_hash(partition)) for partition in partitions}
     return sorted(hashes, key=lambda partition: (hashes[partition] & size - 1, hashes[partition]))

@@ -1,7 +1,7 @@
-"""A segment's `.log`, batch by batch, each with its CRC checked.
+"""A segment's `.log`, batch by batch, with each CRC checked.
 
-Messages of the old formats 0 and 1 are shown as batches of what they hold. A batch whose CRC is wrong is skipped by
-its length; where that length cannot be one, there is nothing to go on from.
+Messages of the old formats 0 and 1 are shown as batches. A batch with a wrong CRC is skipped by its length; if the
+length is impossible, reading ends.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def read_log(file: File, base: int, *, with_records: bool) -> Iterator[Item]:
     while position < end:
         data = _entry(file, position, end)
         if data is None:
-            yield _end_of_sense(file, position, end)
+            yield _report_unreadable_end(file, position, end)
             return
         if data[_MAGIC_AT] == CURRENT_MAGIC:
             header = read_header(data)
@@ -70,7 +70,7 @@ def _entry(file: File, position: int, end: int) -> bytes | None:
     return data if len(data) == size else None
 
 
-def _end_of_sense(file: File, position: int, end: int) -> Item:
+def _report_unreadable_end(file: File, position: int, end: int) -> Item:
     prefix = file.read_at(position, _PREFIX_BYTES)
     left = end - position
     # A torn batch may begin with a few zeros, too: those of its offset.

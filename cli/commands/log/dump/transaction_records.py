@@ -1,4 +1,4 @@
-"""The records of __transaction_state as what they mean: for `log dump --transaction-log-decoder`."""
+"""Decodes the records of __transaction_state, for `log dump --transaction-log-decoder`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from sordini.protocol.records.versioned import Damaged
 
 
 def decoded(item: Item) -> Item:
-    """A record as a "transaction", `removed` where it takes one away; other items stay as they are.
+    """A record as a transaction, `removed` for a tombstone; other items do not change.
 
-    A record that is none keeps its bytes, and gains an `undecoded` that says why.
+    A record that cannot be decoded keeps its bytes, and gets a field `undecoded` with the reason.
     """
     if item.kind != "record" or item.fields["key"] is None:
         return item
@@ -32,7 +32,7 @@ def _transaction(item: Item, transactional_id: str) -> Item:
     found = read_value(value)
     if isinstance(found, Damaged):
         return _undecoded(item, f"the value of {transactional_id}: {found.reason}")
-    told = {
+    decoded_fields = {
         "removed": False,
         "state": found.state_name,
         "producer_id": found.producer_id,
@@ -42,7 +42,7 @@ def _transaction(item: Item, transactional_id: str) -> Item:
         "update_timestamp": found.last_update_ms,
         "start_timestamp": found.start_ms if found.start_ms >= 0 else None,
     }
-    return Item("transaction", at | told)
+    return Item("transaction", at | decoded_fields)
 
 
 def _undecoded(item: Item, reason: str) -> Item:

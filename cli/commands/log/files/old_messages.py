@@ -1,7 +1,7 @@
-"""Messages of formats 0 and 1 as they stand in a file, damaged ones too: for `log dump`, which shows what it can.
+"""Messages of formats 0 and 1 in a file, including damaged ones: for `log dump`, which shows what it can.
 
-The broker's own reader (`protocol/records/legacy.py`) refuses a message whose CRC is wrong; a person who looks for the
-damage wants to see what is around it.
+The broker's own reader (`protocol/records/legacy.py`) refuses a message with a wrong CRC; for diagnosis its contents
+are shown as far as possible.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from sordini.cli.commands.log.files.segment_walk import MAGIC_AT, Entry
+from sordini.cli.commands.log.files.segment_walk import MAGIC_AT, LogEntry
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import CODEC_MASK, LENGTH_PREFIX, LOG_APPEND_TIME_BIT, NO_TIMESTAMP
@@ -24,7 +24,7 @@ _TIMESTAMP: Final = struct.Struct(">q")
 
 
 class OldMessage(NamedTuple):
-    """One message; its key and value are only looked for when they are asked for."""
+    """One message; its key and value are decoded when they are accessed."""
 
     offset: int
     crc: int
@@ -49,7 +49,7 @@ class OldMessage(NamedTuple):
 
     @property
     def key_size(self) -> int:
-        """As the message says, true or not; -1 for null."""
+        """The size in the message, which may be wrong; -1 for null."""
         return self._length(_KEY_AT[self.magic])
 
     @property
@@ -89,10 +89,10 @@ def read_old(data: memoryview) -> OldMessage:
     return OldMessage(offset, crc, magic, attributes, timestamp, data[: length + LENGTH_PREFIX])
 
 
-def messages_in(entry: Entry) -> Iterator[OldMessage]:
-    """The messages that an entry of an old format stands for, offsets and times as a reader gets them.
+def messages_in(entry: LogEntry) -> Iterator[OldMessage]:
+    """The messages of an old-format entry, with the offsets and timestamps that a consumer gets.
 
-    Raises BrokerError where it cannot be expanded.
+    Raises BrokerError if it cannot be decompressed.
     """
     outer = read_old(entry.data)
     if outer.codec == NO_CODEC:

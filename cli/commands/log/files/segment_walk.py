@@ -1,7 +1,7 @@
-"""What stands in a segment's file, entry by entry and without trust: the walk under `log dump`, `verify` and `stats`.
+"""Reads a segment file entry by entry without trusting it: the walk under `log dump`, `log verify` and `log stats`.
 
-It follows lengths as Apache Kafka's reader does, so that both see the same entries in the same damaged file: an
-entry that the file does not hold as a whole ends the walk, a length below that of an empty message is a fault.
+It follows the lengths as Apache Kafka's reader does, so that both see the same entries in a damaged file: an
+incomplete entry ends the walk, a length below that of an empty message is a fault.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _HEAD_SIZES: Final = {0: 26, 1: 34}
 _PREFIX: Final = struct.Struct(">qi")
 
 
-class Entry(NamedTuple):
-    """One batch, or one message of an old format: its bytes are those from `position` on in the file."""
+class LogEntry(NamedTuple):
+    """One batch, or one old-format message, and its position in the file."""
 
     position: int
     magic: int
@@ -36,14 +36,14 @@ class Entry(NamedTuple):
 
     @property
     def is_batch(self) -> bool:
-        """Whether it is laid out as a batch of version 2, even if its format byte says something newer."""
+        """Whether it has the layout of a version 2 batch, even if its magic byte is higher."""
         return self.magic >= CURRENT_MAGIC
 
 
-class Walk:
-    """The entries of a file from a position on. When it has ended: where, and why if not at the end of the file.
+class SegmentWalk:
+    """The entries of a file from a position on. At the end it has the position, and the fault if that is not the end.
 
-    Memory grows with the largest entry that the file really holds, never with a length in it.
+    Memory is bounded by the largest entry in the file, not by a length field.
     """
 
     def __init__(self, file: File, position: int = 0, end: int | None = None) -> None:
@@ -52,9 +52,9 @@ class Walk:
         self.end = file.size() if end is None else min(end, file.size())
         self.fault: str | None = None
         self.is_torn = False
-        """Whether what ended the walk may be the beginning of a batch."""
+        """Whether the walk ended at what may be the beginning of a batch."""
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[LogEntry]:
         while self.end - self.position > MAGIC_AT:
             window = memoryview(self._file.read_at(self.position, min(WINDOW, self.end - self.position)))
             start, at = self.position, 0
@@ -65,7 +65,7 @@ class Walk:
                     return
                 if at + size > len(window):
                     break
-                yield Entry(start + at, magic, window[at : at + size])
+                yield LogEntry(start + at, magic, window[at : at + size])
                 at += size
                 self.position = start + at
             if at == 0 and not (yield from self._large()):
@@ -74,8 +74,8 @@ class Walk:
             self.is_torn = True
             self.fault = f"{self.end - self.position} bytes are left, too few for a batch"
 
-    def _large(self) -> Generator[Entry, None, bool]:
-        """The entry at the position when the window does not hold it; nothing more comes when the file does not."""
+    def _large(self) -> Generator[LogEntry, None, bool]:
+        """The entry at the position if it is larger than the window; False if the file does not hold it."""
         prefix = self._file.read_at(self.position, PREFIX_BYTES)
         left = self.end - self.position
         size = LENGTH_PREFIX + _PREFIX.unpack_from(prefix)[1] if len(prefix) > MAGIC_AT else left
@@ -87,7 +87,7 @@ class Walk:
         if len(data) < size:
             self.fault = "the file became shorter while it was read"
             return False
-        yield Entry(self.position, prefix[MAGIC_AT], data)
+        yield LogEntry(self.position, prefix[MAGIC_AT], data)
         self.position += size
         return True
 
@@ -101,6 +101,6 @@ class Walk:
 
 
 def is_zeros(file: File, position: int, end: int) -> bool:
-    """Whether there are zeros and nothing else: room that was allocated and never written."""
+    """Whether all bytes are zeros: space that was allocated and never written."""
     # A torn batch may begin with a few zeros, too: those of its offset.
     return all(not any(file.read_at(at, min(WINDOW, end - at))) for at in range(position, end, WINDOW))

@@ -1,4 +1,4 @@
-"""A `.snapshot` of producers' states, entry by entry in the file's order, or why it cannot be read."""
+"""Reads a producer snapshot (`.snapshot`): its entries in file order, or why it cannot be read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHECKED_FROM: Final = 6
 
 
 def read_snapshot(data: bytes) -> list[ProducerEntry] | str:
-    """The producers, or what is wrong with the bytes."""
+    """The producers, or a text that says what is wrong with the bytes."""
     if len(data) < _HEADER.size:
         return f"a snapshot is longer than {len(data)} bytes"
     version, crc, count = _HEADER.unpack_from(data)

@@ -1,7 +1,7 @@
-"""How many different keys there are: counted exactly while they are few, estimated when they are many.
+"""The number of distinct keys: exact up to a limit, then estimated.
 
-The estimate is HyperLogLog's (Flajolet and others, 2007) with 2^14 counters: off by less than 1 % as a rule, 2.5 % at
-worst. Two counts are joined without counting a key twice.
+The estimate is HyperLogLog (Flajolet and others, 2007) with 2^14 counters: usually within 1 %, at worst 2.5 %. Merging
+two counts counts no key twice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BIAS: Final = 0.7213 / (1 + 1.079 / _COUNTERS)
 
 
 class DistinctKeys:
-    """A set of keys of which only the size is asked."""
+    """Counts the distinct keys added to it."""
 
     def __init__(self, exact_max: int = EXACT_MAX) -> None:
         self._exact_max = exact_max
@@ -34,12 +34,12 @@ class DistinctKeys:
         self._add(int.from_bytes(blake2b(key, digest_size=8).digest(), "big"))
 
     def add_all(self, keys: Iterable[bytes]) -> None:
-        """Those that come several times are hashed once."""
+        """Add many keys; each distinct one is hashed once."""
         for key in set(keys):
             self.add(key)
 
     def join(self, other: DistinctKeys) -> None:
-        """Take over all keys of another count, which stays as it is."""
+        """Merge another count into this one; `other` does not change."""
         if other._counters is not None:
             self._estimate_from_now_on()
             assert self._counters is not None

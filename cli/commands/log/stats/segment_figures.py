@@ -1,4 +1,4 @@
-"""What is in segments, counted: for `sordini log stats`. One pass over each; figures of several can be added."""
+"""Statistics of segments, for `sordini log stats`: one pass over each segment; statistics can be added up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from sordini.cli.commands.log.dump.kafka_log import DELETE_HORIZON_BIT, codec_name
 from sordini.cli.commands.log.files.old_messages import messages_in, read_old
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk
+from sordini.cli.commands.log.files.segment_walk import LogEntry, SegmentWalk
 from sordini.cli.commands.log.stats.distinct_keys import DistinctKeys
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import (
@@ -25,7 +25,7 @@ from sordini.storage.disk import Disk, File
 
 PRODUCERS_MAX: Final = 100_000
 ABORT_BYTES: Final = 34
-"""Of an entry of a transaction index."""
+"""The size of an entry of a transaction index."""
 _HEADER_ROOM: Final = bytes(HEADER_SIZE)
 
 
@@ -66,9 +66,9 @@ class Figures:
     first_timestamp: int = -1
     last_timestamp: int = -1
     damaged_batches: int = 0
-    """Counted, and otherwise left out; `sordini log verify` says what is wrong."""
+    """Counted here only; `sordini log verify` explains the damage."""
     unread_bytes: int = 0
-    """At the end, where no batch begins."""
+    """After the last batch that could be read."""
     codecs: dict[str, CodecFigures] = field(default_factory=dict)
     formats: dict[int, int] = field(default_factory=dict)
     keys: DistinctKeys = field(default_factory=DistinctKeys)
@@ -88,7 +88,7 @@ class Figures:
 
     @property
     def compression_ratio(self) -> float | None:
-        """How many times larger the records would be without compression."""
+        """Uncompressed size divided by stored size."""
         stored = sum(codec.stored for codec in self.codecs.values())
         return sum(codec.expanded for codec in self.codecs.values()) / stored if stored else None
 
@@ -97,7 +97,7 @@ class Figures:
         return self.log_bytes / self.index_entries if self.index_entries else None
 
     def add(self, other: Figures) -> None:
-        """Take over another's figures."""
+        """Add the figures of another segment or partition."""
         for name in _SUMMED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for suffix, size in other.files.items():
@@ -141,7 +141,7 @@ _SUMMED: Final = (
 
 
 def segment_figures(disk: Disk, directory: str, base: int) -> Figures:
-    """Read a segment and count. Raises OSError."""
+    """Read a segment and its statistics. Raises OSError."""
     figures = Figures(segments=1)
     for suffix in names.SEGMENT_SUFFIXES:
         path = f"{directory}/{names.file_name(base, suffix)}"
@@ -157,7 +157,7 @@ def segment_figures(disk: Disk, directory: str, base: int) -> Figures:
                 figures.time_index_entries = entries
     file = disk.open(f"{directory}/{names.file_name(base, names.LOG)}", writable=False)
     try:
-        walk = Walk(file)
+        walk = SegmentWalk(file)
         for entry in walk:
             _count(figures, entry)
         figures.unread_bytes = walk.end - walk.position
@@ -167,13 +167,13 @@ def segment_figures(disk: Disk, directory: str, base: int) -> Figures:
 
 
 def _entries(disk: Disk, path: str, size: int) -> int:
-    """How many entries an index has: those before the zeros that an active segment's is padded with."""
+    """The number of index entries, without the zeros that pad the index of an active segment."""
     file = disk.open(path, writable=False)
     try:
         count = file.size() // size
         if count == 0 or any(file.read_at((count - 1) * size, size)):
             return count
-        # Zeros stand at the end alone, so halving finds where they begin.
+        # Zeros are only at the end, so a binary search finds where they begin.
         return _first_zero(file, size, count)
     finally:
         file.close()
@@ -190,7 +190,7 @@ def _first_zero(file: File, size: int, count: int) -> int:
     return low
 
 
-def _count(figures: Figures, entry: Entry) -> None:
+def _count(figures: Figures, entry: LogEntry) -> None:
     figures.batches += 1
     figures.formats[entry.magic] = figures.formats.get(entry.magic, 0) + 1
     try:
@@ -202,7 +202,7 @@ def _count(figures: Figures, entry: Entry) -> None:
         figures.damaged_batches += 1
 
 
-def _count_batch(figures: Figures, entry: Entry, header: BatchHeader) -> None:
+def _count_batch(figures: Figures, entry: LogEntry, header: BatchHeader) -> None:
     if header.magic != CURRENT_MAGIC or not crc_is_right(entry.data, 0, header):
         figures.damaged_batches += 1
         return
@@ -212,7 +212,7 @@ def _count_batch(figures: Figures, entry: Entry, header: BatchHeader) -> None:
     plain = header._replace(attributes=header.attributes & ~CODEC_MASK, size=HEADER_SIZE + len(body))
     pairs = read_key_values(memoryview(_HEADER_ROOM + body), plain)
     _note(figures, entry, header.codec, HEADER_SIZE + len(body), header.base_offset, header.last_offset)
-    # The first time of a batch that compaction has marked is when its tombstones may go.
+    # A compacted batch's base timestamp may be its delete horizon: when its tombstones may be removed.
     first = header.max_timestamp if header.attributes & DELETE_HORIZON_BIT else header.base_timestamp
     figures.note_times(header.max_timestamp if header.is_log_append_time else first, header.max_timestamp)
     figures.transactional_batches += header.is_transactional
@@ -224,7 +224,7 @@ def _count_batch(figures: Figures, entry: Entry, header: BatchHeader) -> None:
     _note_pairs(figures, pairs)
 
 
-def _count_messages(figures: Figures, entry: Entry) -> None:
+def _count_messages(figures: Figures, entry: LogEntry) -> None:
     outer = read_old(entry.data)
     messages = list(messages_in(entry))
     if not outer.is_valid:
@@ -237,7 +237,7 @@ def _count_messages(figures: Figures, entry: Entry) -> None:
     _note_pairs(figures, pairs)
 
 
-def _note(figures: Figures, entry: Entry, codec: int, expanded: int, first: int, last: int) -> None:
+def _note(figures: Figures, entry: LogEntry, codec: int, expanded: int, first: int, last: int) -> None:
     of_codec = figures.codecs.setdefault(codec_name(codec), CodecFigures())
     of_codec.add(CodecFigures(1, entry.size, expanded))
     figures.first_offset = first if figures.first_offset < 0 else figures.first_offset
@@ -245,7 +245,7 @@ def _note(figures: Figures, entry: Entry, codec: int, expanded: int, first: int,
 
 
 def _note_pairs(figures: Figures, pairs: list[KeyValue]) -> None:
-    """Column by column: a loop over millions of records would take twice as long."""
+    """Count column by column: a loop over millions of records would take twice as long."""
     figures.records += len(pairs)
     keys = [key for key, _ in pairs if key is not None]
     figures.keyless += len(pairs) - len(keys)

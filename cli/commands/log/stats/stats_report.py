@@ -1,4 +1,4 @@
-"""What `sordini log stats` tells: a table of each partition's segments, and totals."""
+"""The output of `sordini log stats`: a table of each partition's segments, and totals."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ HEAD = (
 
 
 class Statistics:
-    """Reads directories, and tells of each partition when it is done."""
+    """Reads directories, and prints each partition when it has been read."""
 
-    def __init__(self, disk: Disk, tell: Callable[[str], None]) -> None:
+    def __init__(self, disk: Disk, print_line: Callable[[str], None]) -> None:
         self._disk = disk
-        self._tell = tell
+        self._print = print_line
         self._partitions: list[dict[str, Any]] = []
         self._total = Figures()
 
-    def look_at(self, path: str) -> None:
-        """Count what is in a log directory, or in one partition's. Raises Failure."""
+    def check_path(self, path: str) -> None:
+        """Read a log directory, or the directory of one partition. Raises Failure."""
         path = existing(self._disk, path)
         try:
             if is_partition(self._disk, path):
@@ -53,10 +53,10 @@ class Statistics:
             raise Failure(f"{error.filename or path}: {(error.strerror or str(error)).lower()}") from None
 
     def finish(self) -> None:
-        """The totals, where there is more than one partition."""
+        """Print the totals if there is more than one partition."""
         count = len(self._partitions)
         if count != 1:
-            self._tell(f"{counted(count, 'partition')}\n{_summary(self._total)}")
+            self._print(f"{counted(count, 'partition')}\n{_summary(self._total)}")
 
     def as_json(self) -> dict[str, Any]:
         return {"partitions": self._partitions, "total": _json(self._total)}
@@ -78,7 +78,7 @@ class Statistics:
         listed = [{"base_offset": base} | _json(figures) for base, figures in segments]
         self._partitions.append({"directory": path, "segments": listed, "total": _json(total)})
         rows = [_row(str(base), figures) for base, figures in segments]
-        self._tell("\n".join([path, table(HEAD, rows), _summary(total), ""]))
+        self._print("\n".join([path, table(HEAD, rows), _summary(total), ""]))
 
 
 def _by_partition(name: str) -> tuple[str, int]:
@@ -106,13 +106,13 @@ def _row(name: str, figures: Figures) -> list[object]:
 
 
 def _summary(figures: Figures) -> str:
-    """A few lines of what does not fit in the table."""
+    """The statistics that do not fit in the table, in a few lines."""
     offsets = f", offsets {figures.first_offset}-{figures.last_offset}" if figures.last_offset >= 0 else ""
     records = f"{figures.records} records in {figures.batches} batches{offsets}"
     sizes = f"{size_text(figures.key_bytes)} of keys, {size_text(figures.value_bytes)} of values"
     lines = [
         f"  {size_text(figures.total_bytes)} in the files of {counted(figures.segments, 'segment')}; {records}",
-        f"  keys: {_keys(figures)}, {figures.keyless} records without, {figures.tombstones} tombstones; {sizes}",
+        f"  keys: {_keys(figures)}, {figures.keyless} records without a key, {figures.tombstones} tombstones; {sizes}",
     ]
     for codec, of_codec in sorted(figures.codecs.items()):
         ratio = f", {of_codec.expanded / of_codec.stored:.2f} times smaller" if codec != "none" else ""
@@ -132,7 +132,7 @@ def _summary(figures: Figures) -> str:
     if figures.damaged_batches or figures.unread_bytes:
         lines.append(
             f"  DAMAGED: {figures.damaged_batches} batches, {figures.unread_bytes} bytes at the ends of segments; "
-            "sordini log verify says more"
+            "see sordini log verify"
         )
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""A log directory, verified: its own small files, then every partition in it; or one partition's directory alone."""
+"""Verifies a log directory: its own small files, then each partition; or the directory of one partition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sordini.cli.commands.log.verify.findings import Finding
-from sordini.cli.commands.log.verify.partition import PartitionCheck, PartitionReport, Surroundings
+from sordini.cli.commands.log.verify.partition import PartitionCheck, PartitionContext, PartitionReport
 from sordini.cli.common.options import Failure
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
 from sordini.storage import names
@@ -20,7 +20,7 @@ FORMER_SUFFIXES: Final = ("-delete", "-future", "-stray")
 
 @dataclass
 class DirectoryReport:
-    """What was found in one log directory, its partitions aside."""
+    """The findings of one log directory, and the reports of its partitions."""
 
     path: str
     broker_id: int | None = None
@@ -38,7 +38,7 @@ class DirectoryReport:
 
 
 class DirectoryCheck:
-    """Checks one log directory, a partition at a time, so that a person sees it going on."""
+    """Checks one log directory, one partition at a time, so that the output shows progress."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -53,22 +53,22 @@ class DirectoryCheck:
         """The names of the partitions' directories."""
         return [name for name in self._names if names.partition_of(name) is not None]
 
-    def surroundings(self, name: str) -> Surroundings:
-        """What is known of the partition in a directory of this name."""
+    def context_of(self, name: str) -> PartitionContext:
+        """What the checkpoints say of the partition in a directory of this name."""
         partition = names.partition_of(name)
         if partition is None:
-            return Surroundings(self._is_clean)
-        return Surroundings(
+            return PartitionContext(self._is_clean)
+        return PartitionContext(
             is_clean=self._is_clean,
             log_start=self._offsets[names.LOG_STARTS].get(partition),
             high_watermark=self._offsets[names.HIGH_WATERMARKS].get(partition),
             recovery_point=self._offsets[names.RECOVERY_POINTS].get(partition),
-            # The topics that brokers keep their own state in are always compacted.
+            # Internal topics are always compacted.
             is_compacted=partition in self._offsets[names.CLEANER_OFFSETS] or partition.topic.startswith("__"),
         )
 
-    def own(self) -> None:
-        """Look at what is not in a partition's directory."""
+    def check_own_files(self) -> None:
+        """Check everything that is not in a partition's directory."""
         find = self.report.findings.append
         path = self.path
         try:
@@ -84,7 +84,7 @@ class DirectoryCheck:
                 continue
             if name.endswith(FORMER_SUFFIXES):
                 find(
-                    Finding("other-directory", f"{path}/{name}", f"a partition that ends in -{name.rpartition('-')[2]}")
+                    Finding("other-directory", f"{path}/{name}", f"a partition with suffix -{name.rpartition('-')[2]}")
                 )
             else:
                 find(Finding("stray-directory", f"{path}/{name}", "its name is not <topic>-<partition>"))
@@ -96,32 +96,32 @@ class DirectoryCheck:
 
     def partition(self, name: str) -> PartitionReport:
         """Check one of the partitions. Raises OSError."""
-        around = self.surroundings(name)
-        report = PartitionCheck(self._disk, f"{self.path}/{name}", around).run()
-        report.findings += self._held_against(report, around)
+        context = self.context_of(name)
+        report = PartitionCheck(self._disk, f"{self.path}/{name}", context).run()
+        report.findings += self._compare_checkpoints(report, context)
         self.report.partitions.append(report)
         return report
 
-    def _held_against(self, report: PartitionReport, around: Surroundings) -> Iterator[Finding]:
-        """What the checkpoints say of a partition that cannot be."""
+    def _compare_checkpoints(self, report: PartitionReport, context: PartitionContext) -> Iterator[Finding]:
+        """Checkpoint entries that contradict the partition's log."""
 
         def finding(kind: str, name: str, offset: int, what: str) -> Finding:
             return Finding(kind, f"{self.path}/{name}", f"{report.path.rpartition('/')[2]}: {what}", None, offset)
 
         end = report.end_offset
         start = report.segments[0].base if report.segments else 0
-        if around.high_watermark is not None and around.high_watermark > end:
-            what = f"{around.high_watermark} is said to be committed, and the log ends at {end}"
-            yield finding("high-watermark-beyond", names.HIGH_WATERMARKS, around.high_watermark, what)
-        if around.recovery_point is not None and around.recovery_point > end:
-            what = f"{around.recovery_point} is said to be flushed, and the log ends at {end}"
-            yield finding("recovery-point-beyond", names.RECOVERY_POINTS, around.recovery_point, what)
-        if around.log_start is not None and around.log_start > end:
-            what = f"the log is said to start at {around.log_start}, and ends at {end}"
-            yield finding("log-start-beyond", names.LOG_STARTS, around.log_start, what)
-        if around.log_start is not None and around.log_start < start:
-            what = f"the log is said to start at {around.log_start}, and its first segment does at {start}"
-            yield finding("log-start-below", names.LOG_STARTS, around.log_start, what)
+        if context.high_watermark is not None and context.high_watermark > end:
+            what = f"the checkpoint has {context.high_watermark}, and the log ends at {end}"
+            yield finding("high-watermark-beyond", names.HIGH_WATERMARKS, context.high_watermark, what)
+        if context.recovery_point is not None and context.recovery_point > end:
+            what = f"the checkpoint has {context.recovery_point}, and the log ends at {end}"
+            yield finding("recovery-point-beyond", names.RECOVERY_POINTS, context.recovery_point, what)
+        if context.log_start is not None and context.log_start > end:
+            what = f"the checkpoint has {context.log_start}, and the log ends at {end}"
+            yield finding("log-start-beyond", names.LOG_STARTS, context.log_start, what)
+        if context.log_start is not None and context.log_start < start:
+            what = f"the checkpoint has {context.log_start}, and the first segment begins at {start}"
+            yield finding("log-start-below", names.LOG_STARTS, context.log_start, what)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         try:
@@ -133,7 +133,7 @@ class DirectoryCheck:
 
 
 def existing(disk: Disk, path: str) -> str:
-    """The path of a directory that is there, without a slash at its end. Raises Failure."""
+    """The path of an existing directory, without a trailing slash. Raises Failure."""
     path = path.rstrip("/") or "/"
     if not disk.is_directory(path):
         raise Failure(f"{path}: {'this is a file' if disk.exists(path) else 'no such directory'}")
@@ -141,7 +141,7 @@ def existing(disk: Disk, path: str) -> str:
 
 
 def is_partition(disk: Disk, path: str) -> bool:
-    """Whether a directory is one partition's, and not one with many."""
+    """Whether a directory is one partition's, and not a log directory."""
     file_names = disk.list_directory(path)
     if any(name in file_names for name in (names.META_PROPERTIES, *CHECKPOINTS)) or disk.directories(path):
         return False
@@ -149,10 +149,10 @@ def is_partition(disk: Disk, path: str) -> bool:
     return is_named_so or any(name.endswith(names.LOG) for name in file_names)
 
 
-def across(reports: Sequence[DirectoryReport]) -> Iterator[Finding]:
-    """What only shows when several partitions are looked at: one that is there twice, one of another topic.
+def findings_across(reports: Sequence[DirectoryReport]) -> Iterator[Finding]:
+    """Findings across partitions: a partition in two log directories, or with another topic id.
 
-    Directories of several brokers may well hold the same partition: those are its replicas.
+    Log directories of different brokers may have the same partition: those are its replicas.
     """
     seen: dict[tuple[int | None, str], str] = {}
     topics: dict[str, tuple[TopicId, str]] = {}

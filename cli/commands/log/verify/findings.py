@@ -1,123 +1,149 @@
-"""What `sordini log verify` may find: each kind of damage, what it means to who reads the log, and what repair does."""
+"""The kinds of findings of `sordini log verify`: what each means for readers of the log, and what repair does."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 
-class Kind(NamedTuple):
-    """One kind of finding. A note is worth knowing, and nothing is wrong."""
+class FindingKind(NamedTuple):
+    """One kind of finding. A note is information, not damage."""
 
     meaning: str
     repair: str
     is_note: bool = False
 
 
-_CUT: Final = "cuts the log before this batch; what comes after it is lost"
-_INDEX: Final = "makes the index anew from the log; nothing is lost"
-_NOTHING: Final = "leaves it as it is"
+_TRUNCATES: Final = "truncates the log before this batch; all later records are lost"
+_REBUILDS_INDEX: Final = "rebuilds the index from the log; nothing is lost"
+_LEAVES: Final = "leaves it as it is"
 _TRUSTED: Final = (
-    "the marker says that the files can be trusted unread, and these cannot: Apache Kafka would believe it and"
+    "the clean shutdown marker says that the files need no recovery, and these do: Apache Kafka would believe it and"
 )
 
-KINDS: Final[dict[str, Kind]] = {
+KINDS: Final[dict[str, FindingKind]] = {
     # The segments.
-    "torn-batch": Kind("the newest batch is not all there, as after a crash in the middle of writing it", _CUT),
-    "zeros": Kind("room was allocated and never written, as a power failure leaves it", _CUT),
-    "nonsense": Kind("nothing from here on can be read; a consumer stops here or gets an error", _CUT),
-    "wrong-crc": Kind("the batch's bytes are not those that were written; a consumer gets an error for it", _CUT),
-    "unknown-format": Kind("the batch says that it is of a format which does not exist", _CUT),
-    "unreadable-records": Kind("the CRC is right and the records are not: it was written like this", _CUT),
-    "wrong-count": Kind("the header says something else about the records than what there is", _CUT),
-    "offsets-fall": Kind("a look-up by offset finds the wrong batch, or this one never", _CUT),
-    "offset-too-far": Kind("indexes cannot hold an offset so far from the segment's first: it is a wrong one", _CUT),
-    "unknown-codec": Kind("no reader can decompress the batch", _CUT),
-    "segments-overlap": Kind(
-        "some offsets are there twice", "removes the segment when all its offsets are there before, else cuts before it"
+    "torn-batch": FindingKind("the newest batch is incomplete, as after a crash during the write", _TRUNCATES),
+    "zeros": FindingKind("space was allocated and never written, as after a power failure", _TRUNCATES),
+    "nonsense": FindingKind("nothing after this can be read; a consumer stops here or gets an error", _TRUNCATES),
+    "wrong-crc": FindingKind(
+        "the batch's bytes have changed since they were written; a consumer gets an error for it", _TRUNCATES
     ),
-    "gap": Kind(
-        "records between two segments are gone, and no reader notices",
-        "keeps what is before and after the gap: what is lost stays lost",
+    "unknown-format": FindingKind("the batch's magic byte is of a format that does not exist", _TRUNCATES),
+    "unreadable-records": FindingKind(
+        "the CRC is right and the records are invalid: it was written like this", _TRUNCATES
+    ),
+    "wrong-count": FindingKind("the batch header does not match the records", _TRUNCATES),
+    "offsets-fall": FindingKind("a lookup by offset finds the wrong batch, or never finds this one", _TRUNCATES),
+    "offset-too-far": FindingKind(
+        "the offset is too far from the base offset for the indexes: it is wrong", _TRUNCATES
+    ),
+    "unknown-codec": FindingKind("no reader can decompress the batch", _TRUNCATES),
+    "segments-overlap": FindingKind(
+        "some offsets exist twice",
+        "removes the segment if earlier segments have all its offsets, otherwise truncates the log before it",
+    ),
+    "gap": FindingKind(
+        "records between two segments are missing, and no reader notices",
+        "keeps the records before and after the gap; the missing ones are lost",
     ),
     # Their indexes.
-    "index-missing": Kind("the first look-up has to read the whole segment, or fails", _INDEX),
-    "index-half-entry": Kind("the index was cut in the middle of an entry", _INDEX),
-    "index-padded": Kind(
-        "zeros after the entries read as entries: Apache Kafka then takes the segment for ancient and deletes it",
-        _INDEX,
+    "index-missing": FindingKind("the first lookup reads the whole segment, or fails", _REBUILDS_INDEX),
+    "index-half-entry": FindingKind("the index ends in the middle of an entry", _REBUILDS_INDEX),
+    "index-padded": FindingKind(
+        "the zeros after the entries are read as entries: Apache Kafka then considers the segment old and deletes it",
+        _REBUILDS_INDEX,
     ),
-    "index-disorder": Kind("a binary search in it goes astray", _INDEX),
-    "index-wrong": Kind("a look-up begins at a place that is no batch's, or another's", _INDEX),
-    "index-short": Kind("a look-up has to read much of the segment", _INDEX),
-    "time-index-missing": Kind("a look-up by time misses the segment; retention goes by the file's own time", _INDEX),
-    "time-index-half-entry": Kind("the index was cut in the middle of an entry", _INDEX),
-    "time-index-padded": Kind(
-        "zeros after the entries read as time 0: Apache Kafka then takes the segment for ancient and deletes it", _INDEX
+    "index-disorder": FindingKind("a binary search in it fails", _REBUILDS_INDEX),
+    "index-wrong": FindingKind("a lookup begins inside a batch, or at the wrong batch", _REBUILDS_INDEX),
+    "index-short": FindingKind("a lookup reads much of the segment", _REBUILDS_INDEX),
+    "time-index-missing": FindingKind(
+        "a lookup by time misses the segment; retention uses the file's modification time", _REBUILDS_INDEX
     ),
-    "time-index-disorder": Kind("a look-up by time goes astray", _INDEX),
-    "time-index-wrong": Kind("a look-up by time finds another record than the first of that time", _INDEX),
-    "time-index-short": Kind("retention takes the segment for older than it is, and a look-up may miss it", _INDEX),
-    "orphan": Kind("it is of a segment whose log is gone", "removes it, as a broker does at its start"),
-    "txn-index-missing": Kind("who reads only what was committed gets these records, which were aborted", _INDEX),
-    "txn-index-wrong": Kind("who reads only what was committed leaves out records that were", _INDEX),
-    "txn-index-damaged": Kind("who reads only what was committed may get records that were aborted", _INDEX),
-    # What is known about the log.
-    "snapshot-damaged": Kind("it is of no use; a broker goes back to an older one", "writes the state at the end anew"),
-    "snapshot-wrong": Kind(
-        "a broker that starts with it takes new records for duplicates, or duplicates for new ones, or forgets an "
-        "open transaction",
-        "writes the state at the end anew from the log",
+    "time-index-half-entry": FindingKind("the index ends in the middle of an entry", _REBUILDS_INDEX),
+    "time-index-padded": FindingKind(
+        "the zeros after the entries are read as time 0: Apache Kafka then considers the segment old and deletes it",
+        _REBUILDS_INDEX,
     ),
-    "snapshot-beyond": Kind("it is of offsets that are not in the log", "removes it"),
-    "epochs-damaged": Kind("Apache Kafka would give up the whole log directory", "makes the file anew from the log"),
-    "epochs-disorder": Kind(
-        "followers may keep records that their leader never had", "makes the file anew from the log"
+    "time-index-disorder": FindingKind("a lookup by time fails", _REBUILDS_INDEX),
+    "time-index-wrong": FindingKind("a lookup by time finds the wrong record", _REBUILDS_INDEX),
+    "time-index-short": FindingKind(
+        "retention considers the segment older than it is, and a lookup may miss it", _REBUILDS_INDEX
     ),
-    "epochs-wrong": Kind("followers may keep records that their leader never had", "makes the file anew from the log"),
-    "epochs-beyond": Kind("an epoch begins after the log's end; a broker drops it", "makes the file anew from the log"),
-    "metadata-damaged": Kind(
+    "orphan": FindingKind("the segment's log is missing", "removes it, as a broker does at start-up"),
+    "txn-index-missing": FindingKind(
+        "a read_committed consumer gets these records, which were aborted", _REBUILDS_INDEX
+    ),
+    "txn-index-wrong": FindingKind("a read_committed consumer skips committed records", _REBUILDS_INDEX),
+    "txn-index-damaged": FindingKind("a read_committed consumer may get aborted records", _REBUILDS_INDEX),
+    # Files about the log.
+    "snapshot-damaged": FindingKind(
+        "it cannot be used; a broker uses an older one", "rewrites the snapshot at the log's end"
+    ),
+    "snapshot-wrong": FindingKind(
+        "a broker that starts with it rejects new records as duplicates, accepts duplicates, or forgets an open "
+        "transaction",
+        "rewrites the snapshot at the log's end from the log",
+    ),
+    "snapshot-beyond": FindingKind("its offset is beyond the end of the log", "removes it"),
+    "epochs-damaged": FindingKind(
+        "Apache Kafka would take the whole log directory offline", "rebuilds the file from the log"
+    ),
+    "epochs-disorder": FindingKind(
+        "followers may keep records that their leader never had", "rebuilds the file from the log"
+    ),
+    "epochs-wrong": FindingKind(
+        "followers may keep records that their leader never had", "rebuilds the file from the log"
+    ),
+    "epochs-beyond": FindingKind(
+        "an epoch begins after the log's end; a broker drops it", "rebuilds the file from the log"
+    ),
+    "metadata-damaged": FindingKind(
         "Apache Kafka 3.9.1 does not start with it",
-        "removes the file; a broker writes it anew from what its cluster says",
+        "removes the file; a broker writes it again from the cluster's metadata",
     ),
-    "topic-ids-differ": Kind("the partition is of a deleted topic of this name; brokers refuse it", _NOTHING),
+    "topic-ids-differ": FindingKind("it belongs to a deleted topic of this name; brokers refuse it", _LEAVES),
     # The log directory.
-    "checkpoint-damaged": Kind("Apache Kafka would give up the whole log directory", "writes it anew from the logs"),
-    "high-watermark-beyond": Kind("more is said to be committed than there is; a broker cuts it", "writes it anew"),
-    "recovery-point-beyond": Kind(
-        "a broker would not check the end of the log after a crash, because it counts as flushed", "writes it anew"
+    "checkpoint-damaged": FindingKind(
+        "Apache Kafka would take the whole log directory offline", "rewrites it from the logs"
     ),
-    "log-start-beyond": Kind(
-        "every broker deletes the whole log at its start", "takes the entry out, and keeps the log"
+    "high-watermark-beyond": FindingKind(
+        "the high watermark is beyond the log's end; a broker lowers it", "rewrites it"
     ),
-    "log-start-below": Kind("offsets that are gone are said to be there", "writes it anew"),
-    "meta-damaged": Kind("no broker starts on the directory", "leaves it out: a broker writes its own"),
-    "hazard-torn": Kind(
-        f"{_TRUSTED} lose the end of the log from view", "takes the marker away before it reads anything"
+    "recovery-point-beyond": FindingKind(
+        "a broker would not recover the end of the log after a crash, because it counts as flushed", "rewrites it"
     ),
-    "hazard-padded": Kind(f"{_TRUSTED} delete the partition's segments within a minute", "takes the marker away first"),
-    "hazard-snapshot": Kind(
-        f"{_TRUSTED} forget its producers: open transactions would show, duplicates be accepted",
-        "writes the state at the end anew from the log",
+    "log-start-beyond": FindingKind(
+        "every broker deletes the whole log at start-up", "removes the entry, and keeps the log"
     ),
-    "stray-directory": Kind("it is no partition's: Apache Kafka does not start on the log directory", _NOTHING),
-    "duplicate-partition": Kind(
-        "the partition is in two log directories; no broker can tell which one counts", _NOTHING
+    "log-start-below": FindingKind("the log start offset is below the first record", "rewrites it"),
+    "meta-damaged": FindingKind("no broker starts on the directory", "omits it: a broker writes its own"),
+    "hazard-torn": FindingKind(f"{_TRUSTED} ignore the end of the log", "removes the marker before it reads anything"),
+    "hazard-padded": FindingKind(
+        f"{_TRUSTED} delete the partition's segments within a minute", "removes the marker first"
     ),
-    # Worth knowing.
-    "leftover": Kind("a broker finishes it at its start", "finishes it", is_note=True),
-    "unfinished-swap": Kind(
-        "a compaction was cut off; a broker completes it at its start", "completes it", is_note=True
+    "hazard-snapshot": FindingKind(
+        f"{_TRUSTED} forget its producers: records of open transactions would be readable, duplicates accepted",
+        "rewrites the snapshot at the log's end from the log",
     ),
-    "other-file": Kind("brokers leave it alone", _NOTHING, is_note=True),
-    "other-directory": Kind("a broker removes it, or leaves it alone", _NOTHING, is_note=True),
-    "entry-without-partition": Kind("brokers ignore it", "leaves it out", is_note=True),
-    "meta-missing": Kind("a broker writes it at its first start", _NOTHING, is_note=True),
-    "live": Kind("a broker runs on it: what is newest may be half written", "is refused", is_note=True),
+    "stray-directory": FindingKind("not a partition: Apache Kafka does not start on the log directory", _LEAVES),
+    "duplicate-partition": FindingKind(
+        "the partition is in two log directories; a broker cannot know which one is valid", _LEAVES
+    ),
+    # Notes.
+    "leftover": FindingKind("a broker finishes it at start-up", "finishes it", is_note=True),
+    "unfinished-swap": FindingKind(
+        "a compaction was interrupted; a broker completes it at start-up", "completes it", is_note=True
+    ),
+    "other-file": FindingKind("brokers leave it alone", _LEAVES, is_note=True),
+    "other-directory": FindingKind("a broker removes it, or leaves it alone", _LEAVES, is_note=True),
+    "entry-without-partition": FindingKind("brokers ignore it", "omits it", is_note=True),
+    "meta-missing": FindingKind("a broker writes it at its first start-up", _LEAVES, is_note=True),
+    "live": FindingKind("a broker is running on it: the newest data may be incomplete", "is refused", is_note=True),
 }
 
 
 class Finding(NamedTuple):
-    """One thing found. `position` is a byte of the file, `offset` the record it concerns, where there is one."""
+    """One finding. `position` is a byte of the file, `offset` that of the affected record, if there is one."""
 
     kind: str
     path: str
@@ -139,11 +165,11 @@ class Finding(NamedTuple):
 
 
 LISTED_MAX: Final = 5
-"""Of one kind in one file: one wrong place may have thousands after it."""
+"""Findings listed of one kind in one file: one error may cause thousands."""
 
 
 class Collector:
-    """Findings as they come, the first few of each kind in each file; the others are counted."""
+    """Collects findings: the first few of each kind in each file; the others are counted."""
 
     def __init__(self) -> None:
         self._listed: list[Finding] = []
@@ -156,7 +182,7 @@ class Collector:
             self._listed.append(finding)
 
     def listed(self) -> list[Finding]:
-        """What was found, and one more for each kind of which not all are listed."""
+        """The findings, and one more for each kind of which not all are listed."""
         more = [
             Finding(kind, path, f"{count - LISTED_MAX} more of these in the file")
             for (kind, path), count in self._counts.items()

@@ -1,4 +1,4 @@
-"""A segment's indexes held against its log in one pass: each is told every batch, in order, and reads along."""
+"""Compares a segment's indexes with its log in one pass: each check gets every batch, in order."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _INDEX_ENTRY: Final = struct.Struct(">ii")
 _TIME_ENTRY: Final = struct.Struct(">qi")
 
 
-class Batch(NamedTuple):
-    """What indexes know of a batch."""
+class IndexedBatch(NamedTuple):
+    """The fields of a batch that indexes refer to."""
 
     position: int
     base_offset: int
     last_offset: int
     max_timestamp: int
     is_sound: bool
-    """Else its offsets and times are not to be relied on."""
+    """If not, its offsets and timestamps are unreliable."""
     is_whole: bool = True
-    """Whether the base offset is that of its first record, and not, as in old wrappers, that of its last."""
+    """Whether the base offset is that of the first record; in old wrapper messages it is that of the last."""
 
 
 class IndexFacts(NamedTuple):
-    """Which index is meant, and what its segment's state allows."""
+    """One index, and what the state of its segment allows."""
 
     path: str
     base: int
     may_be_padded: bool
-    """Zeros after the entries are right for the segment that is, or was at a crash, written to."""
+    """Zeros after the entries are valid in the active segment, also after a crash."""
 
 
 class _Index:
-    """What both kinds share: entries read one after the other, and what is wrong with the file as such."""
+    """Shared by both kinds of index: reading the entries, and damage of the file itself."""
 
     def __init__(self, disk: Disk, facts: IndexFacts, entry: struct.Struct, prefix: str) -> None:
         self.entries = 0
@@ -68,13 +68,13 @@ class _Index:
             self._file.close()
 
     def _trimmed(self, entries: Iterator[tuple[int, tuple[int, ...]]]) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """The entries up to the zeros that may follow them."""
+        """The entries without the zeros that may follow them."""
         assert self._file is not None
         for at, fields in entries:
             if not any(fields):
                 if not self._facts.may_be_padded:
                     left = self._file.size() - at
-                    self._find("padded", f"{left} bytes of zeros follow the entries: it was never trimmed", at)
+                    self._find("padded", f"{left} bytes of zeros follow the entries: the index was never trimmed", at)
                 return
             self.entries += 1
             yield at, fields
@@ -84,14 +84,14 @@ class _Index:
 
 
 class OffsetIndexCheck(_Index):
-    """Each entry has to be the last offset and the position of one batch, rising in both."""
+    """Each entry must be the last offset and the position of a batch; both must rise."""
 
     def __init__(self, disk: Disk, facts: IndexFacts) -> None:
         self._previous = (-1, -1)
         self._indexed_to = 0
         super().__init__(disk, facts, _INDEX_ENTRY, "index")
 
-    def batch(self, batch: Batch) -> None:
+    def batch(self, batch: IndexedBatch) -> None:
         while self._next is not None:
             at, (relative, position) = self._next
             offset = self._facts.base + relative
@@ -113,7 +113,7 @@ class OffsetIndexCheck(_Index):
             self._next = next(self._rows, None)
 
     def end(self, log_bytes: int, interval_bytes: int) -> None:
-        """There are no more batches."""
+        """Check the remaining entries after the last batch."""
         while self._next is not None:
             at, (relative, position) = self._next
             offset = self._facts.base + relative
@@ -125,22 +125,22 @@ class OffsetIndexCheck(_Index):
 
 
 class TimeIndexCheck(_Index):
-    """Each entry has to be the largest timestamp so far and an offset in the batch that has it.
+    """Each entry must be the largest timestamp so far and an offset in the batch that has it.
 
-    Releases differ in which offset that is: of the batch's last record, or of the very record with that time.
+    Kafka versions differ in the offset: that of the batch's last record, or of the record with that timestamp.
     """
 
     def __init__(self, disk: Disk, facts: IndexFacts) -> None:
         self._previous = (-1, -1)
         self._greatest = -1
-        self._last_told = -1
+        self._last_timestamp = -1
         self._is_sure = True
         super().__init__(disk, facts, _TIME_ENTRY, "time-index")
 
-    def batch(self, batch: Batch) -> None:
+    def batch(self, batch: IndexedBatch) -> None:
         self._is_sure = self._is_sure and batch.is_sound
         if not self._is_sure:
-            return  # An entry may be of a batch of which only its size is known.
+            return  # An entry may refer to a batch of which only the size is known.
         while self._next is not None:
             at, (timestamp, relative) = self._next
             offset = self._facts.base + relative
@@ -156,12 +156,12 @@ class TimeIndexCheck(_Index):
                 what = f"offset {offset} is said to be of time {timestamp}, and is of {batch.max_timestamp}"
                 self._find("wrong", what, at, offset)
             self._previous = (max(timestamp, self._previous[0]), max(relative, self._previous[1]))
-            self._last_told = max(self._last_told, timestamp)
+            self._last_timestamp = max(self._last_timestamp, timestamp)
             self._next = next(self._rows, None)
         self._greatest = max(self._greatest, batch.max_timestamp)
 
     def end(self, *, is_closed: bool) -> None:
-        """There are no more batches; in a closed segment the last entry is the largest timestamp."""
+        """Check the remaining entries; in a closed segment the last entry must be the largest timestamp."""
         while self._next is not None and self._is_sure:
             at, (timestamp, relative) = self._next
             offset = self._facts.base + relative
@@ -171,10 +171,10 @@ class TimeIndexCheck(_Index):
             is_closed
             and self._is_sure
             and self._file is not None
-            and self._greatest > max(self._last_told, 0)
+            and self._greatest > max(self._last_timestamp, 0)
             and not self.findings()
         ):
-            what = f"the largest timestamp is {self._greatest}, the last entry's {self._last_told}"
+            what = f"the largest timestamp is {self._greatest}, the last entry's {self._last_timestamp}"
             self._find("short", what, self.entries * time_index.ENTRY_SIZE)
 
 

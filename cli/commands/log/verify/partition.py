@@ -1,4 +1,4 @@
-"""One partition's directory, verified: its segments in order, and everything that is said about them beside them."""
+"""Verifies one partition's directory: its segments in order, and the other files about them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _SMALL_FILES: Final = (names.LEADER_EPOCHS, names.PARTITION_METADATA)
 _LEFTOVERS: Final = (names.DELETED, names.CLEANED)
 
 
-class Surroundings(NamedTuple):
-    """What the log directory says of a partition; None where it says nothing."""
+class PartitionContext(NamedTuple):
+    """What the log directory's checkpoints say of a partition; None without an entry."""
 
     is_clean: bool = False
-    """Whether there is a marker that says the broker stopped cleanly."""
+    """Whether the log directory has the clean shutdown marker."""
     log_start: int | None = None
     high_watermark: int | None = None
     recovery_point: int | None = None
     is_compacted: bool = False
-    """Whether records may be missing between others."""
+    """Whether offsets may be missing between others."""
 
 
 @dataclass
 class PartitionReport:
-    """What was found in one partition's directory."""
+    """The findings of one partition's directory."""
 
     path: str
     findings: list[Finding] = field(default_factory=list)
@@ -51,12 +51,12 @@ class PartitionReport:
 
 
 class PartitionCheck:
-    """Checks one directory. `run` may raise OSError for a disk that fails."""
+    """Checks one directory. `run` may raise OSError."""
 
-    def __init__(self, disk: Disk, directory: str, around: Surroundings) -> None:
+    def __init__(self, disk: Disk, directory: str, context: PartitionContext) -> None:
         self._disk = disk
         self._directory = directory
-        self._around = around
+        self._context = context
         self._names = disk.list_directory(directory)
         self._bases = [base for name in self._names if (base := names.offset_of(name, names.LOG)) is not None]
         self._epochs: list[tuple[int, int]] | None = None
@@ -66,10 +66,10 @@ class PartitionCheck:
         report = self.report
         self._epochs = self._read_epochs()
         self._read_topic_id()
-        self._look_at_names()
+        self._check_names()
         start = self._bases[0] if self._bases else 0
-        producers = ProducerCheck(self._disk, self._directory, start, may_lack_records=self._around.is_compacted)
-        report.start_offset = max(start, self._around.log_start or 0)
+        producers = ProducerCheck(self._disk, self._directory, start, may_lack_records=self._context.is_compacted)
+        report.start_offset = max(start, self._context.log_start or 0)
         report.end_offset = start
         epoch_check = _EpochCheck(self._epochs, f"{self._directory}/{names.LEADER_EPOCHS}")
         snapshots = producers.snapshot_offsets
@@ -80,7 +80,7 @@ class PartitionCheck:
             producers.end(report.end_offset)
         report.findings += producers.findings
         self._end_of_epochs()
-        if self._around.is_clean:
+        if self._context.is_clean:
             self._hazards(snapshots, producers)
         return report
 
@@ -88,9 +88,9 @@ class PartitionCheck:
         report = self.report
         is_last = number + 1 == len(self._bases)
         state = SegmentState(
-            is_closed=not is_last or self._around.is_clean,
-            may_be_padded=is_last and not self._around.is_clean,
-            may_lack_records=self._around.is_compacted,
+            is_closed=not is_last or self._context.is_clean,
+            may_be_padded=is_last and not self._context.is_clean,
+            may_lack_records=self._context.is_compacted,
         )
         check = SegmentCheck(self._disk, self._directory, base, state)
         found = check.report
@@ -120,13 +120,13 @@ class PartitionCheck:
                     base,
                 )
             )
-        elif not self._around.is_compacted and self.report.segments[-1].good_end == self.report.segments[-1].size:
-            # Where the segment before is damaged, its end is not known.
+        elif not self._context.is_compacted and self.report.segments[-1].good_end == self.report.segments[-1].size:
+            # If the segment before is damaged, its end is unknown.
             self.report.findings.append(
                 Finding("gap", segment.path, f"begins at {base}, and the one before ends at {end}", 0, end)
             )
 
-    def _look_at_names(self) -> None:
+    def _check_names(self) -> None:
         logs = set(self._bases)
         find = self.report.findings.append
         for name in self._names:
@@ -173,14 +173,14 @@ class PartitionCheck:
             if epoch <= previous[0] or start < previous[1]:
                 what = f"epoch {epoch} from {start} comes after epoch {previous[0]} from {previous[1]}"
                 self.report.findings.append(Finding("epochs-disorder", path, what, None, start))
-            # A leader that has written nothing yet has its epoch begin at the very end.
+            # The epoch of a leader that has written nothing yet begins at the log's end.
             if start > self.report.end_offset:
                 what = f"epoch {epoch} begins at {start}, and the log ends at {self.report.end_offset}"
                 self.report.findings.append(Finding("epochs-beyond", path, what, None, start))
             previous = (epoch, start)
 
     def _hazards(self, snapshots: list[int], producers: ProducerCheck) -> None:
-        """What must not be beside a marker of a clean stop."""
+        """Damage that must not occur together with a clean shutdown marker."""
         report = self.report
         last = report.segments[-1] if report.segments else None
         if last is not None and last.has_torn_end:
@@ -188,7 +188,7 @@ class PartitionCheck:
                 Finding(
                     "hazard-torn",
                     last.path,
-                    "the last batch is torn although the stop is said to be clean",
+                    "the last batch is torn although there is a clean shutdown marker",
                     last.good_end,
                 )
             )
@@ -202,7 +202,7 @@ class PartitionCheck:
 
 
 class _EpochCheck:
-    """Whether the epoch that a batch carries is the one that the checkpoint has for its offset."""
+    """Compares the leader epoch in each batch with that in the checkpoint."""
 
     def __init__(self, entries: list[tuple[int, int]] | None, path: str) -> None:
         self.findings: list[Finding] = []
@@ -216,10 +216,10 @@ class _EpochCheck:
             return
         while self._at + 1 < len(self._entries) and self._entries[self._at + 1][1] <= header.base_offset:
             self._at += 1
-        told = self._entries[self._at][0] if self._at >= 0 else None
-        if told != epoch:
-            said = "none" if told is None else f"epoch {told}"
-            what = f"the batch at offset {header.base_offset} is of epoch {epoch}, the file says {said}"
+        noted = self._entries[self._at][0] if self._at >= 0 else None
+        if noted != epoch:
+            in_file = "no epoch" if noted is None else f"epoch {noted}"
+            what = f"the batch at offset {header.base_offset} has epoch {epoch}, the file has {in_file}"
             self.findings.append(Finding("epochs-wrong", self._path, what, None, header.base_offset))
 
 

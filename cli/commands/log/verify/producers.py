@@ -1,7 +1,7 @@
-"""What the log itself says of its producers, held against the snapshots and the transaction indexes beside it.
+"""Compares the producer state that the log yields with its snapshots and transaction indexes.
 
-The log is folded once from its start. What began before that, or was compacted away, the files may know and the log
-not: there only what the log contradicts is wrong.
+The log is replayed once from its start. The files may know producers and transactions from before the log's start, or
+from compacted records: there only contradictions to the log are findings.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import struct
 from typing import Final, NamedTuple
 
 from sordini.cli.commands.log.dump.kafka_indexes import rows
-from sordini.cli.commands.log.files.segment_walk import Entry
+from sordini.cli.commands.log.files.segment_walk import LogEntry
 from sordini.cli.commands.log.files.snapshot_file import read_snapshot
 from sordini.cli.commands.log.verify.findings import Collector, Finding
 from sordini.cli.commands.log.verify.indexes import index_path
@@ -24,7 +24,7 @@ _ABORT_ENTRY: Final = struct.Struct(">hqqqq")
 
 
 class Snapshot(NamedTuple):
-    """One whole snapshot: the state up to its offset."""
+    """One readable snapshot: the producer state up to its offset."""
 
     path: str
     offset: int
@@ -51,7 +51,7 @@ class ProducerCheck:
 
     @property
     def snapshot_offsets(self) -> list[int]:
-        """Of whole snapshots that are still to be compared."""
+        """The offsets of readable snapshots that are not compared yet."""
         return [snapshot.offset for snapshot in self._snapshots]
 
     def _read_snapshots(self) -> list[Snapshot]:
@@ -68,7 +68,7 @@ class ProducerCheck:
                 found.append(Snapshot(path, offset, {entry.producer_id: entry for entry in entries}))
         return found
 
-    def batch(self, entry: Entry, header: BatchHeader) -> None:
+    def batch(self, entry: LogEntry, header: BatchHeader) -> None:
         self.reached(header.base_offset)
         if header.producer_id < 0:
             return
@@ -80,19 +80,19 @@ class ProducerCheck:
             self._aborted.append(aborted)
 
     def lose_track(self) -> None:
-        """Something could not be read: from here on the state is not known."""
+        """Note that something could not be read: from here on the state is unknown."""
         self._is_broken = True
 
     def reached(self, offset: int) -> None:
-        """The log was read up to an offset: compare the snapshots up to it."""
+        """Compare the snapshots up to an offset to which the log was read."""
         while self._snapshots and self._snapshots[0].offset <= offset:
             snapshot = self._snapshots.pop(0)
-            # At the log's start, or before it, the log has nothing to say.
+            # For a snapshot at the log's start, or before it, the log has no data.
             if snapshot.offset > self._start and not self._is_broken:
                 self._compare(snapshot)
 
     def end(self, end_offset: int) -> None:
-        """The log ends here."""
+        """Compare the remaining snapshots at the log's end."""
         self.reached(end_offset)
         for snapshot in self._snapshots:
             what = f"the state at offset {snapshot.offset}, and the log ends at {end_offset}"
@@ -100,8 +100,8 @@ class ProducerCheck:
 
     def _compare(self, snapshot: Snapshot) -> None:
         for known in self.state.entries():
-            told = snapshot.entries.get(known.producer_id)
-            why = self._difference(known, told)
+            stored = snapshot.entries.get(known.producer_id)
+            why = self._difference(known, stored)
             if why is not None:
                 self._found.add(
                     Finding(
@@ -109,34 +109,34 @@ class ProducerCheck:
                     )
                 )
         known_ids = self.state.known()
-        for producer_id, told in snapshot.entries.items():
-            if producer_id not in known_ids and told.last_offset >= self._start and not self._may_lack_records:
-                what = f"producer {producer_id} wrote nothing, and is said to have written offset {told.last_offset}"
+        for producer_id, stored in snapshot.entries.items():
+            if producer_id not in known_ids and stored.last_offset >= self._start and not self._may_lack_records:
+                what = f"producer {producer_id} wrote nothing, and is said to have written offset {stored.last_offset}"
                 self._found.add(Finding("snapshot-wrong", snapshot.path, what, None, snapshot.offset))
 
-    def _difference(self, known: ProducerEntry, told: ProducerEntry | None) -> str | None:
-        if told is None:
-            # One that wrote nothing for long is forgotten, but not with a transaction open.
+    def _difference(self, known: ProducerEntry, stored: ProducerEntry | None) -> str | None:
+        if stored is None:
+            # An idle producer expires, but not one with an open transaction.
             is_open = known.transaction_first_offset != NO_OFFSET
             return (
                 f"has a transaction open since {known.transaction_first_offset} and is not there" if is_open else None
             )
-        if told.last_offset > known.last_offset and (told.last_offset < self._start or self._may_lack_records):
+        if stored.last_offset > known.last_offset and (stored.last_offset < self._start or self._may_lack_records):
             return None
         for name in ("epoch", "last_offset", "last_sequence"):
-            if getattr(told, name) != getattr(known, name):
-                return f"has {name.replace('_', ' ')} {getattr(told, name)}, the log says {getattr(known, name)}"
-        if known.transaction_first_offset != told.transaction_first_offset:
-            before = 0 <= told.transaction_first_offset < self._start
+            if getattr(stored, name) != getattr(known, name):
+                return f"has {name.replace('_', ' ')} {getattr(stored, name)}, the log says {getattr(known, name)}"
+        if known.transaction_first_offset != stored.transaction_first_offset:
+            before = 0 <= stored.transaction_first_offset < self._start
             if not before and not self._may_lack_records:
                 return (
-                    f"has a transaction open since {told.transaction_first_offset}, the log says "
+                    f"has a transaction open since {stored.transaction_first_offset}, the log says "
                     f"{known.transaction_first_offset} (-1: none)"
                 )
         return None
 
     def segment_ended(self, base: int) -> None:
-        """The segment with this base was read: compare its transaction index with the aborts met in it."""
+        """Compare a segment's transaction index with the aborts found in it, after it was read."""
         expected, self._aborted = self._aborted, []
         path = index_path(self._directory, base, names.TRANSACTION_INDEX)
         found = self._read_aborts(path)
@@ -149,15 +149,16 @@ class ProducerCheck:
                     f"{aborted.last_offset} was aborted (stable up to {aborted.last_stable_offset}), and is not there"
                 )
                 self._found.add(Finding("txn-index-missing", path, what, None, aborted.first_offset))
-        for number, told in enumerate(found):
-            if told in expected or told.first_offset < self._start or self._may_lack_records:
+        for number, stored in enumerate(found):
+            if stored in expected or stored.first_offset < self._start or self._may_lack_records:
                 continue
-            what = f"producer {told.producer_id} aborted nothing from offset {told.first_offset} to {told.last_offset}"
+            span = f"from offset {stored.first_offset} to {stored.last_offset}"
+            what = f"producer {stored.producer_id} aborted nothing {span}"
             position = number * _ABORT_ENTRY.size
-            self._found.add(Finding("txn-index-wrong", path, what, position, told.first_offset))
+            self._found.add(Finding("txn-index-wrong", path, what, position, stored.first_offset))
 
     def _read_aborts(self, path: str) -> list[AbortedTransaction] | None:
-        """The entries; None when the file is damaged, which is a finding."""
+        """The entries; None if the file is damaged, which becomes a finding."""
         if not self._disk.exists(path):
             return []
         found = []

@@ -1,9 +1,9 @@
-"""Mending a copy of what was verified. The original is only read.
+"""Repairs a copy of a verified directory. The original is only read.
 
-Beforehand the copy is freed of what recovery takes for good or refuses: files that contradict the log, batches whose
-CRC is right and whose records are not, segments that are there twice. Then the broker's own recovery opens it as after
-a crash, from its first byte on, and closes it as after a clean stop: that makes indexes, transaction indexes, the
-snapshot, leader epochs and checkpoints anew.
+First everything is removed that recovery would trust or refuse: files that contradict the log, batches with a right CRC
+and invalid records, duplicate segments. Then the broker's own recovery opens the copy as after a crash, from its first
+byte, and closes it as after a clean shutdown: this rebuilds indexes, transaction indexes, the snapshot, leader epochs
+and checkpoints.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sordini.storage.recovery import Opening, open_log
 COPY_BYTES: Final = 4 * 1024 * 1024
 OPEN_FILES_MAX: Final = 256
 CONFIG: Final = LogConfig(cleanup_compact=True, producer_expiration_ms=2**62)
-"""A gap is no reason to drop what comes after it, and no producer is too old to be kept."""
+"""Records after a gap are kept, and producers do not expire."""
 _REMOVED: Final = {
     "epochs-damaged",
     "epochs-disorder",
@@ -41,17 +41,17 @@ _REMOVED: Final = {
     "meta-damaged",
     "checkpoint-damaged",
 }
-"""Kinds of findings whose file is taken away: it is made anew, or better none than this one."""
+"""Kinds of findings whose file is removed: it is rebuilt, or not needed."""
 
 
 class Repaired(NamedTuple):
-    """What became of one partition in the copy."""
+    """The result of the repair of one partition."""
 
     path: str
     start_offset: int
     end_offset: int
     lost: tuple[tuple[int, int], ...]
-    """(first, last) offsets that were there, or seemed to be, and are not any more."""
+    """Ranges of (first, last) offsets that existed, or seemed to, and are lost."""
     bytes_cut: int
 
 
@@ -90,12 +90,12 @@ def _copy_file(disk: Disk, source: str, target: str) -> None:
 
 
 def repair_directory(disk: Disk, path: str, report: DirectoryReport, now_ms: int) -> list[Repaired]:
-    """Mend the copy of a log directory in place. Raises OSError, StorageError, DamagedFile."""
+    """Repair the copy of a log directory in place. Raises OSError, StorageError, DamagedFile."""
     _remove_files(disk, path, report)
     for name in (names.CLEAN_MARKER, names.RECOVERY_POINTS):
         if disk.exists(f"{path}/{name}"):
             disk.remove(f"{path}/{name}")
-    _mend_log_starts(disk, path, report)
+    _remove_wrong_log_starts(disk, path, report)
     for found in report.partitions:
         _prepare(disk, _in(path, found.path), found)
     directory = LogDirectory(_home(disk, path))
@@ -113,10 +113,10 @@ def repair_directory(disk: Disk, path: str, report: DirectoryReport, now_ms: int
 
 
 def repair_partition(disk: Disk, path: str, report: PartitionReport, now_ms: int) -> Repaired:
-    """Mend the copy of one partition's directory in place. Raises OSError, StorageError, DamagedFile."""
+    """Repair the copy of one partition's directory in place. Raises OSError, StorageError, DamagedFile."""
     _prepare(disk, path, report)
     partition = names.partition_of(path.rpartition("/")[2]) or TopicPartition("copy", 0)
-    # A start past the end would have recovery drop everything.
+    # With a log start offset past the end, recovery would delete everything.
     start = report.start_offset if report.start_offset <= report.end_offset else None
     opening = Opening(partition, path, CONFIG, is_clean=False, log_start_offset=start)
     log: Log = open_log(_home(disk, path.rpartition("/")[0]), opening, now_ms)
@@ -126,7 +126,7 @@ def repair_partition(disk: Disk, path: str, report: PartitionReport, now_ms: int
 
 
 def _home(disk: Disk, path: str) -> LogDirHandle:
-    # Nothing here draws lots: no segment is rolled and no partition deleted.
+    # Randomness is not used here: no segment is rolled and no partition deleted.
     return LogDirHandle(disk, path, OpenFiles(disk, OPEN_FILES_MAX), random.Random(0))  # noqa: S311 - see above.
 
 
@@ -141,8 +141,8 @@ def _remove_files(disk: Disk, path: str, report: DirectoryReport | PartitionRepo
             disk.remove(f"{path}/{name}")
 
 
-def _mend_log_starts(disk: Disk, path: str, report: DirectoryReport) -> None:
-    """Take out what would make recovery delete a log."""
+def _remove_wrong_log_starts(disk: Disk, path: str, report: DirectoryReport) -> None:
+    """Remove checkpoint entries that would make recovery delete a log."""
     wrong = {
         found.path.rpartition("/")[2]
         for found in report.partitions
@@ -158,17 +158,17 @@ def _mend_log_starts(disk: Disk, path: str, report: DirectoryReport) -> None:
 def _prepare(disk: Disk, directory: str, report: PartitionReport) -> None:
     _remove_files(disk, directory, report)
     end_offset = None
-    is_cut = False
+    is_truncated = False
     for segment in report.segments:
         overlaps = end_offset is not None and segment.base < end_offset
-        if is_cut or overlaps:
-            # One whose offsets are all there before is only too much; another is where the log gets unsure.
-            is_cut = is_cut or (end_offset is not None and segment.end_offset > end_offset)
+        if is_truncated or overlaps:
+            # A segment whose offsets all exist before is redundant; otherwise the log is unreliable from here on.
+            is_truncated = is_truncated or (end_offset is not None and segment.end_offset > end_offset)
             _remove_segment(disk, directory, segment.base)
             continue
         if segment.good_end < segment.size:
-            _cut(disk, _in(directory, segment.path), segment.good_end)
-            is_cut = True
+            _truncate(disk, _in(directory, segment.path), segment.good_end)
+            is_truncated = True
         end_offset = segment.end_offset
 
 
@@ -179,7 +179,7 @@ def _remove_segment(disk: Disk, directory: str, base: int) -> None:
             disk.remove(path)
 
 
-def _cut(disk: Disk, path: str, size: int) -> None:
+def _truncate(disk: Disk, path: str, size: int) -> None:
     file = disk.open(path)
     try:
         file.truncate(size)

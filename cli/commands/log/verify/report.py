@@ -1,4 +1,4 @@
-"""What `sordini log verify` tells: for people as it goes on, for programs as one document."""
+"""The output of `sordini log verify`: text line by line, or one JSON document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sordini.protocol.printable import counted
 
 
 def partition_text(report: PartitionReport) -> str:
-    """One line for a sound partition; each finding in a paragraph for another."""
+    """One line for the partition, and a paragraph for each finding."""
     words = [
         "DAMAGED" if report.is_damaged else "OK     ",
         report.path,
@@ -28,11 +28,11 @@ def partition_text(report: PartitionReport) -> str:
 
 
 def finding_text(finding: Finding) -> str:
-    """What was found and where, what it means, what repair does."""
+    """The finding and its position, its meaning, and what repair does."""
     where = finding.path.rpartition("/")[2]
     where += "" if finding.position is None else f", byte {finding.position}"
     where += "" if finding.offset is None else f", offset {finding.offset}"
-    lines = [f"  {where}: {finding.kind.replace('-', ' ')}: {finding.what}", f"    It means: {finding.meaning}."]
+    lines = [f"  {where}: {finding.kind.replace('-', ' ')}: {finding.what}", f"    Meaning: {finding.meaning}."]
     if finding.is_damage:
         lines.append(f"    Repair {finding.repair}.")
     return "\n".join(lines)
@@ -52,7 +52,7 @@ def repaired_text(repaired: Repaired) -> str:
     if not repaired.lost and not repaired.bytes_cut:
         return f"{name}: nothing was lost, offsets {repaired.start_offset} to {repaired.end_offset} (its end)"
     lost = ", ".join(f"{first}-{last}" for first, last in repaired.lost) or "none"
-    return f"{name}: ends at offset {repaired.end_offset} now; {repaired.bytes_cut} bytes cut, offsets lost: {lost}"
+    return f"{name}: ends at offset {repaired.end_offset} now; {repaired.bytes_cut} bytes truncated, lost: {lost}"
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:

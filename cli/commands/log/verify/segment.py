@@ -1,7 +1,7 @@
-"""One segment read from end to end: every batch checked, its indexes held against it, its producers followed.
+"""Verifies one segment: every batch is checked, indexes are compared with it, its producers are tracked.
 
-The walk ends where nothing can be trusted any more. A batch whose CRC is wrong is noted and stepped over, so that the
-report tells of all damage, not of the first alone.
+The walk ends where nothing more can be read. A batch with a wrong CRC is a finding and is skipped, so that the report
+has all damage, not only the first.
 """
 
 from __future__ import annotations
@@ -11,9 +11,15 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from sordini.cli.commands.log.files.old_messages import messages_in, read_old
-from sordini.cli.commands.log.files.segment_walk import Entry, Walk, is_zeros
+from sordini.cli.commands.log.files.segment_walk import LogEntry, SegmentWalk, is_zeros
 from sordini.cli.commands.log.verify.findings import Collector, Finding
-from sordini.cli.commands.log.verify.indexes import Batch, IndexFacts, OffsetIndexCheck, TimeIndexCheck, index_path
+from sordini.cli.commands.log.verify.indexes import (
+    IndexedBatch,
+    IndexFacts,
+    OffsetIndexCheck,
+    TimeIndexCheck,
+    index_path,
+)
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records import record_scan
 from sordini.protocol.records.batch import (
@@ -30,16 +36,16 @@ from sordini.storage.disk import Disk, File
 from sordini.storage.segment import OFFSETS_MAX
 
 INTERVAL_BYTES: Final = 4096
-"""Apache Kafka's and our own `log.index.interval.bytes`: how sparse an index may well be."""
+"""The default of `log.index.interval.bytes`: how sparse an index may be."""
 
 _ENDS: Final = {"torn-batch", "zeros", "nonsense"}
 
 
 @dataclass
 class SegmentReport:
-    """What was read of one segment. `good_end` is the byte up to which a broker's recovery would keep it.
+    """The report of one segment. `good_end` is the position up to which a broker's recovery would keep it.
 
-    `findings` are there when the segment has been read.
+    `findings` are complete once the segment has been read.
     """
 
     path: str
@@ -50,11 +56,11 @@ class SegmentReport:
     records: int = 0
     end_offset: int = 0
     claimed_end: int = 0
-    """Where the log would end if the batch that is torn at its end were whole."""
+    """The end offset if the torn batch at the end were complete."""
     good_end: int = 0
     gap_at: int | None = None
     has_torn_end: bool = False
-    """Whether the file ends with something else than a whole batch."""
+    """Whether the file ends with anything but a complete batch."""
     count: int = 0
     found: Collector = field(default_factory=Collector)
 
@@ -64,23 +70,23 @@ class SegmentReport:
         self.found.add(Finding(kind, self.path, what, position, offset))
         self.good_end = min(self.good_end, position)
         if kind == "offsets-fall" and self.gap_at is not None:
-            # The offsets went up, and come down again: it is the first of these batches that is wrong.
+            # The offsets rise and fall again: the first of these batches is the wrong one.
             self.good_end = min(self.good_end, self.gap_at)
 
 
 class SegmentState(NamedTuple):
-    """What is right for a segment, by where it stands and how its broker stopped."""
+    """What is valid in a segment, by its position in the log and how its broker stopped."""
 
     is_closed: bool
-    """Nothing is appended to it any more, so its time index has its last entry."""
+    """It is not appended to any more, so its time index has its last entry."""
     may_be_padded: bool
     """Zeros may follow the entries of its indexes."""
     may_lack_records: bool
-    """Compaction may have taken records."""
+    """Compaction may have removed records."""
 
 
 class SegmentCheck:
-    """Checks one segment; iterating yields its sound version 2 batches for who follows the producers."""
+    """Checks one segment; `batches` yields its valid version 2 batches for the producer check."""
 
     def __init__(self, disk: Disk, directory: str, base: int, state: SegmentState) -> None:
         self._disk = disk
@@ -90,28 +96,28 @@ class SegmentCheck:
         path = index_path(directory, base, names.LOG)
         self.report = SegmentReport(path, base, disk.file_size(path), end_offset=base)
 
-    def batches(self) -> Iterator[tuple[Entry, BatchHeader]]:
-        """Read the segment; when this has ended, the report is complete. Raises OSError."""
+    def batches(self) -> Iterator[tuple[LogEntry, BatchHeader]]:
+        """Read the segment; after the last batch the report is complete. Raises OSError."""
         report = self.report
         report.good_end = report.size
         file = self._disk.open(report.path, writable=False)
         offsets = OffsetIndexCheck(self._disk, self._facts(names.OFFSET_INDEX))
         times = TimeIndexCheck(self._disk, self._facts(names.TIME_INDEX))
         try:
-            walk = Walk(file)
+            walk = SegmentWalk(file)
             for entry in walk:
                 header = read_header(entry.data) if entry.is_batch else None
                 is_sound = self._check(entry, header)
                 batch = _index_view(entry, header, is_sound=is_sound)
-                self._look_for_gap(batch)
-                if is_sound or _is_believable(entry, batch, report.end_offset):
+                self._check_gap(batch)
+                if is_sound or _has_expected_offsets(entry, batch, report.end_offset):
                     report.end_offset = max(report.end_offset, batch.last_offset + 1)
                 offsets.batch(batch)
                 times.batch(batch)
                 if is_sound and header is not None:
                     yield entry, header
             if walk.position < walk.end:
-                self._end_of_sense(file, walk)
+                self._report_unreadable_end(file, walk)
             offsets.end(walk.position, INTERVAL_BYTES)
             times.end(is_closed=self._state.is_closed and not report.has_torn_end)
             report.findings = report.found.listed() + offsets.findings() + times.findings()
@@ -120,9 +126,9 @@ class SegmentCheck:
             offsets.close()
             times.close()
 
-    def _look_for_gap(self, batch: Batch) -> None:
+    def _check_gap(self, batch: IndexedBatch) -> None:
         report = self.report
-        # Of an old wrapper only the last offset is known.
+        # Of an old wrapper message only the last offset is known.
         is_gap = batch.is_sound and batch.is_whole and batch.base_offset > report.end_offset
         if is_gap and self._is_certain and not self._state.may_lack_records:
             what = f"offset {batch.base_offset} comes where {report.end_offset} is due"
@@ -134,7 +140,7 @@ class SegmentCheck:
         base = self.report.base
         return IndexFacts(index_path(self._directory, base, suffix), base, self._state.may_be_padded)
 
-    def _end_of_sense(self, file: File, walk: Walk) -> None:
+    def _report_unreadable_end(self, file: File, walk: SegmentWalk) -> None:
         left = walk.end - walk.position
         offset = self.report.end_offset
         if is_zeros(file, walk.position, walk.end):
@@ -148,8 +154,8 @@ class SegmentCheck:
         else:
             self.report.find("nonsense", walk.fault or "no batch begins here", walk.position, offset)
 
-    def _check(self, entry: Entry, header: BatchHeader | None) -> bool:
-        """Whether a batch is sound; what is wrong with it becomes a finding."""
+    def _check(self, entry: LogEntry, header: BatchHeader | None) -> bool:
+        """Whether a batch is valid; what is wrong becomes a finding."""
         report = self.report
         report.batches += 1
         if header is None:
@@ -170,7 +176,7 @@ class SegmentCheck:
             report.find("offsets-fall", f"offset {base} comes where at least {report.end_offset} is due", at, base)
         return report.count == before
 
-    def _check_records(self, entry: Entry, header: BatchHeader) -> None:
+    def _check_records(self, entry: LogEntry, header: BatchHeader) -> None:
         report = self.report
         try:
             if not _is_plain(entry, header):
@@ -183,7 +189,7 @@ class SegmentCheck:
         except _Mismatch as mismatch:
             report.find("wrong-count", str(mismatch), entry.position, header.base_offset)
 
-    def _check_old(self, entry: Entry) -> bool:
+    def _check_old(self, entry: LogEntry) -> bool:
         report = self.report
         message = read_old(entry.data)
         at, offset = entry.position, message.offset
@@ -211,8 +217,8 @@ class _Mismatch(Exception):
     """A batch's header and its records do not agree."""
 
 
-def _is_plain(entry: Entry, header: BatchHeader) -> bool:
-    """Whether a batch is as a producer makes it: every offset has its record. The quick way to see that it is sound."""
+def _is_plain(entry: LogEntry, header: BatchHeader) -> bool:
+    """Whether a batch is valid and has a record for every offset, as producers write it. The fast check."""
     if header.record_count != header.last_offset_delta + 1:
         return False
     body = bytes(entry.data[HEADER_SIZE : header.size])
@@ -221,12 +227,12 @@ def _is_plain(entry: Entry, header: BatchHeader) -> bool:
     try:
         record_scan.scan(body, header.record_count)
     except BrokerError:
-        return False  # The slow way says what is wrong.
+        return False  # The slow check finds what is wrong.
     return True
 
 
-def _check_sparse(entry: Entry, header: BatchHeader) -> None:
-    """A batch that compaction has thinned, or a damaged one. Raises BrokerError, _Mismatch."""
+def _check_sparse(entry: LogEntry, header: BatchHeader) -> None:
+    """Check a batch with fewer records than offsets, compacted or damaged. Raises BrokerError, _Mismatch."""
     previous = header.base_offset - 1
     for record in read_records(entry.data, header):
         if not previous < record.offset <= header.last_offset:
@@ -237,13 +243,15 @@ def _check_sparse(entry: Entry, header: BatchHeader) -> None:
         previous = record.offset
 
 
-def _index_view(entry: Entry, header: BatchHeader | None, *, is_sound: bool) -> Batch:
+def _index_view(entry: LogEntry, header: BatchHeader | None, *, is_sound: bool) -> IndexedBatch:
     if header is not None:
-        return Batch(entry.position, header.base_offset, header.last_offset, header.max_timestamp, is_sound)
+        return IndexedBatch(entry.position, header.base_offset, header.last_offset, header.max_timestamp, is_sound)
     message = read_old(entry.data)
-    return Batch(entry.position, message.offset, message.offset, message.timestamp, is_sound, message.codec == NO_CODEC)
+    return IndexedBatch(
+        entry.position, message.offset, message.offset, message.timestamp, is_sound, message.codec == NO_CODEC
+    )
 
 
-def _is_believable(entry: Entry, batch: Batch, due: int) -> bool:
-    """Whether a damaged batch's offsets are those that were due: the damage is elsewhere in it."""
+def _has_expected_offsets(entry: LogEntry, batch: IndexedBatch, due: int) -> bool:
+    """Whether a damaged batch has the expected offsets, so that the damage is elsewhere in it."""
     return batch.base_offset == due and 0 <= batch.last_offset - batch.base_offset < entry.size

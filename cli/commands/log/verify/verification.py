@@ -1,11 +1,17 @@
-"""One run of `sordini log verify`: what is looked at in which order, and the repair of a copy."""
+"""One run of `sordini log verify`: the directories in order, and the repair of a copy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from sordini.cli.commands.log.verify.directory import DirectoryCheck, DirectoryReport, across, existing, is_partition
+from sordini.cli.commands.log.verify.directory import (
+    DirectoryCheck,
+    DirectoryReport,
+    existing,
+    findings_across,
+    is_partition,
+)
 from sordini.cli.commands.log.verify.findings import Finding
 from sordini.cli.commands.log.verify.partition import PartitionReport
 from sordini.cli.commands.log.verify.repair import Repaired, copy_tree, repair_directory, repair_partition, tree_size
@@ -24,20 +30,20 @@ from sordini.storage.checkpoints import DamagedFile
 from sordini.storage.disk import Disk
 from sordini.storage.errors import StorageError
 
-Tell = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 class Verification:
-    """Checks directories one after the other, and tells of each partition when it is done."""
+    """Checks directories one after the other, and prints each partition when it has been checked."""
 
-    def __init__(self, disk: Disk, tell: Tell) -> None:
+    def __init__(self, disk: Disk, print_line: PrintLine) -> None:
         self._disk = disk
-        self._tell = tell
+        self._print = print_line
         self.directories: list[DirectoryReport] = []
         self.loose: list[PartitionReport] = []
         self.other: list[Finding] = []
 
-    def look_at(self, path: str) -> None:
+    def check_path(self, path: str) -> None:
         """Check a log directory, or the directory of one partition. Raises Failure."""
         path = existing(self._disk, path)
         try:
@@ -49,11 +55,11 @@ class Verification:
             raise Failure(f"{error.filename or path}: {(error.strerror or str(error)).lower()}") from None
 
     def finish(self) -> None:
-        """Look for what shows only when all are known."""
-        self.other += across(self.directories)
+        """Add the findings across directories, and print the summary."""
+        self.other += findings_across(self.directories)
         for finding in self.other:
-            self._tell(finding_text(finding))
-        self._tell(summary_text(self.directories, self.loose))
+            self._print(finding_text(finding))
+        self._print(summary_text(self.directories, self.loose))
 
     @property
     def is_damaged(self) -> bool:
@@ -78,21 +84,21 @@ class Verification:
         if is_live(self._disk, check.path):
             self._live(check.path)
         report = check.partition(name)
-        # By the path that was asked for, even where it is one without a directory before it.
+        # The path as it was given, even without a directory before it.
         report.path = path
         self.loose.append(report)
-        self._tell(partition_text(report))
+        self._print(partition_text(report))
 
     def _directory(self, path: str) -> None:
         check = DirectoryCheck(self._disk, path)
         self.directories.append(check.report)
         if is_live(self._disk, path):
             self._live(path)
-        check.own()
+        check.check_own_files()
         if check.report.findings:
-            self._tell("\n".join([path, *map(finding_text, check.report.findings)]))
+            self._print("\n".join([path, *map(finding_text, check.report.findings)]))
         for name in check.partitions:
-            self._tell(partition_text(check.partition(name)))
+            self._print(partition_text(check.partition(name)))
 
     def _live(self, path: str) -> None:
         finding = Finding("live", f"{path}/{names.LOCK}", "it is locked")
@@ -100,16 +106,16 @@ class Verification:
 
 
 class RepairOfCopy:
-    """Copies what was verified and mends the copy."""
+    """Copies a verified directory and repairs the copy."""
 
-    def __init__(self, disk: Disk, found: Verification, tell: Tell) -> None:
+    def __init__(self, disk: Disk, found: Verification, print_line: PrintLine) -> None:
         self._disk = disk
         self._found = found
-        self._tell = tell
+        self._print = print_line
         self.repaired: list[Repaired] = []
 
     def run(self, source: str, target: str, now_ms: int) -> Verification:
-        """Mend a copy of `source` in `target`; what is found in the copy afterwards. Raises Failure."""
+        """Repair a copy of `source` in `target`; returns the verification of the copy. Raises Failure."""
         source, target = source.rstrip("/"), target.rstrip("/")
         self._refuse(source, target)
         try:
@@ -119,19 +125,19 @@ class RepairOfCopy:
             else:
                 self.repaired = repair_directory(self._disk, target, self._found.directories[0], now_ms)
         except (OSError, DamagedFile, StorageError) as error:
-            raise Failure(f"the copy in {target} could not be mended: {error}") from None
+            raise Failure(f"the copy in {target} could not be repaired: {error}") from None
         for repaired in self.repaired:
-            self._tell(repaired_text(repaired))
+            self._print(repaired_text(repaired))
         after = Verification(self._disk, lambda _: None)
-        after.look_at(target)
+        after.check_path(target)
         after.finish()
-        self._tell(f"the copy in {target} is sound" if not after.is_damaged else "the copy is not sound yet:")
+        self._print(f"the copy in {target} is intact" if not after.is_damaged else "the copy is still damaged:")
         if after.is_damaged:
             for partition in [*after.loose, *(one for report in after.directories for one in report.partitions)]:
                 if partition.is_damaged:
-                    self._tell(partition_text(partition))
+                    self._print(partition_text(partition))
             for finding in [*after.other, *(one for report in after.directories for one in report.findings)]:
-                self._tell(finding_text(finding))
+                self._print(finding_text(finding))
         return after
 
     def as_json(self, after: Verification) -> dict[str, Any]:
@@ -141,23 +147,23 @@ class RepairOfCopy:
         disk = self._disk
         if any(finding.kind == "live" for finding in self._found.other):
             raise Failure(
-                f"a broker runs on {source}: a copy of files that are being written is no copy; stop it first"
+                f"a broker is running on {source}: files that are being written cannot be copied; stop it first"
             )
         if f"{target}/".startswith(f"{source}/") or f"{source}/".startswith(f"{target}/"):
-            raise Failure("the copy has to be somewhere else")
+            raise Failure("--to must be outside of the directory")
         if disk.exists(target) and (not disk.is_directory(target) or disk.list_directory(target)):
-            raise Failure(f"{target} is there already: give a directory that is not, or is empty")
+            raise Failure(f"{target} exists already: give a directory that does not exist or is empty")
         try:
             disk.make_directory(target)
             needed, (_, left) = tree_size(disk, source), disk.space(target)
         except OSError as error:
             raise Failure(f"{source} cannot be copied to {target}: {error}") from None
         if needed > left:
-            raise Failure(f"the copy takes {needed} bytes, and {left} are left where {target} is")
+            raise Failure(f"the copy needs {needed} bytes, and {left} are free where {target} is")
 
 
 def is_live(disk: Disk, path: str) -> bool:
-    """Whether a broker holds the lock of a log directory. Taken for a moment, where the file is there at all."""
+    """Whether a broker holds the lock of a log directory. Takes the lock for a moment if the file exists."""
     lock = f"{path}/{names.LOCK}"
     if not disk.exists(lock):
         return False

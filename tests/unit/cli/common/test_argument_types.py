@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.broker.clock import utc_ms, utc_text
-from sordini.cli.common.argument_types import DURATION, chosen, duration_ms, numbers, setting, start, topic_partitions
+from sordini.cli.common.argument_types import (
+    DURATION,
+    parse_duration_ms,
+    parse_numbers,
+    parse_setting,
+    parse_start,
+    parse_topic_partitions,
+    selected_partitions,
+)
 from sordini.client.addresses import Address, parse_bootstrap
 from sordini.protocol.types import TopicPartition
 
@@ -29,46 +37,46 @@ from sordini.protocol.types import TopicPartition
     ],
 )
 def test_a_duration_is_read_in_plain_units_and_in_iso_8601(text: str, expected: int) -> None:
-    assert duration_ms(text) == expected
+    assert parse_duration_ms(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "1", "h", "1x", "P", "PT", "P1H", "-1h", "1h-1m", "1.5h"])
 def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ValueError, match="PT1H30M"):
-        duration_ms(text)
+        parse_duration_ms(text)
 
 
 def test_an_option_says_what_is_wrong_with_its_value() -> None:
-    with pytest.raises(click.BadParameter, match="'soon' is no duration"):
+    with pytest.raises(click.BadParameter, match="'soon' is not a duration"):
         DURATION("soon")
 
 
 @given(st.sets(st.integers(0, 500), min_size=1))
 def test_partitions_are_read_as_they_are_listed(wanted: set[int]) -> None:
-    assert numbers(",".join(map(str, wanted))) == tuple(sorted(wanted))
+    assert parse_numbers(",".join(map(str, wanted))) == tuple(sorted(wanted))
 
 
 @given(st.integers(0, 300), st.integers(0, 300))
 def test_a_range_of_partitions_includes_both_its_ends(first: int, count: int) -> None:
-    assert numbers(f"{first}-{first + count}") == tuple(range(first, first + count + 1))
+    assert parse_numbers(f"{first}-{first + count}") == tuple(range(first, first + count + 1))
 
 
 @pytest.mark.parametrize("text", ["", "a", "1,", "3-1", "-1", "1-2-3", "٣"])
 def test_what_is_no_list_of_numbers_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"list of numbers|counts down"):
-        numbers(text)
+    with pytest.raises(ValueError, match=r"list of numbers|ends before it begins"):
+        parse_numbers(text)
 
 
 def test_a_topic_stands_for_all_its_partitions_or_for_those_named() -> None:
-    assert topic_partitions("orders") == ("orders", None)
-    assert topic_partitions("orders:0,2-3") == ("orders", (0, 2, 3))
+    assert parse_topic_partitions("orders") == ("orders", None)
+    assert parse_topic_partitions("orders:0,2-3") == ("orders", (0, 2, 3))
     with pytest.raises(ValueError, match="names no topic"):
-        topic_partitions(":1")
+        parse_topic_partitions(":1")
 
 
 def test_partitions_that_are_named_twice_are_meant_once() -> None:
     wanted = [("b", (1,)), ("a", None), ("b", (1, 0))]
-    assert chosen(wanted, {"a": 2, "b": 2}) == [
+    assert selected_partitions(wanted, {"a": 2, "b": 2}) == [
         TopicPartition("b", 1),
         TopicPartition("a", 0),
         TopicPartition("a", 1),
@@ -88,13 +96,13 @@ def test_partitions_that_are_named_twice_are_meant_once() -> None:
     ],
 )
 def test_a_setting_is_set_added_to_or_taken_from(text: str, expected: tuple[str, str, str]) -> None:
-    assert setting(text) == expected
+    assert parse_setting(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "a", "=b", "+=b", " =b"])
 def test_what_is_no_setting_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="KEY=VALUE"):
-        setting(text)
+        parse_setting(text)
 
 
 @pytest.mark.parametrize(
@@ -110,20 +118,20 @@ def test_what_is_no_setting_is_refused(text: str) -> None:
     ],
 )
 def test_reading_starts_at_an_end_an_offset_a_count_or_a_time(text: str, expected: tuple[str, int]) -> None:
-    assert start(text) == expected
+    assert parse_start(text) == expected
 
 
 def test_a_duration_is_a_starting_time_that_long_ago() -> None:
-    kind, hour_ago = start("1h")
-    _, two_hours_ago = start("PT2H")
+    kind, hour_ago = parse_start("1h")
+    _, two_hours_ago = parse_start("PT2H")
     assert kind == "time"
     assert 3_600_000 - 10_000 < hour_ago - two_hours_ago <= 3_600_000 + 10_000
 
 
 @pytest.mark.parametrize("text", ["", "soon", "1x", "2026-13-01", "--5"])
 def test_what_is_no_starting_point_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="neither beginning"):
-        start(text)
+    with pytest.raises(ValueError, match="is not beginning, end"):
+        parse_start(text)
 
 
 @given(st.integers(-(10**12), 10**14))

@@ -18,7 +18,7 @@ from sordini.cli.broker_connection import Refused
 from sordini.cli.common.options import Client, ClientCommand, Failure, report_each
 from sordini.cli.common.output import (
     PROGRESS_MS,
-    Progress,
+    ProgressLine,
     bytes_as_text,
     bytes_from_json,
     bytes_in_json,
@@ -105,7 +105,7 @@ def test_progress_is_one_line_on_a_terminal_now_and_then_and_nothing_elsewhere(
     for stream, expected in [(Terminal(), "\r100 records\r9 records  \r         \r"), (io.StringIO(), "")]:
         monkeypatch.setattr(sys, "stderr", stream)
         clock = StoppedClock()
-        progress = Progress(clock)
+        progress = ProgressLine(clock)
         for time_ms, text in [(0, "0 records"), (PROGRESS_MS, "100 records"), (2 * PROGRESS_MS, "9 records")]:
             clock.time_ms = time_ms
             progress.show(text)
@@ -152,17 +152,17 @@ def test_a_wrong_use_ends_with_2() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (["groups", "reset", "g", "--topic", "t"], "say where to"),
-        (["groups", "reset", "g", "--topic", "t", "--to-earliest", "--to-latest"], "say where to"),
-        (["groups", "reset", "g", "--to-earliest"], "say which partitions"),
-        (["groups", "reset", "g", "--all-topics", "--topic", "t", "--to-earliest"], "say which partitions"),
+        (["groups", "reset", "g", "--topic", "t"], "give exactly one target"),
+        (["groups", "reset", "g", "--topic", "t", "--to-earliest", "--to-latest"], "give exactly one target"),
+        (["groups", "reset", "g", "--to-earliest"], "name the partitions"),
+        (["groups", "reset", "g", "--all-topics", "--topic", "t", "--to-earliest"], "name the partitions"),
         (["groups", "reset", "g", "--from-file", "x", "--all-topics"], "names the partitions"),
         (["topics", "alter", "t"], "nothing to change"),
-        (["topics", "create", "t", "-c", "a+=b"], "nothing to add to"),
+        (["topics", "create", "t", "-c", "a+=b"], "has no value to change"),
         (["topics", "delete-records", "t"], "say which records"),
         (["topics", "delete-records", "t", "--all", "--before", "5"], "say which records"),
-        (["configs", "describe"], "say whose settings"),
-        (["consume", "t", "--group", "g", "--partition", "0"], "shares the partitions"),
+        (["configs", "describe"], "name a resource"),
+        (["consume", "t", "--group", "g", "--partition", "0"], "assigns the partitions itself"),
         (["consume", "t", "--group", "g", "--from", "5"], "beginning or end"),
         (["consume", "t", "--json", "--format", "value"], "give one of them"),
         (["produce", "t", "--input", "json", "--key-separator", ":"], "--input json"),

@@ -9,10 +9,10 @@ import pytest
 from sordini.cli.broker_connection import NotServed, Refused, Unreachable
 from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.common.options import Client, Failure
-from sordini.cli.common.polling import after, look_until
+from sordini.cli.common.polling import after_wait_text, poll_until
 from sordini.protocol.errors import ErrorCode
 
-NOBODY = Client("127.0.0.1:1", as_json=False, timeout_s=5.0)
+UNREACHABLE_CLIENT = Client("127.0.0.1:1", as_json=False, timeout_s=5.0)
 MOMENT_S = 0.01
 
 
@@ -37,7 +37,7 @@ class Looks:
 
 
 def until(wait_s: float, looks: Looks) -> int:
-    return look_until(NOBODY, wait_s, looks, lambda found: found == 0)
+    return poll_until(UNREACHABLE_CLIENT, wait_s, looks, lambda found: found == 0)
 
 
 def test_without_a_wait_there_is_one_look() -> None:
@@ -76,4 +76,4 @@ def test_a_refusal_ends_the_wait_at_once(refusal: Failure) -> None:
 
 
 def test_only_a_wait_is_named_in_what_follows() -> None:
-    assert (after(0.0), after(0.5), after(600.0)) == ("", " after 0.5 s", " after 600 s")
+    assert (after_wait_text(0.0), after_wait_text(0.5), after_wait_text(600.0)) == ("", " after 0.5 s", " after 600 s")

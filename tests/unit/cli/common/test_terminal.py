@@ -14,7 +14,7 @@ from sordini.cli.common.output import json_line, table
 from sordini.protocol.printable import safe_json, shown, shown_bytes, shown_lines
 
 LAW = settings(max_examples=50, deadline=None, database=None)
-CLI = Path(__file__).resolve().parents[3] / "cli"
+CLI = Path(__file__).resolve().parents[4] / "cli"
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 """Lone surrogates, too."""
 OBEYED = [
@@ -67,4 +67,6 @@ def test_commands_print_through_one_module() -> None:
         for path in CLI.rglob("*.py")
         if by_themselves.search(path.read_text(encoding="utf-8"))
     }
-    assert found == {"__main__.py", "output.py", "terminal.py"}, "an empty line, and JSON that is made safe there"
+    assert found == {"__main__.py", "common/output.py", "common/terminal.py"}, (
+        "an empty line, and JSON that is made safe there"
+    )

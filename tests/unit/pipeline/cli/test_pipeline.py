@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from sordini.cli.__main__ import main
-from sordini.pipeline.cli.printable_values import plain
+from sordini.pipeline.cli.printable_values import printable
 
 JOB = """\
 name: views
@@ -59,8 +59,8 @@ def test_every_command_tells_what_is_wrong_in_a_job_file_before_it_starts_anythi
 def test_jobs_of_one_name_and_an_address_that_is_none_are_reported_before_spark_starts(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
-    told = "sordini: two of the jobs are called views; their names have to differ\n"
-    assert run("stream", str(path), str(path)) == (1, told)
+    reported = "sordini: two of the jobs are called views; their names must differ\n"
+    assert run("stream", str(path), str(path)) == (1, reported)
     for written in ("here", "h:70000", "h:"):
         code, said = run("stream", str(path), "--metrics", written)
         assert code == 2
@@ -71,35 +71,35 @@ def test_a_missing_aggregate_or_audit_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
     assert run("aggregate", str(path)) == (1, "sordini: job views has no aggregates\n")
-    told = "sordini: job views has no audit: its file needs the section for this command\n"
-    assert run("audit", str(path)) == (1, told)
+    reported = "sordini: job views has no audit: its file needs the section for this command\n"
+    assert run("audit", str(path)) == (1, reported)
     assert run("aggregate", str(path), "--only", "x")[1] == "sordini: job views has no aggregate x; it has none\n"
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         (["--from-time", "noon"], "--from-time: Invalid isoformat string"),
-        (["--from-time", "2026-11-22", "--from-offsets", "{}"], "--from-time and --from-offsets say the same"),
+        (["--from-time", "2026-11-22", "--from-offsets", "{}"], "give --from-time or --from-offsets, not both"),
         (["--aggregate", "x", "--to-offsets", '{"t": {"0": 1}}'], "--aggregate goes with --from-time and --to-time"),
     ],
 )
-def test_a_wrong_range_is_a_usage_error(tmp_path: Path, options: list[str], told: str) -> None:
+def test_a_wrong_range_is_a_usage_error(tmp_path: Path, options: list[str], reported: str) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
     code, said = run("backfill", str(path), *options)
     assert code == 2
-    assert told in said
+    assert reported in said
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    ("form", "reported"),
     [("spark", "event_time timestamp,"), ("json", '"title": "page_view"'), ("avro", '"namespace": "sordini"')],
 )
-def test_schemas_are_printed_in_every_form(form: str, told: str) -> None:
+def test_schemas_are_printed_in_every_form(form: str, reported: str) -> None:
     code, said = run("schema", "page_view", "--as", form)
     assert code == 0
-    assert told in said
+    assert reported in said
 
 
 def test_schemas_are_listed_and_unknown_ones_reported() -> None:
@@ -115,12 +115,12 @@ def test_a_library_that_is_not_there_is_named_with_its_cure(tmp_path: Path) -> N
         [sys.executable, "-c", hidden, "pipeline", "status", str(path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr == "sordini: pyarrow is not installed, which the pipeline needs: pip install 'sordini[spark]'\n"
+    assert done.stderr == "sordini: pyarrow is not installed; the pipeline needs it: pip install 'sordini[spark]'\n"
 
 
 def test_the_command_line_starts_without_spark_and_tables() -> None:
-    told = "import sys; from sordini.pipeline.cli import pipeline; print({'pyspark', 'pyarrow', 'yaml'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    reported = "import sys; from sordini.pipeline.cli import pipeline; print({'pyspark', 'pyarrow', 'yaml'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", reported], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 
 
@@ -129,4 +129,4 @@ def test_plain_values_of_a_job_can_be_json(tmp_path: Path) -> None:
 
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
-    json.dumps(plain(read_job(path, {})))
+    json.dumps(printable(read_job(path, {})))

@@ -118,7 +118,7 @@ def test_batches_without_rows_may_be_missing_in_the_table_of_an_aggregate(tmp_pa
 
 def test_a_sink_that_keeps_no_note_leaves_the_word_to_the_checkpoint(tmp_path: Path) -> None:
     state = a_query(tmp_path, planned=5, committed=4)
-    assert not choose(state, None, SAME, table_tells=False).is_new
+    assert not choose(state, None, SAME, table_has_position=False).is_new
 
 
 def test_where_a_query_is_its_last_committed_batch_tells(tmp_path: Path) -> None:

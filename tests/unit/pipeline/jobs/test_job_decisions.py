@@ -13,23 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.pipeline.error_messages import reason_of
+from sordini.pipeline.error_messages import root_cause_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jars import CONNECTORS
 from sordini.pipeline.jars.lock import NoConnector
 from sordini.pipeline.jobs.audit import compare, read_counts
-from sordini.pipeline.jobs.graceful_stop import Gate, Stopped
-from sordini.pipeline.jobs.job import Decode, Job, Source, SourceFormat, SparkSettings
-from sordini.pipeline.jobs.load import Piece, distance
+from sordini.pipeline.jobs.graceful_stop import BatchGate, Stopped
+from sordini.pipeline.jobs.job import Decode, Job, JobSource, SourceFormat, SparkSettings
+from sordini.pipeline.jobs.load import LoadPiece, distance
 from sordini.pipeline.jobs.metrics import Metrics, lags
 from sordini.pipeline.jobs.session import _standard_error_to, check_connector, java_version, settings
 from sordini.pipeline.jobs.source_topics import starting
-from sordini.pipeline.jobs.status import places
+from sordini.pipeline.jobs.status import partition_rows
 from sordini.pipeline.source.options import Edge, Timestamps
 
 
 def a_job(form: SourceFormat = SourceFormat.SORDINI, **config: str) -> Job:
-    source = Source("127.0.0.1:9092", ("views",), format=form)
+    source = JobSource("127.0.0.1:9092", ("views",), format=form)
     return Job("views", Path(), source, Decode(), None, None, "state", spark=SparkSettings(config=config))
 
 
@@ -82,8 +82,8 @@ def test_a_piece_is_the_same_after_its_note(
 ) -> None:
     import json
 
-    piece = Piece(batch_id, start, end)
-    assert Piece.from_json(json.loads(json.dumps(piece.to_json(), sort_keys=True))) == piece
+    piece = LoadPiece(batch_id, start, end)
+    assert LoadPiece.from_json(json.loads(json.dumps(piece.to_json(), sort_keys=True))) == piece
 
 
 def test_distance_counts_the_offsets_between_two_positions() -> None:
@@ -92,19 +92,19 @@ def test_distance_counts_the_offsets_between_two_positions() -> None:
 
 def test_status_counts_what_waits_and_what_was_lost() -> None:
     begins, ends = {"a": {0: 10, 1: 0, 2: 5}}, {"a": {0: 30, 1: 8, 2: 5}}
-    found = list(places("views", (4, {"a": {0: 4, 1: 8}}), begins, ends))
+    found = list(partition_rows("views", (4, {"a": {0: 4, 1: 8}}), begins, ends))
     assert [(place.partition, place.next_offset, place.lag, place.lost) for place in found] == [
         (0, 4, 20, 6),
         (1, 8, 0, 0),
         (2, None, 0, 0),
     ]
-    assert [place.lag for place in places("views", None, begins, ends)] == [20, 8, 0]
+    assert [place.lag for place in partition_rows("views", None, begins, ends)] == [20, 8, 0]
 
 
 def test_a_first_run_begins_where_the_job_file_says() -> None:
-    assert starting(Source("b", ("t",))) is Edge.EARLIEST
-    assert starting(Source("b", ("t",), starting="latest")) is Edge.LATEST
-    assert starting(Source("b", ("t",), starting="1795334400000")) == Timestamps(1795334400000, {}, or_latest=True)
+    assert starting(JobSource("b", ("t",))) is Edge.EARLIEST
+    assert starting(JobSource("b", ("t",), starting="latest")) is Edge.LATEST
+    assert starting(JobSource("b", ("t",), starting="1795334400000")) == Timestamps(1795334400000, {}, or_latest=True)
 
 
 def test_the_commands_master_goes_before_the_files_and_the_files_settings_before_ours() -> None:
@@ -147,15 +147,15 @@ def test_jobs_that_want_different_things_of_one_spark_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "version"),
+    ("reported", "version"),
     [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "1.8.0_311"', 8), ('openjdk version "25"', 25), ("", None)],
 )  # fmt: skip
-def test_javas_version_is_read_from_what_it_says(told: str, version: int | None) -> None:
-    assert java_version(told) == version
+def test_javas_version_is_read_from_what_it_says(reported: str, version: int | None) -> None:
+    assert java_version(reported) == version
 
 
 def test_a_shut_gate_admits_no_batch_and_waits_for_who_is_inside() -> None:
-    gate, entered, leave = Gate(), threading.Event(), threading.Event()
+    gate, entered, leave = BatchGate(), threading.Event(), threading.Event()
 
     def batch() -> None:
         with gate.passed():
@@ -206,7 +206,7 @@ def test_of_sparks_long_messages_the_reason_is_reported() -> None:
         "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred\npy4j.Py4JException: Traceback\n"
         "sordini.pipeline.errors.UnknownTopic: there is no topic 'views' in the cluster\n\nJVM stacktrace:\n at x"
     )
-    assert reason_of(long) == "there is no topic 'views' in the cluster"
+    assert root_cause_of(long) == "there is no topic 'views' in the cluster"
     transform = (
         "[STREAM_FAILED] Query died\nException: Return Message: Traceback (most recent call last):\n"
         "  File \"queries.py\", line 65, in one\n    write(batch)\n      ^^^^\nKeyError: 'x'\n\n"
@@ -214,9 +214,9 @@ def test_of_sparks_long_messages_the_reason_is_reported() -> None:
         'Traceback (most recent call last):\n  File "flags.py", line 3, in flagged\n'
         "my.errors.Refused: no such page\n\tat py4j.Protocol\n"
     )
-    assert reason_of(transform) == "Refused: no such page"
-    assert reason_of(" \n") == "no reason was given"
-    assert reason_of("[TABLE_OR_VIEW_NOT_FOUND] no such table\nat y") == "[TABLE_OR_VIEW_NOT_FOUND] no such table"
+    assert root_cause_of(transform) == "Refused: no such page"
+    assert root_cause_of(" \n") == "no reason was given"
+    assert root_cause_of("[TABLE_OR_VIEW_NOT_FOUND] no such table\nat y") == "[TABLE_OR_VIEW_NOT_FOUND] no such table"
 
 
 def progress(**changed: object) -> dict[str, object]:
@@ -245,7 +245,7 @@ def test_metrics_tell_of_progress_in_prometheus_format() -> None:
     metrics.progressed(progress())
     metrics.progressed(progress(numInputRows=25, stateOperators=[]))
     metrics.wrote("views", rows=60, dead=15)
-    told = set(generate_latest(metrics.registry).decode().splitlines())
+    reported = set(generate_latest(metrics.registry).decode().splitlines())
     assert {
         'sordini_pipeline_batches_total{query="views"} 2.0',
         'sordini_pipeline_records_total{query="views"} 75.0',
@@ -256,7 +256,7 @@ def test_metrics_tell_of_progress_in_prometheus_format() -> None:
         'sordini_pipeline_watermark_timestamp_seconds{query="views"} 1.79533428e+09',
         'sordini_pipeline_lag_offsets{partition="0",query="views",topic="views"} 3.0',
         'sordini_pipeline_lag_offsets{partition="1",query="views",topic="views"} 0.0',
-    } <= told
+    } <= reported
 
 
 def test_records_that_spark_reads_twice_are_counted_once_where_the_job_knows_better() -> None:
@@ -265,11 +265,11 @@ def test_records_that_spark_reads_twice_are_counted_once_where_the_job_knows_bet
         metrics.wrote("views", rows=20, dead=5, records=25)
         metrics.progressed(progress())
         metrics.progressed(progress(name="views/per_minute"))
-    told = {
+    reported = {
         name: metrics.registry.get_sample_value("sordini_pipeline_records_total", {"query": name})
         for name in ("views", "views/per_minute")
     }
-    assert told == {"views": 50, "views/per_minute": 100}
+    assert reported == {"views": 50, "views/per_minute": 100}
 
 
 def test_prometheus_is_answered_and_a_port_that_is_taken_is_reported() -> None:

@@ -128,7 +128,7 @@ location = "tables/views"
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (("name: views", "name: a/b"), ":1: name is 'a/b'"),
         (("name: views\n", ""), ":1: name is missing"),
@@ -157,10 +157,10 @@ location = "tables/views"
         (("location: tables/views", "kind: kafka\n  location: t\n  options: {kafka.transactional.id: x}"), ":10: sink.options has kafka.transactional.id"),
         (("sink:\n  location: tables/views\n", ""), ":1: has neither a sink nor aggregates"),
         (("sink:", "transform: no function\nsink:"), ":7: transform is 'no function'"),
-        (("sink:", "name: again\nsink:"), ":7: 'name' stands there twice"),
+        (("sink:", "name: again\nsink:"), ":7: 'name' is there twice"),
         (("sink:", "stream: {every: soon}\nsink:"), ":7: stream.every is 'soon', not a length of time"),
         (("sink:", "stream: often\nsink:"), ":7: stream is not a group of settings"),
-        (("sink:", "state: ${NOWHERE}\nsink:"), ":7: state asks for $NOWHERE, which is not set"),
+        (("sink:", "state: ${NOWHERE}\nsink:"), ":7: state uses $NOWHERE, which is not set"),
         (("sink:", "sink: ["), " is not YAML"),
         (("topics: [page_views]", "topics: [a]\n  options:\n    minPartitions: 2\n    kafka.max.pol.records: 5"), ":6: source.options.kafka.max.pol.records cannot be: no Kafka client has such an option (is kafka.max.poll.records meant?)"),
         (("topics: [page_views]", "topics: [a]\n  options: {minPartition: 2}"), ":4: source.options.minPartition cannot be: there is no such option; did you mean minPartitions?"),
@@ -179,14 +179,14 @@ location = "tables/views"
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_job_file_is_reported_with_its_place(
-    tmp_path: Path, change: tuple[str, str], told: str
+    tmp_path: Path, change: tuple[str, str], reported: str
 ) -> None:
     assert change[0] in SMALL
-    assert told in wrong(tmp_path, SMALL.replace(*change))
+    assert reported in wrong(tmp_path, SMALL.replace(*change))
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (("slide: 30 seconds", "slide: 2 minutes"), "aggregates.per_minute.slide is longer than the window"),
         (("by: [page]", "by: [views]"), "makes two columns called views"),
@@ -199,10 +199,10 @@ def test_what_is_wrong_in_a_job_file_is_reported_with_its_place(
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_an_aggregate_is_reported_with_its_place(
-    tmp_path: Path, change: tuple[str, str], told: str
+    tmp_path: Path, change: tuple[str, str], reported: str
 ) -> None:
     assert change[0] in LARGE
-    assert told in wrong(tmp_path, LARGE.replace(*change))
+    assert reported in wrong(tmp_path, LARGE.replace(*change))
 
 
 def test_what_a_transform_makes_of_the_columns_is_not_guessed(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_dead_letters_are_kept_as_the_sinks_rows_unless_the_file_says_otherwise(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("{", "clicks.avsc is not JSON"),
         ('{"type": "record", "name": "c"}', 'clicks.avsc is not an Avro record: an object with "type": "record"'),
@@ -247,15 +247,17 @@ def test_dead_letters_are_kept_as_the_sinks_rows_unless_the_file_says_otherwise(
         ('{"type": "record", "fields": []}', "clicks.avsc: clicks has no fields"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_in_an_avro_file_is_reported_with_file_and_field(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_wrong_in_an_avro_file_is_reported_with_file_and_field(
+    tmp_path: Path, text: str, reported: str
+) -> None:
     (tmp_path / "clicks.avsc").write_text(text)
     said = wrong(tmp_path, SMALL.replace("page_view\n", "clicks.avsc\n"))
     assert ":6: decode.schema is 'clicks.avsc': " in said
-    assert told in said
+    assert reported in said
     ids = "  mode: schema_id_prefix\n  schemas: {1: clicks.avsc}\n"
     said = wrong(tmp_path, SMALL.replace("  mode: json\n", ids))
     assert ":6: decode.schemas.1 is 'clicks.avsc': " in said
-    assert told in said
+    assert reported in said
 
 
 def test_variables_of_the_environment_are_filled_in(tmp_path: Path) -> None:

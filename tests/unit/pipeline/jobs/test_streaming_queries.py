@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs.graceful_stop import Gate
+from sordini.pipeline.jobs.graceful_stop import BatchGate
 from sordini.pipeline.jobs.streaming_queries import STARTS_MAX, Running, run, settle
 
 NOT_UP = "[STREAM_FAILED] ... Python worker failed to connect back."
@@ -46,7 +46,7 @@ def in_turn(*queries: Query) -> tuple[Callable[[], Any], list[Query]]:
 def test_a_query_whose_process_is_not_up_is_started_again_and_the_others_go_on() -> None:
     begin, left = in_turn(Query(NOT_UP), Query(NOT_UP), Query(None, looks=3))
     other, _ = in_turn(Query(None, looks=8))
-    gate = Gate()
+    gate = BatchGate()
     run([Running(begin), Running(other)], gate)
     assert left == []
     assert not gate.is_shut
@@ -58,14 +58,14 @@ def test_it_is_given_up_after_a_few_starts_with_what_spark_said() -> None:
         PipelineError,
         match=r"views stopped: Spark's Python process did not start in the ten seconds .* run the command again",
     ):
-        run([Running(begin)], Gate())
+        run([Running(begin)], BatchGate())
     assert len(left) == 3
 
 
 def test_what_ended_of_anything_else_is_not_started_again_and_ends_the_others() -> None:
     begin, left = in_turn(Query("sordini.pipeline.errors.DataLost: gone"), Query(None))
     other = Query(None, looks=1_000)
-    gate = Gate()
+    gate = BatchGate()
     with pytest.raises(PipelineError, match="views stopped: gone"):
         run([Running(begin), Running(lambda: other)], gate)  # type: ignore[arg-type,return-value]
     assert len(left) == 1
@@ -88,7 +88,7 @@ class Starting(Query):
 
 def test_a_query_is_waited_for_until_its_process_is_up_and_not_longer() -> None:
     query = Starting(None, looks=5)
-    settle(Running(lambda: query), Gate())  # type: ignore[arg-type,return-value]
+    settle(Running(lambda: query), BatchGate())  # type: ignore[arg-type,return-value]
     assert query.seen == [5, 4, 3, 2]
     assert query.isActive
 
@@ -96,12 +96,12 @@ def test_a_query_is_waited_for_until_its_process_is_up_and_not_longer() -> None:
 def test_a_query_that_dies_while_it_is_waited_for_is_started_again_and_waited_for() -> None:
     second = Starting(None, looks=4)
     begin, left = in_turn(Query(NOT_UP, looks=0), second)
-    settle(Running(begin), Gate())
+    settle(Running(begin), BatchGate())
     assert (left, second.seen) == ([], [4, 3, 2])
 
 
 def test_nothing_is_waited_for_once_the_end_was_asked_for() -> None:
-    query, gate = Starting(None, looks=5), Gate()
+    query, gate = Starting(None, looks=5), BatchGate()
     gate.shut()
     settle(Running(lambda: query), gate)  # type: ignore[arg-type,return-value]
     assert query.seen == []
@@ -109,7 +109,7 @@ def test_nothing_is_waited_for_once_the_end_was_asked_for() -> None:
 
 def test_nothing_is_started_again_once_the_end_was_asked_for() -> None:
     begin, left = in_turn(Query(NOT_UP, looks=0), Query(None))
-    gate = Gate()
+    gate = BatchGate()
     gate.shut()
     with pytest.raises(PipelineError):
         run([Running(begin)], gate)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sordini.pipeline.jobs.checkpoints import Checkpoint, half_done, put_in_force
+from sordini.pipeline.jobs.checkpoints import Checkpoint, put_in_force, uncommitted_batch
 from sordini.pipeline.jobs.state_folder import StateFolder
 from tests.unit.pipeline.jobs.test_checkpoints import SAME, end, spark_ran
 
@@ -16,20 +16,20 @@ def a_query(folder: Path, *, planned: int, committed: int) -> StateFolder:
 
 def test_a_batch_that_is_in_the_table_and_not_committed_may_lack_its_dead_letters(tmp_path: Path) -> None:
     state = a_query(tmp_path, planned=2, committed=1)
-    assert half_done(state, (5, end(30))) == (end(20), end(30))
+    assert uncommitted_batch(state, (5, end(30))) == (end(20), end(30))
 
 
 def test_the_first_batch_of_a_checkpoint_begins_where_the_checkpoint_does(tmp_path: Path) -> None:
     state = a_query(tmp_path, planned=0, committed=-1)
-    assert half_done(state, (3, end(10))) == (end(4), end(10))
+    assert uncommitted_batch(state, (3, end(10))) == (end(4), end(10))
 
 
 def test_what_is_committed_or_not_in_the_table_or_anothers_is_not_half_done(tmp_path: Path) -> None:
     state = a_query(tmp_path, planned=2, committed=1)
-    assert half_done(state, (4, end(20))) is None
-    assert half_done(state, (5, end(29))) is None
-    assert half_done(state, (6, end(30))) is None
-    assert half_done(state, None) is None
-    assert half_done(StateFolder(str(tmp_path / "none")), (5, end(30))) is None
+    assert uncommitted_batch(state, (4, end(20))) is None
+    assert uncommitted_batch(state, (5, end(29))) is None
+    assert uncommitted_batch(state, (6, end(30))) is None
+    assert uncommitted_batch(state, None) is None
+    assert uncommitted_batch(StateFolder(str(tmp_path / "none")), (5, end(30))) is None
     (tmp_path / "0/commits/2").write_text("v1\n{}")
-    assert half_done(state, (5, end(30))) is None
+    assert uncommitted_batch(state, (5, end(30))) is None

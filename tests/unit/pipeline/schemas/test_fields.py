@@ -57,7 +57,7 @@ def test_spark_has_every_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "reported"),
     [
         ({"a b": "string"}, "is no name of a field"),
         ({"Offset": "long"}, "a field cannot be called 'Offset'"),
@@ -68,13 +68,13 @@ def test_spark_has_every_kind() -> None:
         ({"event_time": "string"}, "is not a field that is a timestamp"),
     ],
 )
-def test_what_cannot_be_a_schema_is_reported(fields: dict[str, str], told: str) -> None:
-    with pytest.raises(SchemaError, match=told):
+def test_what_cannot_be_a_schema_is_reported(fields: dict[str, str], reported: str) -> None:
+    with pytest.raises(SchemaError, match=reported):
         schema_of("event", fields)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("{", "is not JSON"),
         ('"string"', "is not an Avro record"),
@@ -90,8 +90,8 @@ def test_what_cannot_be_a_schema_is_reported(fields: dict[str, str], told: str) 
         ),
     ],
 )
-def test_what_of_avro_has_no_column_is_reported(text: str, told: str) -> None:
-    with pytest.raises(SchemaError, match=told):
+def test_what_of_avro_has_no_column_is_reported(text: str, reported: str) -> None:
+    with pytest.raises(SchemaError, match=reported):
         read_avro(text, "file")
 
 

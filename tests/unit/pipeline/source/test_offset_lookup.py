@@ -127,7 +127,7 @@ def test_each_partition_may_have_a_timestamp_of_its_own() -> None:
 
 
 def test_a_start_where_no_record_is_so_young_is_an_error_that_names_the_partition() -> None:
-    with pytest.raises(offset_lookup.NothingSoYoung, match="t-1 has no record"):
+    with pytest.raises(offset_lookup.NoRecordsSince, match="t-1 has no record"):
         offset_lookup.start(LOGS, options(startingTimestamp="250"))
 
 

@@ -122,7 +122,7 @@ WRONG: list[tuple[dict[str, str], bool, str]] = [
     ({"minPartitions": "0"}, True, "minPartitions: 0 would read nothing"),
     ({"minPartitions": "four"}, True, "minPartitions: 'four' is no whole number"),
     ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, True, "6 is more than maxOffsetsPerTrigger, 5"),
-    ({"maxTriggerDelay": "soon"}, True, "'soon' is no duration"),
+    ({"maxTriggerDelay": "soon"}, True, "'soon' is not a duration"),
     ({"failOnDataLoss": "no"}, True, "failOnDataLoss: 'no' is neither true nor false"),
     ({"columns": "value,size"}, True, "columns: size is not among key, value"),
     ({"columns": ","}, True, "columns: nothing is not among"),

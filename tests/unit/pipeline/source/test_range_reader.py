@@ -10,7 +10,7 @@ from sordini.pipeline.source.batch_planning import DataLost, Range
 from sordini.pipeline.source.client import Fetched
 from sordini.pipeline.source.decode import BrokenRecords
 from sordini.pipeline.source.options import SourceOptions, read_options
-from sordini.pipeline.source.range_reader import Piece, read_logs
+from sordini.pipeline.source.range_reader import RangePartition, read_logs
 from sordini.protocol.types import TopicPartition
 from tests.support.builders import a_batch
 
@@ -45,7 +45,7 @@ class Logs:
 
 
 def offsets(logs: Logs, start: int, end: int, **given: str) -> list[int]:
-    batches = read_logs(logs, options(**given), Piece(Range("t", 0, start, end), "id"))
+    batches = read_logs(logs, options(**given), RangePartition(Range("t", 0, start, end), "id"))
     return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
 
 
@@ -62,7 +62,7 @@ def test_a_reader_of_committed_records_asks_for_those() -> None:
 
 
 def test_a_piece_travels_to_a_worker() -> None:
-    piece = pickle.loads(pickle.dumps(Piece(Range("t", 0, 4, 11), "id")))
+    piece = pickle.loads(pickle.dumps(RangePartition(Range("t", 0, 4, 11), "id")))
     assert (piece.piece, piece.topic_id) == (Range("t", 0, 4, 11), "id")
 
 

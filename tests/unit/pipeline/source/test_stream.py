@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from sordini.pipeline.errors import Unreachable
 from sordini.pipeline.source.batch_planning import DataLost
 from sordini.pipeline.source.options import read_options
-from sordini.pipeline.source.stream import Outside, StreamReader
+from sordini.pipeline.source.stream import StreamPorts, StreamReader
 from sordini.protocol.types import TopicPartition
 
 
@@ -63,7 +63,9 @@ def reader(cluster: Cluster, clock: Clock | None = None, **given: str) -> Stream
     if "subscribePattern" not in given:
         options["subscribe"] = ",".join(cluster.ends)
     clock = clock or Clock()
-    return StreamReader(read_options(options, streaming=True), Outside(lambda _: cluster, clock.monotonic, clock.pause))
+    return StreamReader(
+        read_options(options, streaming=True), StreamPorts(lambda _: cluster, clock.monotonic, clock.pause)
+    )
 
 
 def ended(position: dict[str, Any]) -> dict[str, int]:

@@ -16,8 +16,8 @@ from pyiceberg.catalog import load_catalog
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables import open_table
 from sordini.pipeline.tables.delta import DeltaLake
-from sordini.pipeline.tables.delta_positions import NOTES_KEY, last_note
-from sordini.pipeline.tables.iceberg_location import Place
+from sordini.pipeline.tables.delta_positions import NOTES_KEY, last_position
+from sordini.pipeline.tables.iceberg_location import IcebergLocation
 from sordini.pipeline.tables.table import LostPosition
 from tests.support.frames import LocalFrame, frame, plain_ids
 
@@ -50,7 +50,7 @@ def test_the_last_batch_of_a_delta_table_is_reported_while_the_next_one_is_commi
     writer.append(frame(range(4)), 7, {"t": {0: 4}})
     looked_at = DeltaTable(location)
     writer.append(frame(range(4, 8)), 8, {"t": {0: 8}})
-    assert last_note(looked_at, "app", LocalFileSystem()) == (7, {"t": {0: 4}})
+    assert last_position(looked_at, "app", LocalFileSystem()) == (7, {"t": {0: 4}})
 
 
 def strangers_clean_up(location: str) -> None:
@@ -100,7 +100,7 @@ def test_a_checkpoint_of_which_a_part_is_missing_is_left_out(location: str) -> N
     for version in (looked_at.version() - 1, looked_at.version()):
         half = log / f"{version:020}.checkpoint.0000000001.0000000002.parquet"
         half.write_bytes(b"the other part was never written")
-    assert last_note(looked_at, "app", SubTreeFileSystem(location, LocalFileSystem())) == (2, {"t": {0: 2}})
+    assert last_position(looked_at, "app", SubTreeFileSystem(location, LocalFileSystem())) == (2, {"t": {0: 2}})
 
 
 def test_offsets_are_those_of_the_version_that_was_looked_at_also_without_commit_infos(location: str) -> None:
@@ -110,7 +110,7 @@ def test_offsets_are_those_of_the_version_that_was_looked_at_also_without_commit
     looked_at = DeltaTable(location)
     table.append(ids(2), 8, {"t": {0: 8}})
     files = SubTreeFileSystem(location, LocalFileSystem())
-    assert last_note(looked_at, "app", files) == (7, {"t": {0: 4}})
+    assert last_position(looked_at, "app", files) == (7, {"t": {0: 4}})
 
 
 def test_a_delta_table_of_an_earlier_version_keeps_its_offsets_from_its_next_commit_on(location: str) -> None:
@@ -240,4 +240,4 @@ def test_a_catalog_or_name_that_is_none_is_reported(location: str) -> None:
         open_table("iceberg", location, app_id="app", table="events").append(frame(range(2)), 0)
     with pytest.raises(BadSetting, match=r"catalog\.\*"):
         open_table("iceberg", "s3://bucket/events", app_id="app").last()
-    assert Place("/data/my.events").identifier == ("default", "my_events")
+    assert IcebergLocation("/data/my.events").identifier == ("default", "my_events")

@@ -12,7 +12,7 @@ import pytest
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables import Table, TableError, open_table
 from sordini.pipeline.tables.manifest import Commit, Listed, read_manifest
-from sordini.pipeline.tables.manifest_store import Ledger
+from sordini.pipeline.tables.manifest_store import ManifestStore
 from tests.support.frames import frame, plain_ids
 
 
@@ -57,7 +57,7 @@ def test_a_commit_that_was_not_carried_out_is_carried_out_by_the_next_who_looks(
     manifest = read_manifest((folder / "_manifest.json").read_text(encoding="utf-8"), "")
     path = Path(first).relative_to(folder)
     # As if the writer had died after the moment of a commit that puts this file in its place.
-    ledger = Ledger(folder)
+    ledger = ManifestStore(folder)
     staged = ledger.staging / "dead" / "file"
     staged.parent.mkdir(parents=True)
     Path(first).rename(staged)
@@ -70,7 +70,7 @@ def test_a_commit_that_was_not_carried_out_is_carried_out_by_the_next_who_looks(
 def test_a_committed_file_that_is_nowhere_is_reported(table: Table, folder: Path) -> None:
     table.append(frame(range(6)), 0)
     manifest = read_manifest((folder / "_manifest.json").read_text(encoding="utf-8"), "")
-    Ledger(folder).note(Commit(manifest, (("dead/file", "part-lost.parquet"),)))
+    ManifestStore(folder).note(Commit(manifest, (("dead/file", "part-lost.parquet"),)))
     with pytest.raises(TableError, match="is part of the table, but it is gone"):
         table.last()
 

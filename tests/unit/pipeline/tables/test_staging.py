@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from sordini.pipeline.tables.delta import RemoteOutputs as DeltaOutputs
 from sordini.pipeline.tables.iceberg import RemoteOutputs as IcebergOutputs
 from sordini.pipeline.tables.local_files import LocalOutputs, local_path
-from sordini.pipeline.tables.staging import OPEN_FILES_MAX, FileSettings, Outputs, Plan, Staged, write
+from sordini.pipeline.tables.staging import OPEN_FILES_MAX, FileSettings, Outputs, Staged, StagingPlan, write
 from tests.support.frames import batch
 
 
-def plan(folder: Path, rows: pa.RecordBatch, *partition_by: str, **more: Any) -> Plan:
-    return Plan(LocalOutputs(str(folder), synced=True), "0" * 32, rows.schema, partition_by, **more)
+def plan(folder: Path, rows: pa.RecordBatch, *partition_by: str, **more: Any) -> StagingPlan:
+    return StagingPlan(LocalOutputs(str(folder), synced=True), "0" * 32, rows.schema, partition_by, **more)
 
 
 def read(folder: Path, staged: list[Staged]) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def test_every_row_is_in_the_file_of_its_values_and_nowhere_else(pairs: list[tup
     )
     outputs = InMemory()
     halves = [rows.slice(0, len(pairs) // 2), rows.slice(len(pairs) // 2)]
-    wanted = Plan(outputs, "0" * 32, rows.schema, ("site", "n"), hive=True)
+    wanted = StagingPlan(outputs, "0" * 32, rows.schema, ("site", "n"), hive=True)
     found = []
     for staged in write(halves, wanted):
         table = pq.read_table(pa.BufferReader(outputs.files[staged.path]))
@@ -112,7 +112,7 @@ def test_rows_that_end_in_an_error_leave_no_file_open(tmp_path: Path) -> None:
         yield batch(range(6))
         raise RuntimeError("broken")
 
-    broken = Plan(Opened(str(tmp_path)), "0" * 32, batch([]).schema, ("site",))
+    broken = StagingPlan(Opened(str(tmp_path)), "0" * 32, batch([]).schema, ("site",))
     with pytest.raises(RuntimeError, match="broken"):
         list(write(rows(), broken))
     assert len(Opened.files) == 3
@@ -175,7 +175,7 @@ def test_files_are_created_through_the_libraries_of_delta_and_iceberg_too(tmp_pa
     rows = batch(range(4))
     remote: list[Outputs] = [DeltaOutputs(uri, ()), IcebergOutputs(uri, ())]
     for outputs in remote:
-        [staged] = write([rows], Plan(outputs, "0" * 32, rows.schema))
+        [staged] = write([rows], StagingPlan(outputs, "0" * 32, rows.schema))
         assert read(tmp_path, [staged]) == rows.to_pylist()
         assert staged.bytes == (tmp_path / staged.path).stat().st_size
 

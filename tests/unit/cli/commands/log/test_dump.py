@@ -13,13 +13,13 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.transactions.records import ONGOING, TransactionValue
+from sordini.broker.transactions.records import ONGOING, TransactionValue, transaction_key, transaction_value
 from sordini.cli.__main__ import main
 from sordini.cli.commands.log.dump.classic import classic_log
-from sordini.cli.commands.log.dump.kafka_indexes import IndexFile, IndexOptions, index_told, time_index_told
+from sordini.cli.commands.log.dump.kafka_indexes import IndexFile, IndexOptions, dump_offset_index, dump_time_index
 from sordini.cli.commands.log.dump.kafka_log import LogOptions, LogPrinter
-from sordini.cli.commands.log.dump.kafka_text import LISTED_MAX, Findings, Line, Pairs, Trouble
-from sordini.cli.commands.log.files.segment_walk import WINDOW, Walk
+from sordini.cli.commands.log.dump.kafka_text import LISTED_MAX, DamageAt, Findings, Line, Pairs
+from sordini.cli.commands.log.files.segment_walk import WINDOW, SegmentWalk
 from sordini.protocol.records.batch import HEADER_SIZE, Record, read_header
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
 from sordini.protocol.records.legacy import write_messages
@@ -30,7 +30,6 @@ from sordini.storage.open_files import OpenFiles
 from sordini.storage.segment import Segment
 from tests.support.builders import a_batch, some_records
 from tests.support.log_model import a_disk
-from tests.support.transaction_records import transaction_key, transaction_value
 
 NAME = f"{0:020d}.log"
 DOCUMENT_000 = (
@@ -153,15 +152,15 @@ def test_any_bytes_are_printed_to_an_end(layout: str, data: bytes) -> None:
     file = disk.open(f"/data/{NAME}")
     findings = Findings()
     if layout == "classic":
-        told = list(classic_log(file, options))
+        reported = list(classic_log(file, options))
     else:
-        told = list(LogPrinter(file, f"/data/{NAME}", options, findings).told())
-        for suffix, reader in ((".index", index_told), (".timeindex", time_index_told)):
+        reported = list(LogPrinter(file, f"/data/{NAME}", options, findings).lines())
+        for suffix, reader in ((".index", dump_offset_index), (".timeindex", dump_time_index)):
             path = f"/data/{0:020d}{suffix}"
             source = IndexFile(disk, path, path, 0)
             for index_options in (IndexOptions(), IndexOptions(sanity_only=True), IndexOptions(verify_only=True)):
-                told += reader(source, disk.open(path), index_options, findings)
-    assert all(isinstance(one, Line | Trouble) for one in told)
+                reported += reader(source, disk.open(path), index_options, findings)
+    assert all(isinstance(one, Line | DamageAt) for one in reported)
     assert all(isinstance(line, str) for line in findings.lines())
 
 
@@ -172,11 +171,11 @@ def test_batches_larger_than_what_is_read_at_once_are_walked_like_others() -> No
         for number, size in enumerate((10, WINDOW - 100, 3 * WINDOW, 5, WINDOW, 20, 2 * WINDOW))
     ]
     disk.replace(f"/data/{NAME}", b"".join(batches))
-    walk = Walk(disk.open(f"/data/{NAME}"))
+    walk = SegmentWalk(disk.open(f"/data/{NAME}"))
     assert [bytes(entry.data) for entry in walk] == batches
     assert (walk.position, walk.fault) == (sum(map(len, batches)), None)
     disk.replace(f"/data/{NAME}", b"".join(batches)[:-1])
-    walk = Walk(disk.open(f"/data/{NAME}"))
+    walk = SegmentWalk(disk.open(f"/data/{NAME}"))
     assert len(list(walk)) == len(batches) - 1
     assert walk.is_torn
 
@@ -188,7 +187,7 @@ def test_of_many_gaps_the_newest_are_kept_and_the_others_counted() -> None:
         pairs.add(number, number + 2)
     lines = findings.lines()
     assert lines[:2] == ["Non-consecutive offsets in /f", f"  {LISTED_MAX + 2} is followed by {LISTED_MAX + 4}"]
-    assert lines[-1] == "  and 3 that were found before these"
+    assert lines[-1] == "  and 3 found before these"
     assert not findings.are_damage
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sordini.broker.groups.machine import records as group_records
 from sordini.broker.groups.machine.state import CommittedOffset, GroupValue, MemberValue
 from sordini.cli.commands.groups.consumer_assignment import AssignedTopic, ConsumerAssignment
-from sordini.cli.commands.log.dump.file_items import Unknown, read_file
+from sordini.cli.commands.log.dump.file_items import UnknownFile, read_file
 from sordini.cli.commands.log.dump.group_records import decoded
 from sordini.cli.commands.log.dump.items import Item, as_json, as_text
 from sordini.cli.common.output import json_line
@@ -239,7 +239,7 @@ def test_the_small_text_files_are_shown() -> None:
 def test_other_files_are_refused_by_their_names(name: str) -> None:
     disk = a_disk()
     disk.replace(f"/data/{name}", b"")
-    with pytest.raises(Unknown):
+    with pytest.raises(UnknownFile):
         dumped(disk, f"/data/{name}")
 
 

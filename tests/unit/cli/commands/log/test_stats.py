@@ -25,12 +25,12 @@ from tests.support.log_model import a_disk
 from tests.support.rich_log import aborts, offset_index, time_index
 
 
-def told(*paths: str) -> tuple[str, dict]:  # type: ignore[type-arg] - whatever JSON holds.
+def reported(*paths: str) -> tuple[str, dict]:  # type: ignore[type-arg] - whatever JSON holds.
     disk = a_store()
     lines: list[str] = []
     run = Statistics(disk, lines.append)
     for path in paths:
-        run.look_at(path)
+        run.check_path(path)
     run.finish()
     return "\n".join(lines), json.loads(json.dumps(run.as_json()))
 
@@ -98,7 +98,7 @@ def test_old_messages_are_counted_and_damaged_batches_only_as_such() -> None:
 
 
 def test_a_partition_s_table_has_a_line_for_each_segment_and_its_totals() -> None:
-    text, document = told(DIRECTORY)
+    text, document = reported(DIRECTORY)
     lines = text.splitlines()
     assert lines[0] == DIRECTORY
     assert [int(line.split()[0]) for line in lines[2 : 2 + len(BASES)]] == list(BASES)
@@ -113,8 +113,8 @@ def test_a_partition_s_table_has_a_line_for_each_segment_and_its_totals() -> Non
 
 
 def test_log_directories_are_read_partition_by_partition() -> None:
-    assert told(DATA)[1]["partitions"][0]["directory"] == DIRECTORY
-    text, document = told(DATA, DIRECTORY)
+    assert reported(DATA)[1]["partitions"][0]["directory"] == DIRECTORY
+    text, document = reported(DATA, DIRECTORY)
     assert document["total"]["records"] == 84
     assert "2 partitions\n" in text
 

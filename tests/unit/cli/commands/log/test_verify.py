@@ -43,7 +43,7 @@ NOW_MS = 10_000_000
 def verified(disk: ForgetfulDisk, *paths: str) -> Verification:
     run = Verification(disk, lambda text: None)
     for one in paths or (DATA,):
-        run.look_at(one)
+        run.check_path(one)
     run.finish()
     run.as_json()
     return run
@@ -115,7 +115,7 @@ def test_there_is_a_damage_of_every_kind_that_can_be_found_in_one_directory() ->
     elsewhere = {"index-short", "duplicate-partition", "log-start-below"}
     assert len(DAMAGES) >= 25
     tried = {damage.kind for damage in DAMAGES.values()}
-    assert {kind for kind, told in KINDS.items() if not told.is_note} - tried == elsewhere
+    assert {kind for kind, reported in KINDS.items() if not reported.is_note} - tried == elsewhere
 
 
 @given(st.data())
@@ -157,20 +157,20 @@ def test_one_partition_s_directory_is_mended_by_itself() -> None:
     disk = a_store(clean=False)
     disk.replace(path(LAST), disk.contents(path(LAST))[:-3])
     disk.remove(path(11, names.OFFSET_INDEX))
-    told: list[str] = []
-    run = Verification(disk, told.append)
-    run.look_at(DIRECTORY + "/")
+    reported: list[str] = []
+    run = Verification(disk, reported.append)
+    run.check_path(DIRECTORY + "/")
     run.finish()
     assert run.is_damaged
-    assert told[0].startswith(f"DAMAGED  {DIRECTORY}  5 segments  ")
-    assert "It means: the newest batch is not all there" in told[0]
-    mending = RepairOfCopy(disk, run, told.append)
+    assert reported[0].startswith(f"DAMAGED  {DIRECTORY}  5 segments  ")
+    assert "Meaning: the newest batch is incomplete" in reported[0]
+    mending = RepairOfCopy(disk, run, reported.append)
     after = mending.run(DIRECTORY, "/other/orders-3", NOW_MS)
     assert not after.is_damaged
     (repaired,) = mending.repaired
     assert (repaired.end_offset, repaired.lost) == (52, ((52, 53),))
-    assert "offsets lost: 52-53" in told[-2]
-    assert told[-1] == "the copy in /other/orders-3 is sound"
+    assert "lost: 52-53" in reported[-2]
+    assert reported[-1] == "the copy in /other/orders-3 is intact"
     assert mending.as_json(after)["repaired"][0]["lost"] == [{"first": 52, "last": 53}]
 
 
@@ -200,16 +200,16 @@ def test_nothing_is_repaired_in_place_beside_other_files_or_under_a_running_brok
     run = verified(disk)
     mending = RepairOfCopy(disk, run, lambda text: None)
     for target in (DATA, f"{DATA}/inner", "/"):
-        with pytest.raises(Failure, match="somewhere else"):
+        with pytest.raises(Failure, match="must be outside of the directory"):
             mending.run(DATA, target, NOW_MS)
     disk.replace("/full/file", b"")
-    with pytest.raises(Failure, match="there already"):
+    with pytest.raises(Failure, match="exists already"):
         mending.run(DATA, "/full", NOW_MS)
     lock = disk.lock(f"{DATA}/{names.LOCK}")
     live = verified(disk)
     assert [finding.kind for finding in findings(live)] == ["live"]
     assert not live.is_damaged
-    with pytest.raises(Failure, match="a broker runs"):
+    with pytest.raises(Failure, match="a broker is running"):
         RepairOfCopy(disk, live, lambda text: None).run(DATA, "/copy", NOW_MS)
     lock.close()
 
@@ -220,7 +220,7 @@ def test_a_directory_that_cannot_be_walked_is_not_copied(tmp_path: Path) -> None
     (data / "loop").symlink_to(data)
     disk = SystemDisk()
     run = Verification(disk, lambda _: None)
-    run.look_at(str(data))
+    run.check_path(str(data))
     run.finish()
     with pytest.raises(Failure, match="cannot be copied"):
         RepairOfCopy(disk, run, lambda _: None).run(str(data), str(tmp_path / "copy"), NOW_MS)
@@ -292,9 +292,9 @@ def test_of_thousands_of_one_kind_the_first_few_are_reported_and_the_others_coun
     disk = a_store()
     index = disk.contents(path(11, ".index"))
     disk.replace(path(11, ".index"), index + index[-8:] * 2_000)
-    told = [finding for finding in findings(verified(disk)) if finding.kind == "index-disorder"]
-    assert len(told) == 6
-    assert told[-1].what == "1995 more of these in the file"
+    reported = [finding for finding in findings(verified(disk)) if finding.kind == "index-disorder"]
+    assert len(reported) == 6
+    assert reported[-1].what == "1995 more of these in the file"
 
 
 def test_a_record_of_an_old_format_that_is_damaged_is_found() -> None:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordini.cli.commands.reassign.broker_drain import drained, levelled
-from sordini.cli.commands.reassign.reassignment_plan import Plan, Replicas
+from sordini.cli.commands.reassign.broker_drain import balance_choices, drain_brokers
+from sordini.cli.commands.reassign.reassignment_plan import ReassignmentPlan, Replicas
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.metadata_store.replica_placement import Racks
 from tests.unit.cli.commands.reassign.test_reassignment_plan import a_plan
@@ -22,13 +22,13 @@ SQUARES_TRIED_MAX = 20_000
 
 
 class Situation(NamedTuple):
-    held: Plan
+    held: ReassignmentPlan
     leaving: frozenset[BrokerId]
     racks: Racks
     targets: Sequence[BrokerId]
 
-    def drained(self) -> Plan:
-        return drained(self.held, self.held.keys(), self.leaving, self.racks, self.targets)
+    def drain_brokers(self) -> ReassignmentPlan:
+        return drain_brokers(self.held, self.held.keys(), self.leaving, self.racks, self.targets)
 
 
 def ids(*numbers: int) -> list[BrokerId]:
@@ -65,7 +65,7 @@ def remaining(situation: Situation, replicas: Replicas) -> list[BrokerId]:
 @settings(max_examples=40)
 @given(situations())
 def test_no_replica_is_left_on_a_broker_that_is_drained_and_as_few_as_can_be_are_moved(situation: Situation) -> None:
-    plan = situation.drained()
+    plan = situation.drain_brokers()
     assert plan.keys() == {one for one, row in situation.held.items() if not situation.leaving.isdisjoint(row)}
     for one, target in plan.items():
         held = situation.held[one]
@@ -78,7 +78,7 @@ def test_no_replica_is_left_on_a_broker_that_is_drained_and_as_few_as_can_be_are
 @settings(max_examples=40)
 @given(situations())
 def test_replicas_that_stay_keep_their_places_where_the_preferred_leader_stays(situation: Situation) -> None:
-    for one, target in situation.drained().items():
+    for one, target in situation.drain_brokers().items():
         held = situation.held[one]
         if held[0] not in situation.leaving:
             assert [new for new, old in zip(target, held, strict=True) if old not in situation.leaving] == remaining(
@@ -95,7 +95,7 @@ def test_replicas_that_stay_keep_their_places_where_the_preferred_leader_stays(s
 @given(situations())
 def test_a_partition_is_in_as_many_racks_as_before_where_a_broker_allows_it(situation: Situation) -> None:
     racks = situation.racks
-    for one, target in situation.drained().items():
+    for one, target in situation.drain_brokers().items():
         stay = remaining(situation, situation.held[one])
         free = {racks[broker] for broker in situation.targets} - {racks.get(broker) for broker in stay} - {None}
         newcomers = len(target) - len(stay)
@@ -105,7 +105,7 @@ def test_a_partition_is_in_as_many_racks_as_before_where_a_broker_allows_it(situ
 @settings(max_examples=40)
 @given(situations(partitions_max=6, leaving_max=1))
 def test_loads_are_as_level_as_any_choice_within_the_rule_of_racks_makes_them(situation: Situation) -> None:
-    plan = situation.drained()
+    plan = situation.drain_brokers()
     (leaving,) = situation.leaving
     kept = Counter(broker for row in situation.held.values() for broker in row if broker != leaving)
     options = []
@@ -128,7 +128,7 @@ def test_no_choice_is_more_level_than_the_one_that_is_made(
     load: dict[BrokerId, int], rows: list[list[BrokerId]]
 ) -> None:
     options = {TopicPartition("orders", number): row for number, row in enumerate(rows)}
-    chosen = levelled(options, load)
+    chosen = balance_choices(options, load)
     assert all(chosen[one] in row for one, row in options.items())
     assert squares(load, chosen.values()) == least(load, rows)
 
@@ -141,20 +141,20 @@ def least(load: Mapping[BrokerId, int], options: Sequence[Sequence[BrokerId]]) -
 
 def test_a_choice_is_undone_where_that_lets_a_later_one_be_level() -> None:
     options = {TopicPartition("orders", number): row for number, row in enumerate([ids(1, 2), ids(1, 3)])}
-    assert list(levelled(options, {BrokerId(3): 5}).values()) == [2, 1]
+    assert list(balance_choices(options, {BrokerId(3): 5}).values()) == [2, 1]
     chained = {TopicPartition("orders", number): row for number, row in enumerate([ids(2, 3), ids(1, 2), ids(1, 4)])}
-    assert list(levelled(chained, {BrokerId(4): 5}).values()) == [3, 2, 1]
+    assert list(balance_choices(chained, {BrokerId(4): 5}).values()) == [3, 2, 1]
 
 
 def test_the_newcomer_stands_where_the_one_that_leaves_stood() -> None:
     held = a_plan(orders=[(1, 2), (2, 1), (3, 2)])
-    plan = drained(held, held.keys(), ids(2), dict.fromkeys(ids(1, 3, 4)), ids(4))
+    plan = drain_brokers(held, held.keys(), ids(2), dict.fromkeys(ids(1, 3, 4)), ids(4))
     assert plan == a_plan(orders=[(1, 4), (4, 1), (3, 4)])
 
 
 def test_single_replicas_are_dealt_out_evenly_and_so_are_leaderships() -> None:
     held = a_plan(orders=[(1,)] * 9, bills=[(2, 3)] * 2)
-    plan = drained(held, held.keys(), ids(1), dict.fromkeys(ids(2, 3, 4)), ids(2, 3, 4))
+    plan = drain_brokers(held, held.keys(), ids(1), dict.fromkeys(ids(2, 3, 4)), ids(2, 3, 4))
     loads = Counter(broker for row in plan.values() for broker in row)
     assert loads == {2: 2, 3: 2, 4: 5} or loads == {2: 2, 3: 3, 4: 4}
     total = loads + Counter({BrokerId(2): 2, BrokerId(3): 2})
@@ -163,13 +163,13 @@ def test_single_replicas_are_dealt_out_evenly_and_so_are_leaderships() -> None:
 
 def test_two_replicas_of_one_partition_that_leave_count_where_they_have_gone() -> None:
     held = a_plan(orders=[(1, 2), (1,)])
-    plan = drained(held, held.keys(), ids(1, 2), dict.fromkeys(ids(3, 4, 5)), ids(3, 4, 5))
+    plan = drain_brokers(held, held.keys(), ids(1, 2), dict.fromkeys(ids(3, 4, 5)), ids(3, 4, 5))
     assert Counter(broker for row in plan.values() for broker in row) == {3: 1, 4: 1, 5: 1}
 
 
 def test_leaderships_go_to_those_who_lead_the_least_and_not_all_to_newcomers() -> None:
     held = a_plan(orders=[(1, 2), (1, 3), (1, 2), (1, 3)])
-    plan = drained(held, held.keys(), ids(1), dict.fromkeys(ids(2, 3, 4)), ids(2, 3, 4))
+    plan = drain_brokers(held, held.keys(), ids(1), dict.fromkeys(ids(2, 3, 4)), ids(2, 3, 4))
     assert Counter(len(set(row)) for row in plan.values()) == {2: 4}
     leads = Counter(row[0] for row in plan.values())
     assert max(leads.values()) - min(leads.values()) <= 1
@@ -178,14 +178,14 @@ def test_leaderships_go_to_those_who_lead_the_least_and_not_all_to_newcomers() -
 
 def test_a_broker_that_does_not_run_is_not_made_the_preferred_leader() -> None:
     held = a_plan(orders=[(1, 9)], bills=[(2,), (2,)])
-    plan = drained(held, held.keys(), ids(1), dict.fromkeys(ids(2)), ids(2))
+    plan = drain_brokers(held, held.keys(), ids(1), dict.fromkeys(ids(2)), ids(2))
     assert plan == a_plan(orders=[(2, 9)])
 
 
 def test_a_replacement_is_in_the_rack_that_would_be_left_without_a_copy() -> None:
     racks: Racks = dict(zip(ids(2, 3, 4), ["a", "b", "b"], strict=True))
     held = a_plan(orders=[(1, 3), (1, 4)], bills=[(2,)] * 5)  # 2 has the most already, and the only rack that is free.
-    plan = drained(held, held.keys(), ids(1), racks, ids(2, 3, 4))
+    plan = drain_brokers(held, held.keys(), ids(1), racks, ids(2, 3, 4))
     assert {one: set(row) for one, row in plan.items()} == {
         TopicPartition("orders", 0): {2, 3},
         TopicPartition("orders", 1): {2, 4},
@@ -195,7 +195,7 @@ def test_a_replacement_is_in_the_rack_that_would_be_left_without_a_copy() -> Non
 def test_topics_that_are_not_named_stay_and_count_all_the_same() -> None:
     held = a_plan(orders=[(1,), (1,)], bills=[(1,), (2,), (2,)])
     wanted = [one for one in held if one.topic == "orders"]
-    plan = drained(held, wanted, ids(1), dict.fromkeys(ids(2, 3)), ids(2, 3))
+    plan = drain_brokers(held, wanted, ids(1), dict.fromkeys(ids(2, 3)), ids(2, 3))
     assert plan == a_plan(orders=[(3,), (3,)])
 
 
@@ -203,14 +203,14 @@ def test_too_few_brokers_are_a_reason_for_each_number_that_is_needed() -> None:
     topics = {f"wide-{number}": [(1, 2, 3)] for number in range(7)}
     held = a_plan(**topics, lone=[(1,)], narrow=[(1, 2)])
     with pytest.raises(ValueError, match="not enough") as refused:
-        drained(held, held.keys(), ids(1), dict.fromkeys(ids(2, 3)), ids(2, 3))
+        drain_brokers(held, held.keys(), ids(1), dict.fromkeys(ids(2, 3)), ids(2, 3))
     (reason,) = refused.value.args
     named = "wide-0, wide-1, wide-2, wide-3, wide-4 and 2 more topics"
-    assert reason == f"not enough brokers are left for {named}: 3 needed, 2 left (2, 3)"
+    assert reason == f"not enough brokers remain for {named}: 3 needed, 2 remaining (2, 3)"
     with pytest.raises(ValueError, match="not enough") as refused:
-        drained(held, held.keys(), ids(1, 2, 3), {}, [])
+        drain_brokers(held, held.keys(), ids(1, 2, 3), {}, [])
     assert [reason.rpartition(": ")[2] for reason in refused.value.args] == [
-        "1 needed, 0 left (none)",
-        "2 needed, 0 left (none)",
-        "3 needed, 0 left (none)",
+        "1 needed, 0 remaining (none)",
+        "2 needed, 0 remaining (none)",
+        "3 needed, 0 remaining (none)",
     ]

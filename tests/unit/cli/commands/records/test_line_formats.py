@@ -15,7 +15,7 @@ from sordini.cli.commands.groups.consumer_assignment import AssignedTopic, Consu
 from sordini.cli.commands.records.line_formats import (
     BadLine,
     LineFormat,
-    Outgoing,
+    OutgoingRecord,
     key_value_line,
     read_json,
     record_line,
@@ -23,7 +23,7 @@ from sordini.cli.commands.records.line_formats import (
     with_headers,
 )
 from sordini.cli.commands.records.record_consumer import start_in
-from sordini.cli.common.partition_offsets import Ends
+from sordini.cli.common.partition_offsets import OffsetRange
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.schema import encode
 from sordini.protocol.types import TopicPartition
@@ -56,7 +56,7 @@ def test_what_consume_prints_in_json_produce_sends_again(record: Received) -> No
     line = record_line(record)
     assert line.count(b"\n") == 1
     timestamp = None if record.timestamp == -1 else record.timestamp
-    sent = Outgoing(record.key, record.value, list(record.headers), record.partition, timestamp)
+    sent = OutgoingRecord(record.key, record.value, list(record.headers), record.partition, timestamp)
     assert read_json(line[:-1]) == sent
 
 
@@ -81,18 +81,18 @@ def test_key_and_value_come_back_from_one_line(key: bytes, value: bytes) -> None
 
 
 def test_only_the_first_separator_ends_the_key() -> None:
-    assert LineFormat(b":").read(b"k:v:w") == Outgoing(b"k", b"v:w", [])
+    assert LineFormat(b":").read(b"k:v:w") == OutgoingRecord(b"k", b"v:w", [])
 
 
 def test_a_null_value_differs_from_the_same_letters_as_a_key() -> None:
-    assert LineFormat(b":", null_value=b"NULL").read(b"NULL:NULL") == Outgoing(b"NULL", None, [])
+    assert LineFormat(b":", null_value=b"NULL").read(b"NULL:NULL") == OutgoingRecord(b"NULL", None, [])
     assert value_line(Received(value=None), b"NULL") == b"NULL\n"
 
 
 def test_headers_stand_before_a_tab() -> None:
     form = LineFormat(b":", with_headers=True)
-    assert form.read(b"a:1,b:\tk:v\tw") == Outgoing(b"k", b"v\tw", [("a", b"1"), ("b", b"")])
-    assert form.read(b"\tk:v") == Outgoing(b"k", b"v", [])
+    assert form.read(b"a:1,b:\tk:v\tw") == OutgoingRecord(b"k", b"v\tw", [("a", b"1"), ("b", b"")])
+    assert form.read(b"\tk:v") == OutgoingRecord(b"k", b"v", [])
 
 
 def test_headers_for_every_record_stand_before_its_own() -> None:
@@ -131,7 +131,9 @@ def test_json_that_is_no_record_is_refused(line: bytes) -> None:
 
 
 def test_structures_in_json_are_sent_as_json() -> None:
-    assert read_json(b'{"value": {"a": [1, "\xc3\xa9"]}, "key": 5}') == Outgoing(b"5", '{"a":[1,"é"]}'.encode(), [])
+    assert read_json(b'{"value": {"a": [1, "\xc3\xa9"]}, "key": 5}') == OutgoingRecord(
+        b"5", '{"a":[1,"é"]}'.encode(), []
+    )
 
 
 ASSIGNMENTS = st.sets(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 9)))
@@ -165,7 +167,7 @@ def test_no_assignment_yet_is_none_of_the_partitions_and_other_bytes_are_unknown
     ],
 )
 def test_reading_starts_within_the_log(kind: str, number: int, offset: int) -> None:
-    assert start_in(Ends(10, 20), kind, number) == offset
+    assert start_in(OffsetRange(10, 20), kind, number) == offset
 
 
 async def test_an_error_that_passes_is_tried_again_and_another_is_not() -> None:

@@ -205,7 +205,7 @@ def test_a_truncated_log_is_found_by_its_epochs(world: FakeWorld) -> None:
         world.log.diverging = (4, 15)
 
     world.on_fetch = [nothing, cut]
-    with a_client(world) as client, pytest.raises(OffsetLost, match="an unclean election cut the log") as caught:
+    with a_client(world) as client, pytest.raises(OffsetLost, match="an unclean election truncated the log") as caught:
         list(client.read(ORDERS, 0, 100))
     assert (caught.value.asked, caught.value.log_end_offset) == (20, 15)
 
@@ -226,7 +226,7 @@ def test_a_leader_that_knows_nothing_of_the_last_records_epoch_is_asked_before_t
     if end_offset >= 0:
         assert read(world) == log_bytes(world)
     else:
-        with a_client(world) as client, pytest.raises(OffsetLost, match="an unclean election cut the log"):
+        with a_client(world) as client, pytest.raises(OffsetLost, match="an unclean election truncated the log"):
             list(client.read(ORDERS, 0, 100))
 
 
