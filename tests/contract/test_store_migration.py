@@ -329,7 +329,7 @@ def test_what_is_left_of_another_cluster_is_not_replaced(embedded: Ends, tmp_pat
     assert embedded.move().exit_code == 0
     for options in (["--dry-run"], []):
         done = other.move(*options)
-        assert (done.exit_code, "is what is left of cluster" in done.output) == (1, True)
+        assert (done.exit_code, "was left by cluster" in done.output) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.transactions.records import ONGOING, TransactionValue, transaction_key, transaction_value
+from sordini.broker.transactions.records import ONGOING, TransactionValue
 from sordini.cli.__main__ import main
 from sordini.cli.commands.log.dump.classic import classic_log
 from sordini.cli.commands.log.dump.kafka_indexes import IndexFile, IndexOptions, dump_offset_index, dump_time_index
@@ -30,6 +30,7 @@ from sordini.storage.open_files import OpenFiles
 from sordini.storage.segment import Segment
 from tests.support.builders import a_batch, some_records
 from tests.support.log_model import a_disk
+from tests.support.transaction_records import transaction_key, transaction_value
 
 NAME = f"{0:020d}.log"
 DOCUMENT_000 = (

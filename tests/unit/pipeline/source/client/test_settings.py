@@ -6,8 +6,10 @@ import pickle
 
 import pytest
 
+from sordini.client.addresses import Address
+from sordini.client.authentication import SaslCredentials
 from sordini.pipeline.source.client import BadSetting, ClientSettings
-from sordini.pipeline.source.client.settings import Address, Pem, Sasl, parse_servers
+from sordini.pipeline.source.client.settings import Pem, parse_servers
 
 SERVERS = {"kafka.bootstrap.servers": "one:9092"}
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="secret";'
@@ -93,14 +95,14 @@ def test_options_without_effect_are_accepted_and_listed() -> None:
 @pytest.mark.parametrize(("mechanism", "line"), [("PLAIN", PLAIN), ("SCRAM-SHA-512", SCRAM)])
 def test_a_login_is_read_from_a_jaas_line(mechanism: str, line: str) -> None:
     settings = read(security_protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism, sasl_jaas_config=line)
-    assert settings.sasl == Sasl(mechanism, "ann", "secret")
+    assert settings.sasl == SaslCredentials(mechanism, "ann", "secret")
     assert settings.tls is None
 
 
 def test_a_jaas_line_keeps_what_is_quoted() -> None:
     line = PLAIN.replace('"secret"', r'"a;b \"c\" \\ = d"').replace('"ann"', "'ann'") + "\n"
     settings = read(security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_jaas_config=line)
-    assert settings.sasl == Sasl("PLAIN", "ann", r'a;b "c" \ = d')
+    assert settings.sasl == SaslCredentials("PLAIN", "ann", r'a;b "c" \ = d')
 
 
 @pytest.mark.parametrize(
