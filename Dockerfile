@@ -29,6 +29,7 @@ WORKDIR /src
 COPY pyproject.toml README.md LICENSE __init__.py py.typed ./
 COPY broker broker
 COPY cli cli
+COPY client client
 COPY config config
 COPY protocol protocol
 COPY replication replication
