@@ -91,7 +91,7 @@ async def test_a_missing_directory_is_an_error_that_may_pass_and_the_child_goes_
         ('{"error": "oops", "kind": "bug"}', FailureKind.FINAL, "oops"),
         ('{"other": 1}', FailureKind.FINAL, "invalid answer of a cleaner process"),
         ('{"result": {}}', FailureKind.FINAL, "invalid answer of a cleaner process"),
-        ("hello", FailureKind.PASSING, "no JSON"),
+        ("hello", FailureKind.PASSING, "invalid JSON"),
     ],
 )
 async def test_what_a_child_says_went_wrong_is_told_with_its_kind(answer: str, kind: FailureKind, why: str) -> None:

@@ -25,7 +25,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sordini.cli.__main__ import main
-from sordini.cli.commands.records.record_consumer import CHECK_ROUNDS, Request, Watch
+from sordini.cli.commands.records.record_consumer import CHECK_ROUNDS, ConsumeOptions, IdleCheck
 from sordini.cli.common.options import Client, Failure
 from tests.outside.processes import SordiniProcess
 from tests.process.faulty import Fault, FaultyBroker
@@ -221,7 +221,7 @@ CHANGES = {
         "groups reset {group} --topic {topic} --to-latest --execute",
         "{group} deleted",
     ),
-    "reassign execute {plan}": ("ping", "is there already, on 0"),
+    "reassign execute {plan}": ("ping", "has been moved already, to 0"),
 }
 """Commands that change something, what comes before each attempt, and what they say when they have done it."""
 
@@ -304,8 +304,10 @@ def test_a_topic_that_is_deleted_while_it_is_read_ends_the_reader_in_one_sentenc
 
 
 def test_a_reader_without_any_limit_asks_for_its_topic_after_so_many_waits(ready: Scene) -> None:
-    request = Request("nowhere", ("end", 0), None, (), None, exit_at_end=False, silence_s=None, read_committed=False)
-    watch = Watch(Client(ready.broker.bootstrap, as_json=False, timeout_s=20), request)
+    request = ConsumeOptions(
+        "nowhere", ("end", 0), None, (), None, exit_at_end=False, silence_s=None, read_committed=False
+    )
+    watch = IdleCheck(Client(ready.broker.bootstrap, as_json=False, timeout_s=20), request)
 
     async def wait(rounds: int) -> list[bool]:
         return [await watch.is_over(has_records=False) for _ in range(rounds)]

@@ -269,7 +269,7 @@ IGNORING = """
 import signal
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 from sordini.cli import interrupts
-interrupts.begin()
+interrupts.exit_on_interrupt()
 print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)
 """
 

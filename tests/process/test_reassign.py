@@ -152,7 +152,7 @@ def test_what_cannot_be_moved_is_told_for_each_partition_and_the_rest_is_moved(c
     plan = cluster.plan((0, [9]), (7, [1]), (1, [3, 2]))
     done = cluster.attempt("reassign", "execute", plan, "--throttle", "1000000")
     assert (done.exit_code, done.stdout.splitlines()[0]) == (1, f"{cluster.topic}-1 is being moved to 3,2")
-    assert "not alive" in done.stderr
+    assert "not live" in done.stderr
     assert "UNKNOWN_TOPIC_OR_PARTITION" in done.stderr
     assert done.stderr.splitlines()[-1] == "sordini: 2 of 3 partitions refused"
     assert cluster.replicas() == [[1, 2], [3, 2]]

@@ -188,9 +188,9 @@ async def test_a_job_that_takes_more_time_than_it_may_is_refused_and_its_child_l
     [
         ("import time; time.sleep(1000)", "no answer after"),
         ("import os; os._exit(5)", "ended with status 5"),
-        ("import sys; sys.stdout.write('x' * 100); sys.stdout.flush(); sys.stdin.read()", "answers with"),
-        (SAYING.format("{}"), "what is no answer"),
-        (SAYING.format("}{"), "no JSON"),
+        ("import sys; sys.stdout.write('x' * 100); sys.stdout.flush(); sys.stdin.read()", "answered with"),
+        (SAYING.format("{}"), "malformed answer"),
+        (SAYING.format("}{"), "invalid JSON"),
     ],
 )
 async def test_a_child_that_hangs_dies_or_answers_nonsense_is_ended_and_its_job_given_up(script: str, why: str) -> None:

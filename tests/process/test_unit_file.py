@@ -16,7 +16,7 @@ import pytest
 from sordini.broker.configuration.config import SETTINGS, build_config
 from sordini.broker.process.broker_process import EXIT_CONFIG
 from sordini.broker.process.descriptors import CONNECTIONS_EXPECTED, OTHER_FILES
-from sordini.cli.__main__ import COMMANDS
+from sordini.cli.__main__ import COMMANDS, module_of
 
 UNIT = Path(__file__).resolve().parents[2] / "config" / "sordini.service"
 
@@ -39,7 +39,7 @@ def test_the_command_exists_with_its_options_and_keys(service: configparser.Sect
     program, command, *arguments = shlex.split(service["ExecStart"])
     assert Path(program).name == "sordini"
     assert command in COMMANDS
-    serve: click.Command = getattr(import_module(f"sordini.cli.{command}"), command)
+    serve: click.Command = getattr(import_module(f"sordini.{module_of(command)}"), command)
     given = serve.make_context(command, arguments).params
     assert given["properties"] == "/etc/sordini/server.properties"
     assert not given["daemon"], "systemd waits for the process that it has started"
