@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from sordini.broker.coordinators.ports import Ports, Timer
+from sordini.broker.coordinators.ports import Ports
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.produce_validation import accept_own_batch
 from sordini.replication.partition import Partition
+from sordini.replication.ports import Timer
 from sordini.replication.purgatory import DelayedOperation
 from sordini.storage.errors import StorageError
 

@@ -15,14 +15,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from sordini.broker.dispatch import Spawn
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, ProducerId
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.controller.machine.producer_ids import next_producer_id_block
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
-from sordini.replication.ports import BadVersion, CoordinationError, Log, Session
+from sordini.replication.ports import BadVersion, CoordinationError, Log, Session, Spawn
 
 RETRY_PAUSE_S: Final = 0.5
 """After a request for a block that failed."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
-from sordini.broker.network.ports import Log as Lines
+from sordini.replication.ports import Log as Lines
 from sordini.storage.cleaner import Cleaned, LogCleaner, Worker
 from sordini.storage.compaction.policy import Cleanable, CleanerConfig
 from sordini.storage.log import Log
