@@ -226,6 +226,22 @@ async def test_with_flush_messages_answers_follow_the_flush() -> None:
         assert log.recovery_point == log.log_end_offset
 
 
+async def test_a_batch_whose_flush_failed_takes_effect_when_a_later_flush_succeeds() -> None:
+    async with a_coordinator() as broker:
+        broker.parts.topic_configs.set(OFFSETS_TOPIC, {"flush.messages": "1"})
+        broker.parts.replicas.reconfigure(OFFSETS_TOPIC)
+        broker.disk.fail_while(lambda call, _path: call == "sync", errno.EMFILE)
+        pending = commit_later(broker, {0: 5})
+        await broker.settled()
+        assert commit_codes(pending) == [ErrorCode.NOT_COORDINATOR]
+        assert committed(broker) == {}
+        broker.disk.heal()
+        pending = commit_later(broker, {1: 6})
+        await broker.settled()
+        assert commit_codes(pending) == [0]
+        assert committed(broker) == {("orders", 0): 5, ("orders", 1): 6}
+
+
 async def test_too_few_in_sync_replicas_are_answered_coordinator_not_available() -> None:
     async with a_coordinator() as broker:
         broker.parts.topic_configs.set(OFFSETS_TOPIC, {"min.insync.replicas": "2"})
