@@ -1,41 +1,20 @@
-"""The only reader of time, and the ports through which everything else gets it.
+"""The only reader of time: the system's clocks, and the text form of a time.
 
-Deciders take the time as an argument; the shells read a `Clock` that is passed to their constructor, so a simulation
-can run the whole broker on virtual time. The text form of a time is here, too.
+Deciders take the time as an argument; the shells read a `Clock` (`replication/ports.py`) that is passed to their
+constructor, so a simulation can run the whole broker on virtual time.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
-
-
-class Clock(Protocol):
-    """Two clocks: the wall clock, and one that never goes back."""
-
-    def now_ms(self) -> int:
-        """Wall-clock time in milliseconds since 1970, for record timestamps and file ages."""
-
-    def monotonic_ms(self) -> int:
-        """Milliseconds on a clock that only moves forward, for deadlines and durations."""
-
-
-class Timer(Protocol):
-    """A call that is scheduled."""
-
-    def cancel(self) -> None: ...
-
-
-CallLater = Callable[[float, Callable[[], None]], Timer]
-"""Schedules a call on the loop, after a delay in seconds."""
 
 monotonic_ns: Callable[[], int] = time.monotonic_ns
-"""As `Clock.monotonic_ms`, in nanoseconds, for single requests. A bare function: its cost is paid twice for each."""
+"""The monotonic clock in nanoseconds, for single requests. A bare function: its cost is paid twice for each."""
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """The machine's clocks; implements `Clock`."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000

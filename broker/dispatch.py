@@ -15,11 +15,11 @@ ApiVersions request of an unknown version is answered in version 0 with UNSUPPOR
 from __future__ import annotations
 
 import struct
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from types import GeneratorType
 from typing import Any, Final, NamedTuple, Protocol, cast
 
-from sordini.broker.network.ports import DelayedResponse, Log, Parts, Peer, release_parts
+from sordini.broker.network.ports import DelayedResponse, Parts, Peer, release_parts
 from sordini.broker.requests.error_responses import error_response_in_steps
 from sordini.broker.requests.slice_scheduler import SliceExhausted, SliceScheduler, Work, first_slice
 from sordini.broker.requests.store_error_codes import StoreErrorCodes
@@ -28,7 +28,7 @@ from sordini.protocol.api import APIS, INTER_BROKER_APIS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, MessageTooCostly, WireError
 from sordini.protocol.headers import read_request_header, read_rest_of_header, request_header_version
 from sordini.protocol.primitives import ROW_COST
-from sordini.replication.ports import CoordinationError
+from sordini.replication.ports import CoordinationError, Log, Spawn
 
 KEY_AND_VERSION = struct.Struct(">hh")
 KEY_AND_VERSION_NUMBER = struct.Struct(">I")
@@ -45,8 +45,6 @@ INTER_BROKER_COST_FACTOR: Final = 2
 
 ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
 """Limit of a response made of rows: the default limit of a request, and what clients of librdkafka read."""
-
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
 class RespondLater(Protocol):

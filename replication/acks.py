@@ -1,14 +1,16 @@
 """The end of every append by a leader: notify purgatories, flush if due, wait until committed, acknowledge.
 
 Produce requests, transaction markers and the coordinators append with `Partition.append`; `finish_appends` follows. An
-ordinary append is finished when it returns. Else the caller waits, by `UnfinishedAppends`: with a callback where only
-the commit is missing (no task, no future), or in a coroutine where a flush comes first.
+ordinary append is finished when it returns. Else the caller waits, by `UnfinishedAppends`: a request with a callback
+where only the commit is missing (no task, no future), or in a coroutine where a flush comes first; a coordinator with a
+callback that outlives the request's timeout.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -16,18 +18,18 @@ from sordini.protocol.types import Offset
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
 from sordini.replication.pending_commits import PendingCommit
-from sordini.replication.ports import CallLater, Timer
+from sordini.replication.ports import CallLater, Spawn, Timer
 from sordini.storage.errors import StorageError
 
 
 class Result(Protocol):
-    """A row of a response, with its own error code."""
+    """A row of a response, or a batch of a coordinator, with its own error code."""
 
     error_code: int
 
 
 class PartitionAppend(NamedTuple):
-    """What one request appended to one partition, and the row of the response for it."""
+    """What one caller appended to one partition, and the row of the response for it."""
 
     partition: Partition
     leader: Leader
@@ -59,11 +61,7 @@ class UnfinishedAppends(NamedTuple):
         Raises BrokerError KAFKA_STORAGE_ERROR when a flush fails.
         """
         if self.needs_flush:
-            try:
-                # Together: one sync waits for another only where the disk makes it.
-                await asyncio.gather(*(append.partition.log.flush_if_due() for append in self.appends))
-            except (BrokerError, StorageError) as error:
-                raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            await self._flush()
         if not self.all_replicas:
             return
         uncommitted = [append for append in self.appends if not append.is_committed]
@@ -81,6 +79,37 @@ class UnfinishedAppends(NamedTuple):
         """Call `on_done` when each append is committed, failed or timed out. For appends that need no flush."""
         assert not self.needs_flush, "a flush comes first: use wait()"
         return DelayedProduce(self.appends, on_done, call_later, timeout_ms)
+
+    def watch(self, on_done: Callable[[], None], on_flush_error: Callable[[], None], spawn: Spawn) -> None:
+        """Call `on_done` for each append that is committed or whose term has ended (see its result), however late.
+
+        A flush that is due starts here. When it fails, `on_flush_error` is called with KAFKA_STORAGE_ERROR in the
+        results, and `on_done` may follow: a later flush may succeed.
+        """
+        for append in self.appends:
+            append.partition.pending_commits.add(Offset(append.end_offset), partial(_set_code, append.result, on_done))
+        if self.needs_flush:
+            spawn(self._flush_for(on_flush_error))
+
+    async def _flush_for(self, on_error: Callable[[], None]) -> None:
+        try:
+            await self._flush()
+        except BrokerError as error:
+            for append in self.appends:
+                append.result.error_code = error.code
+            on_error()
+
+    async def _flush(self) -> None:
+        try:
+            # Together: one sync waits for another only where the disk makes it.
+            await asyncio.gather(*(append.partition.log.flush_if_due() for append in self.appends))
+        except (BrokerError, StorageError) as error:
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+
+def _set_code(result: Result, on_done: Callable[[], None], _commit: PendingCommit, code: ErrorCode) -> None:
+    result.error_code = code
+    on_done()
 
 
 def finish_appends(appends: Sequence[PartitionAppend], *, all_replicas: bool) -> UnfinishedAppends | None:

@@ -44,6 +44,10 @@ class Stat(NamedTuple):
     children_count: int
 
 
+RETRY_DELAY_S = 0.1
+"""Between two attempts of a call that fails with `ConnectionLoss`, so that an outage causes no busy loop."""
+
+
 class CoordinationError(Exception):
     """The store refused or could not answer; `index` says which operation of a `multi` it was."""
 
@@ -290,15 +294,19 @@ class IsrChanges(Protocol):
 
 
 class Clock(Protocol):
-    """Wall clock and monotonic clock, in milliseconds; `broker/clock.py` implements it."""
+    """Two clocks; `broker/clock.py` implements them."""
 
-    def now_ms(self) -> int: ...
+    def now_ms(self) -> int:
+        """Wall-clock time in milliseconds since 1970, for record timestamps and file ages."""
 
-    def monotonic_ms(self) -> int: ...
+    def monotonic_ms(self) -> int:
+        """Milliseconds on a clock that only moves forward, for deadlines and durations."""
 
 
 class Log(Protocol):
     """One event, one line, with fields, as structlog's bound loggers write them."""
+
+    def debug(self, event: str, **fields: object) -> object: ...
 
     def info(self, event: str, **fields: object) -> object: ...
 
@@ -316,5 +324,12 @@ class Timer(Protocol):
 CallLater = Callable[[float, Callable[[], None]], Timer]
 """Schedules a call; takes seconds, as the loop's `call_later` does."""
 
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
-"""Starts a task and keeps it until it ends."""
+
+class Task(Protocol):
+    """A running coroutine."""
+
+    def cancel(self) -> bool: ...
+
+
+Spawn = Callable[[Coroutine[Any, Any, None]], Task]
+"""Starts a task and keeps it until it ends; in the broker, its failure is the broker's failure."""

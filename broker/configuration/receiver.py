@@ -12,12 +12,11 @@ from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, IgnoredEntry
 from sordini.broker.configuration.topic_config import overruled_format, unusable_overrides
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.network.ports import Log
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths
 from sordini.replication.metadata_store.configs import read_config
-from sordini.replication.ports import Session
+from sordini.replication.ports import Log, Session
 from sordini.replication.replica_set import ReplicaSet
 
 TOPICS = "topics/"

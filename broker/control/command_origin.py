@@ -21,10 +21,8 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Command
 from sordini.replication.metadata_store import paths, znodes
-from sordini.replication.ports import Check, ConnectionLoss, NoNode, Session, SessionExpired
+from sordini.replication.ports import RETRY_DELAY_S, Check, ConnectionLoss, NoNode, Session, SessionExpired
 
-RETRY_DELAY_S: Final = 0.1
-"""Between two attempts to read from a store that does not answer."""
 NOT_REGISTERED: Final = -1
 
 

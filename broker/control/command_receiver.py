@@ -13,7 +13,6 @@ from typing import Any
 
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.control.deferred_partitions import DeferredPartitions
-from sordini.broker.network.ports import Log
 from sordini.broker.topics.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
@@ -26,12 +25,10 @@ from sordini.replication.cluster_model import (
     StopReplica,
     UpdateMetadata,
 )
-from sordini.replication.ports import ConnectionLoss, SessionExpired
+from sordini.replication.ports import RETRY_DELAY_S, ConnectionLoss, Log, SessionExpired
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import DiskFull, RetriableRefusal, StorageError
 
-RETRY_DELAY_S = 0.1
-"""Between two attempts to read from a store that does not answer."""
 TOPICS_READ_AT_ONCE = 100
 PARTITIONS_PER_SLICE = 100
 """How many partitions a command changes before the loop serves other work. One whose files are created or renamed is a

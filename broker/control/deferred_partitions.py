@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from sordini.broker.network.ports import Log
 from sordini.protocol.types import TopicPartition
+from sordini.replication.ports import Log
 
 RETRY_MS: Final = 1000
 RETRY_MS_MAX: Final = 30_000

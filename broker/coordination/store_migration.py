@@ -1,9 +1,9 @@
 """Copies a cluster's tree from one coordination store to another, verified and repeatable.
 
-Every persistent znode below the names that belong to a cluster (`TOP`) is copied. Ephemeral znodes and change
-notifications are not: a starting broker reads the whole tree, and the sequence numbers of copied notifications would be
-higher than those of new ones in the new tree, which would then seem old. The version of a znode is copied only where it
-has a meaning: in /brokers/seqid it is the counter for broker ids.
+Every persistent znode below the names that belong to a cluster (`paths.TOP_LEVEL`) is copied. Ephemeral znodes and
+change notifications are not: a starting broker reads the whole tree, and the sequence numbers of copied notifications
+would be higher than those of new ones in the new tree, which would then seem old. The version of a znode is copied only
+where it has a meaning: in /brokers/seqid it is the counter for broker ids.
 
 The cluster id is written last. A broker that starts on an incomplete tree generates another id, and its log
 directories refuse that. An interrupted copy is a part of its source, so the copy can be repeated.
@@ -24,39 +24,6 @@ from sordini.replication.metadata_store.store_format import check_known_format
 from sordini.replication.ports import Create, NodeExists, NoNode, Operation, Session, Set
 
 T = TypeVar("T")
-
-TOP: Final = (
-    "/admin",
-    "/brokers",
-    "/cluster",
-    "/config",
-    "/consumers",
-    "/controller",
-    "/controller_epoch",
-    "/delegation_token",
-    "/feature",
-    "/isr_change_notification",
-    "/kafka-acl",
-    "/kafka-acl-changes",
-    "/kafka-acl-extended",
-    "/kafka-acl-extended-changes",
-    "/latest_producer_id_block",
-    "/log_dir_event_notification",
-    paths.SORDINI,
-)
-"""The top-level names of a cluster; znodes with other names belong to other applications."""
-
-NOTIFICATIONS: Final = frozenset(
-    {
-        paths.CONFIG_CHANGES,
-        paths.ISR_CHANGES,
-        paths.LOG_DIR_EVENTS,
-        "/kafka-acl-changes",
-        "/kafka-acl-extended-changes",
-        "/delegation_token/token_changes",
-    }
-)
-"""Znodes whose children are change notifications."""
 
 COUNTERS: Final = frozenset({paths.BROKER_SEQUENCE})
 """Znodes whose version is a counter."""
@@ -126,7 +93,7 @@ async def read_tree(tree: StoreTree) -> TreeContents:
         first = sorted(f"/{name}" for name in await tree.session.children(tree.at("")))
     except NoNode:
         return TreeContents({}, (), ())
-    level = [path for path in first if path in TOP]
+    level = [path for path in first if path in paths.TOP_LEVEL]
     while level:
         found = await _together(level, lambda path: _read(tree, path))
         below = list[str]()
@@ -135,11 +102,11 @@ async def read_tree(tree: StoreTree) -> TreeContents:
                 nodes[path] = node
             elif parent_of(path) == paths.BROKER_IDS:
                 brokers.append(path.rpartition("/")[2])
-            if path not in NOTIFICATIONS:
+            if path not in paths.CHANGE_NOTIFICATIONS:
                 below += sorted(f"{path}/{name}" for name in children)
         level = below
     return TreeContents(
-        nodes, tuple(brokers), tuple(path for path in first if path not in TOP and path != "/zookeeper")
+        nodes, tuple(brokers), tuple(path for path in first if path not in paths.TOP_LEVEL and path != "/zookeeper")
     )
 
 

@@ -13,8 +13,7 @@ import heapq
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from sordini.broker.clock import Clock
-from sordini.broker.coordinators.ports import CallLater, Timer
+from sordini.replication.ports import CallLater, Clock, Timer
 
 K = TypeVar("K", bound=Hashable)
 

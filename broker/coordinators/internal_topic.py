@@ -15,13 +15,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from sordini.broker.configuration.config import Config
-from sordini.broker.coordinators.ports import Spawn
-from sordini.broker.network.ports import Log
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.topics.topic_admin import TopicAdmin
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from sordini.protocol.types import TopicId
+from sordini.replication.ports import Log, Spawn
 
 NOT_VERIFIED, NOT_CREATED = "internal topic's partition count not verified", "internal topic not created"
 CREATION_TIMEOUT_MS = 5_000

@@ -11,15 +11,16 @@ With one replica in sync and no flush, a batch is committed when `append` return
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from sordini.broker.coordinators.ports import Ports, Timer
+from sordini.broker.coordinators.ports import Ports
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.produce_validation import accept_own_batch
+from sordini.replication.acks import PartitionAppend, finish_appends
 from sordini.replication.partition import Partition
-from sordini.replication.purgatory import DelayedOperation
+from sordini.replication.ports import Timer
 from sordini.storage.errors import StorageError
 
 OnDone = Callable[[ErrorCode], None]
@@ -32,16 +33,15 @@ TOMBSTONE_BYTES_MAX = 256 * 1024
 class UncommittedBatch:
     """One batch in the log that is not committed yet."""
 
-    __slots__ = ("apply", "deadline_ms", "end_offset", "needs_flush", "on_done")
+    __slots__ = ("apply", "deadline_ms", "error_code", "on_done")
 
-    def __init__(
-        self, end_offset: int, deadline_ms: int, *, needs_flush: bool, apply: Callable[[], None], on_done: OnDone
-    ) -> None:
-        self.end_offset = end_offset
+    def __init__(self, deadline_ms: int, *, apply: Callable[[], None], on_done: OnDone) -> None:
         self.deadline_ms = deadline_ms
-        self.needs_flush = needs_flush
+        self.error_code: int = ErrorCode.NONE
+        """Set by `replication/acks.py`."""
         self.apply = apply
         self.on_done: OnDone | None = on_done
+        """None when the requests that wait for the batch are answered."""
 
 
 class Journal:
@@ -53,10 +53,8 @@ class Journal:
         self._ports = ports
         self._codec = codec
         self._timeout_ms = timeout_ms
-        self._uncommitted: deque[UncommittedBatch] = deque()
-        self._flushed_end = 0
-        self._is_flushing = False
-        self._waiter: DelayedOperation | None = None
+        self._uncommitted: dict[UncommittedBatch, None] = {}
+        """In the order of their offsets."""
         self._timer: Timer | None = None
         self._is_closed = False
 
@@ -67,17 +65,16 @@ class Journal:
         error code (REQUEST_TIMED_OUT: not committed yet). Both may be called before this returns.
         """
         try:
-            batch = self._append(records, apply, on_done)
+            is_committed = self._append(records, apply, on_done)
         except BrokerError as error:
             on_done(error.code)
             return False
         except StorageError:
             on_done(ErrorCode.KAFKA_STORAGE_ERROR)
             return False
-        self._uncommitted.append(batch)
-        self.complete_committed()
-        if self._partition.purgatory:
-            self._partition.notify_purgatory()
+        if is_committed:
+            apply()
+            on_done(ErrorCode.NONE)
         return True
 
     def append_batches(self, records: Sequence[KeyValue], apply: Callable[[], None], on_done: OnDone) -> bool:
@@ -90,81 +87,44 @@ class Journal:
                 return False
         return self.append(last, apply, on_done)
 
-    def complete_committed(self) -> None:
-        """Apply the batches that are committed by now, and answer their requests."""
-        uncommitted = self._uncommitted
-        while uncommitted and not self._is_closed and self._is_committed(uncommitted[0]):
-            batch = uncommitted.popleft()
-            is_under_min_isr = self._partition.is_under_min_isr
-            batch.apply()
-            if batch.on_done is not None:
-                batch.on_done(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if is_under_min_isr else ErrorCode.NONE)
-        self._arm_timer()
-
     def close(self) -> None:
         """The leadership ended: the requests of uncommitted batches are answered NOT_LEADER_OR_FOLLOWER."""
         self._is_closed = True
         self._arm_timer()
-        if self._waiter is not None:
-            self._waiter.cancel()
-        while self._uncommitted:
-            on_done = self._uncommitted.popleft().on_done
-            if on_done is not None:
-                on_done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        uncommitted, self._uncommitted = self._uncommitted, {}
+        for batch in uncommitted:
+            _answer(batch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _append(self, records: Sequence[KeyValue], apply: Callable[[], None], on_done: OnDone) -> UncommittedBatch:
+    def _append(self, records: Sequence[KeyValue], apply: Callable[[], None], on_done: OnDone) -> bool:
+        """Append one batch; whether it is committed."""
         partition, clock = self._partition, self._ports.clock
         now_ms = clock.now_ms()
-        batch = build_batch(
+        record_batch = build_batch(
             [Record(number, now_ms, key, value) for number, (key, value) in enumerate(records)], codec=self._codec
         )
-        checked = accept_own_batch(bytearray(batch), partition.settings.rules, now_ms)
-        appended = partition.append(checked, now_ms, all_replicas=True)
-        return UncommittedBatch(
-            appended.end_offset,
-            clock.monotonic_ms() + self._timeout_ms,
-            needs_flush=partition.log.needs_flush,
-            apply=apply,
-            on_done=on_done,
-        )
+        checked = accept_own_batch(bytearray(record_batch), partition.settings.rules, now_ms)
+        end_offset = partition.append(checked, now_ms, all_replicas=True).end_offset
+        batch = UncommittedBatch(clock.monotonic_ms() + self._timeout_ms, apply=apply, on_done=on_done)
+        append = PartitionAppend(partition, partition.require_leader(), end_offset, batch)
+        unfinished = finish_appends([append], all_replicas=True)
+        if unfinished is None:
+            return True
+        self._uncommitted[batch] = None
+        unfinished.watch(partial(self._on_commit, batch), partial(self._on_flush_error, batch), self._ports.spawn)
+        self._arm_timer()
+        return False
 
-    def _is_committed(self, batch: UncommittedBatch) -> bool:
-        """Whether a batch is committed; if not, makes sure that `complete_committed` is called again."""
-        leader = self._partition.leader
-        if leader is None:
-            return False  # `close` follows.
-        if batch.needs_flush and self._flushed_end < batch.end_offset:
-            # First the flush: the high watermark does not pass what still has to be flushed.
-            if not self._is_flushing:
-                self._is_flushing = True
-                self._ports.spawn(self._flush())
-            return False
-        if leader.high_watermark < batch.end_offset:
-            if self._waiter is None or self._waiter.done:
-                self._waiter = DelayedOperation(1, (self._partition,), self.complete_committed)
-            return False
-        return True
+    def _on_commit(self, batch: UncommittedBatch) -> None:
+        if batch.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER or self._is_closed:
+            return  # `close` answers.
+        del self._uncommitted[batch]
+        batch.apply()
+        _answer(batch, ErrorCode(batch.error_code))
+        self._arm_timer()
 
-    async def _flush(self) -> None:
-        log = self._partition.log
-        end_offset = log.log_end_offset
-        try:
-            await log.flush()
-        except (BrokerError, StorageError):
-            # The log directory is offline, which ends the leadership. What is not on the disk is not committed.
-            self._fail_requests(ErrorCode.KAFKA_STORAGE_ERROR)
-            return
-        finally:
-            self._is_flushing = False
-        self._flushed_end = end_offset
-        self.complete_committed()
-
-    def _fail_requests(self, code: ErrorCode) -> None:
-        """Answer all pending requests; the batches stay uncommitted."""
-        for batch in list(self._uncommitted):
-            if batch.on_done is not None:
-                on_done, batch.on_done = batch.on_done, None
-                on_done(code)
+    def _on_flush_error(self, batch: UncommittedBatch) -> None:
+        """The batch stays, and takes effect if a later flush succeeds: an offline log directory ends the leadership."""
+        _answer(batch, ErrorCode(batch.error_code))
         self._arm_timer()
 
     def _arm_timer(self) -> None:
@@ -182,10 +142,16 @@ class Journal:
         self._timer = None
         now_ms = self._ports.clock.monotonic_ms()
         for batch in list(self._uncommitted):
-            if batch.on_done is not None and batch.deadline_ms <= now_ms:
-                on_done, batch.on_done = batch.on_done, None
-                on_done(ErrorCode.REQUEST_TIMED_OUT)
+            if batch.deadline_ms <= now_ms:
+                _answer(batch, ErrorCode.REQUEST_TIMED_OUT)
         self._arm_timer()
+
+
+def _answer(batch: UncommittedBatch, code: ErrorCode) -> None:
+    """Answer the requests that wait for the batch, unless they are answered."""
+    if batch.on_done is not None:
+        on_done, batch.on_done = batch.on_done, None
+        on_done(code)
 
 
 def _batches(records: Sequence[KeyValue]) -> list[list[KeyValue]]:

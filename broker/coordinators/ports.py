@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
-from sordini.broker.clock import Clock
-from sordini.broker.network.ports import Log
+from sordini.replication.ports import CallLater, Clock, Log, Spawn
 from sordini.storage.log_dir_handle import Randomness
-
-
-class Timer(Protocol):
-    """A scheduled call."""
-
-    def cancel(self) -> None: ...
-
-
-CallLater = Callable[[float, Callable[[], None]], Timer]
-"""Takes seconds, as `loop.call_later`."""
-
-Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
 class Ports(NamedTuple):

@@ -2,7 +2,7 @@
 
 An id is never assigned twice in a cluster. The rest of a block is lost when the broker stops, so none is allocated
 before the first producer needs one. Blocks come from the controller (KIP-730), or, with protocols before 3.0, from the
-coordination store: `StoreBlockSource`.
+coordination store: `broker/peers/{allocate_producer_ids,producer_ids_in_store}.py`.
 
 One request for a block is in flight at a time, for all waiting producers. After a failed one there is a pause, so that
 an outage of the store, or of the controller, costs two requests a second, however many producers there are. A producer
@@ -15,21 +15,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from sordini.broker.dispatch import Spawn
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.types import BrokerId, ProducerId
-from sordini.replication.cluster_model import Malformed
-from sordini.replication.controller.machine.producer_ids import next_producer_id_block
-from sordini.replication.metadata_store import paths, znodes
+from sordini.protocol.types import ProducerId
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
-from sordini.replication.ports import BadVersion, CoordinationError, Log, Session
+from sordini.replication.ports import Log, Spawn
 
 RETRY_PAUSE_S: Final = 0.5
 """After a request for a block that failed."""
 WAIT_S_MAX: Final = 2.0
 """How long a request waits for a block: well below any client's `request.timeout.ms`."""
-TRIES_MAX: Final = 100
-"""How often in a row other brokers may allocate a block first."""
 
 TakeBlock = Callable[[], Awaitable[ProducerIdBlock]]
 """Allocates a block for this broker. Raises BrokerError: COORDINATOR_LOAD_IN_PROGRESS, which producers retry, when none
@@ -70,7 +64,7 @@ class ProducerIdManager:
                     if self._refusal is not None and self._refusal.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                         raise self._refusal
         except TimeoutError:
-            raise self._refusal or _not_now("no response in time") from None
+            raise self._refusal or retriable("no response in time") from None
         return producer_id
 
     async def _requested(self) -> None:
@@ -107,46 +101,6 @@ class ProducerIdManager:
         self._refusal, self._failures = None, 0
 
 
-class StoreBlockSource:
-    """Takes blocks from the coordination store, as brokers of protocols before 3.0 do."""
-
-    def __init__(self, session: Session, broker_id: BrokerId) -> None:
-        self._session = session
-        self._broker_id = broker_id
-
-    async def take(self) -> ProducerIdBlock:
-        """The next block.
-
-        Raises BrokerError: COORDINATOR_LOAD_IN_PROGRESS; UNKNOWN_SERVER_ERROR for a node that cannot be decoded, and
-        when the cluster has run out of ids.
-        """
-        try:
-            for _ in range(TRIES_MAX):
-                block = await self._take()
-                if block is not None:
-                    return block
-        except CoordinationError as failure:
-            # It may have been allocated: then it stays unused.
-            raise _not_now(str(failure)) from None
-        raise _not_now("other brokers allocated every block first")
-
-    async def _take(self) -> ProducerIdBlock | None:
-        """None when another broker allocated this block."""
-        data, stat = await self._session.get(paths.PRODUCER_ID_BLOCK)
-        last = znodes.decode_producer_id_block(data)
-        if isinstance(last, Malformed):
-            raise BrokerError(
-                ErrorCode.UNKNOWN_SERVER_ERROR, f"{last.path} holds no block of producer ids: {last.reason}"
-            )
-        block = next_producer_id_block(last, self._broker_id)
-        if block is None:
-            raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, "the cluster has run out of producer ids")
-        try:
-            await self._session.set(paths.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(block), stat.version)
-        except BadVersion:
-            return None
-        return block
-
-
-def _not_now(reason: str) -> BrokerError:
+def retriable(reason: str) -> BrokerError:
+    """The error of a source that has no block now."""
     return BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {reason}")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sordini.broker.coordinators.ports import CallLater, Timer
 from sordini.protocol.errors import ErrorCode
+from sordini.replication.ports import CallLater, Timer
 
 OnError = Callable[[ErrorCode], None]
 

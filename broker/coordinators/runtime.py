@@ -87,7 +87,6 @@ class CoordinatorRuntime(Generic[S]):
             return
         shard = self._shards.get(partition.name.partition)
         if shard is not None and shard.partition is partition:
-            shard.journal.complete_committed()
             return
         shard = Shard(partition, self._settings, self._ports, self._timer, self._new_state)
         self._shards[partition.name.partition] = shard

@@ -16,12 +16,13 @@ from sordini.broker.control.command_validation import check_sender, filter_comma
 from sordini.broker.control.control_wire import Request, Response, command_of, response_of
 from sordini.broker.dispatch import Call, RespondLater, Route
 from sordini.broker.handlers.request_checks import InterBrokerGuard
-from sordini.broker.network.ports import DelayedResponse, Log
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.error_responses import ROWS_PER_PIECE, merged, split
 from sordini.broker.requests.slice_scheduler import SliceScheduler, Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.replication.cluster_model import Answer, Command, UpdateMetadata
+from sordini.replication.ports import Log
 
 
 class ControlHandler:

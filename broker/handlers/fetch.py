@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.down_conversion import FIRST_OF_FORMAT_2, DownConversions
 from sordini.broker.handlers.fetch_reading import (
@@ -34,7 +33,7 @@ from sordini.protocol.messages.fetch import (
 )
 from sordini.protocol.records.work_budget import BudgetExceeded
 from sordini.replication.fetching.session import FETCH_SESSION_ERRORS
-from sordini.replication.ports import CallLater
+from sordini.replication.ports import CallLater, Clock
 from sordini.replication.purgatory import DelayedOperation
 from sordini.replication.replica_set import ReplicaSet
 

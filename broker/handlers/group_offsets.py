@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 
-from sordini.broker.clock import Clock
 from sordini.broker.configuration.settings import INT64_MAX
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.groups.coordinator import GroupCoordinator
@@ -49,6 +48,7 @@ from sordini.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from sordini.protocol.types import TopicId, TopicPartition
+from sordini.replication.ports import Clock
 
 NOT_SET = -1
 FIRST_VERSION_WITH_TOPIC_IDS = 10

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
+from sordini.broker.coordinators.producer_id_manager import ProducerIdManager
 from sordini.broker.dispatch import Call, RespondLater, Route
 from sordini.broker.handlers.find_coordinator import NO_TRANSACTIONS
 from sordini.broker.network.ports import DelayedResponse
@@ -13,21 +13,11 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
-class ProducerIds(Protocol):
-    """Allocates producer ids."""
-
-    def at_once(self) -> int | None:
-        """The next id of the current block; None when the block is used up."""
-
-    async def next(self) -> int:
-        """A new id, unique in the cluster."""
-
-
 class ProducerIdHandler:
     """Serves idempotent producers; this broker coordinates no transactions."""
 
     def __init__(
-        self, producer_ids: ProducerIds, later: RespondLater, coordinates_transactions: Callable[[], bool]
+        self, producer_ids: ProducerIdManager, later: RespondLater, coordinates_transactions: Callable[[], bool]
     ) -> None:
         """`coordinates_transactions`: whether another broker of the cluster may."""
         self._producer_ids = producer_ids

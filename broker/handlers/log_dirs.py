@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from sordini.broker.dispatch import Call, Route
-from sordini.broker.network.ports import Log as EventLog
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -27,6 +26,7 @@ from sordini.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from sordini.protocol.types import TopicPartition
+from sordini.replication.ports import Log as EventLog
 from sordini.storage.log import Log
 from sordini.storage.log_manager import LogDirDescription, LogManager
 

@@ -13,7 +13,6 @@ import contextlib
 from collections.abc import Callable
 from typing import Final
 
-from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, RespondLater, Route
 from sordini.broker.handlers.acknowledging import respond_when_finished
 from sordini.broker.membership.store_contact import NO_DOUBT, Doubt
@@ -38,7 +37,7 @@ from sordini.protocol.records.work_budget import INLINE_STEPS, BudgetExceeded, W
 from sordini.protocol.types import TopicId
 from sordini.replication.acks import PartitionAppend, UnfinishedAppends, finish_appends
 from sordini.replication.partition import Partition
-from sordini.replication.ports import CallLater
+from sordini.replication.ports import CallLater, Clock
 from sordini.replication.refused_batches import RefusedBatches
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, RespondLater, Route
 from sordini.broker.handlers.acknowledging import respond_when_finished
 from sordini.broker.handlers.request_checks import InterBrokerGuard
@@ -25,7 +24,7 @@ from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.protocol.records.produce_validation import CheckedBatches
 from sordini.replication.acks import PartitionAppend, finish_appends
 from sordini.replication.partition import Partition
-from sordini.replication.ports import CallLater
+from sordini.replication.ports import CallLater, Clock
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 

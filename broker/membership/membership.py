@@ -23,6 +23,7 @@ from sordini.broker.membership.tree_guard import TreeGuard
 from sordini.replication.cluster_model import ClusterState
 from sordini.replication.controller.controller import Controller
 from sordini.replication.ports import (
+    RETRY_DELAY_S,
     ConnectionLoss,
     CoordinationError,
     CoordinationStore,
@@ -33,8 +34,6 @@ from sordini.replication.ports import (
     SessionState,
 )
 
-RETRY_DELAY_S = 0.1
-"""After a call that failed with its connection."""
 RENEWAL_PAUSE_S = 1.0
 """Between attempts to open a session while the store is unreachable."""
 LEAVE_S_MAX = 2.0

@@ -16,8 +16,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
-from sordini.broker.clock import CallLater, Timer
-from sordini.replication.ports import Clock, Log
+from sordini.replication.ports import CallLater, Clock, Log, Timer
 
 
 class ContactState(Enum):

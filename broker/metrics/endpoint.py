@@ -10,7 +10,8 @@ from sordini.broker.metrics.exporter import CONTENT_TYPE, FAMILIES, render
 from sordini.broker.metrics.families import MetricSources
 from sordini.broker.metrics.latency import TimedService
 from sordini.broker.network.http import HttpResponse, HttpServer
-from sordini.broker.network.ports import Log, Service
+from sordini.broker.network.ports import Service
+from sordini.replication.ports import Log
 
 
 class MetricsEndpoint:

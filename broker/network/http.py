@@ -13,7 +13,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sordini.broker.network.ports import Log
+from sordini.replication.ports import Log
 
 TEXT: Final = "text/plain; charset=utf-8"
 _PHRASES: Final = {

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from sordini.broker.clock import Clock
+from sordini.replication.ports import Clock
 from sordini.storage.disk import File
 
 PROBE_STEP_BYTES: Final = 64 * 1024

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sordini.broker.network.ports import Log
+from sordini.replication.ports import Log
 
 LINES_MAX: Final = 10
 """Lines of one event and one address in a period."""

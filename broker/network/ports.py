@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from sordini.protocol.request_pipeline import ResponseSlot
-from sordini.replication import ports as replication_ports
 from sordini.storage.disk import File
 
 Buffer = bytes | bytearray | memoryview
@@ -126,12 +125,6 @@ class PageCache(Protocol):
 
     def warm(self, file: File, position: int, size: int) -> Awaitable[object]:
         """Read the range beside the loop. Errors of the file are not raised here: the send that follows raises them."""
-
-
-class Log(replication_ports.Log, Protocol):
-    """The logger of the layers below, and `debug`."""
-
-    def debug(self, event: str, **fields: Any) -> object: ...
 
 
 class Peer:

@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from sordini.broker.clock import Clock
 from sordini.broker.network.channel import Channel
 from sordini.broker.network.limits import ConnectionLimits
 from sordini.broker.network.memory import RequestMemory
 from sordini.broker.network.outbox import Outbox
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
-from sordini.broker.network.ports import Log, PageCache, Peer, Service, Socket
+from sordini.broker.network.ports import PageCache, Peer, Service, Socket
 from sordini.protocol.framing import BufferPool
+from sordini.replication.ports import Clock, Log
 from sordini.storage.disk import File
 
 CHECKS_MAX = 1024

@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from sordini.broker.clock import Clock
 from sordini.broker.network.acceptor import Acceptor
 from sordini.broker.network.limits import ConnectionLimits, ConnectionQuotas, Listener, NetworkLimits
 from sordini.broker.network.memory import RequestMemory
 from sordini.broker.network.outbox import Outbox
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
-from sordini.broker.network.ports import Log, Network, PageCache, Peer, Service
+from sordini.broker.network.ports import Network, PageCache, Peer, Service
 from sordini.broker.network.processor import Processor, ProcessorDeps, ProcessorRotation
+from sordini.replication.ports import Clock, Log
 from sordini.storage.disk import File
 
 _STALLED_TICKS = 3  # A tick that is later than this many intervals means that the loop was stalled.

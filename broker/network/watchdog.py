@@ -17,8 +17,7 @@ from itertools import islice
 from types import CodeType
 from typing import Final
 
-from sordini.broker.clock import Clock
-from sordini.broker.network.ports import Log
+from sordini.replication.ports import Clock, Log
 
 BEAT_MS: Final = 100
 STACK_FRAMES_MAX: Final = 20

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sordini.broker.coordinators.producer_id_manager import retriable
 from sordini.broker.peers.controller_client import ControllerClient
 from sordini.protocol.api import ApiKey
-from sordini.protocol.errors import BrokerError, ErrorCode, error_name
+from sordini.protocol.errors import error_name
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from sordini.protocol.types import BrokerId
-from sordini.replication.metadata_store.znodes import ProducerIdBlock
+from sordini.replication.metadata_store.znodes import PRODUCER_ID_MAX, ProducerIdBlock
 from sordini.replication.ports import Unreachable
 
 _NEWEST = 0
-_ID_MAX = 2**63 - 1
 
 
 class ControllerProducerIdBlocks:
@@ -32,12 +32,12 @@ class ControllerProducerIdBlocks:
                 ApiKey.ALLOCATE_PRODUCER_IDS, _NEWEST, self._request
             )
         except Unreachable as failure:
-            raise _retriable(str(failure)) from None
+            raise retriable(str(failure)) from None
         if response.error_code:
-            raise _retriable(f"the controller refused with error {error_name(response.error_code)}")
+            raise retriable(f"the controller refused with error {error_name(response.error_code)}")
         start, count = response.producer_id_start, response.producer_id_len
-        if start < 0 or count <= 0 or start > _ID_MAX - count:
-            raise _retriable(f"the controller allocated {count} ids from {start} on")
+        if start < 0 or count <= 0 or start > PRODUCER_ID_MAX - count:
+            raise retriable(f"the controller allocated {count} ids from {start} on")
         return ProducerIdBlock(self._broker_id, start, start + count)
 
     def close(self) -> None:
@@ -47,7 +47,3 @@ class ControllerProducerIdBlocks:
     def _request(self, version: int) -> AllocateProducerIdsRequest:
         del version  # There is one version.
         return AllocateProducerIdsRequest(broker_id=self._broker_id, broker_epoch=self._broker_epoch())
-
-
-def _retriable(reason: str) -> BrokerError:
-    return BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {reason}")

@@ -14,8 +14,8 @@ is a verdict on it, from the controller of that time. Which error is which verdi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
 from sordini.broker.peers.controller_client import RETRY_PAUSE_MS, ControllerClient
 from sordini.protocol.api import ApiKey
@@ -31,10 +31,9 @@ from sordini.protocol.messages.alter_partition import (
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.inter_broker import InterBrokerVersions
 from sordini.replication.leader import IsrProposal
-from sordini.replication.ports import IsrGrant, IsrRefusal, Log, Unreachable
+from sordini.replication.ports import IsrGrant, IsrRefusal, Log, Spawn, Unreachable
 
 Answered = Callable[[IsrGrant | IsrRefusal], None]
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 _LAST_BY_NAME: Final = 1
 """The newest version that names topics by name."""

@@ -11,13 +11,13 @@ A queue grows while its broker does not answer, for as long as the broker's sess
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
 from sordini.broker.peers.broker_client import Addresses
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Answer, Broker, Command
-from sordini.replication.ports import BrokerLink, Links, Log, Unreachable
+from sordini.replication.ports import BrokerLink, Links, Log, Spawn, Task, Unreachable
 
 RETRY_PAUSE_MS: Final = 100
 """As Apache Kafka's controller."""
@@ -25,7 +25,6 @@ ANSWER_TIMEOUT_MS: Final = 30_000
 """`controller.socket.timeout.ms`."""
 
 Receive = Callable[[Command], Awaitable[Answer]]
-Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 Dial = Callable[[Addresses], Links]
 """Makes clients of the brokers whose addresses the caller knows: `BrokerClients` with its network."""
 Queue = asyncio.Queue[tuple[Command, Callable[[Answer], None]]]
@@ -64,7 +63,7 @@ class CommandChannel:
         self._links = dial(self._address)
         self._brokers: dict[BrokerId, Broker] = {}
         self._queues: dict[BrokerId, Queue] = {}
-        self._workers: dict[BrokerId, asyncio.Task[None]] = {}
+        self._workers: dict[BrokerId, Task] = {}
 
     def set_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
         """Drop the queues of brokers whose registration ended, and create one for each new registration."""

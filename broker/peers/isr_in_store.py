@@ -9,19 +9,25 @@ was lost is read again before anything is decided. The controller does not watch
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from sordini.broker.clock import Clock
 from sordini.broker.peers.alter_partition import Answered, Change
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.leader import NEVER_MS, IsrProposal
 from sordini.replication.metadata_store import paths, znodes
-from sordini.replication.ports import BadVersion, CoordinationError, IsrGrant, IsrRefusal, Log, NoNode, Session
-
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
+from sordini.replication.ports import (
+    BadVersion,
+    Clock,
+    CoordinationError,
+    IsrGrant,
+    IsrRefusal,
+    Log,
+    NoNode,
+    Session,
+    Spawn,
+)
 
 RETRY_PAUSE_MS: Final = 1_000
 """Between two attempts while the store does not answer."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.network.limits import UNBOUNDED
-from sordini.broker.network.ports import Log
+from sordini.replication.ports import Log
 from sordini.storage.open_files import pinned_beyond
 
 CONNECTIONS_EXPECTED = 1000

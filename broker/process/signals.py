@@ -19,7 +19,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-from sordini.broker.clock import Clock
+from sordini.replication.ports import Clock
 
 EXIT_FORCED = 3
 STOPPING = frozenset({signal.SIGTERM, signal.SIGINT})

@@ -21,10 +21,10 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from sordini.broker.network.ports import Log
 from sordini.broker.record_jobs.ports import RecordWorker, WorkerLost
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.jobs import CheckJob, ConvertJob, Job, Outcome
+from sordini.replication.ports import Log
 
 JOBS_MAX: Final = 1_000
 WAIT_S: Final = 5.0

@@ -24,10 +24,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sordini.broker.network.ports import Log
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.replication.ports import CoordinationError, SessionState
+from sordini.replication.ports import CoordinationError, Log, SessionState
 
 GROUP_APIS: Final = (
     ApiKey.FIND_COORDINATOR,

@@ -13,7 +13,6 @@ from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.configuration.topic_config import TopicConfig, check_topic_configs
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.dispatch import Spawn
 from sordini.broker.requests.store_error_codes import store_errors
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -22,7 +21,7 @@ from sordini.protocol.messages.create_topics import CreatableTopic
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.metadata_store import topics
 from sordini.replication.metadata_store.replica_placement import Racks, brokers_without_rack, without_racks
-from sordini.replication.ports import Session
+from sordini.replication.ports import Session, Spawn
 
 AUTO_CREATING_MAX = 100
 """Topics being auto-created at a time: each takes the broker some milliseconds."""

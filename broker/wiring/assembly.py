@@ -17,7 +17,6 @@ from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.groups.offsets_topic import offsets_topic_spec
 from sordini.broker.membership.health import BrokerHealth, StoreProbe
 from sordini.broker.membership.identity import LocalBroker
-from sordini.broker.network.ports import Log
 from sordini.broker.record_jobs.queue import JobQueue
 from sordini.broker.requests.fetch_sessions import FetchSessions
 from sordini.broker.topics.metadata_cache import MetadataCache
@@ -34,7 +33,7 @@ from sordini.replication.inter_broker import versions_for
 from sordini.replication.metadata_store.configs import ConfigChanges
 from sordini.replication.metadata_store.paths import topic_entity
 from sordini.replication.metadata_store.topics import topic_ids
-from sordini.replication.ports import Session
+from sordini.replication.ports import Log, Session
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.log_manager import LogManager
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sordini.broker.clock import CallLater, Clock
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.membership.identity import BrokerIdentity
 from sordini.broker.membership.store_contact import StoreContact
-from sordini.broker.network.ports import Log, Network
+from sordini.broker.network.ports import Network
 from sordini.broker.record_jobs.ports import RecordWorker
-from sordini.broker.tasks import Spawn
-from sordini.replication.ports import Session
+from sordini.replication.ports import CallLater, Clock, Log, Session, Spawn
 from sordini.storage.cleaner import Worker
 from sordini.storage.log_dir_handle import Randomness
 

@@ -12,7 +12,7 @@ from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.replica_quotas import ReplicaQuotas, replica_quotas
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.control.control_wire import ControlWire
-from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, StoreBlockSource
+from sordini.broker.coordinators.producer_id_manager import ProducerIdManager
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.network.ports import Network, Peer, SocketOptions
@@ -23,6 +23,7 @@ from sordini.broker.peers.command_channel import Dial
 from sordini.broker.peers.controller_client import ControllerClient, ServeLocally
 from sordini.broker.peers.isr_in_store import IsrInStore
 from sordini.broker.peers.local_requests import LocalRequests
+from sordini.broker.peers.producer_ids_in_store import StoreProducerIdBlocks
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.deps import Runtime
 from sordini.broker.wiring.replica_fetchers import wire_fetchers
@@ -106,7 +107,7 @@ def wire_inter_broker(
     if versions.allocates_producer_ids:
         take_block = ControllerProducerIdBlocks(local.broker_id, local.epoch, controller_link()).take
     else:
-        take_block = StoreBlockSource(local.session, local.broker_id).take
+        take_block = StoreProducerIdBlocks(local.session, local.broker_id).take
     return InterBroker(
         transport=InterBrokerTransport(
             listener, local_peer, versions, ControlWire(versions, listener), dial, serve_locally

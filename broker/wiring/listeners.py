@@ -8,9 +8,10 @@ from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.listeners import Endpoint
 from sordini.broker.configuration.settings import INT32_MAX
 from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLimits
-from sordini.broker.network.ports import Log, SocketOptions
+from sordini.broker.network.ports import SocketOptions
 from sordini.broker.network.server import SocketServer
 from sordini.broker.wiring.startup import StartRefused
+from sordini.replication.ports import Log
 
 if TYPE_CHECKING:
     from sordini.broker.dispatch import Dispatcher

@@ -24,7 +24,6 @@ from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.coordination.current_session import CurrentSession
 from sordini.broker.membership.identity import BrokerIdentity, find_identity, owner_of
 from sordini.broker.membership.store_contact import StoreContact
-from sordini.broker.network.ports import Log
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
 from sordini.broker.topics.metadata_cache import MetadataCache
@@ -49,7 +48,7 @@ from sordini.replication.metadata_store.notifications import LogDirFailureNotifi
 from sordini.replication.metadata_store.paths import TOPICS
 from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.metadata_store.store_format import ensure_format
-from sordini.replication.ports import CoordinationStore, Session, SessionState
+from sordini.replication.ports import CoordinationStore, Log, Session, SessionState
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 from sordini.storage.log_manager import LogManager

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from sordini.broker.clock import Clock
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.delete_policies import load_policies
 from sordini.broker.configuration.dynamic import DynamicConfig
@@ -18,7 +17,7 @@ from sordini.broker.configuration.topic_config import TopicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.coordination.store_location import STORE_FILE
 from sordini.broker.membership.identity import BrokerIdentity, Owner, owner_of
-from sordini.broker.network.ports import Log, Network, PageCache
+from sordini.broker.network.ports import Network, PageCache
 from sordini.broker.process.descriptors import Descriptors
 from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.replication import cluster_model
@@ -27,9 +26,11 @@ from sordini.replication.inter_broker import versions_for
 from sordini.replication.metadata_store.cluster_identity import NAMED_MAX, mismatch, unknown_topics
 from sordini.replication.metadata_store.registration import RegistrationRefused, check_endpoints_free, other_brokers
 from sordini.replication.ports import (
+    Clock,
     ConnectionLoss,
     CoordinationError,
     CoordinationStore,
+    Log,
     Session,
     SessionExpired,
     StoreUnusable,

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from sordini.broker.clock import Clock
 from sordini.cli.common.terminal import is_terminal
 from sordini.protocol.printable import safe_json, shown
+from sordini.replication.ports import Clock
 
 PROGRESS_MS = 250
 

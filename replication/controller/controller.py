@@ -57,6 +57,7 @@ from sordini.replication.controller.store_signals import (
 from sordini.replication.controller.store_writer import NoLongerController, StoreWriter
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import (
+    RETRY_DELAY_S,
     BrokerChannel,
     Clock,
     ConnectionLoss,
@@ -65,9 +66,6 @@ from sordini.replication.ports import (
     SessionExpired,
     SessionState,
 )
-
-RETRY_DELAY_S = 0.1
-"""After a lost connection, or a store that could not save: avoids a busy loop."""
 
 
 class SubmitResult(NamedTuple):

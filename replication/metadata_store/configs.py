@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import (
+    RETRY_DELAY_S,
     BadVersion,
     Check,
     Clock,
@@ -30,7 +31,6 @@ from sordini.replication.ports import (
 )
 
 NOTIFICATIONS_KEPT_MS = 15 * 60 * 1000
-RETRY_DELAY_S = 0.1
 REFUSED_DELAY_S = 1.0
 """After a refusal that lasts until an operator repairs the store."""
 CHANGE_TRIES_MAX = 100

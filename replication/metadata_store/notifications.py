@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 from sordini.protocol.types import BrokerId
 from sordini.replication.metadata_store import paths, znodes
-from sordini.replication.ports import CoordinationError, Session, SessionState
+from sordini.replication.ports import CoordinationError, Session, SessionState, Spawn
 
-RETRY_DELAY_S = 1.0
+REWRITE_DELAY_S = 1.0
 
 
 async def notify_log_dir_failure(
-    session: Session, broker_id: BrokerId, *, retry_delay_s: float = RETRY_DELAY_S
+    session: Session, broker_id: BrokerId, *, retry_delay_s: float = REWRITE_DELAY_S
 ) -> None:
     """Write the notification, however long the store is unavailable; the controller then surveys the broker's replicas.
 
@@ -37,9 +35,9 @@ class LogDirFailureNotifier:
         self,
         session: Session,
         broker_id: BrokerId,
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        spawn: Spawn,
         *,
-        retry_delay_s: float = RETRY_DELAY_S,
+        retry_delay_s: float = REWRITE_DELAY_S,
     ) -> None:
         self._session = session
         self._broker_id = broker_id

@@ -28,8 +28,36 @@ ISR_CHANGE_PREFIX = "/isr_change_notification/isr_change_"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+ACL_CHANGES = "/kafka-acl-changes"
+EXTENDED_ACL_CHANGES = "/kafka-acl-extended-changes"
 SORDINI = "/sordini"
 """The only node that is not Apache Kafka's: see `store_format.py`."""
+
+TOP_LEVEL = (
+    "/admin",
+    "/brokers",
+    "/cluster",
+    "/config",
+    "/consumers",
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    "/delegation_token",
+    FEATURE,
+    ISR_CHANGES,
+    "/kafka-acl",
+    ACL_CHANGES,
+    "/kafka-acl-extended",
+    EXTENDED_ACL_CHANGES,
+    PRODUCER_ID_BLOCK,
+    LOG_DIR_EVENTS,
+    SORDINI,
+)
+"""The top-level nodes of a cluster; nodes with other names belong to other applications."""
+
+CHANGE_NOTIFICATIONS = frozenset(
+    {CONFIG_CHANGES, ISR_CHANGES, LOG_DIR_EVENTS, ACL_CHANGES, EXTENDED_ACL_CHANGES, "/delegation_token/token_changes"}
+)
+"""Nodes whose children are change notifications."""
 
 BASE_PATHS = (
     "/consumers",

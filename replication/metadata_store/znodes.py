@@ -28,6 +28,7 @@ from sordini.replication.metadata_store import paths
 T = TypeVar("T")
 Args = ParamSpec("Args")
 
+PRODUCER_ID_MAX = 2**63 - 1
 PRODUCER_IDS_PER_BLOCK = 1000
 TEXT_BYTES_MAX = 2**15 - 1
 """The limit of a string in the oldest Metadata responses."""

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from sordini.broker.clock import SystemClock
-from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, StoreBlockSource
+from sordini.broker.coordinators.producer_id_manager import ProducerIdManager
+from sordini.broker.peers.producer_ids_in_store import StoreProducerIdBlocks
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import Answer, Broker, Command, Endpoint, LeaderAndIsr, PartitionState
 from sordini.replication.controller.controller import Controller
@@ -73,7 +74,8 @@ async def test_topics_are_made_led_and_deleted(store: Store, session: Session, r
         await gone(session, paths.delete_topic("t"))
         assert await session.exists(paths.topic("t")) is None
     assert (
-        await ProducerIdManager(StoreBlockSource(session, BrokerId(0)).take, asyncio.create_task, ListLog()).next() == 0
+        await ProducerIdManager(StoreProducerIdBlocks(session, BrokerId(0)).take, asyncio.create_task, ListLog()).next()
+        == 0
     )
     await controller.stop()
     assert await session.exists(paths.CONTROLLER) is None

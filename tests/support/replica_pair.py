@@ -11,10 +11,9 @@ import itertools
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from sordini.broker.clock import Clock
 from sordini.broker.dispatch import Call, Dispatcher
 from sordini.broker.handlers.down_conversion import DownConversions
-from sordini.broker.handlers.fetch import CallLater, FetchHandler, Readers, ReplicaSelector
+from sordini.broker.handlers.fetch import FetchHandler, Readers, ReplicaSelector
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.network.ports import DelayedResponse
@@ -32,7 +31,7 @@ from sordini.replication.fetching.replica_fetcher import FetcherDeps
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
 from sordini.replication.partition import Partition
 from sordini.replication.partition_deps import Peers
-from sordini.replication.ports import Unreachable
+from sordini.replication.ports import CallLater, Clock, Unreachable
 from sordini.replication.replica_quota import ReplicaQuota
 from sordini.replication.replica_set import ReplicaSet, ReplicaSetDeps
 from sordini.storage.log_config import LogConfig

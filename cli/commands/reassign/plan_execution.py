@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from sordini.broker.clock import Clock, SystemClock
+from sordini.broker.clock import SystemClock
 from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.reassign.plan_progress import PlanProgress, fetch_progress, held_replicas_texts
 from sordini.cli.commands.reassign.reassign_requests import (
@@ -29,6 +29,7 @@ from sordini.cli.common.output import ProgressLine, print_json, size_text
 from sordini.cli.common.terminal import echo, is_terminal
 from sordini.protocol.printable import counted
 from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.replication.ports import Clock
 
 PAUSE_FIRST_SECONDS: Final = 0.1
 PAUSE_SECONDS_MAX: Final = 2.0

@@ -11,16 +11,14 @@ from sordini.protocol.types import BrokerId
 from sordini.replication.controller.machine.events import Done, NewProducerIdBlock, Outcome, ProducerIdsRequested, Write
 from sordini.replication.controller.machine.transition import Transition
 from sordini.replication.metadata_store import paths, znodes
-from sordini.replication.metadata_store.znodes import PRODUCER_IDS_PER_BLOCK, ProducerIdBlock
+from sordini.replication.metadata_store.znodes import PRODUCER_ID_MAX, PRODUCER_IDS_PER_BLOCK, ProducerIdBlock
 from sordini.replication.ports import Set
-
-_ID_MAX = 2**63 - 1
 
 
 def next_producer_id_block(last: ProducerIdBlock | None, broker_id: BrokerId) -> ProducerIdBlock | None:
     """The block that follows the last one; None when the cluster has run out of ids."""
     start = 0 if last is None else last.end
-    if start > _ID_MAX - PRODUCER_IDS_PER_BLOCK:
+    if start > PRODUCER_ID_MAX - PRODUCER_IDS_PER_BLOCK:
         return None
     return ProducerIdBlock(broker_id, start, start + PRODUCER_IDS_PER_BLOCK)
 

@@ -21,6 +21,7 @@ from sordini.replication.cluster_model import (
     PartitionState,
     UpdateMetadata,
 )
+from sordini.replication.follower import FetchPosition
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.group_requests import (
     ONE_PARTITION,
@@ -158,14 +159,15 @@ async def test_a_commit_is_visible_when_the_last_replica_has_fetched_it() -> Non
         await in_sync(broker, ME, OTHER, epoch=1)
         pending = commit_later(broker, {0: 5})
         partition = broker.parts.replicas.partition(*OFFSETS)
-        for waiter in list(partition.purgatory):
-            waiter.bytes_arrived(1)
+        end = partition.log.log_end_offset
+        partition.update_follower_fetch_state(OTHER, FetchPosition(Offset(end - 1), LeaderEpoch(1), -1), 0)
         assert not pending.is_answered
+        assert committed(broker) == {}
         # The fetch of the last replica advances the high watermark.
-        partition.require_leader().high_watermark = Offset(partition.log.log_end_offset)
-        for waiter in list(partition.purgatory):
-            waiter.bytes_arrived(1)
+        partition.update_follower_fetch_state(OTHER, FetchPosition(Offset(end), LeaderEpoch(1), -1), 0)
         assert commit_codes(pending) == [0]
+        assert committed(broker) == {("orders", 0): 5}
+        assert not partition.pending_commits
         assert not partition.purgatory
 
 
@@ -222,6 +224,22 @@ async def test_with_flush_messages_answers_follow_the_flush() -> None:
         await broker.settled()
         assert commit_codes(pending) == [0]
         assert log.recovery_point == log.log_end_offset
+
+
+async def test_a_batch_whose_flush_failed_takes_effect_when_a_later_flush_succeeds() -> None:
+    async with a_coordinator() as broker:
+        broker.parts.topic_configs.set(OFFSETS_TOPIC, {"flush.messages": "1"})
+        broker.parts.replicas.reconfigure(OFFSETS_TOPIC)
+        broker.disk.fail_while(lambda call, _path: call == "sync", errno.EMFILE)
+        pending = commit_later(broker, {0: 5})
+        await broker.settled()
+        assert commit_codes(pending) == [ErrorCode.NOT_COORDINATOR]
+        assert committed(broker) == {}
+        broker.disk.heal()
+        pending = commit_later(broker, {1: 6})
+        await broker.settled()
+        assert commit_codes(pending) == [0]
+        assert committed(broker) == {("orders", 0): 5, ("orders", 1): 6}
 
 
 async def test_too_few_in_sync_replicas_are_answered_coordinator_not_available() -> None:

@@ -12,13 +12,12 @@ import pytest
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.coordinators.producer_id_manager import (
     RETRY_PAUSE_S,
-    TRIES_MAX,
     WAIT_S_MAX,
     ProducerIdManager,
-    StoreBlockSource,
 )
 from sordini.broker.peers.allocate_producer_ids import ControllerProducerIdBlocks
 from sordini.broker.peers.controller_client import ControllerClient
+from sordini.broker.peers.producer_ids_in_store import TRIES_MAX, StoreProducerIdBlocks
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -119,7 +118,7 @@ def test_a_store_that_is_away_makes_producers_ask_again_and_no_id_is_given_twice
         fickle: Any = Fickle(session)
         # One fate for each call: two tries without an answer, a block whose answer is lost, an expired session.
         fickle.fates = ["not made", "not made", "fine", "lost", *["expired"] * 9]
-        ids = ProducerIdManager(StoreBlockSource(fickle, ME).take, asyncio.create_task, ListLog())
+        ids = ProducerIdManager(StoreProducerIdBlocks(fickle, ME).take, asyncio.create_task, ListLog())
         assert await code_of(ids.next()) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         fickle.fates.clear()
         # The block whose answer was lost stays lost.
@@ -135,7 +134,7 @@ def test_a_node_without_a_block_is_answered_at_once_and_not_read_again() -> None
         session = await store.open_session()
         await session.create(paths.PRODUCER_ID_BLOCK, b"{")
         fickle: Any = Fickle(session)
-        ids = ProducerIdManager(StoreBlockSource(fickle, ME).take, asyncio.create_task, ListLog())
+        ids = ProducerIdManager(StoreProducerIdBlocks(fickle, ME).take, asyncio.create_task, ListLog())
         begun = loop.time()
         assert await code_of(ids.next()) == ErrorCode.UNKNOWN_SERVER_ERROR
         assert (fickle.calls, loop.time()) == (1, begun)
@@ -156,7 +155,7 @@ def test_blocks_that_other_brokers_take_first_are_not_tried_for_ever() -> None:
             fickle.meanwhile = faster
 
         fickle.meanwhile = faster
-        assert await code_of(StoreBlockSource(fickle, ME).take()) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await code_of(StoreProducerIdBlocks(fickle, ME).take()) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert fickle.calls == 2 * TRIES_MAX
         await store.close()
 

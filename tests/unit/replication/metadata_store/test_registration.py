@@ -11,7 +11,8 @@ import pytest
 from sordini.broker.coordination.current_session import CurrentSession
 from sordini.broker.coordination.embedded import EmbeddedStore
 from sordini.broker.coordination.embedded_session import EmbeddedSession
-from sordini.broker.coordinators.producer_id_manager import ProducerIdManager, StoreBlockSource
+from sordini.broker.coordinators.producer_id_manager import ProducerIdManager
+from sordini.broker.peers.producer_ids_in_store import StoreProducerIdBlocks
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker, Endpoint
@@ -261,9 +262,9 @@ async def test_producer_ids_are_unique_across_brokers_and_allocated_in_blocks(
     store: EmbeddedStore, session: EmbeddedSession
 ) -> None:
     one, two = (
-        ProducerIdManager(StoreBlockSource(session, BrokerId(1)).take, asyncio.create_task, ListLog()),
+        ProducerIdManager(StoreProducerIdBlocks(session, BrokerId(1)).take, asyncio.create_task, ListLog()),
         ProducerIdManager(
-            StoreBlockSource(await store.open_session(), BrokerId(2)).take, asyncio.create_task, ListLog()
+            StoreProducerIdBlocks(await store.open_session(), BrokerId(2)).take, asyncio.create_task, ListLog()
         ),
     )
     assert one.at_once() is None
@@ -283,11 +284,11 @@ async def test_producer_ids_are_unique_across_brokers_and_allocated_in_blocks(
 async def test_a_damaged_producer_id_block_is_not_guessed(session: EmbeddedSession) -> None:
     await session.set(paths.PRODUCER_ID_BLOCK, b'{"version":1}')
     with pytest.raises(BrokerError, match="/latest_producer_id_block"):
-        await ProducerIdManager(StoreBlockSource(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()
+        await ProducerIdManager(StoreProducerIdBlocks(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()
 
 
 async def test_exhausted_producer_ids_are_refused(session: EmbeddedSession) -> None:
     last = znodes.ProducerIdBlock(BrokerId(1), 2**63 - 1500, 2**63 - 500)
     await session.set(paths.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(last))
     with pytest.raises(BrokerError, match="run out"):
-        await ProducerIdManager(StoreBlockSource(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()
+        await ProducerIdManager(StoreProducerIdBlocks(session, BrokerId(1)).take, asyncio.create_task, ListLog()).next()
