@@ -96,7 +96,7 @@ class ANewLeaderTakesAllItHasForCommitted(Rules):
 
 
 @bug(ELECTIONS)
-class ANewTermBelievesWhatTheOldOneHeard(Rules):
+class ANewTermKeepsFollowerPositionsOfTheOldOne(Rules):
     """Who leads again remembers how far the others had come in its former term."""
 
     def commanded(self, copy: Copy, me: int, epoch: int, command: Command) -> Copy:
@@ -233,7 +233,7 @@ class AFetchFromADivergedLogCounts(Rules):
 
 
 @bug(ELECTIONS)
-class NobodyLooksWhereLogsPart(Rules):
+class FollowersDoNotTruncateDivergedLogs(Rules):
     """A follower goes on from the end of its log, whatever is in it."""
 
     def parted(self, ask: Ask, epochs: EpochCache, log_end_offset: int) -> None:
@@ -266,7 +266,7 @@ class ExpansionAtTheWatermarkOnly(Rules):
 
 
 @bug(ELECTIONS)
-class AnybodyMayJoin(Rules):
+class AnyFetchingReplicaJoinsTheIsr(Rules):
     """A replica joins as soon as it fetches."""
 
     class leader_type(Leader):  # noqa: N801
@@ -299,7 +299,7 @@ class SilenceIsTakenForARefusal(Rules):
 
 
 @bug(ELECTIONS)
-class AnybodyIsElected(Rules):
+class ReplicasOutsideTheIsrAreElected(Rules):
     """The controller elects from all replicas, with the leader alone in sync."""
 
     def electable(self, isr: int) -> Iterator[tuple[int, int]]:

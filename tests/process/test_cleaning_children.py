@@ -94,7 +94,7 @@ async def test_a_missing_directory_is_an_error_that_may_pass_and_the_child_goes_
         ("hello", FailureKind.PASSING, "invalid JSON"),
     ],
 )
-async def test_what_a_child_says_went_wrong_is_told_with_its_kind(answer: str, kind: FailureKind, why: str) -> None:
+async def test_the_error_of_a_child_is_reported_with_its_kind(answer: str, kind: FailureKind, why: str) -> None:
     children = CleaningChildren(saying(answer))
     with pytest.raises(WorkerFailed, match=why) as raised:
         await children.run(TASK)
@@ -144,7 +144,7 @@ async def test_a_cleaning_that_is_cancelled_takes_its_child_with_it() -> None:
     assert running("# cancelled") == []
 
 
-async def test_a_program_that_is_not_there_is_told() -> None:
+async def test_a_missing_program_is_reported() -> None:
     children = CleaningChildren(("/nowhere/at/all",))
     with pytest.raises(WorkerFailed, match="no process could be started"):
         await children.run(TASK)

@@ -72,7 +72,7 @@ def test_the_help_names_every_command_and_needs_no_broker() -> None:
     assert "Exit codes" in run_at("127.0.0.1:1", "groups", "reset", "--help").stdout
 
 
-def test_a_broker_that_is_not_there_is_told_with_what_to_do() -> None:
+def test_an_unreachable_broker_is_reported_with_what_to_do() -> None:
     address = f"127.0.0.1:{free_port()}"
     done = run_at(address, "topics", "list", code=1)
     assert done.stdout == ""
@@ -116,13 +116,13 @@ def test_what_is_sent_is_read_again_with_its_key_headers_and_nulls(run: Run, top
     ]
     copy = f"{topic}-copy"
     run("topics", "create", copy, "-p", "2")
-    told = run("produce", copy, "--input", "json", "-z", "lz4", standard_input=read.stdout)
-    assert told.stdout.startswith(f"{copy}: 3 records (")
+    produced = run("produce", copy, "--input", "json", "-z", "lz4", standard_input=read.stdout)
+    assert produced.stdout.startswith(f"{copy}: 3 records (")
     again = run("consume", copy, "--from", "beginning", "--exit-at-end", "--json")
     assert sorted(again.stdout.replace(copy, topic).splitlines()) == sorted(read.stdout.splitlines())
 
 
-def test_reading_starts_and_stops_where_it_is_told_to(run: Run, topic: str, tmp_path: Path) -> None:
+def test_reading_starts_and_stops_at_the_offsets_given(run: Run, topic: str, tmp_path: Path) -> None:
     run("topics", "create", topic)
     (tmp_path / "lines").write_text("".join(f"{number}\r\n" for number in range(10)))
     run("produce", topic, "--file", str(tmp_path / "lines"), "--acks", "1", "-z", "gzip")
@@ -149,7 +149,7 @@ def test_input_may_be_a_file_that_the_shell_opens(
     assert run("consume", topic, "--from", "beginning", "-e").stdout.splitlines() == ["one", "two"]
 
 
-def test_records_that_are_refused_are_told_and_counted(run: Run, topic: str) -> None:
+def test_rejected_records_are_reported_and_counted(run: Run, topic: str) -> None:
     run("topics", "create", topic)
     assert "no partition 5" in run("produce", topic, "-p", "5", standard_input="x\n", code=1).stderr
     assert "line 2: no ':' ends the key" in run("produce", topic, "-k", ":", standard_input="a:b\nc\n", code=1).stderr
@@ -282,9 +282,9 @@ def test_a_running_broker_s_directory_is_verified_and_counted_and_not_repaired(
     run("topics", "create", topic)
     run("produce", topic, standard_input="one\ntwo\n")
     data = str(sordini_broker.data_directory)
-    told = run("log", "verify", data).stdout
-    assert f"OK       {data}/{topic}-0  1 segment" in told
-    assert "a broker is running on it" in told
+    printed = run("log", "verify", data).stdout
+    assert f"OK       {data}/{topic}-0  1 segment" in printed
+    assert "a broker is running on it" in printed
     assert "2 records" in run("log", "stats", f"{data}/{topic}-0").stdout
     assert (
         "a broker is running on" in run("log", "verify", data, "--repair", "--to", str(tmp_path / "c"), code=1).stderr
@@ -304,15 +304,15 @@ def test_the_offsets_topic_is_dumped_as_what_it_means(run: Run, sordini_broker: 
 
 def test_the_status_of_a_cluster_of_one_names_it_and_finds_nothing_wrong(run: Run) -> None:
     run("topics", "create", "healthy", "--partitions", "2")
-    told = json.loads(run("cluster", "status", "--json", "--check").stdout)
-    (broker,) = told["brokers"]
+    status = json.loads(run("cluster", "status", "--json", "--check").stdout)
+    (broker,) = status["brokers"]
     assert (broker["state"], broker["rack"], broker["lag"]) == ("up", None, 0)
-    assert (told["controller"], told["offline_partitions"], told["under_replicated_partitions"]) == (
+    assert (status["controller"], status["offline_partitions"], status["under_replicated_partitions"]) == (
         broker["broker"],
         0,
         0,
     )
-    assert broker["leads"] == broker["replicas"] == broker["in_sync"] == len(told["partitions"])
+    assert broker["leads"] == broker["replicas"] == broker["in_sync"] == len(status["partitions"])
     (line,) = rows(run("cluster", "status"))[1:2]
     assert line[0] == str(broker["broker"])
     assert line[3] == "up"

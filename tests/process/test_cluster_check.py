@@ -98,14 +98,14 @@ def until_well(brokers: list[SordiniProcess]) -> None:
     until(lambda: check(brokers[0])[0] == 0, lambda: check(brokers[0]))
 
 
-def stores(told: dict[str, Any]) -> list[str]:
-    return [row["store"].partition(":")[0] for row in told["brokers"]]
+def stores(report: dict[str, Any]) -> list[str]:
+    return [row["store"].partition(":")[0] for row in report["brokers"]]
 
 
 def test_a_cluster_that_is_well_passes_and_each_broker_serves(brokers: list[SordiniProcess]) -> None:
     until_well(brokers)
-    code, told = check(brokers[1])
-    assert (code, told["problems"], stores(told)) == (0, [], ["connected", "connected"])
+    code, report = check(brokers[1])
+    assert (code, report["problems"], stores(report)) == (0, [], ["connected", "connected"])
     for broker in brokers:
         said = run(broker, "ping", "--serving")
         assert (said.code, "answers and serves" in said.output) == (0, True), said
@@ -116,10 +116,10 @@ def test_while_zookeeper_hangs_the_first_check_fails_and_the_brokers_serve_on(
 ) -> None:
     until_well(brokers)
     with hung(ensemble):
-        code, told = check(brokers[0])
-        assert (code, stores(told)) == (1, ["silent", "silent"]), told["problems"]
-        assert all("gets no answer from the coordination store" in problem for problem in told["problems"])
-        assert [row["state"] for row in told["brokers"]] == ["up", "up"]
+        code, report = check(brokers[0])
+        assert (code, stores(report)) == (1, ["silent", "silent"]), report["problems"]
+        assert all("gets no answer from the coordination store" in problem for problem in report["problems"])
+        assert [row["state"] for row in report["brokers"]] == ["up", "up"]
         said = run(brokers[0], "ping", "--serving")
         assert said.code == 0, said
         shown = run(brokers[1], "cluster", "status").output
@@ -149,10 +149,10 @@ def test_a_zookeeper_that_has_lost_its_data_fails_every_check_and_its_brokers_sa
     lost: dict[str, Any] = {}
 
     def is_lost() -> bool:
-        code, told = check(brokers[0])
-        assert (code, "connected" in stores(told)) == (1, False), "it is back and empty"
-        lost.update(told)
-        return stores(told) == ["lost", "lost"]
+        code, report = check(brokers[0])
+        assert (code, "connected" in stores(report)) == (1, False), "it is back and empty"
+        lost.update(report)
+        return stores(report) == ["lost", "lost"]
 
     until(is_lost, lambda: (lost["problems"], [broker.tail() for broker in brokers]))
     for broker, number in zip(brokers, (1, 2), strict=True):

@@ -75,11 +75,11 @@ def in_container(number: int) -> Config:
         for name, text in DockerfileParser(path=str(ROOT / "Dockerfile")).envs.items()
         if name.startswith("KAFKA_") or name == "SORDINI_ADVERTISED_HOST"
     }
-    told = image | service(f"broker-{number}")["environment"]
+    settings = image | service(f"broker-{number}")["environment"]
     # What commands in the container ask, the health check first: they are told addresses that containers reach.
-    assert told.pop("SORDINI_BOOTSTRAP") == f"broker-{number}:29092"
-    assert [name for name in told if key_of(name) is None] == []
-    config, unknown = build_config({**of_file(number), **environment_entries(told)})
+    assert settings.pop("SORDINI_BOOTSTRAP") == f"broker-{number}:29092"
+    assert [name for name in settings if key_of(name) is None] == []
+    config, unknown = build_config({**of_file(number), **environment_entries(settings)})
     assert unknown == []
     return config
 
@@ -119,15 +119,17 @@ def test_a_zookeeper_is_its_images_user_and_may_write_what_it_has_to(number: int
     one = service(f"zookeeper-{number}")
     assert one["user"] == "1000:1000"
     places = {place: options.split(",") for place, _, options in (entry.partition(":") for entry in one["tmpfs"])}
-    told = one["environment"]
-    assert told["ZOO_CONF_DIR"] == told["ZOOCFGDIR"] in places, "settings are written anew by each start"
-    own = (told["ZOO_CONF_DIR"], "/logs")  # /logs is a volume of the image; without a name it would outlive `down`.
+    settings = one["environment"]
+    assert settings["ZOO_CONF_DIR"] == settings["ZOOCFGDIR"] in places, "each start writes its settings"
+    own = (settings["ZOO_CONF_DIR"], "/logs")  # /logs is a volume of the image; without a name it would outlive `down`.
     assert all({"uid=1000", "gid=1000", "mode=0700"} <= set(places[place]) for place in own)
     assert set(places) == {*own, "/tmp"}
     volumes = {mount.split(":")[1] for mount in one["volumes"]}
     assert volumes == {"/data", "/datalog"}
-    assert "-Dlogback.configurationFile=/conf/logback.xml" in told["SERVER_JVMFLAGS"], "the image's, not in ZOOCFGDIR"
-    assert int(told["ZK_SERVER_HEAP"]) + 200 < int(one["mem_limit"].removesuffix("m"))
+    assert "-Dlogback.configurationFile=/conf/logback.xml" in settings["SERVER_JVMFLAGS"], (
+        "the image's, not in ZOOCFGDIR"
+    )
+    assert int(settings["ZK_SERVER_HEAP"]) + 200 < int(one["mem_limit"].removesuffix("m"))
 
 
 def test_every_image_that_is_fetched_has_its_digest_in_one_place() -> None:
@@ -186,8 +188,8 @@ def test_a_broker_has_the_same_command_in_a_container_and_as_a_process(number: i
 
 @pytest.mark.parametrize("number", BROKERS)
 def test_the_file_alone_says_what_make_cluster_says(number: int) -> None:
-    told = environment_entries(cluster.broker(DEFAULTS, number).environment)
-    assert told.items() <= of_file(number).items()
+    settings = environment_entries(cluster.broker(DEFAULTS, number).environment)
+    assert settings.items() <= of_file(number).items()
 
 
 def test_the_files_differ_in_id_and_places_only() -> None:
@@ -203,8 +205,8 @@ def test_a_container_serves_clients_inside_and_outside_and_brokers_apart(number:
     config, one = in_container(number), service(f"broker-{number}")
     assert config.broker_id == number
     assert {end.port for end in config.endpoints} == {9092, 19092, 29092}
-    told = dict(entry.split("://") for entry in (config.advertised_listeners or "").split(","))
-    assert told == {
+    listeners = dict(entry.split("://") for entry in (config.advertised_listeners or "").split(","))
+    assert listeners == {
         "CLIENTS": f"127.0.0.1:{9091 + number}",
         "BROKERS": f"broker-{number}:19092",
         "CONTAINERS": f"broker-{number}:29092",
@@ -230,14 +232,14 @@ def test_data_is_on_volumes_that_are_declared_once_and_used_once() -> None:
     assert sorted(named) == sorted(compose()["volumes"])
 
 
-def test_zookeepers_are_told_the_same_in_containers_and_as_processes() -> None:
+def test_zookeeper_settings_are_equal_in_containers_and_as_processes() -> None:
     common = read_properties((SETTINGS / "zookeeper.properties").read_text(encoding="utf-8"))
     for number in BROKERS:
         one = service(f"zookeeper-{number}")
-        told = {name: text for name, text in one["environment"].items() if name not in PLACES_OF_ZOOKEEPER}
-        assert told.pop("ZOO_MY_ID") == str(number)
-        assert told.pop("ZOO_SERVERS") == ""
-        assert {ZOOKEEPER_KEYS[name]: text for name, text in told.items()} == common
+        settings = {name: text for name, text in one["environment"].items() if name not in PLACES_OF_ZOOKEEPER}
+        assert settings.pop("ZOO_MY_ID") == str(number)
+        assert settings.pop("ZOO_SERVERS") == ""
+        assert {ZOOKEEPER_KEYS[name]: text for name, text in settings.items()} == common
         assert one["healthcheck"]["test"] == ["CMD", "zkServer.sh", "status"]
     # A session of a broker must be one that ZooKeeper grants: two ticks at the least.
     assert in_container(1).zookeeper_session_timeout_ms >= 2 * int(common["tickTime"])
@@ -247,8 +249,8 @@ def test_the_ensembles_variables_name_each_zookeeper_to_all_others_and_to_the_br
     variables = ensemble_variables()
     services = compose(tuple(sorted(variables.items())))["services"]
     for number in BROKERS:
-        told = services[f"broker-{number}"]["environment"]["KAFKA_ZOOKEEPER_CONNECT"]
-        assert told == "zookeeper-1:2181,zookeeper-2:2181,zookeeper-3:2181/sordini"
+        connect = services[f"broker-{number}"]["environment"]["KAFKA_ZOOKEEPER_CONNECT"]
+        assert connect == "zookeeper-1:2181,zookeeper-2:2181,zookeeper-3:2181/sordini"
         members = services[f"zookeeper-{number}"]["environment"]["ZOO_SERVERS"].split()
         assert members == [f"server.{other}=zookeeper-{other}:2888:3888;2181" for other in BROKERS]
 

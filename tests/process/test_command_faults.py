@@ -139,14 +139,14 @@ def ready(scene: Scene) -> Iterator[Scene]:
 
 def check(done: Result, codes: set[int], caplog: pytest.LogCaptureFixture, where: object) -> None:
     """It ended as a command ends."""
-    told = (where, done.exit_code, done.stderr, repr(done.exception))
-    assert isinstance(done.exception, SystemExit | None), told
-    assert done.exit_code in codes, told
-    assert "Traceback" not in done.stderr, told
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING], (told, caplog.text)
+    context = (where, done.exit_code, done.stderr, repr(done.exception))
+    assert isinstance(done.exception, SystemExit | None), context
+    assert done.exit_code in codes, context
+    assert "Traceback" not in done.stderr, context
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING], (context, caplog.text)
     if done.exit_code == 1:
-        assert done.stderr.startswith("sordini: "), told
-        assert len(done.stderr.splitlines()) == 1, told
+        assert done.stderr.startswith("sordini: "), context
+        assert len(done.stderr.splitlines()) == 1, context
 
 
 def limited(words: list[str]) -> list[str]:
@@ -247,7 +247,7 @@ def test_a_change_whose_answer_was_lost_is_recognised_as_done(ready: Scene, line
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])
-def test_a_topic_and_a_group_that_are_missing_or_were_just_deleted_are_told_as_such(
+def test_a_missing_or_just_deleted_topic_or_group_is_reported_as_such(
     ready: Scene, caplog: pytest.LogCaptureFixture, *, is_deleted: bool
 ) -> None:
     gone = f"gone-{is_deleted}"
@@ -368,7 +368,7 @@ def test_ctrl_c_while_it_waits_for_records_ends_a_reader_without_a_word(ready: S
 
 
 @pytest.mark.parametrize("line", ["topics describe {topic}", "consume {topic} --from beginning --exit-at-end"])
-def test_output_that_cannot_be_written_is_told_in_one_line(ready: Scene, line: str) -> None:
+def test_output_that_cannot_be_written_is_reported_in_one_line(ready: Scene, line: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = program(*ready.words(line), bootstrap=ready.broker.bootstrap, stdout=full.fileno())
         _, errors = done.communicate(timeout=20)

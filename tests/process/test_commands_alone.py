@@ -37,13 +37,13 @@ def run(*words: str, bootstrap: str = "127.0.0.1:1") -> Result:
     return CliRunner().invoke(main, words, env={"SORDINI_BOOTSTRAP": bootstrap}, prog_name="sordini")
 
 
-def assert_told(done: Result, codes: set[int], where: object) -> None:
+def assert_reported(done: Result, codes: set[int], where: object) -> None:
     """It ended with one of the codes, in words."""
-    told = (where, done.exit_code, done.stderr[-500:], repr(done.exception))
-    assert isinstance(done.exception, SystemExit | None), told
-    assert done.exit_code in codes, told
-    assert "Traceback" not in done.stderr, told
-    assert done.exit_code == 0 or done.stderr.strip(), told
+    context = (where, done.exit_code, done.stderr[-500:], repr(done.exception))
+    assert isinstance(done.exception, SystemExit | None), context
+    assert done.exit_code in codes, context
+    assert "Traceback" not in done.stderr, context
+    assert done.exit_code == 0 or done.stderr.strip(), context
 
 
 FILES: tuple[tuple[str, int], ...] = (
@@ -98,8 +98,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("line", "code"), FILES)
-def test_what_is_not_there_or_is_something_else_is_told_in_words(line: str, code: int, folder: Path) -> None:
-    assert_told(run(*filled(line, folder)), {code}, line)
+def test_a_missing_file_or_one_of_another_kind_is_reported_in_words(line: str, code: int, folder: Path) -> None:
+    assert_reported(run(*filled(line, folder)), {code}, line)
 
 
 @pytest.mark.parametrize(("line", "code"), STARTS if IS_LONG else STARTS[:2])
@@ -120,14 +120,14 @@ def test_a_directory_that_cannot_be_made_below_a_parent_that_is_there_is_an_erro
 def test_a_pipeline_command_that_asks_a_broker_in_vain_says_so(fault: Fault, tmp_path: Path) -> None:
     with FakeCluster(fault) as bootstrap:
         (tmp_path / "job.yaml").write_text(JOB.format(bootstrap=bootstrap, folder=tmp_path))
-        assert_told(run("pipeline", "status", str(tmp_path / "job.yaml")), {1}, fault)
+        assert_reported(run("pipeline", "status", str(tmp_path / "job.yaml")), {1}, fault)
 
 
 def test_a_pipeline_command_without_a_broker_says_so(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB.format(bootstrap=f"127.0.0.1:{free_port()}", folder=tmp_path))
     done = run("pipeline", "status", str(tmp_path / "job.yaml"))
-    assert_told(done, {1}, "none")
-    assert_told(run("pipeline", "check", str(tmp_path / "job.yaml"), "--no-spark"), {0}, "check")
+    assert_reported(done, {1}, "none")
+    assert_reported(run("pipeline", "check", str(tmp_path / "job.yaml"), "--no-spark"), {0}, "check")
 
 
 class FakeCluster:
@@ -196,7 +196,7 @@ def test_an_answer_that_is_about_something_else_or_nothing_or_twice_ends_a_comma
             continue  # Reading on is aiokafka's: test_terminal.
         more = [] if words[0] == "consume" else ["--timeout", "0.3"]
         codes = {0, 1, NOT_SERVING} if "--serving" in words else {0, 1}
-        assert_told(run(*words, *more, bootstrap=hostile.bootstrap), codes, (line, text, rows))
+        assert_reported(run(*words, *more, bootstrap=hostile.bootstrap), codes, (line, text, rows))
 
 
 def test_a_topic_that_the_answer_does_not_name_is_one_sentence(hostile: Hostile) -> None:
@@ -215,11 +215,11 @@ def test_a_topic_that_the_answer_does_not_name_is_one_sentence(hostile: Hostile)
         (["ping", "-b", "\udcff:1"], 1, "'\\udcff' is no host name"),
     ],
 )
-def test_bytes_that_are_no_text_and_names_that_are_no_hosts_are_told(
+def test_bytes_that_are_no_text_and_names_that_are_no_hosts_are_reported(
     hostile: Hostile, words: list[str], code: int, said: str
 ) -> None:
     done = run(*words, bootstrap=hostile.bootstrap)
-    assert_told(done, {code}, words)
+    assert_reported(done, {code}, words)
     assert said in done.stderr
 
 

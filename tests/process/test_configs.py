@@ -97,6 +97,6 @@ def test_the_log_level_is_changed_while_the_broker_runs(start_sordini: Start, co
     assert set_key(client, BROKER, "1", "log.roll.ms", "1000000") == 0
     assert set_key(client, LOGGER, "1", "root", "INFO") == 0
     assert set_key(client, BROKER, "1", "log.roll.jitter.ms", "1000") == 0
-    told = [line for line in broker.output().splitlines() if "settings changed" in line]
-    assert len(told) == 1
-    assert "log.roll.jitter.ms" in told[0]
+    changes = [line for line in broker.output().splitlines() if "settings changed" in line]
+    assert len(changes) == 1
+    assert "log.roll.jitter.ms" in changes[0]

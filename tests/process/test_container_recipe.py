@@ -161,8 +161,8 @@ def test_the_tour_goes_through_with_a_broker_that_is_stopped_and_started_by_othe
                 command, stdout=log, stderr=subprocess.STDOUT, check=False, env=environment, timeout=300
             )
             log.seek(0)
-            told = log.read()
-        assert done.returncode == 0, told
-        assert "100 more lines read" in told
+            output = log.read()
+        assert done.returncode == 0, output
+        assert "100 more lines read" in output
     finally:
         run("bash", "-c", f"{stop} --force")

@@ -149,7 +149,7 @@ def test_a_daemon_that_cannot_start_says_why_and_leaves_nothing_running(daemon: 
     assert "cannot listen" in (daemon.directory / "data" / "sordini.log").read_text()
 
 
-def test_a_wrong_configuration_or_log_file_is_told_by_the_starter(daemon: Daemon) -> None:
+def test_a_wrong_configuration_or_log_file_is_reported_by_the_starting_command(daemon: Daemon) -> None:
     wrong = daemon.start("--override", "num.partitions=many")
     assert (wrong.returncode, "num.partitions" in wrong.stderr) == (2, True)
     assert list(daemon.directory.iterdir()) == []
@@ -270,8 +270,8 @@ def peer_that_does_not_read(broker: SordiniProcess, stack: ExitStack) -> None:
     client.create("orders")
     for _ in range(15):
         assert client.produce("orders", [a_batch(value=bytes(300_000))])[0].error_code == 0
-    wish = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50_000_000)
-    request = FetchRequest(max_bytes=50_000_000, topics=[FetchTopic(topic="orders", partitions=[wish])])
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50_000_000)
+    request = FetchRequest(max_bytes=50_000_000, topics=[FetchTopic(topic="orders", partitions=[partition])])
     frame = request_header(APIS[ApiKey.FETCH], 12, 1) + schema.encode(request, 12)
     client.socket.sendall(len(frame).to_bytes(4, "big") + frame)
     client.receive(4)  # The answer is under way.
@@ -420,7 +420,7 @@ class Manager:
 
 
 @pytest.mark.parametrize("kind", ["path", "abstract"])
-def test_a_service_manager_is_told_that_the_broker_is_ready_alive_and_stopping(tmp_path: Path, kind: str) -> None:
+def test_the_service_manager_is_notified_that_the_broker_is_ready_alive_and_stopping(tmp_path: Path, kind: str) -> None:
     name = str(tmp_path / "notify") if kind == "path" else f"@sordini-test-{os.getpid()}"
     manager = Manager(name.replace("@", "\0"))
     broker = SordiniProcess(tmp_path / "broker")
@@ -440,7 +440,7 @@ def test_a_service_manager_is_told_that_the_broker_is_ready_alive_and_stopping(t
         assert broker.wait_for_exit(PATIENCE_S) == 0
 
 
-def test_no_watchdog_beats_that_nobody_asked_for_and_a_manager_that_is_gone_is_no_trouble(tmp_path: Path) -> None:
+def test_a_watchdog_of_another_process_and_a_missing_notify_socket_are_ignored(tmp_path: Path) -> None:
     broker = SordiniProcess(tmp_path / "broker")
     environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "nobody"), "WATCHDOG_USEC": "1", "WATCHDOG_PID": "1"}
     broker.environment = lambda: environment  # type: ignore[method-assign]

@@ -197,7 +197,7 @@ def test_the_last_log_directory_takes_the_broker_with_it_and_it_says_so(start_so
     assert connect(broker).produce("orders", [LARGE])[0].error_code == 0
 
 
-def test_a_partition_of_a_directory_that_is_missing_at_the_start_is_not_begun_anew_elsewhere(
+def test_a_partition_of_a_log_directory_missing_at_startup_is_not_created_in_another_one(
     start_sordini: Start, connect: Connect, tmp_path: Path
 ) -> None:
     broker = start_sordini({"log.dirs": f"{tmp_path}/sordini-0/data,{tmp_path}/sordini-0/other"})

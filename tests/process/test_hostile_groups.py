@@ -198,11 +198,11 @@ def test_no_secret_of_a_request_reaches_the_log_at_any_level(start_sordini: Star
     peer.socket.sendall(struct.pack(">i", len(frame)) + frame)
     assert peer.is_closed()
     broker.stop()
-    told = broker.output()
-    assert "settings changed" in told
-    assert "ALTER_CONFIGS" in told
-    assert "stopped" in told
-    assert "horse" not in told
+    output = broker.output()
+    assert "settings changed" in output
+    assert "ALTER_CONFIGS" in output
+    assert "stopped" in output
+    assert "horse" not in output
 
 
 @pytest.mark.parametrize(

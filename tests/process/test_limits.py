@@ -157,11 +157,11 @@ def test_a_fetch_that_asks_for_everything_gets_the_configured_share(start_sordin
     batch = a_batch(value=bytes(1000))
     for _ in range(3):
         client.produce("orders", [batch] * 4)
-    wishes = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=2**31 - 1) for index in range(4)]
-    request = FetchRequest(max_bytes=2**31 - 1, topics=[FetchTopic(topic="orders", partitions=wishes)])
+    partitions = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=2**31 - 1) for index in range(4)]
+    request = FetchRequest(max_bytes=2**31 - 1, topics=[FetchTopic(topic="orders", partitions=partitions)])
     rows = client.ask(ApiKey.FETCH, 12, request).responses[0].partitions
     assert [row.error_code for row in rows] == [0] * 4
     assert 0 < sum(len(row.records) for row in rows) <= 4096
-    wishes[0].fetch_offset = -5
+    partitions[0].fetch_offset = -5
     rows = client.ask(ApiKey.FETCH, 12, request).responses[0].partitions
     assert rows[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -76,7 +76,7 @@ def pipe() -> Iterator[FullPipe]:
     os.close(made.reading)
 
 
-def test_a_pipe_that_nobody_reads_does_not_stop_the_broker_and_holds_its_lines_in_order(
+def test_an_unread_pipe_does_not_stop_the_broker_and_holds_its_lines_in_order(
     tmp_path: Path, connect: Connect, pipe: FullPipe
 ) -> None:
     with PipedSordini(tmp_path, pipe.writing) as broker:
@@ -96,7 +96,7 @@ def test_a_pipe_that_nobody_reads_does_not_stop_the_broker_and_holds_its_lines_i
     assert "dropped" not in text
 
 
-def test_a_broker_ends_with_the_right_code_though_nobody_ever_reads_its_last_lines(
+def test_a_broker_exits_with_the_right_code_when_its_last_lines_are_never_read(
     tmp_path: Path, connect: Connect, pipe: FullPipe
 ) -> None:
     with PipedSordini(tmp_path, pipe.writing) as broker:

@@ -114,9 +114,9 @@ def coordinator(client: Client) -> int:
 
 def leader(client: Client) -> int:
     """The port of the topic's leader, by one broker's metadata; 0 while it knows none."""
-    told = client.metadata("orders")
-    ports = {broker.node_id: broker.port for broker in told.brokers}
-    return ports.get(told.topics[0].partitions[0].leader_id, 0)
+    metadata = client.metadata("orders")
+    ports = {broker.node_id: broker.port for broker in metadata.brokers}
+    return ports.get(metadata.topics[0].partitions[0].leader_id, 0)
 
 
 def test_three_brokers_read_write_and_commit_through_an_outage_that_outlives_their_sessions(
@@ -178,7 +178,7 @@ def test_a_zookeeper_that_was_restarted_finds_the_session_and_the_broker_leads_o
         assert b'"leader_epoch":0' in tree.get("/brokers/topics/orders/partitions/0/state")[0]
 
 
-def test_a_broker_that_was_given_up_registers_anew_with_a_newer_epoch_and_leads_again(
+def test_a_broker_whose_session_expired_registers_with_a_newer_epoch_and_leads_again(
     start_sordini: Start, connect: Connect, chroot: str
 ) -> None:
     broker = start_sordini(settings(chroot, timeout_ms=1_000))
@@ -215,7 +215,7 @@ def test_an_isolated_broker_stops_in_order_and_in_time(
 @pytest.mark.parametrize(
     ("topics", "code"), [(["payments"], ErrorCode.LEADER_NOT_AVAILABLE), ([], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 )
-def test_no_topic_is_called_unknown_before_a_controller_has_told_of_those_that_there_are(
+def test_no_topic_is_reported_as_unknown_before_the_first_update_metadata(
     chroot: str, tmp_path: Path, topics: list[str], code: ErrorCode
 ) -> None:
     broker = SordiniProcess(tmp_path / "told-nothing", settings(chroot, timeout_ms=20_000))

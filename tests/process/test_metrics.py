@@ -118,8 +118,10 @@ def test_a_fetch_that_waited_is_timed_with_its_waiting(start_sordini: Start) -> 
     broker, scraper = start_sordini({"sordini.metrics.port": port}), Scraper(port)
     with Client("127.0.0.1", broker.port) as client:
         client.create("orders")
-        wish = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
-        request = FetchRequest(max_wait_ms=300, min_bytes=1, topics=[FetchTopic(topic="orders", partitions=[wish])])
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+        request = FetchRequest(
+            max_wait_ms=300, min_bytes=1, topics=[FetchTopic(topic="orders", partitions=[partition])]
+        )
         client.ask(ApiKey.FETCH, 12, request)
     found = scraper.scrape()
     assert found[key("sordini_request_duration_seconds_count", api="FETCH")] == 1
@@ -127,7 +129,7 @@ def test_a_fetch_that_waited_is_timed_with_its_waiting(start_sordini: Start) -> 
     assert found[key("sordini_request_duration_seconds_bucket", api="FETCH", le="+Inf")] == 1
 
 
-def test_a_groups_lag_is_told(start_sordini: Start) -> None:
+def test_the_lag_of_a_group_is_exported(start_sordini: Start) -> None:
     port = free_port()
     broker, scraper = start_sordini({"sordini.metrics.port": port, "offsets.topic.num.partitions": 1}), Scraper(port)
     with Client("127.0.0.1", broker.port) as client:

@@ -64,7 +64,7 @@ class Cluster:
         rows = self.reassign("generate", "--current", self.topic)["partitions"]
         return [row["replicas"] for row in rows]
 
-    def told(self, key: str) -> list[Any]:
+    def described(self, key: str) -> list[Any]:
         """Of each partition."""
         (topic,) = json.loads(self.run("topics", "describe", self.topic, "--json"))
         return [row[key] for row in topic["partitions"]]
@@ -89,13 +89,13 @@ def cluster(dev: DevProcess, tmp_path: Path, connect: Connect, request: pytest.F
     where = found.plan((0, [1, 2]), (1, [2, 3]))
     found.reassign("execute", where)
     batch = a_batch(10, value=bytes(1000))
-    leaders = found.told("leader")
+    leaders = found.described("leader")
 
     def is_written(partition: int) -> bool:
         (row,) = connect(dev.ports[leaders[partition] - 1]).produce(found.topic, [batch], first=partition)
         if row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             # A leader hears of the end of a move a little later than the controller, which has told of it.
-            leaders[:] = found.told("leader")
+            leaders[:] = found.described("leader")
             return False
         return row.error_code == ErrorCode.NONE
 
@@ -132,7 +132,7 @@ def test_a_throttled_move_is_slow_is_seen_can_be_taken_back_and_ends_once_it_may
     assert f"1 partition not on the plan's brokers and not being moved there ({cluster.topic}-0)" in errors
     cluster.reassign("execute", plan)
     assert cluster.replicas() == [[3, 1], [2, 3]]
-    assert (cluster.told("earliest_offset"), cluster.told("latest_offset")) == ([0, 0], [100, 100])
+    assert (cluster.described("earliest_offset"), cluster.described("latest_offset")) == ([0, 0], [100, 100])
 
 
 def test_a_topic_that_moves_can_be_deleted(cluster: Cluster, dev: DevProcess) -> None:
@@ -148,7 +148,7 @@ def test_a_topic_that_moves_can_be_deleted(cluster: Cluster, dev: DevProcess) ->
     dev.wait_until(lambda: not has_copies(), 20, "all copies to be deleted")
 
 
-def test_what_cannot_be_moved_is_told_for_each_partition_and_the_rest_is_moved(cluster: Cluster) -> None:
+def test_a_refused_reassignment_is_reported_per_partition_and_the_other_partitions_are_moved(cluster: Cluster) -> None:
     plan = cluster.plan((0, [9]), (7, [1]), (1, [3, 2]))
     done = cluster.attempt("reassign", "execute", plan, "--throttle", "1000000")
     assert (done.exit_code, done.stdout.splitlines()[0]) == (1, f"{cluster.topic}-1 is being moved to 3,2")
@@ -156,8 +156,8 @@ def test_what_cannot_be_moved_is_told_for_each_partition_and_the_rest_is_moved(c
     assert "UNKNOWN_TOPIC_OR_PARTITION" in done.stderr
     assert done.stderr.splitlines()[-1] == "sordini: 2 of 3 partitions refused"
     assert cluster.replicas() == [[1, 2], [3, 2]]
-    told = cluster.reassign("execute", plan, "--throttle", "1000000", "--no-wait", code=1)
-    assert [(row["partition"], row["state"], row["error"] is None) for row in told] == [
+    described = cluster.reassign("execute", plan, "--throttle", "1000000", "--no-wait", code=1)
+    assert [(row["partition"], row["state"], row["error"] is None) for row in described] == [
         (0, "refused", False),
         (1, "done", True),
         (7, "refused", False),

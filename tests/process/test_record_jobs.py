@@ -106,13 +106,15 @@ def test_a_neighbour_is_served_on_while_keyless_records_are_counted(
     assert f"{worst_batches.TINY_RECORDS[codec] - 1_000} more records" in row.error_message
 
 
-def test_old_consumers_that_have_much_converted_keep_nobody_waiting(broker: SordiniProcess, connect: Connect) -> None:
+def test_large_conversions_for_old_consumers_do_not_delay_other_clients(
+    broker: SordiniProcess, connect: Connect
+) -> None:
     attacker, neighbour = connect(broker), connect(broker)
     create(attacker, "old")
     assert attacker.produce("old", [worst_batches.tiny_records(100_000, codec=1)])[0].error_code == 0
     for version in (1, 3):
-        wish = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=2**31 - 1)
-        fetch = FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic="old", partitions=[wish])])
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=2**31 - 1)
+        fetch = FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic="old", partitions=[partition])])
         send(attacker, ApiKey.FETCH, version, fetch)
         assert served_meanwhile(attacker, neighbour) >= 5
         [row] = answer_of(attacker, ApiKey.FETCH, version).responses[0].partitions
@@ -125,8 +127,8 @@ def test_a_time_is_looked_up_in_a_bomb_while_a_neighbour_is_served(broker: Sordi
     create(attacker, "dated", 2)
     batches = [worst_batches.tiny_records(300_000), worst_batches.endless_zstd(1024**3)]
     assert [row.error_code for row in attacker.produce("dated", batches)] == [0, 0]
-    wishes = [ListOffsetsPartition(partition_index=index, timestamp=worst_batches.TIMESTAMP) for index in range(2)]
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="dated", partitions=wishes)])
+    partitions = [ListOffsetsPartition(partition_index=index, timestamp=worst_batches.TIMESTAMP) for index in range(2)]
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="dated", partitions=partitions)])
     send(attacker, ApiKey.LIST_OFFSETS, 7, request)
     served_meanwhile(attacker, neighbour)
     rows = answer_of(attacker, ApiKey.LIST_OFFSETS, 7).topics[0].partitions

@@ -12,13 +12,13 @@ REQUESTS = 400
 
 
 async def test_random_requests_of_all_apis_have_no_effect_on_an_honest_client_or_on_the_files(tmp_path: Path) -> None:
-    told: list[str] = []
+    lines: list[str] = []
     seed = os.environ.get("SORDINI_SOAK_SEED", "1")
-    outcome = await run(Wanted(seed, seconds=60, requests=REQUESTS), tmp_path / "broker", told.append)
+    outcome = await run(Wanted(seed, seconds=60, requests=REQUESTS), tmp_path / "broker", lines.append)
     assert outcome.findings == [], f"seed {seed}"
     assert outcome.tally["requests"] >= REQUESTS
     assert outcome.records > 0
-    assert told
+    assert lines
 
 
 def test_what_a_soak_calls_a_finding(tmp_path: Path) -> None:

@@ -58,10 +58,10 @@ def test_the_ready_line_names_what_is_advertised_where_that_is_not_what_is_bound
     with broker:
         ((_, _, line, _),) = READY.findall(broker.output())
         assert line == f"{bound} and advertises PLAINTEXT://{os.uname().nodename}:{broker.port} {advice}"
-        told = broker.overrides["advertised.listeners"] = f"PLAINTEXT://localhost:{broker.port}"
+        advertised = broker.overrides["advertised.listeners"] = f"PLAINTEXT://localhost:{broker.port}"
         broker.restart()
         ((_, _, line, _),) = READY.findall(broker.output())
-        assert line == f"{bound} and advertises {told}", "what is set needs no advice"
+        assert line == f"{bound} and advertises {advertised}", "what is set needs no advice"
 
 
 def test_without_an_id_a_broker_takes_one_and_keeps_it(start_sordini: Start) -> None:
@@ -184,7 +184,9 @@ def test_a_taken_port_is_named(start_sordini: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [("broker.id", "99"), ("cluster.id", "AAAAAAAAAAAAAAAAAAAAAA")])
-def test_a_directory_of_somebody_else_is_refused_and_left_as_it_is(start_sordini: Start, key: str, value: str) -> None:
+def test_a_directory_of_another_broker_or_cluster_is_refused_and_left_unchanged(
+    start_sordini: Start, key: str, value: str
+) -> None:
     broker = start_sordini({"broker.id": 1})
     broker.stop()
     meta = broker.data_directory / "meta.properties"
@@ -198,9 +200,7 @@ def test_a_directory_of_somebody_else_is_refused_and_left_as_it_is(start_sordini
     assert meta.read_text() == changed
 
 
-def test_a_broker_that_is_told_to_stop_leaves_the_clean_marker_and_status_0(
-    start_sordini: Start, connect: Connect
-) -> None:
+def test_a_stopped_broker_leaves_the_clean_shutdown_marker_and_status_0(start_sordini: Start, connect: Connect) -> None:
     broker = start_sordini()
     marker = broker.data_directory / ".kafka_cleanshutdown"
     client = connect(broker)
@@ -269,7 +269,7 @@ def test_each_listener_tells_its_own_address(tmp_path: Path) -> None:
         assert outside.metadata("orders").topics[0].error_code == 0
 
 
-def test_an_ipv6_listener_is_served_and_told_without_its_brackets(tmp_path: Path) -> None:
+def test_an_ipv6_listener_is_served_and_advertised_without_its_brackets(tmp_path: Path) -> None:
     try:
         with socket.create_server(("::1", 0), family=socket.AF_INET6) as probe:
             port = probe.getsockname()[1]

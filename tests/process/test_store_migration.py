@@ -21,7 +21,7 @@ def test_each_block_of_the_page_does_what_it_says(zookeeper: str, tmp_path: Path
     blocks = BLOCK.findall(text)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "SORDINI_BOOTSTRAP": address}
-    told = []
+    outputs = []
     try:
         for block in blocks:
             done = subprocess.run(
@@ -35,11 +35,11 @@ def test_each_block_of_the_page_does_what_it_says(zookeeper: str, tmp_path: Path
                 check=False,
             )
             assert done.returncode == 0, f"{block}\n{done.stdout}"
-            told.append(done.stdout)
+            outputs.append(done.stdout)
     finally:
         stop = ["sordini", "stop", "server.properties", "--force", "--timeout", "10"]
         subprocess.run(stop, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=BLOCK_S_MAX)
-    started, moved, refused, on_zookeeper, back = told
+    started, moved, refused, on_zookeeper, back = outputs
     assert "1 pear" in started
     assert moved.count("topics with") == 2
     assert "2 topics with" in moved

@@ -101,8 +101,8 @@ async def test_no_command_lets_a_broker_s_words_control_a_terminal() -> None:
             found = sections(written)
             assert len(found) == len(wanted)
             assert [name for name, part in found if re.search(r"^sordini is well", part, re.MULTILINE)] == []
-            told = {name for name, part in found if FORGED in part}
-            assert len(told) >= (30 if code == 0 else 35), [name for name, _ in found if name not in told]
+            forged = {name for name, part in found if FORGED in part}
+            assert len(forged) >= (30 if code == 0 else 35), [name for name, _ in found if name not in forged]
     finally:
         await broker.close()
 

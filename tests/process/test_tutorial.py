@@ -21,7 +21,7 @@ def test_each_block_of_the_tutorial_does_what_the_page_says(tmp_path: Path) -> N
     assert len(blocks) > 10
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "SORDINI_BOOTSTRAP": address}
-    told: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     try:
         for block in blocks:
             command = ["bash", "-e", "-o", "pipefail", "-c", block]
@@ -36,13 +36,13 @@ def test_each_block_of_the_tutorial_does_what_the_page_says(tmp_path: Path) -> N
                 check=False,
             )
             assert done.returncode == 0, f"{block}\n{done.stdout}"
-            told[block] = done.stdout
+            outputs[block] = done.stdout
     finally:
         stop = ["sordini", "stop", "server.properties", "--force", "--timeout", "10"]
         subprocess.run(stop, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=BLOCK_S_MAX)
 
     def block_with(text: str) -> str:
-        return next(output for block, output in told.items() if text in block)
+        return next(output for block, output in outputs.items() if text in block)
 
     assert "is ready" in block_with("serve --daemon")
     assert block_with("--max-messages 2").count("\n") > 2

@@ -50,7 +50,9 @@ def test_the_command_exists_with_its_options_and_keys(service: configparser.Sect
     assert given["properties"].startswith(f"/etc/{service['ConfigurationDirectory']}/")
 
 
-def test_it_is_told_when_the_broker_is_ready_and_does_not_run_as_root(service: configparser.SectionProxy) -> None:
+def test_the_service_manager_is_notified_of_readiness_and_the_broker_does_not_run_as_root(
+    service: configparser.SectionProxy,
+) -> None:
     assert (service["Type"], service["NotifyAccess"]) == ("notify", "main")
     assert service["User"] == service["Group"] == "sordini"
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"

@@ -14,7 +14,7 @@ UNDISTURBED_S = 0.5
 NEVER = float("inf")
 
 
-class Hearing:
+class BrokerContact:
     """One member's, for as long as it has one id."""
 
     def __init__(self, loop: SimLoop, history: GroupHistory) -> None:
@@ -37,7 +37,7 @@ class Hearing:
             self._answered_by = began
             self._longest_silence_s = self._tried - began
 
-    def is_heard_waiting(self, connection: Connection, began: float) -> None:
+    def is_answered_after_waiting(self, connection: Connection, began: float) -> None:
         """A request that waited was answered: its session began then, if nothing held the answer up."""
         now = self._loop.time()
         held_up_until = max(connection.socket.inward.stalled_until, connection.asleep_until)

@@ -278,21 +278,21 @@ def expulsions(history: History) -> Iterator[str]:
     for expelled in history.groups.expelled:
         if not _is_deserved(history, expelled):
             yield (
-                f"G4 {expelled.member_id} of {expelled.group_id} was heard at {expelled.heard:.3f}, spoke again at "
+                f"G4 {expelled.member_id} of {expelled.group_id} was heard at {expelled.last_contact:.3f}, spoke again at "
                 f"{expelled.spoke:.3f}, and was told at {expelled.ended:.3f} that nobody knows it"
             )
 
 
 def _is_deserved(history: History, expelled: Expelled) -> bool:
-    deaths = _restarts(history, expelled.heard, expelled.ended)
+    deaths = _restarts(history, expelled.last_contact, expelled.ended)
     if any(death.kind == "power" for death in deaths) and not history.groups.is_durable:
         return True
     if deaths and expelled.written >= deaths[0].at:
         return True
-    if any(_may_have_ended(history, expelled.group_id, expelled.heard, expelled.ended)):
+    if any(_may_have_ended(history, expelled.group_id, expelled.last_contact, expelled.ended)):
         return True  # An id that was given out goes with the group.
     # Sessions begin anew with each process.
-    began = [expelled.heard, *(death.back for death in deaths)]
+    began = [expelled.last_contact, *(death.back for death in deaths)]
     ended = [*(death.at for death in deaths), expelled.spoke]
     return not _was_kept_from_speaking(history, expelled, deaths) and any(
         end - begin >= SESSION_S - MARGIN_S for begin, end in zip(began, ended, strict=True)
@@ -304,7 +304,7 @@ def _was_kept_from_speaking(history: History, expelled: Expelled, deaths: list[R
 
     A broker that was late gives as much time again; at least this much is asked for here.
     """
-    session_ends = max([expelled.heard, *(death.back for death in deaths)]) + SESSION_S
+    session_ends = max([expelled.last_contact, *(death.back for death in deaths)]) + SESSION_S
     return expelled.longest_silence_s < SESSION_S - MARGIN_S and any(
         pause.began < session_ends - MARGIN_S
         and session_ends < pause.ended - 2 * MARGIN_S

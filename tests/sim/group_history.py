@@ -103,7 +103,7 @@ class Expelled(NamedTuple):
 
     group_id: str
     member_id: str
-    heard: float
+    last_contact: float
     """When the broker heard it last for certain."""
     spoke: float
     """By when the request that was refused was in the broker's socket."""

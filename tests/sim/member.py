@@ -20,7 +20,7 @@ from sordini.protocol.messages.leave_group import LeaveGroupRequest, MemberIdent
 from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from sordini.protocol.types import TopicPartition
 from tests.sim import assignments
-from tests.sim.broker_contact import Hearing
+from tests.sim.broker_contact import BrokerContact
 from tests.sim.client import Connection
 from tests.sim.group_client import MemberRules, TryAgain, partition_counts
 from tests.sim.group_history import GroupHistory, Joined, Left, Listed, Synced, Unanswered
@@ -66,7 +66,7 @@ class Member:
         self._is_leader = False
         self._led = -1
         self._counts: dict[str, int] = {}
-        self._hearing = Hearing(network.loop, history)
+        self._contact = BrokerContact(network.loop, history)
         self._past: Who | None = None
         self._is_calm = False
 
@@ -146,7 +146,7 @@ class Member:
         self.assignment = None
         self._is_leader = False
         self._led = -1
-        self._hearing.has_new_id()
+        self._contact.has_new_id()
 
     # What clients do.
 
@@ -166,7 +166,7 @@ class Member:
     async def _coordinator(self) -> Connection:
         if self.connection is None or not self.connection.is_open:
             self._leave_connection()
-            self._hearing.tries()
+            self._contact.tries()
             self.connection = await Connection.open(self._network, self._address, self._name)
             version = self._random.choice((0, 2, 3, 4, 6))
             await self._offsets.find_coordinator(self.connection, version, self._address)
@@ -197,18 +197,18 @@ class Member:
         code = ErrorCode(answer.error_code)
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
-            self._hearing.is_answered(began)
+            self._contact.is_answered(began)
             return None
         if code:
             self._refused("JoinGroup", connection, code, began)
             return None
         if answer.member_id != self.member_id:
-            self._hearing.has_new_id()
+            self._contact.has_new_id()
         if self._past is not None and self._past.instance_id is not None and self._past.member_id != answer.member_id:
             self._history.left.append(Left(rules.group_id, self._past.member_id, self._loop.time()))
         self.member_id, self.generation_id = answer.member_id, answer.generation_id
         self._is_leader = answer.leader == answer.member_id
-        self._hearing.is_heard_waiting(connection, began)
+        self._contact.is_answered_after_waiting(connection, began)
         if answer.members:
             ids = frozenset(member.member_id for member in answer.members)
             self._history.listed.append(Listed(rules.group_id, ids, began, self._loop.time()))
@@ -251,9 +251,9 @@ class Member:
         if code:
             self._refused("SyncGroup", connection, code, began)
             return False
-        self._hearing.is_heard_waiting(connection, began)
+        self._contact.is_answered_after_waiting(connection, began)
         now = self._loop.time()
-        self._hearing.is_written()
+        self._contact.is_written()
         self._led = self.generation_id if joined.leader == self.member_id else -1
         partitions = assignments.assigned(answer.assignment) if answer.assignment else None
         synced = Synced(rules.group_id, self.generation_id, self._identity, partitions, began, now)
@@ -310,7 +310,7 @@ class Member:
         answer = await self._ask(connection, ApiKey.HEARTBEAT, 4, request, ANSWER_S)
         code = ErrorCode(answer.error_code)
         if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self._hearing.is_answered(began)
+            self._contact.is_answered(began)
         if code == ErrorCode.REBALANCE_IN_PROGRESS and self._random.random() < 0.3:
             await self._commit(connection)  # What is done already, before the partitions may go to others.
         if code:
@@ -323,7 +323,7 @@ class Member:
         version = max(self.rules.commit_version, 7) if self.rules.instance_id is not None else self.rules.commit_version
         code = await self._offsets.commit(connection, version, self._who(), sorted(self.assignment))
         if not code:
-            self._hearing.is_answered(began)
+            self._contact.is_answered(began)
         elif code in (*LOST, *AGAIN):
             self._refused("OffsetCommit", connection, code, began)
 
@@ -349,7 +349,7 @@ class Member:
         return Who(self.member_id, self.generation_id, self.rules.instance_id)
 
     async def _ask(self, connection: Connection, api_key: ApiKey, version: int, request: Any, patience_s: float) -> Any:
-        self._hearing.tries()
+        self._contact.tries()
         began = self._loop.time()
         try:
             async with asyncio.timeout(patience_s):
@@ -365,7 +365,7 @@ class Member:
     def _refused(self, what: str, connection: Connection, code: ErrorCode, began: float) -> None:
         self._network.trace.note(self._name, what, code.name)
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
-            self._hearing.is_expelled(connection, self.rules.group_id, self.member_id, began)
+            self._contact.is_expelled(connection, self.rules.group_id, self.member_id, began)
         if code in LOST:
             self._go_from(self.member_id)
             self._lose_id()

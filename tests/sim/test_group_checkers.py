@@ -120,7 +120,7 @@ def test_offsets_of_a_deleted_topic_have_to_go_where_nothing_hinders_it():
     assert check_groups(history) == []
 
 
-def test_a_group_that_was_deleted_begins_anew():
+def test_a_deleted_group_starts_again_at_generation_1():
     history = _history()
     history.groups.forgettings = [Forgetting("g", frozenset([OTHER]), 12.0, 12.1, "ok")]
     history.groups.joined.append(_joined("c", 1, 13.0, leads=True))

@@ -42,7 +42,7 @@ def test_a_group_has_settled_when_every_partition_is_owned_once_and_all_agree():
     assert not list(_groups((0,), (1,))._problems(_described((0,), (1,)), COUNTS))
 
 
-def test_what_keeps_a_group_from_having_settled_is_told():
+def test_the_reason_why_a_group_has_not_settled_is_reported():
     settled = _groups((0,), (1,))
     assert list(settled._problems(_described((0,), (1,), state="PreparingRebalance"), COUNTS))
     assert list(settled._problems(_described((0,), (0,)), COUNTS))

@@ -128,7 +128,7 @@ def test_what_another_process_scheduled_survives_a_kill():
     assert seen == ["b"]
 
 
-def test_an_exception_that_nobody_handles_is_kept_for_the_verdict():
+def test_an_unhandled_exception_is_kept_for_the_verdict():
     loop = SimLoop()
 
     def fail() -> None:

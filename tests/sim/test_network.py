@@ -149,7 +149,7 @@ def test_a_half_open_peer_is_silence():
     world.run(main)
 
 
-def test_nobody_listens_after_the_process_died():
+def test_connections_are_refused_after_the_process_was_killed():
     world = World()
 
     async def main() -> None:

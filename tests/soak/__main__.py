@@ -38,25 +38,25 @@ def main() -> int:
     seed = given.seed or str(random.SystemRandom().getrandbits(32))
     seconds = given.minutes * 60
     wanted = Wanted(seed, seconds, given.requests, given.scripts, given.between_brokers, seconds / WINDOWS)
-    _tell(f"seed {seed}")
+    _print(f"seed {seed}")
     with tempfile.TemporaryDirectory(prefix="soak-") as made:
         directory = given.keep or Path(made)
-        outcome = asyncio.run(run(wanted, directory, _tell))
-    return _told(outcome)
+        outcome = asyncio.run(run(wanted, directory, _print))
+    return _reported(outcome)
 
 
-def _told(outcome: Outcome) -> int:
+def _reported(outcome: Outcome) -> int:
     for event, count in sorted(outcome.events.items(), key=lambda one: -one[1]):
-        _tell(f"{count:8,} log lines   {event}")
-    _tell(f"memory grew by {watch.growth(outcome.samples) / MIB:.1f} MiB after the warm-up")
-    _tell(f"{outcome.records:,} records of the honest client were acknowledged")
+        _print(f"{count:8,} log lines   {event}")
+    _print(f"memory grew by {watch.growth(outcome.samples) / MIB:.1f} MiB after the warm-up")
+    _print(f"{outcome.records:,} records of the honest client were acknowledged")
     for finding in outcome.findings:
-        _tell(f"FOUND: {finding}")
-    _tell(f"{len(outcome.findings)} findings")
+        _print(f"FOUND: {finding}")
+    _print(f"{len(outcome.findings)} findings")
     return 1 if outcome.findings else 0
 
 
-def _tell(line: str) -> None:
+def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -96,7 +96,7 @@ class Script:
             await _drained(writer)
             for correlation_id, frame in enumerate(frames):
                 if not frame.is_whole:  # What it means to the broker, only the broker knows.
-                    await self._hear_out(reader)
+                    await self._read_to_end(reader)
                     return
                 if frame.has_answer:
                     await self._check(reader, frame, correlation_id)
@@ -119,7 +119,7 @@ class Script:
         elif position != len(answer) and api.key != ApiKey.API_VERSIONS:
             self._tally.note(self._number, f"the answer to {what} has {len(answer) - position} bytes too many")
 
-    async def _hear_out(self, reader: asyncio.StreamReader) -> None:
+    async def _read_to_end(self, reader: asyncio.StreamReader) -> None:
         async with asyncio.timeout(PATIENCE_S / 4):
             while await reader.read(1 << 16):
                 pass
@@ -136,7 +136,7 @@ class Script:
         writer.write(data[: self._chance.randrange(len(data))])
         await _drained(writer)
         if self._chance.random() < 0.2:
-            await self._hear_out(reader)
+            await self._read_to_end(reader)
 
     async def _pile_up(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Many requests whose answers are not read."""
@@ -150,7 +150,7 @@ class Script:
             writer.write(data[start : start + 50])
             await writer.drain()
             await asyncio.sleep(0)
-        await self._hear_out(reader)
+        await self._read_to_end(reader)
 
 
 async def _drained(writer: asyncio.StreamWriter) -> None:

@@ -66,7 +66,7 @@ def test_clean_evidence_is_clean():
     assert check(_evidence()) == []
 
 
-def test_what_only_the_leader_took_may_be_lost_when_nobody_was_promised_more():
+def test_a_record_acknowledged_with_acks_1_may_be_lost_with_its_leader():
     evidence = _evidence()
     evidence.history.sends.append(_send("gh", 4, 2.5, producer="weak", producer_id=-1))
     evidence.images.append(_image(2, (*GOOD[:2], _batch("gh", 4, 1)), high_watermark=4))  # type: ignore[attr-defined]
