@@ -1,4 +1,4 @@
-"""Every world that can be reached, the nearest first, so that whoever finds a broken law has the shortest way to it."""
+"""Breadth-first search of every reachable state, so that the first violation found has the shortest trace."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
-"""What must hold in every world, and of every step of a replica.
+"""The invariants of every state, and of every step of a replica.
 
 Strong in-sync consistency: every member of the in-sync set *of the state node* holds all records below *any* replica's
 high watermark, equal record for record. That a record below a watermark was exposed to consumers, of a leader or of a
 follower, is all that "committed" means here. Together with the law of the committed (below) it says that a record, once
 it was exposed, is on every replica that could be elected, for ever.
 
-Weak in-sync consistency: the same for the in-sync set that a leader itself believes in, whoever leads by now, and
+Weak in-sync consistency: the same for the in-sync set that a leader itself believes in, also of a deposed leader, and
 records below its own watermark.
 
 Leader in sync: the leader of the state node is in its in-sync set.
 
-Law of the committed, of a step: no replica's high watermark moves back, and no record below it is cut.
+Law of the committed, of a step: no replica's high watermark moves back, and no record below it is truncated.
 
 Epochs, of a step: a replica's leader epoch never falls.
 
 Types: the watermark lies within the log, epochs never fall along a log, the epoch cache knows the epoch of every
-record, a leader knows nobody to have come further than itself.
+record, a leader knows no follower position past its own log end offset.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Exposure = tuple[tuple[int, ...], int]
 
 
 def is_possible(copy: Copy, records: int) -> bool:
-    """Whether a copy is one that there can be (types); a log has so many `records` at most."""
+    """Whether a copy is well formed (types); a log has at most `records` records."""
     log, epochs, role = copy.log, EpochCache(copy.entries), copy.role
     return (
         0 <= copy.high_watermark <= len(log) <= records
@@ -48,7 +48,7 @@ def is_possible(copy: Copy, records: int) -> bool:
 
 
 def broken_by_step(before: Copy, after: Copy) -> str:
-    """The law that a replica breaks by becoming this, or nothing."""
+    """The law that this step of a replica breaks, or an empty string."""
     end = before.high_watermark
     if after.high_watermark < end or after.log[:end] != before.log[:end]:
         return COMMITTED
@@ -56,7 +56,7 @@ def broken_by_step(before: Copy, after: Copy) -> str:
 
 
 def broken_in(exposed: tuple[Exposure, Exposure, Exposure], isr: int, believed: tuple[int, int, int]) -> str:
-    """The law that is broken where the state node has this in-sync set, or nothing.
+    """The law that is broken under this in-sync set of the state node, or an empty string.
 
     `believed` are the in-sync sets that leaders believe in; 0 for a replica that does not lead.
     """

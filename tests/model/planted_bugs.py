@@ -43,7 +43,7 @@ BUGS: dict[str, Bug] = {}
 
 
 def bug(scope: Scope) -> Callable[[type[Rules]], type[Rules]]:
-    """Enter rules by their name; their docstring says what is wrong with them."""
+    """Register rules by name; their docstring states the bug."""
 
     def enter(rules: type[Rules]) -> type[Rules]:
         name = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in rules.__name__).strip()
@@ -54,7 +54,7 @@ def bug(scope: Scope) -> Callable[[type[Rules]], type[Rules]]:
 
 
 def found(name: str, worlds_max: int = WORLDS_MAX) -> Explored:
-    """The shortest way on which a bug breaks a law; `broken` is empty when it does not in so many worlds."""
+    """The shortest trace on which a bug violates an invariant; `broken` is empty if none does within `worlds_max` states."""
     rules, _, scope = BUGS[name]
     return explore(rules(scope), worlds_max, watched=HARM)
 
@@ -97,7 +97,7 @@ class ANewLeaderTakesAllItHasForCommitted(Rules):
 
 @bug(ELECTIONS)
 class ANewTermKeepsFollowerPositionsOfTheOldOne(Rules):
-    """Who leads again remembers how far the others had come in its former term."""
+    """A replica that is elected again keeps the follower positions of its former term."""
 
     def commanded(self, copy: Copy, me: int, epoch: int, command: Command) -> Copy:
         after = super().commanded(copy, me, epoch, command)
@@ -198,7 +198,7 @@ class AnEqualEpochBeginsATerm(Rules):
 
 @bug(RESTARTS)
 class CommandsOutliveARegistration(Rules):
-    """Whoever registers anew is not told what is so now, but takes what was sent to it before."""
+    """A replica that registers again is not sent the current state, and accepts commands sent before."""
 
     def restarted(self, copy: Copy, me: int, shared: Shared) -> Iterator[Copy]:
         yield copy._replace(epoch=NONE, role=Following(NO_LEADER, needs_epoch_end=False))
@@ -221,12 +221,12 @@ class TheLastCommandToArriveCounts(Rules):
         return False
 
 
-# Where logs part.
+# Diverged logs.
 
 
 @bug(ELECTIONS)
 class AFetchFromADivergedLogCounts(Rules):
-    """A leader notes how far a follower has come before it looks whether that is its own log."""
+    """A leader records a fetch position before it checks the follower's log for divergence."""
 
     def when_diverged(self, copy: Copy, me: int, ask: Ask, asking: int) -> Copy:
         return self.noted(copy, me, ask, asking, slow=0)
@@ -234,7 +234,7 @@ class AFetchFromADivergedLogCounts(Rules):
 
 @bug(ELECTIONS)
 class FollowersDoNotTruncateDivergedLogs(Rules):
-    """A follower goes on from the end of its log, whatever is in it."""
+    """A follower fetches from its log end offset without a check for divergence."""
 
     def parted(self, ask: Ask, epochs: EpochCache, log_end_offset: int) -> None:
         return None
@@ -242,7 +242,7 @@ class FollowersDoNotTruncateDivergedLogs(Rules):
 
 @bug(ELECTIONS)
 class OnlyTheOffsetIsCompared(Rules):
-    """A leader looks for the end of the follower's last epoch, but not whether it is the epoch that it found."""
+    """A leader compares the end offset of the follower's last epoch, but not the epoch that it found."""
 
     def parted(self, ask: Ask, epochs: EpochCache, log_end_offset: int) -> tuple[int, int] | None:
         parted = super().parted(ask, epochs, log_end_offset)
@@ -278,7 +278,7 @@ class AnyFetchingReplicaJoinsTheIsr(Rules):
 
 @bug(PROPOSALS)
 class ChangesWithoutACondition(Rules):
-    """A change of the in-sync set is carried out whatever the state node has become since."""
+    """A change of the in-sync set is made without a check of the state node's version."""
 
     def grants(self, copy: Copy, me: int, shared: Shared) -> bool:
         return True
@@ -286,7 +286,7 @@ class ChangesWithoutACondition(Rules):
 
 @bug(PROPOSALS)
 class SilenceIsTakenForARefusal(Rules):
-    """A proposal that is not answered is given up, although it may have been carried out."""
+    """A proposal without an answer is dropped, although it may have been made."""
 
     def leads(self, copy: Copy, me: int) -> Iterator[tuple[Did, Copy]]:
         yield from super().leads(copy, me)
@@ -320,7 +320,7 @@ class ANewLeaderBelievesToBeAlone(Rules):
 
 @bug(OUTAGES)
 class ALeaderShrinksItsSetWithoutTheStore(Rules):
-    """A leader that gets no answer goes on with the in-sync set that it asked for."""
+    """A leader that gets no answer uses the in-sync set that it proposed."""
 
     def leads(self, copy: Copy, me: int) -> Iterator[tuple[Did, Copy]]:
         yield from super().leads(copy, me)
@@ -335,7 +335,7 @@ class ALeaderShrinksItsSetWithoutTheStore(Rules):
 
 @bug(OUTAGES._replace(epochs=1))
 class ASessionThatEndsRefusesWhatWasProposed(Rules):
-    """Who registers anew forgets what it asked for, although that may have been granted before."""
+    """A leader that registers again drops its proposal, although that may already be granted."""
 
     def registered_again(self, copy: Copy, me: int, shared: Shared) -> Copy:
         after, role = super().registered_again(copy, me, shared), copy.role

@@ -1,8 +1,8 @@
 """What one replica does, decided by the product: `Leader`, `Follower` and `EpochCache` are built from a copy's tuple,
-asked, and read back into a tuple. What is not in a decider (the fence, the log) is a line or two here.
+called, and read back into a tuple. What is not in a decider (the fence, the log) is a line or two here.
 
-Time is not in the model. Whatever depends on how long ago something was may come out either way: every subset of the
-replicas may be slow when the leader looks for those that lag, and a replica outside of the in-sync set may or may not
+Time is not in the model. Whatever depends on elapsed time may come out either way: every subset of the
+replicas may be slow when the leader shrinks the in-sync set, and a replica outside of the in-sync set may or may not
 count as keeping up.
 
 Steps are yielded as (what was done, the copies after it). Rules that are wrong on purpose are subclasses
@@ -50,26 +50,26 @@ Did = tuple[Any, ...]
 
 
 class Scope(NamedTuple):
-    """What is explored: all of the protocol at once would be too many worlds, so each scope has some of it whole."""
+    """What is explored: the whole protocol at once has too many states, so each scope covers a part of it completely."""
 
     name: str
     epochs: int
     records: int
-    """In a log at most; how many are written altogether is not bounded but by the epochs."""
+    """Maximum per log; the number of appends in total is bounded by the epochs only."""
     is_isr_at_once: bool = True
     """A change of the in-sync set is proposed, carried out or refused, and answered in one step."""
     is_exchange_at_once: bool = True
-    """A question, its answer and what comes of it are one step."""
+    """A request, its response and the effect of that are one step."""
     truncates_before_fetch: bool = False
-    """Followers cut by OffsetForLeaderEpoch before their first fetch, as protocols before 2.7-IV1; else by the
+    """Followers truncate by OffsetForLeaderEpoch before their first fetch, as protocols before 2.7-IV1; else by the
     diverging epoch in the answer to a fetch."""
     may_restart: bool = False
-    """A replica may lose its terms and registers anew: killed and started, or its session was over. It is told what
-    the state node says, in whatever epoch that is, and nothing that was sent or proposed before reaches anybody."""
+    """A replica may lose its terms and register again: killed and started, or its session expired. It is sent the
+    state node as it is, in any epoch, and nothing that was sent or proposed before is delivered."""
     may_be_cut: bool = False
-    """A leader may be cut off from the store for any time: it is told nothing, and nothing that it asks for is granted
-    or refused. It leads on. When the store is back its session lives, or it registers anew and is told what the state
-    node says; in its own leader epoch that changes nothing."""
+    """A leader may be cut off from the store for any time: it receives nothing, and no proposal is granted or refused. It
+    stays leader. When it reaches the store again its session is valid, or it registers again and is sent the state
+    node; in its own leader epoch that changes nothing."""
 
 
 ELECTIONS = Scope("elections", epochs=3, records=2)
@@ -94,7 +94,7 @@ class Rules:
     # From tuples to deciders, and back.
 
     def leader_of(self, copy: Copy, me: int, slow: int = 0) -> Leader:
-        """The decider as it was. Those in `slow` have not been caught up for long."""
+        """The decider of this copy. Replicas in `slow` (a mask) are past the maximum lag."""
         role = copy.role
         assert isinstance(role, Leading)
         leader = self.leader_type(
@@ -120,13 +120,13 @@ class Rules:
         return leader
 
     def led_by(self, leader: Leader, copy: Copy, *, is_granted: bool = False) -> Copy:
-        """The copy, now that its leader holds this."""
+        """The copy with the state of this leader."""
         proposed = 0 if leader.proposal is None else mask_of(leader.proposal.isr)
         isr = mask_of(leader.isr)
         ends = [NONE, NONE, NONE]
         for broker_id, replica in leader.replicas.items():
             ends[broker_id] = replica.end_offset
-        # The tuple holds every end once: the decider must not have two minds about one.
+        # The tuple holds every end once: the decider must not hold two values for one.
         for broker_id, end in leader._ends.items():
             assert broker_id == leader.broker_id or end == max(ends[broker_id], 0), (broker_id, leader._ends, ends)
         holders = mask_of(leader._ends) & ~(isr | proposed)
@@ -153,7 +153,7 @@ class Rules:
     # The controller, and its command.
 
     def electable(self, isr: int) -> Iterator[tuple[int, int]]:
-        """Every (leader, in-sync set) after this set: anybody of it, with all of the others or some."""
+        """Every (leader, in-sync set) after this set: any member, with any subset of the others."""
         for left in range(1, ALL_REPLICAS + 1):
             if not left & ~isr:
                 for leader in members(left):
@@ -164,11 +164,11 @@ class Rules:
         return epoch > copy.epoch
 
     def is_stale(self, epoch: int, epoch_min: int) -> bool:
-        """Whether nobody accepts a command of that epoch, now that all replicas have come to `epoch_min`."""
+        """Whether no replica accepts a command of that epoch, once all replicas have reached `epoch_min`."""
         return epoch <= epoch_min
 
     def is_over(self, epoch: int, epoch_of_leader: int) -> bool:
-        """Whether the leader of an epoch will never again answer in it, now that it is in another itself."""
+        """Whether the leader of an epoch never answers in it again, because it is in another epoch."""
         return epoch_of_leader > epoch
 
     def commanded(self, copy: Copy, me: int, epoch: int, command: Command) -> Copy:
@@ -188,7 +188,7 @@ class Rules:
         return self.led_by(leader, copy._replace(epoch=epoch, entries=tuple(epochs.entries)))
 
     def watermark_of_term(self, copy: Copy) -> int:
-        """What a new leader takes for committed, before anybody has fetched."""
+        """The high watermark of a new leader before the first fetch."""
         return copy.high_watermark
 
     def cut_when_commanded(self, copy: Copy) -> Copy:
@@ -196,18 +196,18 @@ class Rules:
         return copy
 
     def restarted(self, copy: Copy, me: int, shared: Shared) -> Iterator[Copy]:
-        """A replica that registered anew, with its log and a watermark that was noted some time ago."""
+        """A replica after a restart, with its log and a high watermark checkpoint of any age."""
         for noted in range(copy.high_watermark + 1):
             fresh = copy._replace(epoch=NONE, high_watermark=noted, role=Following(NO_LEADER, needs_epoch_end=False))
             yield self.commanded(fresh, me, shared.epoch, Command(shared.leader, shared.isr))
 
     def registered_again(self, copy: Copy, me: int, shared: Shared) -> Copy:
-        """A replica whose session ended while it was cut off: it keeps its role unless the state node is past it."""
+        """A replica whose session expired while it was cut off: it keeps its role unless the state node has a newer epoch."""
         if not self.accepts(shared.epoch, copy):
             return copy
         return self.commanded(copy, me, shared.epoch, Command(shared.leader, shared.isr))
 
-    # The leader's own.
+    # Steps of the leader alone.
 
     def leads(self, copy: Copy, me: int) -> Iterator[tuple[Did, Copy]]:
         """All that this leader may do by itself: append, and change the in-sync set."""
@@ -222,7 +222,7 @@ class Rules:
             leader = self.leader_of(copy, me)
             if other != me and leader.may_join(BrokerId(other)):
                 leader.expand(BrokerId(other))
-                yield ("asks in", me, other), self.led_by(leader, copy)
+                yield ("proposes", me, other), self.led_by(leader, copy)
         for slow in range(1, 8):
             if not slow >> me & 1:
                 leader = self.leader_of(copy, me, slow)
@@ -236,19 +236,19 @@ class Rules:
             if role.is_granted:
                 leader.granted(leader.proposal, leader.proposal.isr, role.partition_epoch + 1)
                 assert leader.partition_epoch == role.partition_epoch + 1
-                leader.partition_epoch = role.partition_epoch  # Counted anew from here, with the state node's.
-                yield ("hears of the grant", me, copy.epoch), self.led_by(leader, copy)
+                leader.partition_epoch = role.partition_epoch  # Counted from zero again, with the state node's.
+                yield ("receives the grant", me, copy.epoch), self.led_by(leader, copy)
             else:
                 leader.ineligible(leader.proposal)
                 yield ("is refused", me), self.led_by(leader, copy)
 
     def grants(self, copy: Copy, me: int, shared: Shared) -> bool:
-        """Whether what this leader asked for is carried out, should it arrive now."""
+        """Whether this leader's proposal is granted if it arrives now."""
         role = copy.role
         assert isinstance(role, Leading)
         return (me, copy.epoch, role.partition_epoch) == (shared.leader, shared.epoch, shared.version)
 
-    # A follower's question, and what comes of it.
+    # A follower's request, and its effect.
 
     def asks(self, copy: Copy) -> Ask | None:
         role = copy.role
@@ -264,11 +264,11 @@ class Rules:
         return Ask(role.leader, question.leader_epoch, question.fetch_offset, epoch, is_fetch=True)
 
     def is_answered(self, ask: Ask, copy: Copy) -> bool:
-        """Whether a leader answers a question with anything but an error: only in its own epoch."""
+        """Whether a leader answers a request without an error: only in its own epoch."""
         return ask.leader_epoch == copy.epoch
 
     def answers(self, copy: Copy, me: int, ask: Ask, asking: int) -> Iterator[tuple[Answer, Copy]]:
-        """What a leader may say: fetches differ by how many records fit, and in who counts as keeping up."""
+        """Every response a leader may give: fetches differ in how many records fit, and in which followers are caught up."""
         epochs, end = EpochCache(copy.entries), len(copy.log)
         if not ask.is_fetch:
             ended = self.epoch_end(epochs, ask.last_fetched_epoch, end)
@@ -277,7 +277,7 @@ class Rules:
         try:
             parted = self.parted(ask, epochs, end)
             is_outside = parted is None and ask.fetch_offset > end
-        except BrokerError:  # It knows nothing of so late an epoch.
+        except BrokerError:  # The leader does not know so new an epoch.
             parted, is_outside = None, True
         if is_outside:
             start = start_when_out_of_range(Offset(0), Offset(end), Offset(ask.fetch_offset))
@@ -292,7 +292,7 @@ class Rules:
                 yield Answer(ask.leader_epoch, ask.fetch_offset, records[:count], noted.high_watermark, None), noted
 
     def parted(self, ask: Ask, epochs: EpochCache, log_end_offset: int) -> tuple[int, int] | None:
-        """Where a leader's log and that of whoever fetches part, if they do."""
+        """The divergence of a follower's log from the leader's, if any."""
         if ask.last_fetched_epoch == UNDEFINED_EPOCH:
             return None
         position = FetchPosition(Offset(ask.fetch_offset), LeaderEpoch(ask.leader_epoch), ask.last_fetched_epoch)
@@ -303,7 +303,7 @@ class Rules:
         return epochs.end_offset(asked, log_end_offset)
 
     def noted(self, copy: Copy, me: int, ask: Ask, asking: int, *, slow: int) -> Copy:
-        """The leader, once it knows how far the one that fetches has come."""
+        """The leader after it recorded the fetch position of a follower."""
         role = copy.role
         assert isinstance(role, Leading)
         leader = self.leader_of(copy, me, slow)
@@ -311,14 +311,14 @@ class Rules:
         return self.led_by(leader, copy, is_granted=role.is_granted)
 
     def when_diverged(self, copy: Copy, me: int, ask: Ask, asking: int) -> Copy:
-        """The leader, when a fetch must be cut first: it counts for nothing."""
+        """The leader after a fetch from a diverged log: the position is not recorded."""
         return copy
 
     def is_of_this_term(self, answer: Answer, copy: Copy) -> bool:
         return isinstance(copy.role, Following) and answer.leader_epoch == copy.epoch
 
     def takes(self, copy: Copy, answer: Answer) -> Copy:
-        """A follower, once it has worked an answer of its term off."""
+        """A follower after an answer of its term."""
         role = copy.role
         assert isinstance(role, Following)
         if answer.diverging is not None:
@@ -327,7 +327,7 @@ class Rules:
             cut = follower.truncation_offset(EpochEnd(*answer.diverging), epochs, end, Offset(copy.high_watermark))
             return self.cut(copy, cut)._replace(role=role._replace(needs_epoch_end=follower._needs_epoch_end))
         if answer.fetch_offset != len(copy.log):
-            return copy  # The log has moved on.
+            return copy  # The log end offset has changed since.
         epochs, log = EpochCache(copy.entries), copy.log
         for epoch in answer.records:
             epochs.assign(epoch, len(log))
@@ -340,7 +340,7 @@ class Rules:
         return follower_high_watermark(Offset(own), Offset(leaders), Offset(log_end_offset))
 
     def cut(self, copy: Copy, end_offset: int) -> Copy:
-        """Cut the log, and always the epoch cache: it may hold an epoch that never had a record."""
+        """Truncate the log, and always the epoch cache: it may hold an epoch that never had a record."""
         assert 0 <= end_offset <= len(copy.log)
         epochs = EpochCache(copy.entries)
         epochs.truncate_from_end(end_offset)

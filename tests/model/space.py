@@ -1,7 +1,7 @@
-"""All that can happen next in a world, and one world for all that differ by a renaming only.
+"""All steps from a state (`World`), with one state for all that differ only in the names of the replicas.
 
-Copies and shared states are numbered as they turn up, and what a replica does with its own copy is worked out once for
-each: the deciders are asked once in every situation that there is, not once in every world.
+Copies and shared states are numbered as they are found, and the steps of a replica on its own copy are computed once
+for each: the deciders are called once per distinct copy, not once per state.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tests.model.state import (
 
 BITS = 20
 MASK = (1 << BITS) - 1
-ANSWERS_OF_THE_STORE = ("hears of the grant", "is refused")
-"""What a leader that is cut off from the store does not get."""
+ANSWERS_OF_THE_STORE = ("receives the grant", "is refused")
+"""Answers that a leader does not get while it is cut off from the store."""
 Numbered = tuple[int, int, int, int]
 Step = tuple[Did, Numbered]
 
@@ -58,7 +58,7 @@ class Table:
         return number
 
     def added(self, value: Any) -> None:
-        """A value is there for the first time."""
+        """Called with each new value."""
 
     def renaming(self, which: int, number: int) -> int:
         renamed = self._renamings[which][number]
@@ -69,7 +69,7 @@ class Table:
 
 
 class Copies(Table):
-    """Beside each copy: how it looks whatever the replicas are called, and what is exposed of it."""
+    """Beside each copy: its form independent of replica names, and what is exposed of it."""
 
     def __init__(self, records: int) -> None:
         super().__init__(renamed_copy)
@@ -100,14 +100,14 @@ class Copies(Table):
 
 
 class Space:
-    """The worlds that some rules make."""
+    """The states that some rules reach."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.copies = Copies(rules.scope.records)
         self.shares = Table(renamed_shared)
         self.broken_steps: dict[tuple[int, int], str] = {}
-        """Of one copy to another that no replica may ever make, and which law it breaks."""
+        """Forbidden steps from one copy to another, with the law each breaks."""
         self._alone: dict[tuple[int, int], list[tuple[Did, int]]] = {}
         self._exchanged: dict[tuple[int, int, int, int], list[tuple[Did, int, int]]] = {}
         self._commanded: dict[tuple[int, int, int], list[tuple[Did, int]]] = {}
@@ -130,7 +130,7 @@ class Space:
         return World((copies[a], copies[b], copies[c]), self.shares.values[shared])
 
     def canonical(self, numbered: Numbered) -> int:
-        """One number for a world and for all that are it but for the names of the replicas."""
+        """One number for all states that differ only in the names of the replicas."""
         looks = self.copies.looks
         a, b, c, _ = numbered
         renamings = ORDERINGS[_order(looks[a], looks[b], looks[c])]
@@ -150,10 +150,10 @@ class Space:
     def unpacked(self, packed: int) -> Numbered:
         return packed & MASK, packed >> BITS & MASK, packed >> 2 * BITS & MASK, packed >> 3 * BITS
 
-    # What can happen next.
+    # Possible steps.
 
     def broken(self, numbered: Numbered) -> str:
-        """The law that is broken in a world, or nothing."""
+        """The law that is broken in a state, or an empty string."""
         copies, node = self.copies, self.shares.values[numbered[3]]
         believed = [copies.believed[number] for number in numbered[:3]]
         key = (*(copies.exposed[number] for number in numbered[:3]), node.isr, *believed)
@@ -167,7 +167,7 @@ class Space:
         return verdict or ("" if invariants.is_leader_in_sync(node) else invariants.LEADER_IN_SYNC)
 
     def broken_by_step(self, before: Numbered, after: Numbered) -> str:
-        """The law that a replica broke by this step, or nothing."""
+        """The law that a replica broke by this step, or an empty string."""
         if not self.copies.impossible.isdisjoint(after[:3]):
             return invariants.TYPES
         for pair in zip(before[:3], after[:3], strict=True):
@@ -177,7 +177,7 @@ class Space:
 
     @property
     def has_broken(self) -> bool:
-        """Whether `broken_by_step` is worth asking."""
+        """Whether `broken_by_step` has to be called."""
         return bool(self.broken_steps or self.copies.impossible)
 
     def steps(self, numbered: Numbered) -> Iterator[Step]:
@@ -213,27 +213,27 @@ class Space:
                         yield did, _put(_put(numbered, me, after, shared), other, theirs, shared)
 
     def _cut(self, shared: int, cut: int) -> int:
-        """The shared state with that one cut off from the store."""
+        """The shared state with that replica cut off from the store."""
         return self.shares.number(self.shares.values[shared]._replace(cut=cut))
 
     def _returns(self, numbered: Numbered, me: int) -> Iterator[Step]:
-        """A leader finds the store again: in its session, or registered anew."""
+        """A leader reaches the store again: in its session, or with a new registration."""
         number, shared = numbered[me], self._cut(numbered[3], 0)
         yield ("finds its session", me), _put(numbered, me, number, shared)
         key = (number, me, shared)
         if key not in self._registered:
             after = self.rules.registered_again(self.copies.values[number], me, self.shares.values[shared])
             self._registered[key] = self._copied(number, after)
-        yield ("registers anew", me), self._tidied(_put(numbered, me, self._registered[key], shared))
+        yield ("registers again", me), self._tidied(_put(numbered, me, self._registered[key], shared))
 
     def _at_once(self, number: int, me: int, shared: int) -> tuple[int, int]:
-        """A leader that has proposed, once it has its answer, and the state node then."""
+        """A leader after the answer to its proposal, and the state node then."""
         granted = self._grant(number, me, shared)
         after, shared_after = granted or (number, shared)
         reported, did = next(
             (after, did)
             for did, after in self._alone_steps(after, me)
-            if did[0] in ("hears of the grant", "is refused")
+            if did[0] in ("receives the grant", "is refused")
         )
         return reported, self._answered_by(shared_after, did)
 
@@ -260,7 +260,7 @@ class Space:
             elif not self.rules.scope.is_exchange_at_once and copy.under_way is None and copy.role.leader != NO_LEADER:
                 ask = self.rules.asks(copy)
                 if ask is not None:
-                    found.append((("asks", me, ask), self._copied(number, copy._replace(under_way=ask))))
+                    found.append((("requests", me, ask), self._copied(number, copy._replace(under_way=ask))))
             if copy.under_way is not None:
                 alone = copy._replace(under_way=None)
                 found.append((("loses", me), self._copied(number, alone)))
@@ -271,8 +271,8 @@ class Space:
         return found
 
     def _answered_by(self, shared: int, did: Did) -> int:
-        """A leader that hears of its grant knows the newest version again; older leaders' answers say nothing of it."""
-        if did[0] != "hears of the grant":
+        """A leader that receives its grant knows the newest version again; answers to older leaders do not change it."""
+        if did[0] != "receives the grant":
             return shared
         node: Shared = self.shares.values[shared]
         if node.leader != did[1] or did[2] != node.epoch:
@@ -301,7 +301,7 @@ class Space:
             for epoch, command in enumerate(self.shares.values[shared].sent):
                 if command is not None and self.rules.accepts(epoch, copy):
                     after = self._without_old_answer(self.rules.commanded(copy, me, epoch, command))
-                    found.append((("is told", me, epoch, command), self._copied(number, after)))
+                    found.append((("is commanded", me, epoch, command), self._copied(number, after)))
         return found
 
     def _restarts(self, number: int, me: int, shared: int) -> list[tuple[Did, int, int]]:
@@ -317,7 +317,7 @@ class Space:
         return found
 
     def _exchanges(self, number: int, me: int, number_of_other: int, other: int) -> list[tuple[Did, int, int]]:
-        """What comes of a question of `me` to `other`: all of it at once or, when that is split, the answer's leaving."""
+        """The effect of a request of `me` to `other`: in one step or, when that is split, the response on its way."""
         key = (number, me, number_of_other, other)
         found = self._exchanged.get(key)
         if found is None:
@@ -340,7 +340,7 @@ class Space:
         return found
 
     def _without_old_answer(self, copy: Copy) -> Copy:
-        """An answer to a question of an earlier term is thrown away, now or when it comes."""
+        """A response to a request of an earlier term is discarded, now or on arrival."""
         answer = copy.under_way
         if isinstance(answer, Answer) and not self.rules.is_of_this_term(answer, copy):
             return copy._replace(under_way=None)

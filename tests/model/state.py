@@ -25,49 +25,49 @@ RENAMINGS = tuple(permutations(REPLICAS))
 
 
 class Leading(NamedTuple):
-    """What a leader's decider holds, without the times: those the model chooses anew at every step."""
+    """What a leader's decider holds, without the times: the model chooses those at every step."""
 
     isr: int
     proposed: int
-    """The in-sync set that it has asked for; 0 when nothing is under way."""
+    """The proposed in-sync set; 0 when no proposal is pending."""
     is_granted: bool
-    """What it asked for is so; it does not know it yet."""
+    """The proposal is granted; the leader has not received that yet."""
     partition_epoch: int
-    """The version of the in-sync set that it knows, counted from the last that was taken up by this leader."""
+    """The version of the in-sync set that it knows, counted from the last one that this leader received."""
     ends: tuple[int, int, int]
-    """How far the others have come, as their fetches told; NONE for one that has not fetched, and for itself."""
+    """The log end offsets of the followers, by their fetches; NONE before the first fetch, and for itself."""
     holders: int
-    """Who holds the watermark down without being in sync or proposed."""
+    """Replicas that hold the high watermark back without being in sync or proposed."""
     epoch_start: int
 
 
 class Following(NamedTuple):
     leader: int
-    """NO_LEADER also when the leader's term is over: it will not answer any more."""
+    """NO_LEADER also when the leader's term is over: it does not answer any more."""
     needs_epoch_end: bool
 
 
 class Ask(NamedTuple):
-    """A question on its way to a leader, or in its queue."""
+    """A request on its way to a leader, or in its queue."""
 
     leader: int
     leader_epoch: int
     fetch_offset: int
     last_fetched_epoch: int
     is_fetch: bool
-    """Else it is a question for the end of `last_fetched_epoch`."""
+    """Else an OffsetForLeaderEpoch for `last_fetched_epoch`."""
 
 
 class Answer(NamedTuple):
-    """What a leader said, on its way back."""
+    """A leader's response on its way to the follower."""
 
     leader_epoch: int
-    """Of the question."""
+    """Of the request."""
     fetch_offset: int
     records: tuple[int, ...]
     high_watermark: int
     diverging: tuple[int, int] | None
-    """(epoch, end offset) for a copy that must be cut first, and as the answer to a question for it."""
+    """(epoch, end offset) for a follower that must truncate first, and as the answer to OffsetForLeaderEpoch."""
 
 
 class Copy(NamedTuple):
@@ -76,7 +76,7 @@ class Copy(NamedTuple):
     log: tuple[int, ...]
     """The epoch of every record."""
     entries: tuple[tuple[int, int], ...]
-    """What its epoch cache holds: (epoch, start offset); the last may start where the log ends."""
+    """Its epoch cache: (epoch, start offset); the last entry may start at the log end offset."""
     high_watermark: int
     epoch: int
     """Of its term; NONE before the first LeaderAndIsr."""
@@ -93,7 +93,7 @@ class Command(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """The partition's state node, and all LeaderAndIsr that could still make a difference to anybody."""
+    """The partition's state node, and all LeaderAndIsr that a replica may still accept."""
 
     leader: int
     epoch: int
@@ -120,7 +120,7 @@ def mask_of(replicas: object) -> int:
 
 
 def start() -> World:
-    """A new partition: the first leader is named and everybody is in sync, but nobody has heard of it."""
+    """A new partition: the first leader is named and all replicas are in sync; no LeaderAndIsr has arrived yet."""
     empty = Copy((), (), 0, NONE, Following(NO_LEADER, needs_epoch_end=False), None)
     return World((empty, empty, empty), Shared(0, 0, ALL_REPLICAS, 0, (Command(0, ALL_REPLICAS),)))
 
@@ -163,7 +163,7 @@ def renamed_shared(shared: Shared, renaming: tuple[int, ...]) -> Shared:
 
 
 def looks(copy: Copy) -> object:
-    """What of a copy does not change when replicas are renamed; by this worlds are sorted."""
+    """The part of a copy that does not change when replicas are renamed; states are sorted by it."""
     role, under_way = copy.role, copy.under_way
     if isinstance(role, Leading):
         known: object = (

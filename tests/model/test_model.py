@@ -23,7 +23,7 @@ QUICK = [
     "an equal epoch begins a term",
     "changes without a condition",
     "silence is taken for a refusal",
-    "anybody is elected",
+    "replicas outside the isr are elected",
     "a new leader believes to be alone",
     "a leader shrinks its set without the store",
     "a session that ends refuses what was proposed",

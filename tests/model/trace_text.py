@@ -1,4 +1,4 @@
-"""A way through the worlds, told so that a person can follow it."""
+"""A trace of the model as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = "ABC"
 
 
 def reported(way: list[tuple[Did, World]], broken: str) -> str:
-    """One line for what was done and one for the world after it, at every step."""
+    """Two lines per step: the step, and the state after it."""
     lines = ["Every copy as [epochs of its records], `|` where its high watermark is."]
     for number, (did, world) in enumerate(way):
         lines += [f"{number:3}. {_done(did)}", f"       {_seen(world)}"]
@@ -22,38 +22,38 @@ def reported(way: list[tuple[Did, World]], broken: str) -> str:
 def _done(did: Did) -> str:
     match did:
         case ("starts",):
-            return f"A new partition: {NAMES[0]} is to lead in epoch 0, all are in sync; nobody was told yet."
+            return f"A new partition: {NAMES[0]} is to lead in epoch 0, all are in sync; no LeaderAndIsr has arrived."
         case ("elects", leader, epoch, isr):
             return f"The controller elects {NAMES[leader]} for epoch {epoch}; in sync: {_set(isr)}."
-        case ("is told", me, epoch, command):
+        case ("is commanded", me, epoch, command):
             role = "leads" if command.leader == me else f"follows {NAMES[command.leader]}"
             return f"LeaderAndIsr of epoch {epoch} reaches {NAMES[me]}: it {role}, in sync: {_set(command.isr)}."
         case ("restarts", me, high_watermark):
-            return f"{NAMES[me]} registers anew and is told what the state node says; it had noted {high_watermark}."
+            return f"{NAMES[me]} restarts and is sent the state node; its checkpoint of the high watermark is {high_watermark}."
         case ("is cut off", me):
             return f"{NAMES[me]} is cut off from the coordination store."
         case ("finds its session", me):
             return f"{NAMES[me]} reaches the store again, in its session."
-        case ("registers anew", me):
-            return f"{NAMES[me]} reaches the store again, registers anew and is told what the state node says."
+        case ("registers again", me):
+            return f"{NAMES[me]} reaches the store again, registers again and is sent the state node."
         case ("appends", me):
             return f"{NAMES[me]} appends a record."
-        case ("asks in", me, other):
+        case ("proposes", me, other):
             return f"{NAMES[me]} proposes {NAMES[other]} for the in-sync set."
         case ("finds slow", me, slow):
             return f"{NAMES[me]} finds {_set(slow)} slow."
-        case ("hears of the grant", me, _):
-            return f"{NAMES[me]} is told that its proposal was carried out."
+        case ("receives the grant", me, _):
+            return f"{NAMES[me]} receives the grant of its proposal."
         case ("is refused", me):
             return f"{NAMES[me]}'s proposal is refused."
         case ("gives up", me):
-            return f"{NAMES[me]} hears nothing of its proposal and takes that for a refusal."
+            return f"{NAMES[me]} gets no answer to its proposal and takes that for a refusal."
         case ("is granted", me):
-            return f"{NAMES[me]}'s proposal is carried out."
-        case ("asks", me, ask):
+            return f"{NAMES[me]}'s proposal is granted."
+        case ("requests", me, ask):
             return f"{NAMES[me]} {_asked(ask)}; that is on its way."
         case ("loses", me):
-            return f"What {NAMES[me]} asked, or the answer, is lost."
+            return f"The request of {NAMES[me]}, or its response, is lost."
         case ("takes the answer", me, answer):
             return f"The answer reaches {NAMES[me]}: {_answered(answer)}."
         case ("exchanges", me, other, ask, answer):
@@ -64,7 +64,7 @@ def _done(did: Did) -> str:
 def _asked(ask: Ask) -> str:
     to = f"{NAMES[ask.leader]}, in epoch {ask.leader_epoch},"
     if not ask.is_fetch:
-        return f"asks {to} where epoch {ask.last_fetched_epoch} ended"
+        return f"requests the end offset of epoch {ask.last_fetched_epoch} from {to}"
     after = "" if ask.last_fetched_epoch == NONE else f", after a record of epoch {ask.last_fetched_epoch}"
     return f"fetches from {to} at {ask.fetch_offset}{after}"
 
@@ -72,7 +72,7 @@ def _asked(ask: Ask) -> str:
 def _answered(answer: Answer) -> str:
     if answer.diverging is not None:
         epoch, end_offset = answer.diverging
-        return f"cut at {end_offset}" if epoch == NONE else f"epoch {epoch} ended at {end_offset}"
+        return f"truncate to {end_offset}" if epoch == NONE else f"epoch {epoch} ended at {end_offset}"
     records = f"records of epochs {list(answer.records)}" if answer.records else "nothing new"
     return f"{records}, high watermark {answer.high_watermark}"
 
@@ -85,7 +85,7 @@ def _seen(world: World) -> str:
 
 
 def _copy(copy: Copy) -> str:
-    return f"{''.join(_log(copy))} {_role(copy)}{'' if copy.under_way is None else ' (asking)'};"
+    return f"{''.join(_log(copy))} {_role(copy)}{'' if copy.under_way is None else ' (fetching)'};"
 
 
 def _log(copy: Copy) -> Iterator[str]:

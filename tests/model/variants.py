@@ -1,6 +1,6 @@
-"""The rules as they once were, each with a hole that cost records: what the model is worth is that it finds them.
+"""Earlier rules of the protocol, each with a known data loss that the model must find.
 
-In each one thing is otherwise than in the product; the rest is the product's.
+Each differs from the product in one rule.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from tests.model.state import Ask, Copy
 
 
 class CutsToTheWatermark(Rules):
-    """Before KIP-101: whoever begins to follow cuts its log to its high watermark, and knows nothing of epochs.
+    """Before KIP-101: a new follower truncates its log to its high watermark, without epochs.
 
-    A watermark lags behind: what is committed may lie above the one that a follower knows. If it is elected right
-    after it has cut, the record is gone from the leader.
+    A follower's high watermark lags behind: committed records may lie above it. If the follower is elected right
+    after the truncation, the leader has lost the record.
     """
 
     def cut_when_commanded(self, copy: Copy) -> Copy:
@@ -27,10 +27,10 @@ class CutsToTheWatermark(Rules):
 
 
 class AsksOnce(Rules):
-    """KIP-101: a follower asks once where its last epoch ended, and the answer does not say of which epoch it speaks.
+    """KIP-101: a follower requests the end offset of its last epoch once, and the response does not name its epoch.
 
-    If the leader knows nothing of the follower's last epoch, the answer is where the next one began: that may lie in
-    the middle of what the follower has of that epoch, and what is below may have diverged too.
+    If the leader does not know the follower's last epoch, the response is the start offset of the next one: that may
+    lie within the follower's records of that epoch, and records below may have diverged, too.
     """
 
     def epoch_end(self, epochs: EpochCache, asked: int, log_end_offset: int) -> tuple[int, int]:
@@ -38,10 +38,10 @@ class AsksOnce(Rules):
 
 
 class FencesNothing(Rules):
-    """KIP-279: the cut is right, but a question is answered, and a fetch counted, whatever epoch it believes in.
+    """KIP-279: truncation is right, but requests of any leader epoch are answered, and fetches of any epoch counted.
 
-    A leader of one epoch and a follower of another speak to each other: the follower cuts by a log that is not the
-    one of its epoch, or the leader counts what its follower will cut again.
+    A leader of one epoch answers a follower of another: the follower truncates by a log that is not of its epoch, or
+    the leader counts records that its follower truncates later.
     """
 
     def is_answered(self, ask: Ask, copy: Copy) -> bool:
@@ -62,6 +62,6 @@ WORLDS_MAX = 1_000_000
 
 
 def found(name: str) -> Explored:
-    """The shortest way on which a variant breaks strong in-sync consistency."""
+    """The shortest trace on which a variant breaks strong in-sync consistency."""
     rules, scope = VARIANTS[name]
     return explore(rules(scope), WORLDS_MAX, watched=WATCHED)

@@ -1,4 +1,4 @@
-"""What consumers tell each other through their coordinator, as every client writes it: who wants what, who has what.
+"""The consumer protocol's subscription and assignment, as every client encodes them.
 
 subscription   int16 version | topics: [string]                        | user data: int32 length or -1
 assignment     int16 version | partitions: [string topic, [int32]]     | user data: int32 length or -1
@@ -51,7 +51,7 @@ def assigned(data: bytes) -> frozenset[TopicPartition]:
 
 
 def share_out(members: Mapping[str, Sequence[str]], counts: Mapping[str, int]) -> dict[str, list[TopicPartition]]:
-    """Give every partition to one of those who are subscribed to its topic, in turn."""
+    """Assign every partition to a subscriber of its topic, round robin."""
     shares: dict[str, list[TopicPartition]] = {member_id: [] for member_id in members}
     for topic, count in sorted(counts.items()):
         takers = sorted(member_id for member_id, topics in members.items() if topic in topics)

@@ -17,7 +17,7 @@ from tests.support.inline_record_jobs import RecordsHere
 ENTRIES = {
     "listeners": f"PLAINTEXT://{ADDRESS[0]}:{ADDRESS[1]}",
     "log.dirs": ",".join(LOG_DIRECTORIES),
-    # A thread that watches the loop would look at the machine's clock.
+    # A thread that watches the loop would read the machine's clock.
     "sordini.stall.threshold.ms": "-1",
     # What a broker does every few minutes happens several times in a run.
     "log.retention.check.interval.ms": "2000",
@@ -30,7 +30,7 @@ ENTRIES = {
 
 
 class SimBroker:
-    """One process's broker. It ends its process when it ends by itself, and says so to the world."""
+    """One process's broker. When it stops by itself it ends its process and reports that to the world."""
 
     def __init__(self, world: World) -> None:
         config, unknown = build_config({**ENTRIES, **world.settings})
@@ -54,7 +54,7 @@ class SimBroker:
         self._life: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Return when the broker serves; never, when it ends before."""
+        """Return when the broker serves; never, if it ends before."""
         self._life = asyncio.create_task(self._live())
         await self._ready.wait()
 
@@ -68,7 +68,7 @@ class SimBroker:
         try:
             await self._server.run(self._stop, self._ready.set)
         except Exception as error:  # noqa: BLE001 - the process ends; whether it may is the world's to say.
-            if self._process.alive:  # What dead code says while it unwinds is of no interest.
+            if self._process.alive:  # Output of killed code while it unwinds is ignored.
                 self._world.ended_by_itself(self._process, error, is_disk=_is_disk(error))
                 self._process.kill()
 

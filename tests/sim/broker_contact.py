@@ -1,6 +1,7 @@
-"""What a simulated member can know for certain of when its broker heard it, and how it tried to be heard.
+"""When the broker certainly received a request of a simulated member, and how the member tried to reach it.
 
-Both are for judging an expulsion: who was heard, or kept trying while the broker did not run, is not to be forgotten.
+The checker of expulsions needs both: a member whose requests arrived, or that kept trying while the broker was down,
+must not be removed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ NEVER = float("inf")
 
 
 class BrokerContact:
-    """One member's, for as long as it has one id."""
+    """The contact of one member, as long as it keeps its member id."""
 
     def __init__(self, loop: SimLoop, history: GroupHistory) -> None:
         self._loop = loop
@@ -26,19 +27,19 @@ class BrokerContact:
         self._written = NEVER
 
     def tries(self) -> None:
-        """A connection is asked for, or a request is sent."""
+        """A connection is opened, or a request is sent."""
         now = self._loop.time()
         self._longest_silence_s = max(self._longest_silence_s, now - max(self._tried, self._answered_by))
         self._tried = now
 
     def is_answered(self, began: float) -> None:
-        """What was sent then has been answered."""
+        """The request sent at `began` was answered."""
         if began > self._answered_by:
             self._answered_by = began
             self._longest_silence_s = self._tried - began
 
     def is_answered_after_waiting(self, connection: Connection, began: float) -> None:
-        """A request that waited was answered: its session began then, if nothing held the answer up."""
+        """A delayed request was answered: the session starts at that time, unless the answer was held up."""
         now = self._loop.time()
         held_up_until = max(connection.socket.inward.stalled_until, connection.asleep_until)
         paused = any(pause.ended >= began for pause in self._history.pauses)
@@ -46,14 +47,14 @@ class BrokerContact:
         self.is_answered(max(began, now - UNDISTURBED_S) if is_prompt else began)
 
     def is_written(self) -> None:
-        """A generation with this id is known to be written down from now on."""
+        """A generation with this member id is committed from now on."""
         self._written = min(self._written, self._loop.time())
 
     def has_new_id(self) -> None:
         self._written = NEVER
 
     def is_expelled(self, connection: Connection, group_id: str, member_id: str, began: float) -> None:
-        """What was sent then was answered with UNKNOWN_MEMBER_ID."""
+        """The request sent at `began` was answered with UNKNOWN_MEMBER_ID."""
         spoke, now = max(began, connection.socket.outward.stalled_until), self._loop.time()
         expelled = Expelled(group_id, member_id, self._answered_by, spoke, now, self._written, self._longest_silence_s)
         self._history.expelled.append(expelled)

@@ -1,9 +1,9 @@
 """Verdicts over a history. Each checker returns its findings as sentences; an empty list is a clean run.
 
-A power loss may cut the unsynced end of a log, after which its offsets are given out again. So an offset is always
-named together with its *life*: how many power losses have cut it away so far. `Lives` does that counting.
+A power loss may truncate the unsynced end of a log; its offsets are then assigned again. So an offset is always
+named together with its *incarnation*: the number of power losses that have truncated it. `Incarnations` counts them.
 
-Retention takes from the beginning of a log: a value counts as kept when its offset lies before the final read.
+Retention deletes from the start of a log: a value counts as kept when its offset lies before the final read.
 
 The promises that are judged here (names as in the reliability notes):
   I1  an acknowledged value is in the final read, unless a power loss took it from the unsynced end, which it may
@@ -12,8 +12,8 @@ The promises that are judged here (names as in the reliability notes):
   I3  one offset, one value, in every log, acknowledgement and poll;
   I4  order of sequences is order of offsets, and what was acknowledged before another was sent lies before it;
   I7  in one session positions rise and leave nothing out, and a session ends only when the log left its position;
-  I8  nobody reads at or above the high watermark, and it does not fall within one life;
-  I11 no value that nobody sent;
+  I8  no consumer reads at or above the high watermark, and it does not fall within one incarnation;
+  I11 no value that was never sent;
   I13 a log after a restart is a prefix of what it was, whole but for what a power loss may take; a log directory
       that gave an I/O error acknowledges nothing any more.
 """
@@ -31,8 +31,8 @@ Place = tuple[TopicPartition, int, int]
 END_OF_TIME = float("inf")
 
 
-class Lives:
-    """Which life an offset was in at a time."""
+class Incarnations:
+    """The incarnation of an offset at a time."""
 
     def __init__(self, history: History) -> None:
         self._restarts = [restart.at for restart in history.restarts]
@@ -45,35 +45,35 @@ class Lives:
                     self._cuts.setdefault(partition, []).append((restart.at, end))
 
     def place(self, partition: TopicPartition, offset: int, at: float) -> Place:
-        """The offset with the number of cuts that had taken it away by `at`."""
+        """The offset with the number of truncations that had removed it by `at`."""
         cuts = self._cuts.get(partition, ())
         return partition, offset, sum(1 for when, end in cuts if when <= at and offset >= end)
 
     def count(self, partition: TopicPartition, at: float) -> int:
-        """How often the end of a log had been cut away by `at`."""
+        """How often a log had been truncated by `at`."""
         return sum(1 for when, _ in self._cuts.get(partition, ()) if when <= at)
 
     def spans_restart(self, began: float, ended: float) -> bool:
-        """Whether it cannot be reported in which life a call was served: an answer may be read after its sender died."""
+        """Whether the incarnation that served a call is unknown: an answer may be read after its process ended."""
         return any(began <= at <= ended for at in self._restarts)
 
     def is_lost(self, partition: TopicPartition, offset: int, at: float) -> bool:
-        """Whether a later power loss took what was at this offset at `at`."""
+        """Whether a later power loss removed the record that was at this offset at `at`."""
         return any(when > at and offset >= end for when, end in self._cuts.get(partition, ()))
 
 
 def check(history: History) -> list[str]:
     """All findings of all checkers."""
-    lives = Lives(history)
+    incarnations = Incarnations(history)
     return [
         *lost_writes(history),
         *duplicates(history),
-        *inconsistent_offsets(history, lives),
-        *disorder(history, lives),
+        *inconsistent_offsets(history, incarnations),
+        *disorder(history, incarnations),
         *skips(history),
         *false_resets(history),
-        *watermarks(history, lives),
-        *phantoms(history, lives),
+        *watermarks(history, incarnations),
+        *phantoms(history, incarnations),
         *recoveries(history),
         *dumps(history),
         *forgotten(history),
@@ -104,7 +104,7 @@ def lost_writes(history: History) -> Iterator[str]:
 
 
 def _retained_away(history: History, starts: dict[TopicPartition, int]) -> Iterator[tuple[TopicPartition, str]]:
-    """What was seen at an offset that lies before the beginning of the log now."""
+    """Values seen at offsets that now lie before the log start offset."""
     for poll in history.polls:
         yield from ((poll.partition, value) for offset, value in poll.seen if offset < starts.get(poll.partition, 0))
     for restart in history.restarts:
@@ -121,18 +121,18 @@ def duplicates(history: History) -> Iterator[str]:
             first.setdefault(value, offset)
 
 
-def inconsistent_offsets(history: History, lives: Lives) -> Iterator[str]:
+def inconsistent_offsets(history: History, incarnations: Incarnations) -> Iterator[str]:
     held: dict[Place, str] = {}
-    for partition, seen, at in _observations(history, lives):
-        place = lives.place(partition, seen.offset, at)
+    for partition, seen, at in _observations(history, incarnations):
+        place = incarnations.place(partition, seen.offset, at)
         if held.setdefault(place, seen.value) != seen.value:
             yield f"I3 {partition}@{seen.offset} held {held[place]} and then {seen.value}"
 
 
-def disorder(history: History, lives: Lives) -> Iterator[str]:
+def disorder(history: History, incarnations: Incarnations) -> Iterator[str]:
     by_sequence: dict[tuple[int, int, TopicPartition], list[Send]] = {}
     known = [send for send in history.sends if send.outcome == "ok" and send.base_offset >= 0]
-    standing = [s for s in known if not lives.is_lost(s.partition, s.base_offset, s.began)]
+    standing = [s for s in known if not incarnations.is_lost(s.partition, s.base_offset, s.began)]
     for send in standing:
         if send.producer_id >= 0:
             key = (send.producer_id, send.producer_epoch, send.partition)
@@ -189,27 +189,27 @@ def false_resets(history: History) -> Iterator[str]:
             )
 
 
-def watermarks(history: History, lives: Lives) -> Iterator[str]:
+def watermarks(history: History, incarnations: Incarnations) -> Iterator[str]:
     # Compared within one consumer: answers to two of them may overtake each other on their ways.
     highest: dict[tuple[str, TopicPartition, int], int] = {}
     for poll in [*history.polls, *history.final.values()]:
         if poll.seen and poll.seen[-1].offset >= poll.high_watermark:
             last = poll.seen[-1].offset
             yield f"I8 {poll.partition}@{last} was served below a watermark of {poll.high_watermark}"
-        if lives.spans_restart(poll.began, poll.at):
+        if incarnations.spans_restart(poll.began, poll.at):
             continue
-        key = (poll.consumer, poll.partition, lives.count(poll.partition, poll.at))
+        key = (poll.consumer, poll.partition, incarnations.count(poll.partition, poll.at))
         so_far = highest.get(key, 0)
         if poll.high_watermark < so_far or poll.high_watermark < 0:
             yield f"I8 the watermark of {poll.partition} fell from {so_far} to {poll.high_watermark}"
         highest[key] = max(so_far, poll.high_watermark)
 
 
-def phantoms(history: History, lives: Lives) -> Iterator[str]:
-    for partition, seen, _ in _observations(history, lives):
+def phantoms(history: History, incarnations: Incarnations) -> Iterator[str]:
+    for partition, seen, _ in _observations(history, incarnations):
         # What the broker itself writes down is judged with the groups.
         if seen.value not in history.attempted and not partition.topic.startswith("__"):
-            yield f"I11 {partition}@{seen.offset} holds {seen.value!r}, which nobody sent"
+            yield f"I11 {partition}@{seen.offset} holds {seen.value!r}, which was never sent"
 
 
 def recoveries(history: History) -> Iterator[str]:
@@ -234,10 +234,10 @@ def recoveries(history: History) -> Iterator[str]:
 
 
 def dumps(history: History) -> Iterator[str]:
-    """What the clients read at the end is what the files hold."""
+    """The final read of the clients equals the files."""
     for partition, dump in history.dumps.items():
         final = history.final.get(partition)
-        # Retention may have come between the two.
+        # Retention may have run between the two.
         if final is not None and tuple(seen for seen in final.seen if seen.offset >= dump.base) != dump.seen:
             yield f"I3 {partition}: the final read has {len(final.seen)} records, the files {len(dump.seen)}, or others"
 
@@ -252,21 +252,21 @@ def forgotten(history: History) -> Iterator[str]:
 
 
 def offline_answers(history: History) -> Iterator[str]:
-    """An I/O error takes the log directory offline, for the process's whole life."""
+    """An I/O error takes the log directory offline, until the process ends."""
     for partition, start, end in history.offline:
         for send in history.sends:
             if send.partition == partition and send.outcome == "ok" and start < send.began and send.ended <= end:
                 yield f"I13 {send.values[0]} of {partition} was acknowledged at {send.ended:.3f}, offline since {start:.3f}"
 
 
-def _observations(history: History, lives: Lives) -> Iterator[tuple[TopicPartition, Seen, float]]:
+def _observations(history: History, incarnations: Incarnations) -> Iterator[tuple[TopicPartition, Seen, float]]:
     for send in history.sends:
         if send.outcome == "ok" and send.base_offset >= 0:
             for index, value in enumerate(send.values):
-                if not lives.spans_restart(send.began, send.ended):
+                if not incarnations.spans_restart(send.began, send.ended):
                     yield send.partition, Seen(send.base_offset + index, value), send.ended
     for poll in history.polls:
-        if not lives.spans_restart(poll.began, poll.at):
+        if not incarnations.spans_restart(poll.began, poll.at):
             yield from _each(poll.partition, poll.seen, poll.at)
     for restart in history.restarts:
         for partition, dump in restart.after.items():

@@ -1,7 +1,7 @@
 """One connection of a simulated client: requests out, responses back in order, by callbacks on the virtual loop.
 
 Not a client library: it sends exactly what the workload says, and it judges. A response that comes out of order,
-for a request that nobody made, or with bytes left over is a `ProtocolViolation`, which fails the run.
+for a request that was never sent, or with bytes left over is a `ProtocolViolation`, which fails the run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FRAME_BYTES_MAX = 8 * 1024 * 1024
 
 
 class ProtocolViolation(AssertionError):
-    """The broker sent what no broker may send."""
+    """The broker sent bytes that the protocol does not allow."""
 
 
 class Disconnected(ConnectionError):
@@ -97,7 +97,7 @@ class Connection:
         for awaited in self._awaited:
             if not awaited.response.done():
                 awaited.response.set_exception(Disconnected(self._client_id.decode()))
-                # Whoever gave up waiting for it does not want to hear of it either.
+                # The caller that gave up waiting needs no result either.
                 awaited.response.exception()
         self._awaited.clear()
 
@@ -122,7 +122,7 @@ class Connection:
                     return
                 del self._out[:count]
         except OSError:
-            # What the broker sent before it went is still to be read; the reader sees the end.
+            # Bytes that the broker sent before it closed are still to be read; the reader sees the end.
             self._out = bytearray()  # The error's traceback may hold a view of the old one.
         self._loop.remove_writer(self.socket)
 
@@ -154,7 +154,7 @@ class Connection:
 
     def _answer(self, frame: memoryview) -> None:
         if not self._awaited:
-            raise ProtocolViolation(f"{frame.nbytes} bytes that nobody asked for")
+            raise ProtocolViolation(f"{frame.nbytes} bytes without a request")
         awaited = self._awaited.popleft()
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         if correlation_id != awaited.correlation_id:

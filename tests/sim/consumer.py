@@ -1,6 +1,6 @@
 """A simulated consumer of assigned partitions: a fetch loop, with or without an incremental session.
 
-It checks what any consumer could (whole batches have a right CRC) and writes down every record it was given.
+It checks what any consumer could (whole batches have a right CRC) and records every record that it received.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ConsumerRules:
 
 
 class _TryAgain(Exception):
-    """The connection is of no more use."""
+    """The connection is unusable."""
 
 
 class Consumer:

@@ -32,7 +32,7 @@ WRITING = ("write", "create", "mkdir")
 
 
 class SimDisk(ForgetfulDisk):
-    """The disk port for one process. The process dies with its disk when a fault says so, and the other way round."""
+    """The disk port for one process. A fault may end the process together with its disk."""
 
     def __init__(self, loop: SimLoop, trace: Trace, seed: int, process: SimProcess, root: Node | None = None) -> None:
         super().__init__(SimClock(loop).now_ms)
@@ -53,11 +53,11 @@ class SimDisk(ForgetfulDisk):
         process.on_death(self.kill)
 
     def after_kill(self, process: SimProcess) -> SimDisk:
-        """What the next process finds when only this one died."""
+        """The disk of the next process after this one was killed."""
         return SimDisk(self._loop, self._trace, self._seed, process, self.killed().root)
 
     def after_power_loss(self, process: SimProcess) -> SimDisk:
-        """What the next process finds when the power failed; the same seed and process name lose the same."""
+        """The disk of the next process after a power loss; equal seeds and process names lose the same bytes."""
         chance = random.Random(f"power {self._seed} {process.name}")
         survivor = SimDisk(self._loop, self._trace, self._seed, process, self.power_lost(chance.getrandbits(64)).root)
         _forget_sectors(self.root, survivor.root, chance)
@@ -131,7 +131,7 @@ class SimDisk(ForgetfulDisk):
         self._trace.note("offload", self._process.name)
         try:
             value = function()
-        except Exception as error:  # noqa: BLE001 - whatever it was belongs to whoever waits.
+        except Exception as error:  # noqa: BLE001 - the waiting caller gets the error.
             self._loop.call_later(rest, _fail, result, error)
         else:
             self._loop.call_later(rest, _complete, result, value)
@@ -168,7 +168,7 @@ def _forget_sectors(before: Node, after: Node, chance: random.Random) -> None:
 
 
 def page_reader(file: ForgetfulFile) -> Callable[[int, int], bytes]:
-    """Read a file's pages as the network card would: whatever is there now, whoever closed what meanwhile."""
+    """Read a file's pages as the network card would: the current pages, also of a file closed meanwhile."""
     node = file._node
     return lambda position, size: bytes(node.data[position : position + size])
 

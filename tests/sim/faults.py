@@ -1,4 +1,4 @@
-"""What goes wrong in a run, and when: a seeded list of faults, each a coroutine that also heals what it broke."""
+"""The faults of a run: a seeded list, each a coroutine that also repairs its fault."""
 
 from __future__ import annotations
 
@@ -173,9 +173,9 @@ class Faults:
         self._world.disk.is_sluggish = False
 
     async def _pause_process(self) -> None:
-        """The process does not run, and its clients do: what they say waits in its sockets.
+        """The process is paused while its clients run: their requests wait in its sockets.
 
-        Now and then all have lost their connections, and only ask who coordinates them.
+        Now and then all have lost their connections, and only request their coordinator.
         """
         world, began = self._world, self._world.loop.time()
         seconds = self._random.choice(PAUSES_S) * self._random.uniform(0.5, 1.0)
@@ -196,13 +196,13 @@ class Faults:
             self._world.disk.shorten(self._random.randint(1, 20))
 
     async def _die_writing(self) -> None:
-        """Die inside one of the next calls that change the disk, a share of a write done; or after a while."""
+        """End the process inside one of the next calls that change the disk, with a part of a write done; or later."""
         self._world.disk.die_at(self._random.randint(1, 12), share=self._random.random())
         await asyncio.wait([self._world.process.died], timeout=PATIENCE_S)
         await self._world.restart("kill", self._pause())
 
     def _dying_start(self) -> Callable[[SimDisk, int], None]:
-        """The next processes die in the middle of their start, a few times over, the last of them lives."""
+        """A few processes in a row are killed during their start; the last one starts."""
         deaths = self._random.randint(1, DEATHS_MAX)
         calls = [self._random.randint(1, 30) for _ in range(deaths)]
 

@@ -2,12 +2,13 @@
 
   G1  an offset that is read is the last that was committed, or one whose commit may still have been under way; over
       stop and kill, and over a power loss where every message is flushed;
-  G2  in one generation there is one leader, and parts are disjoint; generations do not go back while the group lives,
-      those that were written down over restarts as well;
-  G3  who is not of the current generation commits nothing, and who has left is no member;
-  G4  who was heard within its session timeout is known, also after a restart, unless it was never written down;
+  G2  in one generation there is one leader, and assignments are disjoint; generation ids do not fall while the group
+      exists, committed ones over restarts as well;
+  G3  only members of the current generation commit, and a member that left is no member;
+  G4  a member with a request within its session timeout is not expelled, also over a restart, unless its generation
+      was never committed;
   G6  a request is answered, and with a code that its sender can expect.
-G5, that groups settle when the faults are over, is looked at while the broker lives (`groups.settle`).
+G5, that groups settle when the faults are over, is checked while the broker runs (`groups.settle`).
 
 An offset is a register. Of every commit and deletion is known when it began, the latest moment at which it can have
 taken effect, and by when it had. Reading finds a value whose write is not certainly followed by another one. What a
@@ -26,7 +27,7 @@ from tests.sim.history import History, Restart
 
 SESSION_S = 10.0
 MARGIN_S = 0.5
-"""Above what a link takes to the broker that nobody slowed down."""
+"""Above the delay of a link to the broker without faults."""
 
 
 def check_groups(history: History) -> list[str]:
@@ -70,7 +71,7 @@ def stale_offsets(history: History) -> Iterator[str]:
         fresh = [write for write in possible if not _is_replaced(write, of_key, read.began)]
         where = f"{read.group_id} {read.partition} at {read.ended:.3f}"
         if not possible:
-            yield f"G1 {where}: {read.note} was read, which nobody committed"
+            yield f"G1 {where}: {read.note} was read, which was never committed"
         elif not fresh:
             yield f"G1 {where}: {read.note} was read, and there is a later one: {_last(of_key, read.began)}"
         elif len(fresh) == 1:
@@ -121,7 +122,7 @@ def _writes(history: History) -> dict[Key, list[_Write]]:
 
 
 def _write(history: History, note: str | None, began: float, ended: float, latest: float, *, is_ok: bool) -> _Write:
-    # What has not happened when its process dies never will.
+    # What has not happened when its process ends never will.
     death = next((restart.at for restart in history.restarts if restart.at >= began), FOREVER)
     return _Write(note, began, min(ended if is_ok else latest, death), ended if is_ok else FOREVER)
 
@@ -184,7 +185,7 @@ def _duplicate_leaders(history: History) -> Iterator[str]:
 
 
 def _unheard_leaders(history: History) -> Iterator[str]:
-    """A leader that joins again wants its generation to end, however often the broker was restarted meanwhile."""
+    """A leader that joins again requests a rebalance, also over restarts of the broker."""
     powerless = [restart.at for restart in history.restarts if restart.kind == "power"]
     for joined in history.groups.joined:
         is_lost = not history.groups.is_durable and any(at <= joined.ended for at in powerless)
@@ -254,7 +255,7 @@ def _why_not(history: History, commit: Commit) -> str | None:
                 return f"generation {seen.generation_id} had begun"
     for left in groups.left:
         is_before = left.member_id == commit.member_id and left.ended < commit.began
-        # That it left is not written down before the next generation is.
+        # The departure is committed with the next generation only.
         if is_before and not _restarts(history, left.ended, commit.ended):
             return f"it had left at {left.ended:.3f}"
     return None
@@ -278,8 +279,8 @@ def expulsions(history: History) -> Iterator[str]:
     for expelled in history.groups.expelled:
         if not _is_deserved(history, expelled):
             yield (
-                f"G4 {expelled.member_id} of {expelled.group_id} was heard at {expelled.last_contact:.3f}, spoke again at "
-                f"{expelled.spoke:.3f}, and was told at {expelled.ended:.3f} that nobody knows it"
+                f"G4 {expelled.member_id} of {expelled.group_id} was last answered at {expelled.last_contact:.3f}, sent again at "
+                f"{expelled.spoke:.3f}, and got UNKNOWN_MEMBER_ID at {expelled.ended:.3f}"
             )
 
 
@@ -290,8 +291,8 @@ def _is_deserved(history: History, expelled: Expelled) -> bool:
     if deaths and expelled.written >= deaths[0].at:
         return True
     if any(_may_have_ended(history, expelled.group_id, expelled.last_contact, expelled.ended)):
-        return True  # An id that was given out goes with the group.
-    # Sessions begin anew with each process.
+        return True  # A member id is removed with its group.
+    # Every process starts all sessions again.
     began = [expelled.last_contact, *(death.back for death in deaths)]
     ended = [*(death.at for death in deaths), expelled.spoke]
     return not _was_kept_from_speaking(history, expelled, deaths) and any(
@@ -300,9 +301,9 @@ def _is_deserved(history: History, expelled: Expelled) -> bool:
 
 
 def _was_kept_from_speaking(history: History, expelled: Expelled, deaths: list[Restart]) -> bool:
-    """Whether its session ended while the broker's process did not run, and it spoke as soon as it could.
+    """Whether its session ended while the broker was down, and it sent a request as soon as it could.
 
-    A broker that was late gives as much time again; at least this much is asked for here.
+    A late broker extends sessions by its delay; at least that much is required here.
     """
     session_ends = max([expelled.last_contact, *(death.back for death in deaths)]) + SESSION_S
     return expelled.longest_silence_s < SESSION_S - MARGIN_S and any(

@@ -26,7 +26,7 @@ class MemberRules:
     fetch_version: int = 8
     commit_gap_s: float = 1.0
     change_gap_s: float = 15.0
-    """Mean time between two changes of its life: silence, vanishing, leaving."""
+    """Mean time between two disturbances: silence, vanishing, leaving."""
 
 
 class TryAgain(Exception):
@@ -34,7 +34,7 @@ class TryAgain(Exception):
 
 
 async def partition_counts(connection: Connection, topics: Iterable[str]) -> dict[str, int]:
-    """How many partitions each of these topics has; one that is not led completely is asked for again later."""
+    """How many partitions each of these topics has; a topic with a leaderless partition is requested again later."""
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in sorted(topics)], allow_auto_topic_creation=False
     )

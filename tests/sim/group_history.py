@@ -1,6 +1,6 @@
 """What happened to the groups of a run, as their members and administrators saw it; part of the `History`.
 
-Every commit carries a note that is given once, "<who>-<number>@<offset>": whoever reads an offset knows whose it is.
+Every commit carries a note that is given once, "<who>-<number>@<offset>": so an offset that is read names its commit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FOREVER = float("inf")
 
 
 class Commit(NamedTuple):
-    """One partition's offset, sent to be written down. `generation_id` is -1 for a simple consumer."""
+    """One partition's offset commit. `generation_id` is -1 for a simple consumer."""
 
     group_id: str
     partition: TopicPartition
@@ -90,7 +90,7 @@ class Left(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """Who is a member, as the leader or an administrator is reported."""
+    """The members, as the leader or an administrator sees them."""
 
     group_id: str
     member_ids: frozenset[str]
@@ -99,19 +99,19 @@ class Listed(NamedTuple):
 
 
 class Expelled(NamedTuple):
-    """A member was told UNKNOWN_MEMBER_ID."""
+    """A member got UNKNOWN_MEMBER_ID."""
 
     group_id: str
     member_id: str
     last_contact: float
-    """When the broker heard it last for certain."""
+    """The last time at which a request of it certainly arrived."""
     spoke: float
     """By when the request that was refused was in the broker's socket."""
     ended: float
     written: float
-    """Since when a generation with this member is known to be written down."""
+    """Since when a generation with this member is committed."""
     longest_silence_s: float = 0.0
-    """Between two attempts to reach the broker since it was heard, were they only connections."""
+    """The longest time between two attempts (requests or connections) since the last contact."""
 
 
 class Unanswered(NamedTuple):
@@ -145,7 +145,7 @@ class GroupHistory:
     unanswered: list[Unanswered] = dataclasses.field(default_factory=list)
     pauses: list[Pause] = dataclasses.field(default_factory=list)
     disk_failures: list[Pause] = dataclasses.field(default_factory=list)
-    """When nothing could be written down, or not everywhere."""
+    """When commits could not be written, or not in every log directory."""
     strange: list[str] = dataclasses.field(default_factory=list)
     """Answers with codes that no member can get here."""
     refused: int = 0

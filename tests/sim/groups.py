@@ -1,4 +1,4 @@
-"""The groups of a run: which there are, their members' lives, and whether they settle when all is quiet (G5)."""
+"""The groups of a run: which there are, their members, and whether they settle when the faults are over (G5)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOOK_S = 1.0
 STAYS_S = 11.0
 ADMIN_GAP_S = 1.5
 COMMIT_GAPS_S = (0.6, 1.5, 40.0)
-"""Who hardly ever commits lives by its heartbeats."""
+"""A member that rarely commits keeps its session by heartbeats."""
 
 
 def member_rules(source: random.Random) -> tuple[MemberRules, ...]:
@@ -78,21 +78,21 @@ class Groups:
         self.findings: list[str] = []
 
     async def run(self, calm_from: float) -> None:
-        """Live until a moment, then settle; what does not is in `findings`."""
+        """Run until a moment, then settle; groups that do not settle are in `findings`."""
         async with asyncio.TaskGroup() as tasks:
-            lives = [tasks.create_task(member.run(calm_from, float("inf"))) for member in self.members]
+            runs = [tasks.create_task(member.run(calm_from, float("inf"))) for member in self.members]
             await self.admin.run(calm_from, ADMIN_GAP_S)
             await asyncio.sleep(max(0.0, calm_from - self._now()))
             await self._settle(calm_from)
-            for life in lives:
-                life.cancel()
+            for run in runs:
+                run.cancel()
         for member in self.members:
             if member.connection is not None:
                 member.connection.close()
 
     async def _settle(self, calm_from: float) -> None:
-        """Wait until nothing has moved for longer than a session: until then somebody may yet be found to be gone."""
-        problems, last, since = ["nobody has looked"], self._generations(), self._now()
+        """Wait until no generation has changed for longer than a session: until then a member may still expire."""
+        problems, last, since = ["not checked yet"], self._generations(), self._now()
         while problems or self._now() < since + STAYS_S:
             if self._now() > max(calm_from, self._quiet_from()) + SETTLED_WITHIN_S:
                 problems = problems or [f"generations go on, to {last}"]

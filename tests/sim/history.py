@@ -29,7 +29,7 @@ class Send:
 
 
 class Seen(NamedTuple):
-    """One record at its place."""
+    """One record at its offset."""
 
     offset: int
     value: str
@@ -57,7 +57,7 @@ class Dump:
     partition: TopicPartition
     seen: tuple[Seen, ...]
     synced_end: int = 0
-    """The first offset that was not yet forced to the disk."""
+    """The first offset that is not flushed."""
     base: int = 0
     """The first segment's name: where an empty log begins and ends."""
     is_compacted: bool = False
@@ -68,7 +68,7 @@ class Dump:
 
 
 class Reset(NamedTuple):
-    """A consumer was told that its position lies outside of the log, and where the log begins."""
+    """A consumer got OFFSET_OUT_OF_RANGE, and then the log start offset."""
 
     consumer: str
     partition: TopicPartition
@@ -79,7 +79,7 @@ class Reset(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Restart:
-    """The broker stopped and came back; the logs as they were visible before and after."""
+    """The broker stopped and started again; the logs as they were visible before and after."""
 
     kind: Literal["stop", "kill", "power"]
     at: float
@@ -88,7 +88,7 @@ class Restart:
     offsets: dict[Key, tuple[str, int]] = dataclasses.field(default_factory=dict)
     """What is committed by the files of __consumer_offsets after it: notes and offsets."""
     back: float = 0.0
-    """When the next process served; nobody could speak to it before."""
+    """When the next process served; it accepts no connection before."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -107,7 +107,7 @@ class History:
     retained_topics: frozenset[str] = frozenset()
     """Topics from whose logs retention takes records, and with them what a restart could know of their producers."""
     forgotten_producers: list[tuple[float, str, str]] = dataclasses.field(default_factory=list)
-    """When, and in which topic, a producer was told that its sequences are unknown though nothing of it was open."""
+    """When, and in which topic, a producer got UNKNOWN_PRODUCER_ID without batches in flight."""
     offline: list[tuple[TopicPartition, float, float]] = dataclasses.field(default_factory=list)
     """Partitions whose log directory gave an I/O error, from when until when it is known to have been offline."""
     fenced: int = 0

@@ -1,9 +1,9 @@
-"""A simulated member of a consumer group: what a careful client does, and what happens to clients.
+"""A simulated member of a consumer group: a correct client, and the disturbances of clients.
 
-It finds its coordinator, joins, leads if it is told to, reads where its partitions were left, sends heartbeats and
-commits; it joins again when it is told that the group is rebalanced, and begins anew when nobody knows it. Between that
-it falls silent for a while, vanishes without a word, leaves, and comes back; now and then it commits under a generation
-that is past, which must be refused. What it is told is written down for the checkers of groups.
+It finds its coordinator, joins, assigns partitions as leader, reads the committed offsets, sends heartbeats and commits;
+it joins again on REBALANCE_IN_PROGRESS, and without a member id on UNKNOWN_MEMBER_ID. In between it falls silent for a
+while, vanishes without LeaveGroup, leaves, and joins again; sometimes it commits under an earlier generation, which must
+be refused. Its responses are recorded for the checkers of groups.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.support.simulated_network import Address, SimNetwork
 SESSION_S = 10.0
 HEARTBEAT_S = 3.0
 REBALANCE_S = 20.0
-"""Twice a session: who is heard in every session joins in time."""
+"""Two sessions: a member with a request in every session joins in time."""
 JOIN_S = REBALANCE_S + 5
 ANSWER_S = 10.0
 """A client gives a connection up when its session would have ended."""
@@ -55,7 +55,7 @@ class Member:
         self.assignment: frozenset[TopicPartition] | None = None
         self.connection: Connection | None = None
         self.is_gone = False
-        """Vanished for good."""
+        """Vanished permanently."""
         self._name = name
         self._network = network
         self._loop = network.loop
@@ -71,7 +71,7 @@ class Member:
         self._is_calm = False
 
     async def run(self, calm_from: float, until: float) -> None:
-        """Live until a moment of the loop's time; from another on quietly."""
+        """Run until `until` (loop time); without disturbances from `calm_from`."""
         next_change = self._loop.time() + self._random.expovariate(1 / self.rules.change_gap_s)
         while self._loop.time() < until and not self.is_gone:
             changes = min(next_change, calm_from)
@@ -87,7 +87,7 @@ class Member:
                 await asyncio.sleep(BACKOFF_S * (0.5 + self._random.random()))
         self._leave_connection()
 
-    # What happens to clients.
+    # Disturbances.
 
     async def _change(self, calm_from: float) -> None:
         kind = self._random.choice(("silent", "silent", "vanish", "vanish", "leave", "rejoin"))
@@ -112,7 +112,7 @@ class Member:
         return self.is_gone
 
     async def _leave(self) -> None:
-        """Say goodbye; a static member says it by its instance id, as an administrator would for it."""
+        """Send LeaveGroup; a static member is removed by its instance id, as an administrator would do."""
         connection = self.connection
         if connection is None or not self.member_id:
             return
@@ -129,13 +129,13 @@ class Member:
             self._strange("LeaveGroup", code)
 
     def _forget(self) -> None:
-        """The process is gone, and with it what it knew."""
+        """The process ended; its state is lost."""
         self._leave_connection()
         self._past = self._who() if self.rules.instance_id is not None and self.generation_id >= 0 else None
         self._lose_id()
 
     def _go_from(self, member_id: str) -> None:
-        """This id is nobody's any more."""
+        """The member id is not valid any more."""
         self._past = self._who() if self.generation_id >= 0 else self._past
         if member_id:
             self._history.left.append(Left(self.rules.group_id, member_id, self._loop.time()))
@@ -148,7 +148,7 @@ class Member:
         self._led = -1
         self._contact.has_new_id()
 
-    # What clients do.
+    # A correct client.
 
     async def _live(self, until: float) -> None:
         """Be a member until then; any error of a connection ends this early."""
@@ -233,8 +233,8 @@ class Member:
             self._counts = await partition_counts(connection, rules.topics)
             given = self._assign(joined)
         elif rules.instance_id is not None and joined.leader.startswith(rules.instance_id):
-            # A leader that came back keeps the assignment; what changed meanwhile it has to look for. Below v9 it is
-            # told that its former self leads.
+            # A static leader that joined again keeps the assignment, and has to check itself what changed meanwhile.
+            # Below v9 the response names its former member id as leader.
             self._is_leader, self._counts = True, {}
         began = self._loop.time()
         request = SyncGroupRequest(
@@ -328,17 +328,17 @@ class Member:
             self._refused("OffsetCommit", connection, code, began)
 
     async def _commit_from_the_past(self, connection: Connection, past: Who) -> None:
-        """What a thread would send that has not heard of the new generation yet."""
+        """A commit of a thread that does not know the new generation yet."""
         partitions = [TopicPartition(topic, 0) for topic in self.rules.topics]
         code = await self._offsets.commit(connection, 7, past, partitions)
         if code in (ErrorCode.ILLEGAL_GENERATION, *LOST):
             self._history.refused += 1
 
-    # What is known.
+    # State.
 
     @property
     def is_about_to_look(self) -> bool:
-        """Whether it leads and does not know whether the topics are as they were."""
+        """Whether it leads and has not checked whether the topics changed."""
         return self._is_leader and not self._counts
 
     @property

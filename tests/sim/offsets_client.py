@@ -34,7 +34,7 @@ REFUSED = (
     ErrorCode.FENCED_INSTANCE_ID,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
-"""Said before anything is written."""
+"""Errors returned before anything is written."""
 
 
 class Who(NamedTuple):
@@ -57,7 +57,7 @@ class OffsetsClient:
         self._count = 0
 
     async def find_coordinator(self, connection: Connection, version: int, expected: Address) -> None:
-        """Ask for the coordinator; there is one broker, and it must say so. Raises TryAgain when there is none yet."""
+        """Request the coordinator; there is one broker, which must be named. Raises TryAgain when there is none yet."""
         request = FindCoordinatorRequest(key=self._group_id, coordinator_keys=[self._group_id])
         async with asyncio.timeout(TIMEOUT_S):
             answer = await connection.request(ApiKey.FIND_COORDINATOR, version, request)
@@ -96,7 +96,7 @@ class OffsetsClient:
         return errors[0] if errors else ErrorCode.NONE
 
     async def fetch(self, connection: Connection, version: int, partitions: Sequence[TopicPartition]) -> None:
-        """Read what is committed; of all partitions where none are named."""
+        """Fetch committed offsets; of all partitions where none are named."""
         began = self._loop.time()
         async with asyncio.timeout(TIMEOUT_S):
             answer = await connection.request(ApiKey.OFFSET_FETCH, version, self._fetch(version, partitions))

@@ -2,8 +2,8 @@
 
 The idempotent kind keeps every batch until it is answered and sends all unanswered ones again, in order and with
 their old sequences, over the next connection. Requests of the old connection may still reach the broker after
-that: telling them apart is the broker's business. The other kind never sends anything twice; what it was not told
-of is recorded as not known.
+that: the broker has to tell them apart. The other kind never sends anything twice; a batch without a response is
+recorded as not known.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Batch:
 
 
 class _TryAgain(Exception):
-    """This connection is of no more use; the unanswered batches go over another."""
+    """This connection is unusable; the unanswered batches are sent over another."""
 
 
 class Producer:

@@ -1,6 +1,6 @@
 """The embedded coordination store over nodes that outlive the processes of a run, in place of the SQLite file.
 
-What `save` has taken is durable, as `synchronous=FULL` makes it; a process that dies before it loses that turn. The
+A transaction is durable when `save` returns, as with `synchronous=FULL`; a process that ends before loses it. The
 store above, its sessions and its watches are the production code.
 """
 

@@ -1,4 +1,4 @@
-"""How groups are told to have settled, and what a paused process, its disk and its files look like."""
+"""When a group counts as settled; a paused process, its disk and its files."""
 
 import asyncio
 

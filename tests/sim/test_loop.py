@@ -1,4 +1,4 @@
-"""The simulator's loop: time, order, and the death of processes."""
+"""The simulator's loop: time, order, and the end of processes."""
 
 import asyncio
 import contextvars

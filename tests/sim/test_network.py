@@ -1,4 +1,4 @@
-"""The simulated network and disk keep the promises, and the treacheries, of the real ones."""
+"""The simulated network and disk have the guarantees, and the faults, of the real ones."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

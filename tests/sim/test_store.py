@@ -1,4 +1,4 @@
-"""The simulated coordination store keeps what was answered, over the death of its process."""
+"""The simulated coordination store keeps acknowledged writes over a kill of its process."""
 
 import asyncio
 

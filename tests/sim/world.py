@@ -1,8 +1,7 @@
 """One simulated world: a loop, a network, a disk, and the broker's successive processes.
 
-The broker comes in as a function that builds it from the ports, so that this file knows nothing of it but
-`start` and `stop`. Between two processes the logs are read from the disk without the broker's help, and nobody may
-connect before that is done.
+The broker comes in as a function that builds it from the ports, so that this file uses only its `start` and
+`stop`. Between two processes the logs are read from the disk without the broker's help; clients connect after that.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ EndKind = Literal["stop", "kill", "power"]
 
 
 class Broker(Protocol):
-    """What the world must be able to do with a broker."""
+    """The broker's interface to the world."""
 
     async def start(self) -> None: ...
 
@@ -82,19 +81,19 @@ class World:
             self.findings.append(f"{process.name} ended by itself at {self.loop.time():.3f}: {where}")
 
     async def start(self) -> bool:
-        """Bring the broker up; whether it lived to serve. Raises TimeoutError when it neither serves nor ends."""
+        """Start the broker; returns whether it serves. Raises TimeoutError when it neither serves nor ends."""
         self.network.admits = False
         self._broker = self._build(self)
-        lives = await self._until_death(self._broker.start(), START_S_MAX)
-        self.trace.note("started" if lives else "died starting", self.process.name)
-        return lives
+        serves = await self._until_death(self._broker.start(), START_S_MAX)
+        self.trace.note("started" if serves else "died starting", self.process.name)
+        return serves
 
     def admit(self) -> None:
         """Let the clients in."""
         self.network.admits = True
 
     async def stop(self) -> None:
-        """End the broker as an operator does; it may die at it."""
+        """Stop the broker as an operator does; it may fail meanwhile."""
         assert self._broker is not None
         await self._until_death(self._broker.stop(), STOP_S_MAX)
         self.process.kill()

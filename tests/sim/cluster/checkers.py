@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from sordini.protocol.types import TopicPartition
-from tests.sim.checkers import Lives, disorder, duplicates, false_resets, skips
+from tests.sim.checkers import Incarnations, disorder, duplicates, false_resets, skips
 from tests.sim.cluster.clients import Mark
 from tests.sim.cluster.images import Image
 from tests.sim.history import History, Seen
@@ -54,7 +54,7 @@ def check(evidence: Evidence) -> list[str]:
         *(f"I2 the cluster forgot {who} at {at:.3f}" for at, _, who in history.forgotten_producers),
         *(f"I2 a batch of a past epoch of {who} was taken at {at:.3f}" for at, who in history.fenced_in),
         *inconsistent_offsets(strong, [*evidence.images, *evidence.final]),
-        *disorder(strong, Lives(strong)),
+        *disorder(strong, Incarnations(strong)),
         *dirty_reads(history),
         *skips(history),
         *false_resets(history),

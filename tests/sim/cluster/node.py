@@ -57,7 +57,7 @@ class Node:
         self.address: Address = (self.host, PORT)
         self.clock = SimClock(world.loop)
         self.log = TraceLog(world.trace)
-        self.lives = 1
+        self.incarnation = 1
         self.is_wanted = False
         """Whether it should be up: while False, nobody starts it again."""
         self.process = self._new_process(world)
@@ -153,12 +153,12 @@ class Node:
             self.start()
 
     def _next_process(self, disk_of: Callable[[SimProcess], SimDisk]) -> None:
-        self.lives += 1
+        self.incarnation += 1
         self.process = self._new_process(self._world)
         self.disk = disk_of(self.process)
 
     def _new_process(self, world: ClusterWorld) -> SimProcess:
-        return world.loop.process(f"{self.host}.{self.lives}")
+        return world.loop.process(f"{self.host}.{self.incarnation}")
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
