@@ -26,7 +26,7 @@ class Summary(NamedTuple):
 
     @property
     def crashes(self) -> int:
-        """Processes that died, by whatever."""
+        """Processes that ended, for any reason."""
         kinds = ("kills", "power losses", "start: kills", "start: power losses")
         return sum(self.tally[kind] for kind in kinds)
 
@@ -89,7 +89,7 @@ def together(summaries: Iterable[Summary]) -> Summary:
 
 
 def reported(seed: int, finding: str) -> str:
-    """What a person needs of a finding: how to repeat it, what was done, what was wrong."""
+    """The text of a finding: how to repeat it, what was done, what was wrong."""
     return f"{draw(seed)}\n{finding}\nagain: .venv/bin/python -m tests.crash --seeds {seed}\n"
 
 

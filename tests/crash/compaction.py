@@ -107,7 +107,7 @@ class Keyed:
         return other
 
     def clean(self) -> CleaningResult:
-        """What the child does: new segments beside the old ones."""
+        """The child's part: new segments beside the old ones."""
         log = self.log
         spans = tuple(
             SegmentSpan(one.base, one.size, following.base, self.now_ms, one.largest_timestamp(150, self.disk))

@@ -1,4 +1,4 @@
-"""What one partition's log was given, and what of it may and must be found after a crash."""
+"""The appends to one partition's log, and which of them may and must be found after a crash."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sordini.storage.producer_state import AbortedTransaction, ProducerState
 
 
 class Violation(Exception):
-    """The log broke one of its promises."""
+    """The log violated an invariant."""
 
 
 def require(holds: bool, *said: object) -> None:
@@ -93,22 +93,22 @@ class Truth:
         self.start_may_be = 0
         """How far the start may move by the call that runs."""
         self.start_saved = 0
-        """The start that a checkpoint on the disk tells."""
+        """The log start offset of the checkpoint on the disk."""
         self.deleted_to = 0
         """How far DeleteRecords went."""
         self.cut_to = -1
-        """Where the cut that is being made will end the log."""
+        """The log end offset of the truncation in progress."""
         self.first_offsets: set[int] = set()
         """Where the log began when it was found: what was known of producers then may come from there alone."""
         self.restarted = False
-        """A cut reached into what was deleted: of producers before it nothing is known for certain."""
+        """A truncation reached into deleted records: the producer state before it is unknown."""
         self.cut_floor = 0
         """Where the batches end that stay whatever becomes of the cut; before the log's start, if it reaches so far."""
         self.epochs: list[tuple[int, int]] = []
         self.leader_epoch = 0
         self.is_deleted = False
         self.is_unsure = False
-        """Its creation or deletion was cut off: it may be there or not."""
+        """Its creation or deletion was interrupted: it may exist or not."""
 
     def by_base(self) -> dict[int, list[Batch]]:
         """All that may be found, by base offset."""
@@ -125,10 +125,10 @@ class Truth:
             self.end = batch.end
 
     def began_cut(self, offset: int) -> None:
-        """A cut before the batch that holds `offset` begins: from now on less is promised."""
+        """A truncation before the batch that holds `offset` begins: from now on less is durable."""
         kept = [batch for batch in self.batches if batch.end <= offset]
         floor = kept[-1].end if kept else 0
-        # A cut that stopped half-way took the directory with it, and no other comes into effect.
+        # A truncation that failed half-way took the directory offline, and no other has an effect.
         self.cut_floor = floor if self.cut_to < 0 else min(self.cut_floor, floor)
         self.cut_to = max(self.cut_floor, self.start)
         self.promised = min(self.promised, self.cut_floor)
@@ -144,12 +144,12 @@ class Truth:
         self, found: Sequence[Batch], start: int, end: int, epochs: list[tuple[int, int]], *, was_power: bool
     ) -> None:
         """What was found after a crash is the truth from now on."""
-        # A process that dies in a cut leaves it unsynced: what was cut may be there again when the power fails.
+        # A process killed in a truncation leaves it unsynced: the records may reappear after a power loss.
         self.maybe = [] if was_power else [*self.maybe, *(batch for batch in self.batches if batch.base >= end)]
         first = found[0].base if found else end
         before = [batch for batch in self.batches if batch.end <= first]
         if before and before[-1].end != first:
-            before = []  # The log began anew, past records that are lost: nothing more is known of them.
+            before = []  # The log starts after lost records, of which nothing more is known.
         self.batches = [*before, *found]
         self.first_offsets.add(first)
         self.end, self.start, self.cut_to = end, start, -1

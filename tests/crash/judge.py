@@ -28,7 +28,7 @@ class Placed(NamedTuple):
 
 
 def judge(truth: Truth, log: Log, disk: ForgetfulDisk, chance: random.Random, *, at_least: int) -> list[Batch]:
-    """Every promise about one log that was opened, or is open; the batches it holds. Raises Violation."""
+    """Check all invariants of one open log; returns its batches. Raises Violation."""
     name = f"{truth.partition}:"
     known = truth.by_base()
     placed = {segment.base: list(_placed(known, segment, disk)) for segment in log.segments.all()}
@@ -91,7 +91,7 @@ def _check_epochs(truth: Truth, log: Log, found: Sequence[Batch]) -> None:
             at = max(batch.base, start)
             epoch = log.epochs.epoch_at(at)
             right = batch.header.partition_leader_epoch
-            # What was deleted and came back may have lost its epoch: nobody asks for it any more.
+            # Deleted records that reappear may have lost their epoch, which is not read any more.
             require(
                 epoch == right or (epoch == -1 and at < truth.start_highest),
                 truth.partition,
@@ -104,7 +104,7 @@ def _check_epochs(truth: Truth, log: Log, found: Sequence[Batch]) -> None:
 
 
 def _check_producers(truth: Truth, log: Log, found: Sequence[Batch]) -> None:
-    """Producers are as the whole history says; where a snapshot was lost, as what was left of it then says."""
+    """The producer state matches the whole history; after a lost snapshot, the history from there."""
     first = found[0].base if found else log.log_end_offset
     history = [*(batch for batch in truth.batches if batch.end <= first), *found]
     begins = sorted({0, first, *(begin for begin in truth.first_offsets if begin < first)})
@@ -135,7 +135,7 @@ def _open(entries: Iterable[ProducerEntry]) -> list[int]:
 
 
 def _check_indexes(segment: Segment, log: Log, disk: ForgetfulDisk, placed: Sequence[Placed]) -> None:
-    """Each entry of both indexes tells of a batch that is there, and a closed segment's last time is its largest."""
+    """Each entry of both indexes points at an existing batch, and a closed segment's last time is its largest."""
     segment.load(log.config.index_interval_bytes)
     ends = {one.batch.header.last_offset: one for one in placed}
     data = disk.contents(segment.index.handle.path)[: segment.index.count * _OFFSET_ENTRY.size]

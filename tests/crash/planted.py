@@ -1,4 +1,4 @@
-"""Bugs planted into the store, to prove that a campaign finds what it is there for.
+"""Bugs planted into the store, to prove that a campaign finds them.
 
 Each patches the product itself for the time of a run, and says what a disk and a moment make of it.
 """
@@ -33,7 +33,7 @@ BUGS: dict[str, Bug] = {}
 
 
 def bug(seeds_max: int, seed: int = 0) -> Callable[[Callable[[], Iterator[None]]], Planting]:
-    """Enter a generator that plants a bug, by its name; its docstring says what the bug is."""
+    """Register a generator that plants a bug, by its name; its docstring states the bug."""
 
     def enter(plant: Callable[[], Iterator[None]]) -> Planting:
         planting = contextlib.contextmanager(plant)
@@ -121,7 +121,7 @@ def recovery_does_not_check_the_crc() -> Iterator[None]:
 
 @bug(50)
 def recovery_stops_at_nothing_and_cuts_nothing() -> Iterator[None]:
-    """Recovery finds where the damage begins and leaves it in the file: what is appended next lies behind it."""
+    """Recovery finds the damage and leaves it in the file: later appends follow it."""
     right = ForgetfulFile.truncate
 
     def truncate(file: ForgetfulFile, size: int) -> None:
@@ -154,7 +154,7 @@ def a_failed_sync_is_swallowed() -> Iterator[None]:
 
 @bug(50)
 def a_cut_is_not_synced() -> Iterator[None]:
-    """After a cut neither the file nor the directory is synced: a power failure brings records back that were cut,
+    """After a truncation neither the file nor the directory is synced: a power loss restores truncated records
     below what was appended since."""
     right_file, right_directory = ForgetfulFile.sync, ForgetfulDisk.sync_directory
 
@@ -172,7 +172,7 @@ def a_cut_is_not_synced() -> Iterator[None]:
 
 @bug(100, seed=40)
 def the_recovery_point_is_kept_after_a_cut() -> Iterator[None]:
-    """A cut below the recovery point leaves it on the disk: what is written over the place is never checked."""
+    """A truncation below the recovery point leaves it on the disk: later appends there are never recovered."""
     right = truncation.truncate_to
 
     def truncate_to(log: LogState, offset: int, due_ms: int) -> None:
@@ -249,7 +249,7 @@ def a_gap_between_segments_is_taken_for_none() -> Iterator[None]:
 
 @bug(50, seed=115)
 def an_older_checkpoint_outlives_a_partition() -> Iterator[None]:
-    """A partition that is made anew finds the recovery point and the log start of the one that was deleted."""
+    """A recreated partition gets the recovery point and the log start offset of the deleted one."""
     with patched((LogDirectory, "_forget_deleted", lambda *_: None)):
         yield
 

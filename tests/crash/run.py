@@ -16,18 +16,18 @@ from sordini.storage.log import Log
 from sordini.storage.log_dir_handle import PASSING
 from tests.crash.expected_log import Batch, Truth, Violation, require
 from tests.crash.judge import judge
-from tests.crash.script import Death, Life, Script, Step, Strike
+from tests.crash.script import Death, Incarnation, Script, Step, Strike
 from tests.crash.stop_rules import check_stopped
 from tests.crash.store_under_test import World
 from tests.support.forgetful_disk import Died, ForgetfulDisk
 
-# What is only tidied up: when it fails, the next start does it.
+# Cleanup only: if it fails, the next start repeats it.
 TIDYING = ("remove", "rmdir")
 CUTTING = ("truncate", "rewrite", "flush_beside")
 
 
 class Outcome(NamedTuple):
-    """What came of one script. `tally` counts operations, strikes and crashes by kind."""
+    """The outcome of one script. `tally` counts operations, strikes and crashes by kind."""
 
     seed: int
     finding: str
@@ -67,33 +67,33 @@ class Run:
         world.manager.open(world.now_ms)
         for number in range(self.script.partitions):
             world.create(world.partition(number))
-        for number, life in enumerate(self.script.lives, 1):
-            self.at = f"life {number}"
-            await self._live(life, f"life {number}")
-            self.at = f"life {number}, after it"
-            await self._start_again(life)
+        for number, incarnation in enumerate(self.script.incarnations, 1):
+            self.at = f"incarnation {number}"
+            await self._run_incarnation(incarnation, f"life {number}")
+            self.at = f"incarnation {number}, after it"
+            await self._start_again(incarnation)
 
     # One process.
 
-    async def _live(self, life: Life, name: str) -> None:
+    async def _run_incarnation(self, incarnation: Incarnation, name: str) -> None:
         world = self.world
         disk = world.disk
-        for number, step in enumerate(life.steps, 1):
+        for number, step in enumerate(incarnation.steps, 1):
             self.at = f"{name}, step {number} ({step})"
-            is_last = number == len(life.steps) and not life.closes
-            if is_last and life.death is not None:
-                disk.die_at(life.death.call, life.death.share)
+            is_last = number == len(incarnation.steps) and not incarnation.closes
+            if is_last and incarnation.death is not None:
+                disk.die_at(incarnation.death.call, incarnation.death.share)
             try:
                 await self._step(step)
             except Died:
                 self.tally[f"died in {step.operation}"] += 1
                 return
-        if life.closes:
+        if incarnation.closes:
             self.at = f"{name}, close"
-            if life.death is not None:
-                disk.die_at(life.death.call, life.death.share)
+            if incarnation.death is not None:
+                disk.die_at(incarnation.death.call, incarnation.death.share)
             try:
-                await self._close(life.close_strike)
+                await self._close(incarnation.close_strike)
             except Died:
                 self.tally["died in close"] += 1
 
@@ -132,7 +132,7 @@ class Run:
         return truth
 
     def _settle(self, step: Step, chance: random.Random, ends: dict[TopicPartition, int]) -> None:
-        """After an operation: what every log says now is what it should say."""
+        """After an operation: every log matches its expectation."""
         world = self.world
         for log in world.manager.logs():
             truth = self._truth(log)
@@ -265,17 +265,17 @@ class Run:
 
     # The crash, and what is found then.
 
-    async def _start_again(self, life: Life) -> None:
+    async def _start_again(self, incarnation: Incarnation) -> None:
         world = self.world
-        death = life.death
+        death = incarnation.death
         world.disk.kill()
-        # A process that dies after a failed sync leaves what a power failure leaves (fsyncgate).
+        # A process killed after a failed sync leaves the disk as a power loss does (fsyncgate).
         lost_power = death is not None and death.power
         was_power = lost_power or world.disk.has_dropped
         disk = _after(world.disk, death)
         self.tally["clean stops" if death is None else _name(death)] += 1
-        chance = random.Random(life.steps[0].chance)
-        for strike in life.starts:
+        chance = random.Random(incarnation.steps[0].chance)
+        for strike in incarnation.starts:
             for directory in world.directories:
                 if disk.is_directory(directory):
                     check_stopped(directory, disk.tree())
@@ -316,7 +316,7 @@ class Run:
         self.digest = zlib.crc32(repr(sorted(disk.tree().items())).encode(), self.digest)
 
     def _start_struck(self, disk: ForgetfulDisk, strike: Death | Strike) -> Death | None:
-        """A start that something happens to; the death of its process, None when that goes on until it is killed."""
+        """A start with a fault; how its process ended, None when it runs until it is killed."""
         world = self.world
         world.disk = disk
         manager = world.manager = world.a_manager(disk)
@@ -374,7 +374,7 @@ class Run:
         disk = self.world.disk
         before = disk.tree()
         if was_clean:
-            # A clean stop was believed; from now on the logs are recovered, which begins their snapshots anew.
+            # The clean shutdown was accepted; from now on the logs are recovered, which rebuilds their snapshots.
             disk = self._opened_again(disk)
             logs = [path for path in {**before, **disk.tree()} if path.endswith(names.LOG)]
             changed = [path for path in logs if before.get(path) != disk.tree().get(path)]

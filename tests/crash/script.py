@@ -1,4 +1,4 @@
-"""The scripts of a campaign: what is done to a store, where it is struck, and what is found after a crash.
+"""The scripts of a campaign: the operations on a store, its faults, and the state after a crash.
 
 A script is drawn from its seed alone. A step names an operation and a number, from which the operation draws whatever
 else it needs, so that a step can be left out without changing the others.
@@ -14,7 +14,7 @@ from sordini.storage.log_config import NEVER, LogConfig
 from sordini.storage.log_manager import StoreConfig
 
 STEPS_MAX = 26
-LIVES_MAX = 3
+INCARNATIONS_MAX = 3
 
 # Operation -> how often, out of all.
 OPERATIONS = {
@@ -73,21 +73,21 @@ class Death(NamedTuple):
     share: float
     """How much of a write that is struck is done."""
     power: bool
-    """Whether the power fails, too; else only the process dies."""
+    """Whether the power fails, too; else only the process is killed."""
     kept: int
     """The seed of what is kept then."""
 
     def __str__(self) -> str:
         how = f"power loss, kept #{self.kept}" if self.power else "kill -9"
-        return f"dies at call {self.call}, {self.share:.1f} of it done: {how}"
+        return f"crashes at call {self.call}, {self.share:.1f} of it done: {how}"
 
 
-class Life(NamedTuple):
+class Incarnation(NamedTuple):
     """One process: its steps, how it ends, and what strikes the starts after it."""
 
     steps: tuple[Step, ...]
     closes: bool
-    """Whether it is reported to stop before it dies."""
+    """Whether it gets a stop before it is killed."""
     close_strike: Strike | None
     death: Death | None
     starts: tuple[Death | Strike, ...]
@@ -108,7 +108,7 @@ class Script(NamedTuple):
     store: StoreConfig
     directories: int
     partitions: int
-    lives: tuple[Life, ...]
+    incarnations: tuple[Incarnation, ...]
 
     def __str__(self) -> str:
         changed = {
@@ -118,7 +118,9 @@ class Script(NamedTuple):
             if value != settings._field_defaults[name]
         }
         head = f"seed {self.seed}: {self.directories} directories, {self.partitions} partitions, {changed}"
-        return "\n".join([head, *(f"life {number}\n{life}" for number, life in enumerate(self.lives, 1))])
+        return "\n".join(
+            [head, *(f"incarnation {number}\n{incarnation}" for number, incarnation in enumerate(self.incarnations, 1))]
+        )
 
 
 def draw(seed: int) -> Script:
@@ -126,8 +128,8 @@ def draw(seed: int) -> Script:
     chance = random.Random(f"script {seed}")
     partitions = chance.choice((1, 1, 2, 3))
     directories = chance.choice((1, 1, 2))
-    lives = tuple(_life(chance, partitions) for _ in range(chance.randint(1, LIVES_MAX)))
-    return Script(seed, _config(chance), _store(chance), directories, partitions, lives)
+    incarnations = tuple(_incarnation(chance, partitions) for _ in range(chance.randint(1, INCARNATIONS_MAX)))
+    return Script(seed, _config(chance), _store(chance), directories, partitions, incarnations)
 
 
 def _config(chance: random.Random) -> LogConfig:
@@ -149,7 +151,7 @@ def _store(chance: random.Random) -> StoreConfig:
     return StoreConfig(chance.choice((2, 3, 8, 64)), *(chance.choice((1_000, 1_000, 4_000)) for _ in range(5)))
 
 
-def _life(chance: random.Random, partitions: int) -> Life:
+def _incarnation(chance: random.Random, partitions: int) -> Incarnation:
     names, weights = list(OPERATIONS), list(OPERATIONS.values())
     faulty = chance.random() < 0.4
     steps = tuple(
@@ -167,7 +169,7 @@ def _life(chance: random.Random, partitions: int) -> Life:
     starts = []
     while len(starts) < 3 and chance.random() < 0.3:
         starts.append(_death(chance) if chance.random() < 0.8 else _strike(chance))
-    return Life(steps, closes, close_strike, death, tuple(starts))
+    return Incarnation(steps, closes, close_strike, death, tuple(starts))
 
 
 def _strike(chance: random.Random) -> Strike:

@@ -98,7 +98,7 @@ class World:
         await self._put(log, truth, [(data, (Record(0, read_header(data).max_timestamp, None, None),))])
 
     async def resend(self, log: Log, truth: Truth, chance: random.Random) -> None:
-        """A producer did not hear of its last batch and sends it again."""
+        """A producer got no response to its last batch and sends it again."""
         producer_id = chance.choice(IDEMPOTENT)
         entry = _entry(log, producer_id)
         sent = [batch for batch in truth.batches if batch.header.producer_id == producer_id]

@@ -35,7 +35,7 @@ async def _old_and_new(filled: Keyed) -> tuple[list[Line], list[Line]]:
 
 
 async def _struck(filled: Keyed, call: int) -> Keyed | None:
-    """A store whose process died at that call of a compaction; None when it has fewer calls."""
+    """A store whose process crashed at that call of a compaction; None when it has fewer calls."""
     store = filled.again()
     store.disk.die_at(call, SHARES[call % 3])
     try:

@@ -32,7 +32,7 @@ SCRIPTS: dict[str, list[Step]] = {
 
 
 async def _strike(script: list[Step], call: int, share: float) -> Store | None:
-    """Run a script until the process dies inside that call; None when the script has fewer calls."""
+    """Run a script until the process crashes inside that call; None when the script has fewer calls."""
     store = Store(a_disk())
     store.disk.die_at(call, share)
     try:

@@ -1,4 +1,4 @@
-"""The disk of the crash tests itself: what it may forget, and what it must not."""
+"""The disk of the crash tests itself: which writes it may lose, and which not."""
 
 from __future__ import annotations
 

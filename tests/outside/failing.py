@@ -1,4 +1,4 @@
-"""One system call on one file of a running broker made to fail, as a dying disk would. Skips where strace may not."""
+"""One system call on one file of a running broker made to fail, as a failing disk would. Skips where strace may not."""
 
 from __future__ import annotations
 

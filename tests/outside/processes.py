@@ -1,6 +1,6 @@
 """Real programs started for tests: each in its own process, waited for, stopped by its own id.
 
-A program writes its output to `<directory>/<name>.log`. Every wait is bounded, and whoever waits in
+A program writes its output to `<directory>/<name>.log`. Every wait is bounded, and a caller that waits in
 vain raises `ProcessError` with the end of that log in the message, so that a red CI run is enough to
 see why. Nothing here ever looks a process up by name.
 """

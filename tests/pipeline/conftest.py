@@ -93,7 +93,7 @@ def spark(spark_settings: Mapping[str, str]) -> Iterator[SparkSession]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("PYTHONPATH", str(ROOT))  # What tests hand to Spark's Python workers lives in `tests`.
+        patch.setenv("PYTHONPATH", str(ROOT))  # Functions that tests pass to Spark's Python workers are in `tests`.
         builder = SparkSession.builder
         for key, value in spark_settings.items():
             builder = builder.config(key, value)
@@ -131,7 +131,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 @pytest.fixture
 def make_topic(bootstrap: str) -> Callable[..., str]:
-    """`make_topic(4, at=three, replicas=3, configs={...})` makes a topic that nobody else uses and returns its name."""
+    """`make_topic(4, at=three, replicas=3, configs={...})` creates a topic for this test alone and returns its name."""
 
     def make(
         partitions: int = 1, *, at: str = bootstrap, replicas: int = 1, configs: Mapping[str, str] | None = None

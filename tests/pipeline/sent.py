@@ -45,7 +45,7 @@ def fill(
 
     Every record has one of `keys` different keys; without that, one of its own, or every seventh none. Every eleventh
     has no value.
-    Sorted by partition and offset. Where nobody else sends to the topic, their offsets begin at `first // partitions`.
+    Sorted by partition and offset. Without other producers to the topic, their offsets begin at `first // partitions`.
     """
     sent = []
     with closing(KafkaProducer(bootstrap_servers=bootstrap, compression_type=compression)) as producer:

@@ -59,7 +59,7 @@ def tls_before(port: int, certificates: Certificates) -> Iterator[int]:
 
 
 def carry(one: socket.socket, other: socket.socket) -> None:
-    """Until the one has said all; then the other is told so."""
+    """Forward one side to the other until its end, and then the end."""
     with suppress(OSError):
         while data := one.recv(65_536):
             other.sendall(data)

@@ -3,7 +3,7 @@
     python table_writer.py KIND DEED FOLDER
 
 DEED is `append` or `compact`. For each moment there is a table of its own, with a first batch; a child does the deed
-and dies at that moment; further children look at what plain readers see then, do the deed again as a restarted job
+and is killed at that moment; further children look at what plain readers see then, do the deed again as a restarted job
 would, and look again. Each line of standard output is JSON: the ids seen at the two looks, every `.parquet` file of
 the listing at the first, and whether the child died. The last line is that of a child that lived.
 

@@ -39,7 +39,7 @@ class Workers(NamedTuple):
 
 
 class Driver(OutsideProcess):
-    """The job, as whoever has a cluster starts it."""
+    """The job, started as on any Spark cluster."""
 
     name = "driver"
 

@@ -159,7 +159,7 @@ def test_a_piece_whose_done_is_missing_is_loaded_again_and_not_twice(job: Job, s
     again, rest = steps_of(job, spark)
     assert (again.batch.batch_id, again.batch.was_there, again.batch.dead, again.records_done) == (0, True, 3, 30)
     assert (rest.batch.batch_id, rest.batch.rows, rest.batch.dead, rest.records_done) == (1, 9, 1, rest.records_all)
-    # Nothing had the piece: what is written of it is told as that of any other.
+    # No table had the slice: its rows are reported as those of any other.
     produce(job, 40, 20)
     state.write(INTENT, LoadPiece(2, {topic: {0: 20, 1: 20}}, {topic: {0: 30, 1: 30}}).to_json())
     [again] = steps_of(job, spark)
@@ -169,7 +169,7 @@ def test_a_piece_whose_done_is_missing_is_loaded_again_and_not_twice(job: Job, s
 
 
 def steps_of(job: Job, spark: SparkSession) -> list[Step]:
-    """What a load says that goes on where another one has died."""
+    """The output of a load that resumes after a crash."""
     notices: list[str] = []
     steps = list(load(job, spark, lambda: False, notices.append))
     assert notices == [f"batch {steps[0].batch.batch_id} was begun by an earlier run, and is done again"]

@@ -1,4 +1,4 @@
-"""What only Spark can tell of a job file is told before anything runs, with the file, the line and the key."""
+"""Errors in a job file that only Spark detects are reported before anything runs, with the file, line and key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record values in every decode mode: what becomes a row, and what is told of what does not."""
+"""Record values in every decode mode: which values become rows, and what is reported of the others."""
 
 from __future__ import annotations
 

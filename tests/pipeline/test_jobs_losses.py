@@ -51,7 +51,7 @@ def run(request: pytest.FixtureRequest, spark: SparkSession) -> Run:
 
 
 def both(folder: Path, place: Place) -> tuple[str, Job, Job]:
-    """A topic of two partitions and one job: as it stops at a loss, and as it goes on regardless."""
+    """A topic of two partitions and one job: stopping at a loss, and continuing over it."""
     topic = place.make_topic(2, configs=KEEP)
     strict = a_job(folder, place.bootstrap, topic, "delta")
     return topic, strict, a_job(folder, place.bootstrap, topic, "delta", REGARDLESS)

@@ -1,4 +1,4 @@
-"""A batch that cannot be opened, in the middle of a topic: it stops whoever reads there, and nobody else."""
+"""A corrupt batch in the middle of a topic: it fails the readers of its offsets, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that are gone when the source `sordini` comes for them: it stops and says what, or goes on if so asked."""
+"""Records deleted before the source `sordini` reads them: it stops with the offsets, or continues if configured so."""
 
 from __future__ import annotations
 

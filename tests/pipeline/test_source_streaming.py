@@ -1,4 +1,4 @@
-"""Streams that the source `sordini` reads: topics that come, limits, restarts, and what a group is told of it."""
+"""Streams that the source `sordini` reads: new topics, limits, restarts, and the offsets committed for a group."""
 
 from __future__ import annotations
 

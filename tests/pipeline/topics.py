@@ -25,7 +25,7 @@ class Place(NamedTuple):
     """Of each partition."""
 
     def make_topic(self, partitions: int = 1, *, name: str = "", configs: Mapping[str, str] | None = None) -> str:
-        """Make a topic, under a name that nobody else uses unless one is given, and return its name."""
+        """Make a topic, under a unique name unless one is given, and return its name."""
         name = name or f"topic-{uuid4().hex[:12]}"
         wanted: dict[str, Any] = {"num_partitions": partitions, "replication_factor": self.replicas}
         with closing(KafkaAdminClient(bootstrap_servers=self.bootstrap)) as admin:

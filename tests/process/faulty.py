@@ -50,7 +50,7 @@ class FaultyBroker:
         return f"127.0.0.1:{self.port}"
 
     def plan(self, fault: Fault, after: int = 0) -> None:
-        """Hang up on everybody, and let `after` answers pass from now on before the fault."""
+        """Close all connections, and let `after` answers pass from now on before the fault."""
         with self._changes:
             self._fault, self._after, self.answers = fault, after, 0
             former, self._open = self._open, set()
@@ -96,7 +96,7 @@ class FaultyBroker:
         _hang_up(client)
 
     def _pass_on(self, client: socket.socket, frame: bytes) -> bool:
-        """Whether the connection goes on."""
+        """Whether the connection stays open."""
         with self._changes:
             is_due = self._fault is not Fault.NONE and self.answers >= self._after
             is_first = is_due and self.answers == self._after

@@ -1,4 +1,4 @@
-"""A loop whose time jumps over what nobody can shorten: the waits for a broker that is known not to answer any more."""
+"""A loop whose time jumps over waits that cannot be shortened: those for a broker that is known not to answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 LOOK_S = 0.02
-"""How often, in real time, a wait asks whether it is in vain."""
+"""How often, in real time, a wait checks whether it is in vain."""
 JUMP_S = 0.001
 """What a wait in vain takes, for whatever is under way between the sockets."""
 

@@ -1,4 +1,4 @@
-"""`cluster status --check` and `ping --serving` on brokers whose ZooKeeper hangs, comes back, or has lost its data."""
+"""`cluster status --check` and `ping --serving` on brokers whose ZooKeeper hangs, recovers, or has lost its data."""
 
 from __future__ import annotations
 

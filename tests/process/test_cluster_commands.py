@@ -76,7 +76,7 @@ def in_container(number: int) -> Config:
         if name.startswith("KAFKA_") or name == "SORDINI_ADVERTISED_HOST"
     }
     settings = image | service(f"broker-{number}")["environment"]
-    # What commands in the container ask, the health check first: they are told addresses that containers reach.
+    # The bootstrap server of commands in the container, such as the health check: it advertises container addresses.
     assert settings.pop("SORDINI_BOOTSTRAP") == f"broker-{number}:29092"
     assert [name for name in settings if key_of(name) is None] == []
     config, unknown = build_config({**of_file(number), **environment_entries(settings)})
@@ -212,7 +212,7 @@ def test_a_container_serves_clients_inside_and_outside_and_brokers_apart(number:
         "CONTAINERS": f"broker-{number}:29092",
     }
     assert config.inter_broker_listener_name == "BROKERS"
-    assert one["ports"] == [f"127.0.0.1:{9091 + number}:9092"], "open to this machine only: nobody has to log in"
+    assert one["ports"] == [f"127.0.0.1:{9091 + number}:9092"], "open to this machine only, without authentication"
     assert config.zookeeper_connect == "zookeeper-1:2181/sordini"
     (directory,) = config.log_directories
     assert f"broker-{number}:{directory}" in one["volumes"]
@@ -223,7 +223,7 @@ def test_a_container_may_take_as_long_to_stop_as_the_broker(number: int) -> None
     one = service(f"broker-{number}")
     assert int(one["stop_grace_period"].removesuffix("s")) * 1000 > in_container(number).shutdown_deadline_ms
     assert one["depends_on"] == {"zookeeper-1": {"condition": "service_healthy"}}
-    assert "healthcheck" not in one, "the image's asks whom SORDINI_BOOTSTRAP names"
+    assert "healthcheck" not in one, "the image's connects to SORDINI_BOOTSTRAP"
 
 
 def test_data_is_on_volumes_that_are_declared_once_and_used_once() -> None:

@@ -53,7 +53,7 @@ def test_what_was_changed_holds_at_once_and_after_the_broker_was_killed(start_so
     assert set_key(client, TOPIC, "orders", "retention.ms", "-1") == 0
     assert set_key(client, BROKER, "1", "max.connections.per.ip", "1") == 0
     assert connect(broker).is_closed()
-    # More room again: whoever asks whether the broker is back counts, too.
+    # A higher limit again: the connection that checks for the restart counts, too.
     assert set_key(client, BROKER, "1", "max.connections.per.ip", "100") == 0
     broker.kill()
     broker.start()

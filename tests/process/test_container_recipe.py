@@ -1,4 +1,4 @@
-"""examples/ci/containers.yml, which takes Docker: what it runs is there, is what the pages say, and harms nobody."""
+"""examples/ci/containers.yml, which takes Docker: its programs exist, match the documentation, and clean up."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_it_asserts_that_down_leaves_nothing_of_one_zookeeper_and_of_three() -> 
     assert len(nothing) == 2
     assert all(index - 1 in down for index in nothing)
     ensemble = next(index for index, line in enumerate(lines()) if "ensemble.env up" in line)
-    assert nothing[0] < ensemble < nothing[1], "without the variables, as somebody types it"
+    assert nothing[0] < ensemble < nothing[1], "without the variables, as typed by hand"
     assert all("ensemble.env" not in lines()[index] for index in down)
 
 

@@ -1,4 +1,4 @@
-"""A broker in the background: how it is started, found, told things, and stopped."""
+"""A broker in the background: how it is started, found, signalled, and stopped."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_daemon_holds_nothing_that_its_starter_had_open(daemon: Daemon) -> Non
         )
         assert started.returncode == 0
         os.close(writing)
-        assert select.select([held], [], [], 0)[0], "or the pipe's reader would wait as long as the daemon lives"
+        assert select.select([held], [], [], 0)[0], "or the pipe's reader would wait as long as the daemon runs"
         assert held.read() == b""
 
 
@@ -247,7 +247,7 @@ def test_sighup_goes_on_in_a_new_log_file_and_does_nothing_else(daemon: Daemon) 
     pid, log = daemon.pid, daemon.directory / "own.log"
     log.rename(daemon.directory / "own.log.1")
     os.kill(pid, signal.SIGHUP)
-    eventually(lambda: log.exists() and "reopened" in log.read_text(), "the log file is made anew")
+    eventually(lambda: log.exists() and "reopened" in log.read_text(), "the log file is created again")
     assert "reopened" not in (daemon.directory / "own.log.1").read_text()
     assert [standard_file(pid, number) for number in (1, 2)] == [log, log]
     with Client("127.0.0.1", daemon.port) as client:
@@ -265,7 +265,7 @@ def test_sighup_without_a_log_file_changes_nothing(start_sordini: Start) -> None
 
 
 def peer_that_does_not_read(broker: SordiniProcess, stack: ExitStack) -> None:
-    """Ask for more than the sockets between us hold, and take none of it."""
+    """Fetch more than the socket buffers hold, and read none of it."""
     client = stack.enter_context(Client("127.0.0.1", broker.port))
     client.create("orders")
     for _ in range(15):
@@ -339,7 +339,7 @@ asyncio.run(main())
 
 @contextmanager
 def held_process() -> Iterator[subprocess.Popen[str]]:
-    """A process whose loop is held for ever, and which is told to stop in 300 ms."""
+    """A process whose loop is blocked for ever, and which gets a stop signal after 300 ms."""
     with subprocess.Popen([sys.executable, "-c", HELD], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -442,7 +442,7 @@ def test_the_service_manager_is_notified_that_the_broker_is_ready_alive_and_stop
 
 def test_a_watchdog_of_another_process_and_a_missing_notify_socket_are_ignored(tmp_path: Path) -> None:
     broker = SordiniProcess(tmp_path / "broker")
-    environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "nobody"), "WATCHDOG_USEC": "1", "WATCHDOG_PID": "1"}
+    environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "missing"), "WATCHDOG_USEC": "1", "WATCHDOG_PID": "1"}
     broker.environment = lambda: environment  # type: ignore[method-assign]
     with broker, Client("127.0.0.1", broker.port) as client:
         assert client.create("orders") == [0]

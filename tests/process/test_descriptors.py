@@ -39,7 +39,7 @@ def test_a_topic_made_while_there_are_no_descriptors_heals_by_itself(start_sordi
     with without_descriptors(broker):
         topic = CreatableTopic(name="orders", num_partitions=3, replication_factor=1)
         client.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic], timeout_ms=100))
-        broker.wait_until(lambda: "partition deferred" in broker.output(), HEALS_S, "be told to hold the partitions")
+        broker.wait_until(lambda: "partition deferred" in broker.output(), HEALS_S, "receive the partitions")
         rows = client.produce("orders", [a_batch()] * 3)
         assert 0 not in {row.error_code for row in rows}
 

@@ -154,7 +154,7 @@ def test_a_log_directory_that_fails_goes_offline_and_the_other_serves_on(
         codes = [row.error_code for row in client.produce("orders", [LARGE, LARGE])]
     assert codes == [0, ErrorCode.KAFKA_STORAGE_ERROR]
     codes = [row.error_code for row in client.produce("orders", [LARGE, LARGE])]
-    assert codes == [0, ErrorCode.KAFKA_STORAGE_ERROR], "for good, and for nobody else"
+    assert codes == [0, ErrorCode.KAFKA_STORAGE_ERROR], "permanently, and for this partition only"
     (line,) = [line for line in broker.output().splitlines() if "log directory is offline" in line]
     assert str(lost.parent) in line
     assert client.create("bills") == [0]

@@ -181,7 +181,7 @@ def test_docker_run_as_the_header_says_serves_the_clients_of_the_host(installed:
 
 
 def test_a_container_without_privileges_writes_nothing_but_its_volume_and_does_all_its_work(installed: Path) -> None:
-    """The second life is on the volume of one that was killed: `docker kill` leaves everything, and ids begin anew."""
+    """The second container uses the volume of a killed one: `docker kill` keeps the files, and process ids start again."""
     container = Container(installed / "confined", installed)
     container.start()
     container.kill()

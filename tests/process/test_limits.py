@@ -33,7 +33,7 @@ def resident_bytes(broker: SordiniProcess) -> int:
 
 
 def settled(client: Client) -> None:
-    """Two rounds with somebody else: whatever had arrived before has been looked at."""
+    """Two requests of another client: everything that arrived before has been processed."""
     for _ in range(2):
         client.metadata()
 
@@ -97,7 +97,7 @@ def is_served(peer: socket.socket) -> bool:
 
 
 def test_an_address_has_so_many_connections_and_no_more(start_sordini: Start) -> None:
-    # From addresses of their own: whoever waits for the broker to listen comes from 127.0.0.1.
+    # From other addresses: the check that the broker listens connects from 127.0.0.1.
     broker = start_sordini({"max.connections.per.ip": 3, "max.connections.per.ip.overrides": "127.0.0.9:1"})
     for address, bound in (("127.0.0.8", 3), ("127.0.0.9", 1)):
         peers = [from_address(broker, address) for _ in range(bound + 2)]

@@ -1,4 +1,4 @@
-"""A broker whose log lines and messages go where nobody reads them."""
+"""A broker whose log lines and messages go to an unread pipe."""
 
 from __future__ import annotations
 
@@ -129,4 +129,4 @@ def test_a_crash_has_its_traceback_behind_the_last_lines(pipe: FullPipe) -> None
     assert ended.stderr.splitlines()[0] == "a line before the end"
     assert ended.stderr.splitlines()[-1] == "AssertionError: the reason"
     stuck = subprocess.Popen([sys.executable, "-c", CRASH], stderr=pipe.writing)
-    assert stuck.wait(30) == 1, "it ends though nobody reads why"
+    assert stuck.wait(30) == 1, "it exits although its message is not read"

@@ -194,7 +194,7 @@ def test_a_broker_whose_session_expired_registers_with_a_newer_epoch_and_leads_a
         until(lambda: produce(client) == ErrorCode.NONE)
         assert EXPIRED in broker.output()
         assert REGISTERED.findall(broker.output()) == [str(first.czxid), str(stat.czxid)]
-    assert client.create("more") == [0], "whoever kept the first session has the next"
+    assert client.create("more") == [0], "a component with the first session gets the next"
 
 
 def test_an_isolated_broker_stops_in_order_and_in_time(
@@ -218,7 +218,7 @@ def test_an_isolated_broker_stops_in_order_and_in_time(
 def test_no_topic_is_reported_as_unknown_before_the_first_update_metadata(
     chroot: str, tmp_path: Path, topics: list[str], code: ErrorCode
 ) -> None:
-    broker = SordiniProcess(tmp_path / "told-nothing", settings(chroot, timeout_ms=20_000))
+    broker = SordiniProcess(tmp_path / "without-metadata", settings(chroot, timeout_ms=20_000))
     address, root = chroot.split("/")
     with looking_into(address) as tree:
         tree.ensure_path(f"/{root}/brokers/topics")

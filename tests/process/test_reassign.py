@@ -94,7 +94,7 @@ def cluster(dev: DevProcess, tmp_path: Path, connect: Connect, request: pytest.F
     def is_written(partition: int) -> bool:
         (row,) = connect(dev.ports[leaders[partition] - 1]).produce(found.topic, [batch], first=partition)
         if row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            # A leader hears of the end of a move a little later than the controller, which has told of it.
+            # A leader learns the end of a reassignment a little later than the controller, which reported it.
             leaders[:] = found.described("leader")
             return False
         return row.error_code == ErrorCode.NONE

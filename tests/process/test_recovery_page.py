@@ -147,7 +147,9 @@ def lose_and_restore(shell: Shell, lose: str, restore: str) -> str:
     assert shell.tree() == set(), "nothing is written into the empty tree"
     restored = shell.run(restore)
     assert has(restored, "3 plums")
-    assert not re.search("apples|pear", restored.partition("every partition")[2]), "the group goes on where it was"
+    assert not re.search("apples|pear", restored.partition("every partition")[2]), (
+        "the group resumes at its committed offset"
+    )
     assert shell.log().count(LOST) == 1
     assert shell.log().count("coordination store has this cluster's tree again") == 1
     return restored

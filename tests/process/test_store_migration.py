@@ -46,7 +46,7 @@ def test_each_block_of_the_page_does_what_it_says(zookeeper: str, tmp_path: Path
     assert "can be moved" in moved.splitlines()[1]
     assert re.search(r"was moved to zookeeper:\S+/moving-page/kafka: start with zookeeper.connect", refused)
     assert "\n1 melon\n" in on_zookeeper
-    assert not re.search("apples|pear", on_zookeeper), "the group goes on where it was"
+    assert not re.search("apples|pear", on_zookeeper), "the group resumes at its committed offset"
     assert re.search(r"Settings +retention.ms=-1", on_zookeeper)
     assert (tmp_path / "data" / "coordination.sqlite.former-1").exists()
     assert all(value in back for value in ("2 apples", "1 pear", "1 melon"))

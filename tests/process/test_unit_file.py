@@ -56,7 +56,7 @@ def test_the_service_manager_is_notified_of_readiness_and_the_broker_does_not_ru
     assert (service["Type"], service["NotifyAccess"]) == ("notify", "main")
     assert service["User"] == service["Group"] == "sordini"
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
-    assert "AF_UNIX" in service["RestrictAddressFamilies"].split(), "or it could not be told"
+    assert "AF_UNIX" in service["RestrictAddressFamilies"].split(), "or it could not notify"
     assert service["NoNewPrivileges"] == "true"
     assert service["ProtectSystem"] == "strict"
 

@@ -27,7 +27,7 @@ from tests.soak.generator import BETWEEN, Frame, Generator
 CONNECTIONS: Final = 12
 """How many scripts run at a time."""
 PATIENCE_S: Final = 0.4
-"""For an answer: some wait for what never comes, such as the other members of a group."""
+"""For an answer: some never get one, as when other members of a group are missing."""
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 FINDINGS_MAX: Final = 20
 

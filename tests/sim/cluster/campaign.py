@@ -39,7 +39,7 @@ def _search_one(name: str) -> tuple[ClusterVerdict | None, float]:
 def run_one(seed: int) -> ClusterVerdict:
     """One seed's verdict, without its trace."""
     verdict = dataclasses.replace(run_cluster_seed(cluster_scenario(seed), 1), last_lines=[])
-    gc.collect()  # A world is one large knot: left to itself the collector lets gigabytes of them pile up.
+    gc.collect()  # A world is one large reference cycle: without an explicit collection gigabytes of them accumulate.
     return verdict
 
 

@@ -1,4 +1,4 @@
-"""Verdicts over a cluster's history. Each checker returns its findings as sentences; nothing is a clean run.
+"""Verdicts over a cluster's history. Each checker returns its findings as sentences; no finding is a clean run.
 
 Elections here are clean, and what loses its power flushes every message, so that nothing committed may ever be lost.
 
@@ -7,13 +7,13 @@ Elections here are clean, and what loses its power flushes every message, so tha
   I3  one offset, one value: in acknowledgements of acks=all, polls, logs below a written watermark, and the final read;
   I4  order of sequences is order of offsets, and what was acknowledged before another was sent lies before it;
   I5  what a consumer was given is there in the end;
-  I7  in one session positions rise and leave nothing out, and nobody is sent away from a position that exists;
-  I8  nobody reads at or above the watermark; a leader's watermark never falls; the latest offset that clients are told
-      never falls from one leader to the next (KIP-207); no written watermark is beyond its log;
-  I9  in the end all copies are the same, byte for byte, as far as they are known to be committed;
-  I10 epochs rise in every log; whatever two logs hold of one epoch at one offset is the same, as one leader wrote it;
-      the epoch cache says what the batches say;
-  I11 no value that nobody sent.
+  I7  in one session positions rise and leave nothing out, and no position inside the log is out of range;
+  I8  no consumer reads at or above the high watermark; a leader's high watermark never falls; the latest offset that
+      clients receive never falls from one leader to the next (KIP-207); no checkpoint of it is beyond its log;
+  I9  in the end all replicas are equal, byte for byte, up to the high watermark;
+  I10 epochs rise in every log; records of one epoch at one offset are equal in all logs, because one leader wrote them;
+      the epoch cache matches the batches;
+  I11 no value that was never sent.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Evidence(NamedTuple):
     """The producers with acks=all."""
     marks: Sequence[Mark]
     images: Sequence[Image]
-    """Of nodes that ended, while others went on."""
+    """Of nodes that ended while others ran."""
     final: Sequence[Image]
-    """Of all nodes, when everything was over."""
+    """Of all nodes at the end of the run."""
     elected: Collection[tuple[TopicPartition, int]]
     """The leader epochs that a controller has begun."""
 
@@ -135,12 +135,12 @@ def fallen_watermarks(marks: Sequence[Mark]) -> Iterator[str]:
 
 
 def fallen_ends(marks: Sequence[Mark]) -> Iterator[str]:
-    """The observer asks one question at a time, so all earlier marks were told before."""
+    """The observer has one request in flight, so all earlier marks were answered before."""
     exposed: dict[TopicPartition, Mark] = {}
     for mark in marks:
         known = exposed.get(mark.partition)
         if known is not None and known.leader_epoch > mark.leader_epoch:
-            continue  # A leader of the past knows no better.
+            continue  # A deposed leader may still answer.
         if mark.is_latest and known is not None and mark.high_watermark < known.high_watermark:
             yield (
                 f"I8 the latest offset of {mark.partition} was {mark.high_watermark} in epoch {mark.leader_epoch}, "
@@ -201,7 +201,7 @@ def epochs_without_leader(images: Iterable[Image], elected: Collection[tuple[Top
         for batch in image.batches:
             if (image.partition, batch.leader_epoch) not in elected:
                 where = f"{image.partition}@{batch.base_offset} on node {image.node}"
-                yield f"I10 {where} is of epoch {batch.leader_epoch}, in which nobody was elected"
+                yield f"I10 {where} is of epoch {batch.leader_epoch}, in which no leader was elected"
 
 
 def epoch_caches(images: Iterable[Image]) -> Iterator[str]:
@@ -232,7 +232,7 @@ def phantoms(history: History, images: Iterable[Image]) -> Iterator[str]:
 def _unsent(history: History, partition: TopicPartition, seen: Iterable[Seen]) -> Iterator[str]:
     for offset, value in seen:
         if value not in history.attempted:
-            yield f"I11 {partition}@{offset} holds {value!r}, which nobody sent"
+            yield f"I11 {partition}@{offset} holds {value!r}, which was never sent"
 
 
 def _by_partition(images: Iterable[Image]) -> dict[TopicPartition, list[Image]]:

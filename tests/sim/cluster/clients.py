@@ -1,8 +1,7 @@
 """Producers and consumers of one partition that follow its leader, and an observer of high watermarks.
 
-What they send, how they repeat it and what they write down is that of the clients of one broker (tests/sim); here they
-learn where to go. A consumer names the leader epoch that it believes in, as every client since KIP-320, so that it is
-not misled by a leader of the past.
+They send, retry and record as the clients of one broker do (tests/sim), and find the leader here. A consumer sends its
+leader epoch, as every client since KIP-320, so that a deposed leader refuses it.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class LeaderProducer(Producer):
 
 
 class LeaderConsumer(Consumer):
-    """A consumer of one partition. `reads_anywhere`: of any copy, as those that are sent to one close by (KIP-392)."""
+    """A consumer of one partition. `reads_anywhere`: of any replica, as with follower fetching (KIP-392)."""
 
     reads_anywhere = False
 
@@ -94,7 +93,7 @@ class LeaderConsumer(Consumer):
 
 
 class Mark(NamedTuple):
-    """A high watermark that a leader gave to somebody who named its epoch."""
+    """A high watermark that a leader returned to a request with its leader epoch."""
 
     partition: TopicPartition
     node: Address
@@ -107,7 +106,7 @@ class Mark(NamedTuple):
 
 
 class Observer:
-    """Asks leaders for their high watermarks, one question after the other, in the epochs in which they were elected."""
+    """Requests the high watermarks of leaders, one request after the other, in the epochs of their elections."""
 
     def __init__(self, network: SimNetwork, states: States, addresses: dict[int, Address], seed: int) -> None:
         self.marks: list[Mark] = []

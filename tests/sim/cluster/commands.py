@@ -1,6 +1,6 @@
-"""The controller's commands as bytes go: written down once more, from the documents and not from the product.
+"""The controller's commands as bytes: encoded here from the documents, without the product's code.
 
-So a mistake in the product's own translation is not on both ends of the wire.
+So a mistake in the product's encoding is not made on both ends of the connection.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ LISTENER = "PLAINTEXT"
 
 
 class Sender(NamedTuple):
-    """Who commands."""
+    """The controller that sends a command."""
 
     controller_id: int
     controller_epoch: int
 
 
 class ReportedState(NamedTuple):
-    """One partition's state, its node's version, and its copies."""
+    """One partition's state, its node's version, and its replicas."""
 
     partition: TopicPartition
     state: PartitionState

@@ -1,9 +1,9 @@
 """A scripted controller: an actor beside the store that holds /controller, elects cleanly, and commands brokers roughly.
 
-It is right and unkind. Every state it writes is one that a correct controller may write: leaders come from the in-sync
-set, epochs rise, in-sync sets change only on the state they were decided on. But it elects without need, is slow to
-see who died, begins new reigns while commands of the old one are under way, and its commands come late, twice and
-again much later (`delivery.py`).
+It is correct and adverse. Every state it writes is one that a correct controller may write: leaders come from the
+in-sync set, epochs rise, in-sync sets change only on the state they were decided on. But it elects without need, sees
+failures late, raises the controller epoch while commands of the old one are in flight, and its commands arrive late,
+twice and again much later (`delivery.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONTROLLER: Address = ("controller", 9092)
 
 @dataclasses.dataclass(slots=True)
 class Whims:
-    """What this controller does without need: mean seconds between whims (0: none), and chances."""
+    """Unneeded actions of this controller: mean seconds between whims (0: none), and chances."""
 
     gap_mean: float = 1.2
     look_max: float = 0.3
@@ -41,7 +41,7 @@ class Whims:
 
 
 class ScriptedController:
-    """Looks at the store now and then and does what follows, until its process ends."""
+    """Polls the store and acts on it, until its process ends."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ScriptedController:
         self.roughness = Roughness()
         self.versions = versions
         self.leaders: dict[tuple[TopicPartition, int], BrokerId] = {}
-        """Who was elected in which leader epoch."""
+        """The elected leader by leader epoch."""
         self.shutting_down: set[int] = set()
         self.elections = 0
         self._process = process
@@ -72,7 +72,7 @@ class ScriptedController:
         self._waits_until = 0.0
 
     async def run(self, brokers_count: int) -> None:
-        """Make the partitions once all brokers are there, and look after them."""
+        """Create the partitions once all brokers are registered, and control them."""
         while len(self.states.live()) < brokers_count:  # noqa: ASYNC110 - an actor that looks now and then.
             await asyncio.sleep(0.05)
         self.look()
@@ -92,14 +92,14 @@ class ScriptedController:
         self._waits_until = max(self._waits_until, self._network.loop.time() + seconds)
 
     def calm_down(self) -> None:
-        """From now on no whims and no rough deliveries; everybody is told everything once more."""
+        """From now on no whims and no faulty deliveries; all brokers are sent the full state again."""
         self.whims.gap_mean = self.whims.newcomer_chance = 0.0
         self.whims.look_max = 0.1
         self.roughness.smooth()
         self._term()
 
     def is_settled(self) -> bool:
-        """Whether every partition is led, all its copies are in sync, and everybody was reported."""
+        """Whether every partition has a leader and all replicas in sync, and all commands are answered."""
         return all(
             reported.state.leader is not None and set(reported.state.isr) == set(reported.replicas)
             for reported in self.states.all()
@@ -109,10 +109,10 @@ class ScriptedController:
         """The brokers as this controller knows them."""
         return self._known
 
-    # Looking.
+    # Polling.
 
     def look(self) -> None:
-        """See who is there, and do what follows."""
+        """Read the registrations, and act on changes."""
         live = self.states.live()
         gone = [number for number, broker in self._known.items() if live.get(number) != broker]
         came = [number for number, broker in live.items() if self._known.get(number) != broker]
@@ -131,7 +131,7 @@ class ScriptedController:
 
     def _tend(self, gone: list[int], came: list[int]) -> None:
         everything = self.states.all()
-        # Newcomers learn all; others that the set of brokers changed.
+        # New brokers get the full state; others the new set of brokers.
         for number in self._known:
             self._tell_metadata_to(number, everything if number in came else [])
         changed: list[ReportedState] = []
@@ -159,7 +159,7 @@ class ScriptedController:
     # Deciding.
 
     def _elect(self, reported: ReportedState, avoid: int = -1) -> ReportedState | None:
-        """A leader out of those in sync and alive; nobody when there is none. None when that is how it is."""
+        """A leader out of the live in-sync replicas, or no leader if there is none. None when the state is that already."""
         able = [member for member in reported.state.isr if member in self._known and member not in self.shutting_down]
         others = [member for member in able if member != avoid]
         if others:
@@ -170,7 +170,7 @@ class ScriptedController:
         return self._change(reported, None, reported.state.isr)
 
     def _change(self, reported: ReportedState, leader: BrokerId | None, isr: tuple[BrokerId, ...]) -> ReportedState:
-        assert isr, f"nobody would be in sync in {reported.partition}"
+        assert isr, f"the in-sync set would be empty in {reported.partition}"
         epoch = LeaderEpoch(reported.state.leader_epoch + 1)
         changed = self.states.change(reported, PartitionState(leader, epoch, isr, self._epoch))
         self._trace.note("controller: elected", reported.partition, leader, epoch, *isr)
@@ -182,7 +182,7 @@ class ScriptedController:
     def _have_a_whim(self) -> None:
         everything = self.states.all()
         reported = self._random.choice(everything)
-        kind = self._random.choice(("again", "move", "move", "swing", "swing", "reign", "resend", "stop"))
+        kind = self._random.choice(("again", "move", "move", "swing", "swing", "failover", "resend", "stop"))
         self._trace.note("controller: whim", kind, reported.partition)
         state = reported.state
         if kind == "again" and state.leader in self._known:
@@ -194,7 +194,7 @@ class ScriptedController:
             moved = self._elect(reported, avoid=state.leader)
             self._command([] if moved is None else [moved])
             self._process.spawn(self._move_back(reported.partition, state.leader, self._random.uniform(0.1, 1.2)))
-        elif kind == "reign":
+        elif kind == "failover":
             self._term()
         elif kind == "resend":
             self._command(everything)
@@ -202,7 +202,7 @@ class ScriptedController:
             self._stop_and_go_on(reported)
 
     async def _move_back(self, partition: TopicPartition, leader: BrokerId, seconds: float) -> None:
-        """Who led before leads again, while those who waited for something in its former term may still wait."""
+        """The former leader leads again, while requests of its former term may still wait."""
         await asyncio.sleep(seconds)
         reported = self.states.reported(partition)
         is_able = leader in self._known and leader not in self.shutting_down
@@ -210,7 +210,7 @@ class ScriptedController:
             self._command([self._change(reported, leader, reported.state.isr)])
 
     def _stop_and_go_on(self, reported: ReportedState) -> None:
-        """A follower is told to stop, and later, by a new election, to follow again."""
+        """A follower gets StopReplica, and later, by a new election, follows again."""
         followers = [
             number for number in reported.replicas if number != reported.state.leader and number in self._known
         ]
@@ -227,7 +227,7 @@ class ScriptedController:
         self._command([reported])
 
     def _term(self) -> None:
-        """Another controller takes over, with all epochs as they are; what the old one had to say still comes."""
+        """Another controller takes over, with all epochs unchanged; commands of the old one still arrive."""
         self._epoch = self.states.next_controller_epoch()
         for number in list(self._deliveries):
             self._deliver_to(number)
@@ -235,7 +235,7 @@ class ScriptedController:
         for number in self._known:
             self._tell_metadata_to(number, everything)
         self._command(everything)
-        # As after a failover: whoever should lead and cannot is replaced.
+        # As after a failover: leaders that are not live are replaced.
         self._command(
             [elected for reported in everything if reported.state.leader is None and (elected := self._elect(reported))]
         )
@@ -247,10 +247,10 @@ class ScriptedController:
             self.leaders[partition, 0] = replicas[0]
         self._command(made, is_new=True)
 
-    # What others decide through this one.
+    # Requests of brokers.
 
     def altered(self, reported: ReportedState, isr: tuple[BrokerId, ...]) -> ReportedState:
-        """An in-sync set was granted."""
+        """An AlterPartition was granted."""
         state = dataclasses.replace(reported.state, isr=isr, controller_epoch=self._epoch)
         changed = self.states.change(reported, state)
         self._trace.note("controller: in sync", reported.partition, *isr)
@@ -261,7 +261,7 @@ class ScriptedController:
         return changed
 
     def shut_down(self, number: int) -> list[TopicPartition]:
-        """A broker is about to stop; what it still leads, because nobody else can."""
+        """A controlled shutdown; returns the partitions that no other broker can lead."""
         self.shutting_down.add(number)
         changed, remaining = [], []
         for reported in self.states.all():
@@ -276,7 +276,7 @@ class ScriptedController:
         self._command(changed)
         return remaining
 
-    # Telling.
+    # Sending.
 
     def tell_metadata(self, reported: list[ReportedState]) -> None:
         for number in self._known:

@@ -1,8 +1,8 @@
-"""How commands reach a broker: one queue per life of a broker, in order; and what a broken network makes of them.
+"""How commands reach a broker: one ordered queue per broker epoch; and how a faulty network delivers them.
 
 A command is sent until it is answered, as a controller does. Sometimes the connection breaks before the answer, so
-that the broker gets it twice; sometimes a copy is left on its way and arrives much later, over a connection of its
-own, when newer commands have long been carried out.
+that the broker gets it twice; sometimes a duplicate arrives much later, over another connection,
+after newer commands have been applied.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Command(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Roughness:
-    """How badly commands travel: chances for each, times in seconds. All of it is 0 in the quiet time."""
+    """Delivery faults: chances for each, times in seconds. All of it is 0 in the quiet time."""
 
     delay_mean: float = 0.004
     late_chance: float = 0.08
@@ -46,7 +46,7 @@ class Roughness:
 
 
 class Delivery:
-    """One life of one broker, as one controller commands it."""
+    """One incarnation of a broker, as one controller commands it."""
 
     def __init__(
         self, network: SimNetwork, process: SimProcess, address: Address, roughness: Roughness, name: str
@@ -71,7 +71,7 @@ class Delivery:
         return self._queue.empty() and self._queue._unfinished_tasks == 0  # type: ignore[attr-defined]
 
     def close(self) -> None:
-        """The broker is gone: what it was to be told is dropped. Copies on their way still arrive."""
+        """The broker is gone: its queued commands are dropped. Duplicates in flight still arrive."""
         self._task.cancel()
         self._hang_up()
 

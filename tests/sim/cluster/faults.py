@@ -1,4 +1,4 @@
-"""What goes wrong in a cluster's run: a seeded list of faults, several at a time, each healing what it broke."""
+"""The faults of a cluster's run: a seeded list, several at a time, each repairing what it broke."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ PULLING_THE_PLUG: tuple[Fault, ...] = (*KILLING, "power", "power", "power_two")
 TOGETHER_MAX = 3
 STOP_S_MAX = 4.0
 OUTAGE_S = 6.0
-"""Of a store that is away, at most; sessions live for a quarter of it."""
+"""Longest outage of the store; the session timeout is a quarter of it."""
 
 
 class ClusterFaults:
@@ -153,7 +153,7 @@ class ClusterFaults:
     # Links.
 
     async def _cut_peers(self) -> None:
-        """One node on its own, as far as the other nodes are concerned."""
+        """One node is cut off from the other nodes."""
         alone, seconds = self._some_node(), self._seconds()
         for other in self._world.nodes:
             if other is not alone:
@@ -178,7 +178,7 @@ class ClusterFaults:
         await asyncio.sleep(seconds)
 
     async def _cut_all(self) -> None:
-        """One node away from everything but, now and then, its clients."""
+        """One node is cut off from everything except, sometimes, its clients."""
         node, seconds = self._some_node(), self._seconds()
         for other in (*(each.host for each in self._world.nodes), CONTROLLER[0]):
             if other != node.host:
@@ -192,7 +192,7 @@ class ClusterFaults:
         self._world.zk.drop(self._some_node().host)
 
     async def _outage(self) -> None:
-        """The store is away for everybody, for longer than sessions live; the controller has none either."""
+        """The store is unreachable for all brokers and the controller, for longer than the session timeout."""
         began = self._world.loop.time()
         seconds = OUTAGE_S * self._random.uniform(0.5, 1.0)
         for node in self._world.nodes:
@@ -202,7 +202,7 @@ class ClusterFaults:
         self.outages.append((began, began + seconds))
 
     async def _expire(self) -> None:
-        """A session ends although its broker is well and can be reached."""
+        """A session expires although its broker is up and reachable."""
         node = self._some_node()
         broker = self._world.states.live().get(node.broker_id)
         if broker is not None:

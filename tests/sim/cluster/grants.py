@@ -1,6 +1,6 @@
-"""What brokers ask of the scripted controller: changes of in-sync sets, blocks of producer ids, a controlled stop.
+"""Requests of brokers to the scripted controller: AlterPartition, AllocateProducerIds, ControlledShutdown.
 
-The rules are a controller's: the sender's life and leader epoch are checked, the set is changed only on the state that
+The rules are a controller's: the sender's broker epoch and leader epoch are checked, the set is changed only on the state that
 it was decided on, and members that may not join are refused. Answers come late, or not at all, by the seed.
 """
 

@@ -15,7 +15,7 @@ EPOCHS = "leader-epoch-checkpoint"
 
 
 class Batch(NamedTuple):
-    """One batch as it lies there."""
+    """One batch as stored."""
 
     base_offset: int
     last_offset: int
@@ -38,7 +38,7 @@ class Image(NamedTuple):
     epochs: tuple[tuple[int, int], ...]
     """The epoch cache's file: each epoch and where it began."""
     high_watermark: int
-    """As it was last written down; 0 where it never was."""
+    """The checkpoint; 0 without one."""
 
     @property
     def end(self) -> int:
@@ -68,7 +68,7 @@ def images_of(node: int, at: float, directory: str, tree: Mapping[str, bytes]) -
 
 
 def _batches(data: bytes) -> Iterator[Batch]:
-    """Up to the first byte that is not a right batch: where a recovery would cut."""
+    """Up to the first invalid batch, where recovery would truncate."""
     position, view = 0, memoryview(data)
     while len(data) - position >= HEADER_SIZE:
         try:

@@ -1,4 +1,4 @@
-"""How clients of the cluster find leaders: they ask whatever broker answers, and never believe an older epoch."""
+"""How clients of the cluster find leaders: by Metadata of any broker that answers; older leader epochs are ignored."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ VERSION = 9
 
 
 class LeaderUnknown(ConnectionError):
-    """Nobody leads, as far as the broker that was asked knows, or it knows less than the one before."""
+    """No leader is known to the broker, or its metadata is older than known already."""
 
 
 class Leaders:
-    """One client's knowledge of who leads one partition. `epoch` is the highest it was reported."""
+    """One client's leader of one partition. `epoch` is the highest leader epoch received."""
 
     def __init__(self, network: SimNetwork, addresses: list[Address], partition: TopicPartition, name: str) -> None:
         self.epoch = -1
@@ -50,4 +50,4 @@ class Leaders:
                 self.epoch = reported.leader_epoch
                 address: Address = brokers[reported.leader_id]
                 return address
-        raise LeaderUnknown(f"{self._partition} is led by nobody known")
+        raise LeaderUnknown(f"{self._partition} has no known leader")

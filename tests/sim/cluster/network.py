@@ -1,7 +1,7 @@
 """The simulated network between hosts: links from one host to another can be cut for a while, in one direction or both.
 
-While a direction is cut nothing arrives in it and nobody is reported: TCP sends again until the link heals, so what was
-under way arrives then. A new connection needs both directions, and its caller's patience may end first.
+While a direction is cut nothing arrives in it and no error is raised: TCP retransmits until the link heals, so bytes in
+flight arrive then. A new connection needs both directions, and its caller may time out first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.support.trace import Trace
 from tests.support.virtual_loop import SimLoop, current_process
 
 CLIENTS = "clients"
-"""The host of everything that is no simulated process."""
+"""The host of all code outside simulated processes."""
 
 
 class ClusterNetwork(SimNetwork):
@@ -36,7 +36,7 @@ class ClusterNetwork(SimNetwork):
                 socket.outward.stall(seconds)
 
     def heal(self) -> None:
-        """What is cut stays so for as long as it was said; nothing more is."""
+        """Links that are cut stay so for their time; no more are cut."""
         self._cuts.clear()
 
     def sockets_between(self, one: str, other: str) -> list[SimSocket]:

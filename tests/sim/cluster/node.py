@@ -40,7 +40,7 @@ ENTRIES = {
     "log.retention.check.interval.ms": "5000",
     "controlled.shutdown.retry.backoff.ms": "300",
     "num.network.threads": "1",
-    # A thread that watches the loop would look at the machine's clock.
+    # A thread that watches the loop would read the machine's clock.
     "sordini.stall.threshold.ms": "-1",
 }
 RESTART_S = 0.3
@@ -59,7 +59,7 @@ class Node:
         self.log = TraceLog(world.trace)
         self.incarnation = 1
         self.is_wanted = False
-        """Whether it should be up: while False, nobody starts it again."""
+        """Whether it should be up: while False, it is not started again."""
         self.process = self._new_process(world)
         self.disk = SimDisk(world.loop, world.trace, world.seed, self.process)
         self.server: Server | None = None
@@ -69,7 +69,7 @@ class Node:
         self._life: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin the next life of a dead one, or the first."""
+        """Start the next process of a stopped node, or the first."""
         self.is_wanted = True
         if self._has_run:
             assert not self.process.alive, f"{self.process.name} runs"
@@ -129,7 +129,7 @@ class Node:
         try:
             await server.run(stop, lambda: self._world.trace.note("ready", process.name))
         except Exception as error:  # noqa: BLE001 - the process ends; whether it may is the world's to say.
-            if process.alive:  # What dead code says while it unwinds is of no interest.
+            if process.alive:  # Output of killed code while it unwinds is ignored.
                 self._ended(process, error)
         finally:
             if process.alive:

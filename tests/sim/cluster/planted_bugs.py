@@ -1,6 +1,6 @@
 """Bugs that the simulation must find: each is a change of the product for the length of a search.
 
-What they are called is what somebody might forget or get wrong. `seeds` is how many may pass before one finds it.
+Their names state the mistake. `seeds` is the maximum number of seeds until one finds it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Bug(NamedTuple):
     target: Any
     attribute: str
     change: Callable[[Any], Any]
-    """Gets what is there, returns what takes its place."""
+    """Gets the present value, returns its replacement."""
     seeds_max: int = 30
     needs: Callable[[ClusterScenario], bool] = lambda _: True
     """Which seeds can find it at all: those that lose their power, say, or speak an old protocol."""
@@ -153,7 +153,7 @@ async def _at_once(*_arguments: Any) -> None:
 
 
 def _begin_as_known(right: Any) -> Any:
-    """What other replicas held in the last term counts in this one."""
+    """Positions of other replicas in the last term count in this one."""
 
     def lead(self: Partition, broker_id: Any, term: Any, now_ms: int) -> None:
         right(self, broker_id, term, now_ms)

@@ -34,7 +34,7 @@ START_S = 20.0
 SETTLE_S = 15.0
 AFTER_S = 1.2
 UNDER_LOAD_S = 2.5
-"""How long the load goes on when no more faults begin."""
+"""Seconds of load after the last fault has begun."""
 GIVE_UP_S = 8.0
 FAULT_GAP_S = 0.9
 
@@ -160,7 +160,7 @@ def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT)
 
 
 def _is_in(at: float, outages: Sequence[tuple[float, float]]) -> bool:
-    """Whether it was so long after the begin of an outage that no broker's session lived."""
+    """Whether all sessions had expired by then in an outage of the store."""
     return any(began + 2 * SESSION_TIMEOUT_MS / 1000 <= at <= ended for began, ended in outages)
 
 

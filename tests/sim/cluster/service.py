@@ -1,4 +1,4 @@
-"""The server side of an actor: accepts connections, decodes requests, and answers late, or never, as it is reported."""
+"""The server side of an actor: accepts connections, decodes requests, and answers late, or never, as `answer` says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Reply(NamedTuple):
     message: Any
     delay_s: float = 0.0
     hangs_up: bool = False
-    """Close the connection in its stead: whoever asked does not learn what became of it."""
+    """Close the connection instead: the sender does not learn the outcome."""
 
 
 Answer = Callable[[ApiKey, int, Any], Reply]

@@ -27,7 +27,7 @@ class States:
         }
 
     def found(self, configs: Mapping[str, Mapping[str, str]], now_ms: int) -> None:
-        """Make the tree of a cluster whose topics nobody leads yet and whose controller is not one of the brokers."""
+        """Create the tree of a cluster with leaderless topics and a controller that is none of the brokers."""
         tree = self._zk.tree
         nodes: dict[str, bytes] = dict.fromkeys(paths.BASE_PATHS, b"")
         nodes[paths.CLUSTER_ID] = znodes.encode_cluster_id(CLUSTER)
@@ -91,7 +91,7 @@ class States:
         return ReportedState(partition, state, 0, self.replicas[partition])
 
     def change(self, reported: ReportedState, state: PartitionState) -> ReportedState:
-        """Write a new state on the one that was read; nobody can have come between."""
+        """Write a new state over the one that was read; no other write can come between."""
         version = reported.version + 1
         self._zk.write([Set(paths.state(reported.partition), znodes.encode_state(state), reported.version)])
         return reported._replace(state=state, version=version)

@@ -1,6 +1,6 @@
 """Three production brokers on a virtual clock, with a scripted controller, under faults: a slice of the campaign.
 
-`make sim` runs a thousand seeds, and `python -m tests.sim.cluster --planted` shows that they would tell.
+`make sim` runs a thousand seeds, and `python -m tests.sim.cluster --planted` shows that they detect bugs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 SEEDS = (0, 1, 2)
 SEED_OF_TWO_PROCESSES = 3
 
-# When a run is over, the coroutines of its killed processes are collected: they end in the middle, as they died.
+# When a run is over, the coroutines of its killed processes are collected: they were killed in the middle.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning"),
