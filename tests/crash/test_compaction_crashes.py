@@ -72,7 +72,7 @@ async def test_compaction_keeps_the_newest_value_of_every_key(filled: Keyed) -> 
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power lost"])
-async def test_a_compaction_that_dies_at_any_call_leaves_the_old_or_the_new(filled: Keyed, power: bool) -> None:
+async def test_a_compaction_that_crashes_at_any_call_leaves_the_old_or_the_new_log(filled: Keyed, power: bool) -> None:
     old, new = await _old_and_new(filled)
     call, times = 1, {"old": 0, "new": 0}
     while (store := await _struck(filled, call)) is not None:
@@ -86,7 +86,7 @@ async def test_a_compaction_that_dies_at_any_call_leaves_the_old_or_the_new(fill
     assert min(times.values()) > 5, times
 
 
-async def test_a_start_that_dies_while_it_completes_a_swap_is_completed_by_the_next(filled: Keyed) -> None:
+async def test_a_swap_interrupted_by_a_crash_at_startup_is_completed_by_the_next_start(filled: Keyed) -> None:
     old, new = await _old_and_new(filled)
     last = 0
     for call in range(1, 300, 5):

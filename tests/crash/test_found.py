@@ -48,7 +48,7 @@ async def test_a_clean_stop_after_a_flush_leaves_the_last_time_in_the_index() ->
     assert log.find_timestamp(1, log.log_end_offset) is not None
 
 
-async def test_a_marker_that_a_dead_start_removed_does_not_come_back() -> None:
+async def test_a_clean_shutdown_marker_removed_by_a_crashed_start_does_not_reappear() -> None:
     store = await a_store()
     await store.close()
     disk = store.disk.killed()
@@ -176,7 +176,7 @@ def test_batches_whose_index_entry_finds_no_room_are_found_by_their_time() -> No
 
 
 @pytest.mark.parametrize("call", range(1, 5))
-async def test_what_retention_could_not_rename_does_not_come_back(call: int) -> None:
+async def test_a_segment_that_retention_could_not_rename_does_not_reappear(call: int) -> None:
     store = await a_store(24)
     await store.flush()
     for _ in range(2):
@@ -192,7 +192,7 @@ async def test_what_retention_could_not_rename_does_not_come_back(call: int) -> 
     assert starts == {start}
 
 
-async def test_a_partition_that_is_being_removed_does_not_come_back_in_parts() -> None:
+async def test_a_partition_in_deletion_does_not_reappear_in_parts() -> None:
     store = await a_store(12)
     await store.flush()
     await store.delete()

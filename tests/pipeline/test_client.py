@@ -100,7 +100,7 @@ def test_topics_are_listed_without_the_internal_ones(place: Place) -> None:
             client.partitions([topic, "nowhere"])
 
 
-def test_what_is_committed_is_what_consumers_go_on_from(place: Place) -> None:
+def test_consumers_resume_at_the_committed_offsets(place: Place) -> None:
     topic = place.make_topic()
     fill(place.bootstrap, topic, 10, partitions=1)
     group, partition = f"{topic}-group", TopicPartition(topic, 0)

@@ -85,7 +85,7 @@ def test_available_now_is_cut_into_batches_no_larger_than_the_limit(
     assert batches.everything == sent
 
 
-def test_a_stream_that_starts_again_goes_on_where_it_was(place: Place, stream: Stream, batches: Batches) -> None:
+def test_a_restarted_stream_resumes_at_its_checkpoint(place: Place, stream: Stream, batches: Batches) -> None:
     topic = place.make_topic(2, configs=KEEP)
     sent = fill(place.bootstrap, topic, COUNT)
     batches.drain(stream(subscribe=topic, includeHeaders="true"))

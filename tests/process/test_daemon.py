@@ -242,7 +242,7 @@ def test_a_broker_that_does_not_stop_is_killed_only_by_force(daemon: Daemon) -> 
     assert not is_alive(pid)
 
 
-def test_sighup_goes_on_in_a_new_log_file_and_does_nothing_else(daemon: Daemon) -> None:
+def test_sighup_reopens_the_log_file_and_does_nothing_else(daemon: Daemon) -> None:
     daemon.start("--log-file", "own.log", "--log-format", "json")
     pid, log = daemon.pid, daemon.directory / "own.log"
     log.rename(daemon.directory / "own.log.1")

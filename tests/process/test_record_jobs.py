@@ -195,7 +195,7 @@ async def test_a_job_that_takes_more_time_than_it_may_is_refused_and_its_child_l
         (SAYING.format("}{"), "invalid JSON"),
     ],
 )
-async def test_a_child_that_hangs_dies_or_answers_nonsense_is_ended_and_its_job_given_up(script: str, why: str) -> None:
+async def test_a_child_that_hangs_exits_or_answers_nonsense_is_killed_and_its_job_fails(script: str, why: str) -> None:
     children = RecordWorkerProcesses((sys.executable, "-c", f"{script}  # nonsense"), patience_s=0.5)
     with pytest.raises(WorkerLost, match=why):
         await children.run(a_check(a_batch()), 1_000)

@@ -217,7 +217,7 @@ def written(rows: list[PartitionProduceResponse]) -> list[tuple[int, int]]:
     return [(row.error_code, row.base_offset) for row in rows]
 
 
-def test_a_broker_that_was_killed_comes_back_with_what_it_had(start_sordini: Start, connect: Connect) -> None:
+def test_a_killed_broker_restarts_with_its_records(start_sordini: Start, connect: Connect) -> None:
     broker = start_sordini()
     client = connect(broker)
     client.create("orders")
