@@ -162,7 +162,7 @@ location = "tables/views"
         (("sink:", "stream: often\nsink:"), ":7: stream is not a group of settings"),
         (("sink:", "state: ${NOWHERE}\nsink:"), ":7: state uses $NOWHERE, which is not set"),
         (("sink:", "sink: ["), " is not YAML"),
-        (("topics: [page_views]", "topics: [a]\n  options:\n    minPartitions: 2\n    kafka.max.pol.records: 5"), ":6: source.options.kafka.max.pol.records cannot be: no Kafka client has such an option (is kafka.max.poll.records meant?)"),
+        (("topics: [page_views]", "topics: [a]\n  options:\n    minPartitions: 2\n    kafka.max.pol.records: 5"), ":6: source.options.kafka.max.pol.records cannot be: no Kafka client has such an option (did you mean kafka.max.poll.records?)"),
         (("topics: [page_views]", "topics: [a]\n  options: {minPartition: 2}"), ":4: source.options.minPartition cannot be: there is no such option; did you mean minPartitions?"),
         (("topics: [page_views]", "topics: [a]\n  options: {kafka.security.protocol: TLS}"), ":4: source.options cannot be: kafka.security.protocol is 'TLS': this client knows PLAINTEXT, SSL"),
         (("topics: [page_views]", "topics: [a]\n  bootstrap: here:there"), ":4: source.bootstrap is 'here:there'"),
