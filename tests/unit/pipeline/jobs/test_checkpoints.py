@@ -52,7 +52,7 @@ def test_a_new_checkpoint_begins_when_a_topic_is_another_one_and_not_when_one_co
     for ids in ({"views": "old", "clicks": "new"}, {}):
         assert not choose(state, (2, end(30)), SAME, topic_ids=ids).is_new
     choice = choose(state, (2, end(30)), SAME, topic_ids={"views": "new"})
-    assert choice == (Checkpoint(1, 3, SAME, {"views": "new"}), True, "'views' was deleted and made again")
+    assert choice == (Checkpoint(1, 3, SAME, {"views": "new"}), True, "'views' was deleted and created again")
 
 
 def test_a_batch_that_is_in_the_table_and_not_committed_is_repeated_by_its_checkpoint(tmp_path: Path) -> None:
