@@ -64,9 +64,8 @@ def read_job(path: Path, environment: Mapping[str, str], bootstrap: str = "") ->
     source = _source(top.section("source"), bootstrap or environment.get("SORDINI_BOOTSTRAP", ""))
     decode = _decode(top.section("decode"), home)
     transform = _transform(top)
-    columns = (
-        None if transform else columns_of(decode)
-    )  # With a transform Spark finds the columns: see spark_checks.py.
+    # With a transform Spark finds the columns: see spark_checks.py.
+    columns = None if transform else columns_of(decode)
     sink = None
     if "sink" in top:
         sink = _sink(top.section("sink"), home, source, None if columns is None else {**columns, **TIMES})

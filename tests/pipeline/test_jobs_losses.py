@@ -157,7 +157,9 @@ def test_a_batch_that_spark_had_planned_is_not_made_of_another_topics_records(
     produce(strict, 1000, 100)
     notices: list[str] = []
     stream([regardless], spark, available_now=True, on_batch=lambda *_: None, notice=notices.append)
-    assert any(f"a new checkpoint begins, as '{topic}' was deleted and created again" in reported for reported in notices)
+    assert any(
+        f"a new checkpoint begins, as '{topic}' was deleted and created again" in reported for reported in notices
+    )
     assert numbers(strict.sink, spark) == [*good(40), *good(100, 1000)]
     assert strict.sink is not None
     last = open_sink_table(strict.sink, strict.name).last()

@@ -93,7 +93,7 @@ def test_a_checkpoint_that_contradicts_the_table_is_left_and_a_new_one_begins_at
 def test_a_checkpoint_that_is_gone_makes_a_new_one_begin_at_the_tables_end(tmp_path: Path) -> None:
     choice = choose(StateFolder(str(tmp_path)), (7, end(30)), SAME)
     assert choice.checkpoint == Checkpoint(0, 8, SAME)
-    assert "is gone" in choice.why
+    assert "is lost" in choice.why
 
 
 def test_folders_of_a_forgotten_checkpoint_are_not_taken_up(tmp_path: Path) -> None:
