@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from sordini.pipeline.jobs.job import Job
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 EXTRA: Final = frozenset({"pyspark", "pyarrow", "numpy", "pandas", "deltalake", "pyiceberg", "fastavro", "yaml"})
 """The packages of the extra `spark`."""

@@ -1,7 +1,7 @@
-"""`aggregate`: measures by windows of time, written when the watermark says that a window is over.
+"""`aggregate`: measures by windows of time, written when the watermark has passed the window's end.
 
-Open windows are in the state of Spark's checkpoint and nowhere else. Is that gone, or older than the table, then a new
-checkpoint reads from where the job began once more, and windows that the table has are left out.
+Open windows are only in the state of Spark's checkpoint. If that is lost, or older than the table, a new checkpoint
+reads again from the job's first position, and windows that the table has are skipped.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def state_of(job: Job, one: Aggregate) -> StateFolder:
 
 
 def app_id(job: Job, one: Aggregate) -> str:
-    """The name under which an aggregate's table knows it."""
+    """The `app_id` of an aggregate in its table."""
     return f"{job.name}/{one.name}"
 
 
@@ -111,7 +111,7 @@ class _Starter:
         )
 
     def _write(self, rows: DataFrame, batch_id: int, end: dict[str, dict[int, int]]) -> Batch:
-        """Write the windows of a batch; one without any leaves the table as it is."""
+        """Write the windows of a batch; without any the table is not changed."""
         began = time.monotonic()
         kept = rows.persist()
         try:
@@ -140,7 +140,7 @@ class _Starter:
         if changed and self._table.schema() is not None:
             raise PipelineError(
                 f"aggregates.{one.name}: {' and '.join(changed)} changed, and its table has windows as it was before: "
-                "give it another name and location"
+                "use another name and location"
             )
         return found
 

@@ -1,12 +1,12 @@
-"""`audit`: what producers say they sent, against what is in the table, window by window.
+"""`audit`: compares the producers' counts with the table, window by window.
 
-Producers count what they send by windows of the records' time, and write their counts down somewhere, as JSON lines or
-CSV with a first line of names:
+Producers count the records that they send by windows of the records' time, and write the counts to a file, as JSON
+lines or CSV with a first line of names:
 
     {"topic": "page_views", "window_start": "2026-11-22T08:00:00Z", "count": 1042}
 
-Several lines of one window are added up, as producers count each for themselves. A record is in the table when a row
-or a dead letter says that it was made of it. Rows of one record that are there more than once are counted as twice.
+Lines of the same window are added up, one for each producer. A record is in the table when a row or a dead letter has
+its position. Further rows of the same record are counted as `twice`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AuditRow(NamedTuple):
     dead: int
     twice: int
     difference: int
-    """Records in the table and the dead letters less those sent: negative where some are missing."""
+    """Records in the table and the dead letters less those sent: negative if some are missing."""
 
 
 def counts_of(job: Job) -> dict[Window, int]:

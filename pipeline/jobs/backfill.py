@@ -1,9 +1,8 @@
-"""`backfill`: what is missing of a range is put into the table; what is there stays, and is not there twice.
+"""`backfill`: writes the records of a range that the table lacks; existing rows are neither changed nor duplicated.
 
-Rows know the record they were made of, so records that have a row already are left out before anything is decoded. A
-dead letter that can be decoded now (after a schema was mended) becomes a row; one that cannot stays the dead letter it
-is. Of an aggregate those windows of the range are written that are not in its table: the last ones, which no watermark
-ever passed, and those from before the aggregate was thought of.
+Rows have the position of their record, so records with a row are skipped before anything is decoded. A dead letter that
+can be decoded now (after a schema was corrected) becomes a row; others are not changed. For an aggregate, windows that
+its table lacks are written: the last ones, which no watermark passed, and those before the aggregate existed.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Range(NamedTuple):
-    """What is asked for: offsets, or times in milliseconds since 1970; None is from the first, up to the last."""
+    """The requested range: offsets, or times in milliseconds since 1970; None is from the first, up to the last."""
 
     start: Offsets | int | None = None
     end: Offsets | int | None = None
@@ -44,11 +43,11 @@ def backfill(
 ) -> Iterator[Step]:
     """Fill the gaps of the range, a piece at a time; `into` names the location of another table to fill.
 
-    Into the job's own table nothing goes that is past its position: that is what `load` and `stream` will write.
+    In the job's own table nothing is written past its position: `load` and `stream` write that.
     Raises PipelineError.
     """
     if job.sink is None or job.sink.kind is SinkKind.KAFKA:
-        raise PipelineError(f"job {job.name} writes into no table, and only a table can tell what is missing in it")
+        raise PipelineError(f"job {job.name} writes into no table, and only in a table can missing rows be found")
     if into:
         dead = _elsewhere(job.dead_letters or job.sink, f"{into.rstrip('/')}-dead")
         job = replace(job, sink=_elsewhere(job.sink, into), dead_letters=dead)
@@ -68,10 +67,10 @@ def backfill(
 
 
 def close_windows(job: Job, spark: SparkSession, one: Aggregate, from_ms: int | None, to_ms: int) -> Batch:
-    """Write those windows of an aggregate, wholly within the times, that its table has not got.
+    """Write the windows of an aggregate, completely within the times, that its table lacks.
 
-    Records are looked for from the watermark's length before `from_ms` on: an event may be in the topic a little
-    before its own time. Raises PipelineError.
+    Records are read from the watermark's length before `from_ms` on: an event may be in the topic a little before its
+    own time. Raises PipelineError.
     """
     from pyspark.sql import functions as sql
 
@@ -89,7 +88,7 @@ def close_windows(job: Job, spark: SparkSession, one: Aggregate, from_ms: int | 
 
 
 def offsets_of(job: Job, wanted: Range) -> tuple[Offsets, Offsets]:
-    """Both ends of a range as offsets of all partitions, within what is there. Raises PipelineError."""
+    """The start and end of a range as offsets of all partitions, within the logs. Raises PipelineError."""
     topics = SourceTopics.of(job)
     begins, ends = topics.extent()
     start, end = (_edge(topics, edge, begins, ends, at) for edge, at in ((wanted.start, begins), (wanted.end, ends)))
@@ -119,7 +118,7 @@ def _edge(
 
 
 def _elsewhere(sink: Sink, location: str) -> Sink:
-    """The same sink at another place; the name that a table has in its catalog stays with the table."""
+    """The same sink at another location, without the table's name in its catalog."""
     options = {name: value for name, value in sink.options.items() if name != "table"}
     return replace(sink, location=location, options=options)
 
@@ -128,12 +127,12 @@ def _reached(job: Job) -> Offsets:
     assert job.sink is not None, "backfill looks first"
     last = open_sink_table(job.sink, job.name).last()
     if last is None:
-        raise PipelineError(f"job {job.name} has not written anything yet: `load` is what to begin with")
+        raise PipelineError(f"job {job.name} has not written anything yet: begin with `load`")
     return last[1]
 
 
 def _up_to(end: Offsets, reached: Offsets) -> Offsets:
-    """Not past where the table is; partitions that it does not know are not its past."""
+    """Limit ends to the table's position; a partition that it lacks is left out."""
     return {
         topic: {number: min(at, reached.get(topic, {}).get(number, 0)) for number, at in each.items()}
         for topic, each in end.items()
@@ -141,7 +140,7 @@ def _up_to(end: Offsets, reached: Offsets) -> Offsets:
 
 
 def _fill(writer: BatchWriter, start: Offsets, end: Offsets, batch_id: int) -> Batch:
-    """Write what is missing of one piece."""
+    """Write the missing rows of one piece."""
     began = time.monotonic()
     decoded = decode(writer.job, _missing(writer.sink, writer.records(start, end), start, end))
     written = writer.sink.append(writer.rows(decoded.rows()), batch_id, end)
@@ -153,7 +152,7 @@ def _fill(writer: BatchWriter, start: Offsets, end: Offsets, batch_id: int) -> B
 
 
 def _missing(table: Table | TopicSink, rows: DataFrame, start: Offsets, end: Offsets) -> DataFrame:
-    """Those rows whose record is not in the table; of a topic it is not known what is in it."""
+    """The rows whose record is not in the table; all rows if the sink is a topic."""
     if isinstance(table, TopicSink):
         return rows
     first = min(at for each in start.values() for at in each.values())

@@ -53,12 +53,12 @@ class Batch(NamedTuple):
     seconds: float
     was_there: bool
     records: int | None = None
-    """How many it was made of; an aggregate's batch does not know."""
+    """The number of records read; None for an aggregate's batch."""
 
 
 @dataclass(frozen=True)
 class BatchWriter:
-    """A job on a session. `app_id` is the name under which its sinks know it."""
+    """A job on a session. `app_id` identifies it in its sinks."""
 
     job: Job
     spark: SparkSession
@@ -67,14 +67,14 @@ class BatchWriter:
 
     @classmethod
     def of(cls, job: Job, spark: SparkSession, app_id: str = "") -> BatchWriter:
-        """Open the job's sinks. Raises PipelineError where there are none, or cannot be."""
+        """Open the job's sinks. Raises PipelineError if there are none, or they cannot be opened."""
         if job.sink is None or job.dead_letters is None:
             raise PipelineError(f"job {job.name} has no sink: its file needs one for this command")
         name = app_id or job.name
         return cls(job, spark, open_sink(job, job.sink, name), open_sink(job, job.dead_letters, name))
 
     def check(self) -> None:
-        """See that both sinks can be opened, before anything is read for them. Raises PipelineError."""
+        """Check that both sinks can be opened, before anything is read for them. Raises PipelineError."""
         for what, sink in (("sink", self.sink), ("dead_letters", self.dead_letters)):
             if isinstance(sink, TopicSink):
                 continue
@@ -86,12 +86,12 @@ class BatchWriter:
                 raise PipelineError(f"{what} {sink.location} cannot be opened: {message_of(error)}") from error
 
     def reached(self) -> tuple[int, Offsets] | None:
-        """The last batch in the sink and the offsets after it, where the sink can tell."""
+        """The last batch in the sink and the offsets after it, if the sink stores them."""
         return None if isinstance(self.sink, TopicSink) else self.sink.last()
 
     @property
     def sink_is_topic(self) -> bool:
-        """Whether only the job's own notes know how far it has come."""
+        """Whether the job's position is only in its state."""
         return isinstance(self.sink, TopicSink)
 
     def records(self, start: Offsets, end: Offsets) -> DataFrame:
@@ -99,11 +99,11 @@ class BatchWriter:
         return read_records(self.job, self.spark, start, end)
 
     def rows(self, good: DataFrame) -> DataFrame:
-        """The good rows as they go into the sink."""
+        """The valid rows in the form of the sink."""
         return with_times(self.job, transformed(self.job, good))
 
     def write(self, records: DataFrame, batch_id: int, offsets: Offsets) -> Batch:
-        """Write one batch, whole; `offsets` are those after it. Raises what sinks raise."""
+        """Write one complete batch; `offsets` are those after it. Raises the sink's errors."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as sql
 
@@ -121,7 +121,7 @@ class BatchWriter:
                 dead = self._bury(decoded, batch_id, offsets)
 
         written = self.sink.append(self.rows(decoded.rows(counted)), batch_id, offsets, bury)
-        if written.was_there and can_be_dead:  # Earlier versions committed the sink first, and may have died then.
+        if written.was_there and can_be_dead:  # Earlier versions committed the sink first, and may have crashed then.
             dead = self._bury(decoded, batch_id, offsets)
         records_read = 0 if written.was_there else seen.get["records"]
         return batch_of(batch_id, written, dead, time.monotonic() - began, records_read)
@@ -133,7 +133,7 @@ class BatchWriter:
             last = None if isinstance(place, TopicSink) else place.last()
             if isinstance(place, TopicSink) or last is None or last[0] < batch_id or last == (batch_id, offsets):
                 return place.append(letters, batch_id, offsets).rows
-            # An attempt that noted another batch under this number, or a later one, has died before its commit.
+            # An attempt that stored another batch under this number, or a later one, crashed before its commit.
             end = max(at for each in offsets.values() for at in each.values())
             return place.append(rows_missing_from(place, letters, 0, end), last[0] + 1, offsets).rows
         except Exception as error:  # All of them - no common base class; our own bugs are raised again.
@@ -143,7 +143,7 @@ class BatchWriter:
 
 
 def batch_of(batch_id: int, written: Written, dead: int, seconds: float, records: int | None = None) -> Batch:
-    """Put together what is told of a batch."""
+    """The report of a batch."""
     took = round(seconds, 3)
     return Batch(batch_id, written.rows, dead, written.files, written.bytes, took, written.was_there, records)
 
@@ -156,12 +156,12 @@ def open_sink(job: Job, sink: Sink, app_id: str) -> Table | TopicSink:
 
 
 def open_sink_table(sink: Sink, app_id: str) -> Table:
-    """The table of a sink that is one."""
+    """The table of a sink that is not a topic."""
     return open_table(sink.kind.value, sink.location, app_id=app_id, partition_by=sink.partition_by, **sink.options)
 
 
 def reader_options(job: Job) -> dict[str, str]:
-    """What a batch and a stream have in common, for the job's format."""
+    """The reader's options of batches and streams, for the job's format."""
     options = batch_options(job.source)
     if job.source.format is SourceFormat.SORDINI:
         options["columns"] = ",".join(decoding.source_columns(job.decode.keep))
@@ -180,7 +180,7 @@ def read_records(job: Job, spark: SparkSession, start: Offsets, end: Offsets) ->
 
 
 def decode(job: Job, records: DataFrame) -> decoding.Decoded:
-    """Columns of records, and the reason where there are none; see schemas/decoding.py."""
+    """Decode records to columns, or to a reason; see schemas/decoding.py."""
     how = job.decode
     if how.mode is DecodeMode.RAW:
         return decoding.raw(records, how.keep)
@@ -197,7 +197,7 @@ def decode(job: Job, records: DataFrame) -> decoding.Decoded:
 
 
 def transformed(job: Job, rows: DataFrame) -> DataFrame:
-    """The rows after the job's own function, if it has one. Raises PipelineError where that fails, or has no rows."""
+    """The rows after the job's transform, if it has one. Raises PipelineError if that fails."""
     if not job.transform:
         return rows
     function = load_transform(job)
@@ -212,7 +212,7 @@ def transformed(job: Job, rows: DataFrame) -> DataFrame:
 
 
 def load_transform(job: Job) -> Callable[[DataFrame], DataFrame]:
-    """Import the job's function; modules beside the job file go before others. Raises PipelineError."""
+    """Import the job's transform; modules beside the job file take precedence. Raises PipelineError."""
     module_name, _, function_name = job.transform.partition(":")
     home = str(job.home)
     if home not in sys.path:
@@ -235,7 +235,7 @@ def load_transform(job: Job) -> Callable[[DataFrame], DataFrame]:
 
 
 def with_times(job: Job, rows: DataFrame) -> DataFrame:
-    """Add event_date and event_hour where the sink is kept apart by them."""
+    """Add event_date and event_hour if the sink is partitioned by them."""
     from pyspark.sql import functions as sql
 
     by = job.sink.partition_by if job.sink else ()

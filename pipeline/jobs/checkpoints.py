@@ -26,9 +26,9 @@ class Checkpoint(NamedTuple):
     number: int
     first_batch_id: int
     fingerprint: Mapping[str, Any]
-    """What must not change in it: Spark ties a checkpoint to the source and the query."""
+    """What must not change: a checkpoint of Spark belongs to one source and one query."""
     topic_ids: Mapping[str, str] = MappingProxyType({})
-    """The ids of the topics that its offsets belong to, as far as they were known."""
+    """The ids of the topics that its offsets belong to, as far as known."""
 
     @property
     def folder(self) -> str:
@@ -36,7 +36,7 @@ class Checkpoint(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What to go on with; `why` says for people why a new checkpoint was needed, if one was."""
+    """The chosen checkpoint; `why` is the reason, in words, if a new one is needed."""
 
     checkpoint: Checkpoint
     is_new: bool
@@ -52,7 +52,7 @@ def choose(
     skips_batches: bool = False,
     topic_ids: Mapping[str, str] | None = None,
 ) -> Choice:
-    """The checkpoint to go on with.
+    """Choose the checkpoint to continue with.
 
     `table_has_position` is false for a sink that does not store its last batch; `skips_batches` is true if batches
     without rows do not change the table. `topic_ids` are the topics' current ids, stored with a new checkpoint.
@@ -61,14 +61,14 @@ def choose(
     current = read_current(state)
     next_id = last[0] + 1 if last else 0
     if current is None:
-        why = "the checkpoint is gone, the table has the place" if last else ""
+        why = "the checkpoint is lost, the table has the position" if last else ""
         number = 1 + max((int(name) for name in state.names("") if name.isdecimal()), default=-1)
         return Choice(Checkpoint(number, next_id, fingerprint, ids), is_new=True, why=why)
     why = ""
     if current.fingerprint != json.loads(json.dumps(fingerprint)):
         why = "the source is another one"
     elif recreated := sorted(topic for topic, known in current.topic_ids.items() if ids.get(topic, known) != known):
-        why = f"'{recreated[0]}' was deleted and made again"
+        why = f"'{recreated[0]}' was deleted and created again"
     elif table_has_position:
         why = _contradiction(state, current, last, skips_batches=skips_batches)
     if not why:
@@ -85,11 +85,11 @@ def read_current(state: StateFolder) -> Checkpoint | None:
         ids = dict(found.get("topic_ids", {}))
         return Checkpoint(int(found["number"]), int(found["first_batch_id"]), dict(found["fingerprint"]), ids)
     except (KeyError, TypeError, ValueError):
-        raise StateError(f"{state.location}/{CURRENT} is damaged: remove it, the tables know the place") from None
+        raise StateError(f"{state.location}/{CURRENT} is damaged: remove it, the tables have the position") from None
 
 
 def put_in_force(state: StateFolder, checkpoint: Checkpoint, start: Offsets | None = None) -> None:
-    """Note a checkpoint as the one in force, and where it begins."""
+    """Store a checkpoint as the one in force, with its first position."""
     reported = {**checkpoint._asdict(), "topic_ids": dict(checkpoint.topic_ids)}
     state.write(CURRENT, {**reported, "start": start or {}})
 
@@ -114,7 +114,7 @@ def uncommitted_batch(state: StateFolder, last: tuple[int, Offsets] | None) -> t
 
 
 def planned_end(state: StateFolder, checkpoint: Checkpoint, batch: int) -> Offsets | None:
-    """Up to where a batch of a checkpoint (numbered as Spark does) goes; None where it was not planned.
+    """The end offsets of a batch of a checkpoint (with Spark's number); None if it was not planned.
 
     Spark's file has a line with its version, one with metadata, and one for each source.
     """
@@ -140,7 +140,7 @@ def reached(state: StateFolder) -> tuple[int, Offsets] | None:
 def _contradiction(
     state: StateFolder, current: Checkpoint, last: tuple[int, Offsets] | None, *, skips_batches: bool
 ) -> str:
-    """Why a checkpoint does not belong to a table with this last batch; empty where it does."""
+    """Why a checkpoint does not belong to a table with this last batch; empty if it does."""
     numbers = [_last(state, current, log) for log in ("commits", "offsets")]
     known = [current.first_batch_id - 1 if number is None else current.first_batch_id + number for number in numbers]
     batch_id = last[0] if last else -1
@@ -149,7 +149,7 @@ def _contradiction(
     if last is None or batch_id < current.first_batch_id:
         return ""
     end = planned_end(state, current, batch_id - current.first_batch_id)
-    forgotten = skips_batches and end is None  # Spark keeps its notes of some hundred batches.
+    forgotten = skips_batches and end is None  # Spark keeps the files of about a hundred batches.
     return "" if end == last[1] or forgotten else f"the table has batch {batch_id} up to other offsets"
 
 

@@ -11,7 +11,7 @@ from sordini.pipeline.jobs.job import Job, Sink, SinkKind
 
 
 class CompactedTable(NamedTuple):
-    """One table; what was cleared away is counted in files."""
+    """The result for one table, in files."""
 
     table: str
     files_before: int
@@ -22,7 +22,7 @@ class CompactedTable(NamedTuple):
 
 
 def compact(job: Job, target_bytes: int, *, clean_up: bool) -> Iterator[CompactedTable]:
-    """Compact every table of the job that is there. Needs no Spark. Raises PipelineError."""
+    """Compact every existing table of the job. Needs no Spark. Raises PipelineError."""
     for sink, name in tables(job):
         table = open_sink_table(sink, name)
         if table.schema() is None:
@@ -32,7 +32,7 @@ def compact(job: Job, target_bytes: int, *, clean_up: bool) -> Iterator[Compacte
 
 
 def tables(job: Job) -> list[tuple[Sink, str]]:
-    """The job's sinks that are tables, and the names under which they know it."""
+    """The job's sinks that are tables, and its `app_id` in them."""
     of_rows = [(sink, job.name) for sink in (job.sink, job.dead_letters) if sink is not None]
     of_windows = [(one.sink, app_id(job, one)) for one in job.aggregates]
     return [(sink, name) for sink, name in (*of_rows, *of_windows) if sink.kind is not SinkKind.KAFKA]

@@ -27,7 +27,7 @@ class BatchGate:
 
     @property
     def is_shut(self) -> bool:
-        """Whether the end was asked for. Safe in a signal handler's thread: it takes no lock."""
+        """Whether a stop was requested. Safe in a signal handler's thread: it takes no lock."""
         return self._is_shut
 
     def shut(self) -> None:
@@ -58,7 +58,7 @@ class BatchGate:
 def stop_on_signals(gate: BatchGate) -> Iterator[None]:
     """Let SIGTERM and SIGINT shut the gate while this lasts; to be entered after Spark has set its own handlers.
 
-    Elsewhere than in the main thread, where Python allows no handlers, signals go where they went before.
+    Outside the main thread Python allows no handlers, and signals are handled as before.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

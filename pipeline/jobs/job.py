@@ -1,4 +1,4 @@
-"""What a job is: a job file, checked and complete. docs/pipeline.md has the file's form."""
+"""A job: the contents of a job file, checked and complete. docs/pipeline.md describes the file."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from sordini.pipeline.schemas.fields import Schema
 
 
 class JobFileError(PipelineError):
-    """A job file that is wrong; the text begins with the file and the place in it."""
+    """An invalid job file; the text begins with the file and the line."""
 
 
 class SourceFormat(Enum):
-    """Whose Spark source reads: ours, or Spark's own, which needs JARs."""
+    """The Spark source: Sordini's, or Spark's own, which needs JARs."""
 
     SORDINI = "sordini"
     KAFKA = "kafka"
 
 
 class DecodeMode(Enum):
-    """How columns are made of a record's value."""
+    """How a record's value is decoded to columns."""
 
     RAW = "raw"
     JSON = "json"
@@ -34,7 +34,7 @@ class DecodeMode(Enum):
 
 
 class SinkKind(Enum):
-    """What keeps the rows."""
+    """The kind of table, or a topic."""
 
     DELTA = "delta"
     ICEBERG = "iceberg"
@@ -51,7 +51,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class JobSource:
-    """Which topics, from where, and how much at a time."""
+    """The topics, the first position, and the size of batches."""
 
     bootstrap: str
     topics: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class JobSource:
         return bool(re.fullmatch(self.pattern, topic)) if self.pattern else topic in self.topics
 
     def client_options(self) -> dict[str, str]:
-        """What a client of our own needs of the source's options: those that begin with `kafka.`."""
+        """The source's options for Sordini's client: those that begin with `kafka.`."""
         ours = {key: value for key, value in self.options.items() if key.startswith("kafka.")}
         return {**ours, "kafka.bootstrap.servers": self.bootstrap}
 
@@ -86,18 +86,18 @@ class Decode:
     """For schema_id_prefix: id -> the Avro schema it was written with, as JSON text."""
     keep: tuple[str, ...] = ()
     between: str = "&"
-    """For key_value: what stands between two pairs, and `equals` between a name and its value."""
+    """For key_value: the separator of two pairs; `equals` separates a name and its value."""
     equals: str = "="
 
     @property
     def event_time(self) -> str:
-        """The column that says when an event happened: the schema's, or else the record's time."""
+        """The column with the time of an event: the schema's, or else the record's timestamp."""
         return self.schema.event_time if self.schema and self.schema.event_time else "timestamp"
 
 
 @dataclass(frozen=True)
 class Sink:
-    """Where rows go. For Kafka `location` is the topic."""
+    """A destination of rows. For Kafka `location` is the topic."""
 
     kind: SinkKind
     location: str
@@ -121,7 +121,7 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Audit:
-    """Whose counts the table's are compared with."""
+    """The producers' counts, with which the table's are compared."""
 
     counts: str
     window: Interval
@@ -138,7 +138,7 @@ class SparkSettings:
 
 @dataclass(frozen=True)
 class Job:
-    """All of a job file. `home` is the folder it lies in."""
+    """All of a job file. `home` is its folder."""
 
     name: str
     home: Path
@@ -153,4 +153,4 @@ class Job:
     audit: Audit | None = None
     spark: SparkSettings = field(default_factory=SparkSettings)
     file: Path | None = field(default=None, compare=False)
-    """None where the job was made otherwise."""
+    """None if the job was not read from a file."""

@@ -1,4 +1,4 @@
-"""From a job file to a Job: every setting checked, everything left out filled in."""
+"""From a job file to a Job: every setting is checked, and defaults are filled in."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from sordini.pipeline.tables.table_factory import check_location, check_options
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
 KEPT: Final = ("key", "headers", "timestampType")
-"""What of a record a row may keep beyond topic, partition, offset and timestamp."""
+"""Columns of a record that a row may keep in addition to topic, partition, offset and timestamp."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 _COLUMN: Final = re.compile(r"[A-Za-z_]\w*")
@@ -52,7 +52,7 @@ _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def read_job(path: Path, environment: Mapping[str, str], bootstrap: str = "") -> Job:
-    """Read a job file. `bootstrap` goes before the file's own address.
+    """Read a job file. `bootstrap` takes precedence over the file's own address.
 
     Raises JobFileError, which names the file, the line where it is known, and the setting.
     """
@@ -64,7 +64,8 @@ def read_job(path: Path, environment: Mapping[str, str], bootstrap: str = "") ->
     source = _source(top.section("source"), bootstrap or environment.get("SORDINI_BOOTSTRAP", ""))
     decode = _decode(top.section("decode"), home)
     transform = _transform(top)
-    columns = None if transform else columns_of(decode)  # What a transform makes of them, Spark knows: see `plan`.
+    # With a transform Spark finds the columns: see spark_checks.py.
+    columns = None if transform else columns_of(decode)
     sink = None
     if "sink" in top:
         sink = _sink(top.section("sink"), home, source, None if columns is None else {**columns, **TIMES})
@@ -85,7 +86,7 @@ def read_job(path: Path, environment: Mapping[str, str], bootstrap: str = "") ->
         file=path,
     )
     if sink is None and not job.aggregates:
-        top.wrong("", "has neither a sink nor aggregates: there is nowhere for rows to go")
+        top.wrong("", "has neither a sink nor aggregates, so rows have no destination")
     top.finish()
     return job
 
@@ -109,14 +110,14 @@ def _source(section: Section, elsewhere: str) -> JobSource:
         options=section.options("options"),
     )
     if bool(source.topics) == bool(source.pattern):
-        section.wrong("topics", "or pattern: exactly one of the two says what is read")
+        section.wrong("topics", "or pattern: exactly one of the two is required")
     if source.pattern:
         section.take("pattern", _pattern)
     if source.commit_group and source.format is not SourceFormat.SORDINI:
         section.wrong("commit_group", "goes with the format sordini alone: Spark's own source commits nothing")
     for option in source.options:
         if option.lower() in _OURS:
-            section.wrong("options", f"has {option}, which is said by {_OURS[option.lower()]}")
+            section.wrong("options", f"has {option}, which is set by {_OURS[option.lower()]}")
         if option.lower() in {"kafka.group.id", "kafka.auto.offset.reset", "kafka.enable.auto.commit"}:
             section.wrong("options", f"has {option}: positions are the job's own, in the table and its state")
     section.finish()
@@ -131,7 +132,7 @@ def _source(section: Section, elsewhere: str) -> JobSource:
 
 
 def _checked(section: Section, options: Mapping[str, str], read: Callable[[], object]) -> None:
-    """Let options be read by the one who takes them, and raise what it says with the option's place."""
+    """Call `read`, and raise its errors with the option's name and line."""
     try:
         read()
     except PipelineError as error:
@@ -227,7 +228,7 @@ def _text_of(path: Path) -> str:
 
 
 def _writers(section: Section, home: Path) -> dict[int, str]:
-    """Schema ids and the Avro schemas behind them: files, or the names of ours."""
+    """Schema ids and their Avro schemas: files, or names of built-in ones."""
     inner = section.section("schemas")
     found: dict[int, str] = {}
     for name in inner.names():
@@ -246,14 +247,14 @@ def _avro_text(written: str, home: Path) -> str:
     if written in NAMED:
         return avro_text(NAMED[written])
     text = _text_of(home / written)
-    read_avro(text, written)  # So that a file that is no schema is told of here.
+    read_avro(text, written)  # An invalid schema is reported here.
     return text
 
 
 def _sink(
     section: Section, home: Path, source: JobSource, columns: Mapping[str, str] | None, default: Sink | None = None
 ) -> Sink:
-    """A sink; `columns` are those of its rows, as far as they are known, `default` is what the file need not say."""
+    """A sink; `columns` are those of its rows, as far as known; `default` has the settings that the file omits."""
     kind = section.choice("kind", default.kind if default else SinkKind.DELTA)
     location = section.text("location", default.location if default and kind is default.kind else None)
     inherited = default.options if default and kind is default.kind else {}
@@ -293,12 +294,12 @@ def _check_sink_options(sink: Sink, source: JobSource) -> None:
 
 
 def _dead_letters(section: Section, home: Path, source: JobSource, sink: Sink | None) -> Sink | None:
-    """As the sink, with its options, beside it; the file may say otherwise."""
+    """By default like the sink, with its options, beside it."""
     if sink is None and not section.names():
         return None
     default = None
     if sink is not None:
-        # The name of a table, and of the column that is a key, are of the sink's own rows.
+        # The table's name and the key column apply to the sink's own rows only.
         options = {name: value for name, value in sink.options.items() if name not in {"table", "key"}}
         if "table" in sink.options:
             options["table"] = f"{sink.options['table']}_dead"
@@ -307,7 +308,7 @@ def _dead_letters(section: Section, home: Path, source: JobSource, sink: Sink | 
 
 
 def _location(home: Path, written: str) -> str:
-    """A URI as it is, a path in full: Spark's workers have other working directories."""
+    """A URI unchanged, a path made absolute: Spark's workers have other working directories."""
     return written if _URI.match(written) else str((home / Path(written).expanduser()).resolve())
 
 
@@ -357,7 +358,7 @@ def _aggregates(
 
 def _check_aggregate(section: Section, aggregate: Aggregate) -> None:
     if aggregate.slide.seconds > aggregate.window.seconds:
-        section.wrong("slide", "is longer than the window: events between two windows would count nowhere")
+        section.wrong("slide", "is longer than the window: events between two windows would not be counted")
     columns = ["window_start", "window_end", *aggregate.by, *aggregate.measures]
     for column in columns:
         if not _COLUMN.fullmatch(column):
@@ -365,7 +366,7 @@ def _check_aggregate(section: Section, aggregate: Aggregate) -> None:
         if columns.count(column) > 1:
             section.wrong("", f"makes two columns called {column}")
     if aggregate.sink.kind is SinkKind.KAFKA:
-        section.wrong("sink", "is a topic; aggregates go into tables, which can tell a window that is there already")
+        section.wrong("sink", "is a topic; aggregates need a table, which shows the windows that exist already")
     section.finish()
 
 

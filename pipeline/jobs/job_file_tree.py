@@ -88,13 +88,13 @@ def _from_yaml(path: Path, loader: Any, node: Any) -> Node:
         for key_node, value_node in node.value:
             key = str(loader.construct_object(key_node))
             if key in found:
-                raise JobFileError(f"{path}:{key_node.start_mark.line + 1}: {key!r} is there twice")
+                raise JobFileError(f"{path}:{key_node.start_mark.line + 1}: {key!r} is set twice")
             found[key] = _from_yaml(path, loader, value_node)
         return Node(found, line)
     if isinstance(node, yaml.SequenceNode):
         return Node([_from_yaml(path, loader, inner) for inner in node.value], line)
     if node.tag == "tag:yaml.org,2002:timestamp":
-        return Node(node.value, line)  # As it was written: times are read in one place, for TOML as well.
+        return Node(node.value, line)  # As text: times are parsed in one place, for TOML as well.
     return Node(loader.construct_object(node), line)
 
 
@@ -147,14 +147,14 @@ class Section:
         return Section(self._path, inner, f"{self._name}.{name}" if self._name else name, self._environment)
 
     def names(self) -> list[str]:
-        """All names in this section, in the file's order; asking for them makes none of them known."""
+        """All names in this section, in the file's order; they do not count as read."""
         return list(self._node.value)
 
     def is_section(self, name: str) -> bool:
         return name in self and isinstance(self._node.value[name].value, dict)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text that is not empty; without a default it has to be there."""
+        """A text that is not empty; required without a default."""
         if name not in self:
             return self.wrong(name, "is missing") if default is None else default
         found = self._expanded(name, self._node.value[name].value)
@@ -163,7 +163,7 @@ class Section:
         return found
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts; one text alone is a list of one, nothing an empty one."""
+        """A list of texts; a single text is a list of one, a missing value an empty list."""
         if name not in self:
             return ()
         found = self._node.value[name].value
@@ -173,7 +173,7 @@ class Section:
             if not isinstance(value, str) or not value.strip():
                 self.wrong(name, f"has {value!r}, which is not a text")
         if len(set(texts)) < len(texts):
-            self.wrong(name, "has the same thing twice")
+            self.wrong(name, "has a duplicate")
         return tuple(texts)
 
     def whole(self, name: str, default: int, *, least: int = 1) -> int:
@@ -211,12 +211,12 @@ class Section:
         return Interval(f"{found[1]} {found[2]}s", int(found[1]) * _SECONDS[found[2]])
 
     def options(self, name: str) -> dict[str, str]:
-        """Free settings: names as they are, dots included, values as text. TOML's tables become dotted names."""
+        """Free settings: names unchanged, dots included, values as text. TOML's tables become dotted names."""
         inner = self.section(name)
         return dict(inner._flat("", inner._node))  # noqa: SLF001 - another of this class.
 
     def take(self, name: str, read: Callable[[str], Any], default: str | None = None) -> Any:
-        """A text through a function whose ValueError or PipelineError says what is wrong with it."""
+        """A text, parsed by a function; its ValueError or PipelineError becomes the reason in the error."""
         written = self.text(name, default)
         try:
             return read(written)
@@ -243,7 +243,7 @@ class Section:
                 yield full, str(value).lower() if isinstance(value, bool) else str(value)
 
     def _expanded(self, name: str, value: Any) -> Any:
-        """Fill in the environment's variables."""
+        """Replace variables by the environment's values."""
         if not isinstance(value, str):
             return value
 

@@ -93,11 +93,10 @@ def load(
 
 
 def finish(writer: BatchWriter, state: StateFolder, topics: SourceTopics) -> list[Step]:
-    """Do again what was begun and is not known to be done, a piece of `load` or a batch of `stream`; returns that.
+    """Repeat an intent without a done, a piece of `load` or a batch of `stream`, and return it.
 
-    A piece from before which the sink has gone on without us is not ours any more. Nor can anything be done again whose
-    records went with their topic: another one of its name has others at their offsets. Raises TopicRecreated then,
-    unless the job goes on regardless.
+    A piece before the sink's position is obsolete. A piece whose topic was recreated cannot be repeated, as other
+    records have its offsets: raises TopicRecreated then, unless the job continues regardless.
     """
     reached = writer.reached()
     uncommitted_batch, piece = checkpoints.uncommitted_batch(state.below("stream"), reached), open_piece(state)
@@ -120,7 +119,7 @@ def finish(writer: BatchWriter, state: StateFolder, topics: SourceTopics) -> lis
 
 
 def _step(batch: Batch, start: Offsets, end: Offsets, before: list[Step]) -> Step:
-    """A step of what is done again; how much there is to do after it is not known yet."""
+    """The step of a repeated piece; the number of remaining records is not known yet."""
     records = distance(start, end)
     done = records + sum(step.records for step in before)
     return Step(batch, records, done, done, end)
@@ -133,17 +132,17 @@ def open_piece(state: StateFolder) -> LoadPiece | None:
 
 
 def write_piece(writer: BatchWriter, state: StateFolder, piece: LoadPiece) -> Batch:
-    """Read a piece and write it, and note that it is done."""
+    """Read and write a piece, and store its done."""
     batch = writer.write(writer.records(piece.start, piece.end), piece.batch_id, piece.end)
     state.write(DONE, piece.to_json())
     return batch
 
 
 def begin(writer: BatchWriter, state: StateFolder, topics: SourceTopics) -> tuple[int, PendingRecords]:
-    """The number of the next batch, and what there is to read now; raises what `SourceTopics.pending` raises.
+    """The number of the next batch, and the records to read; raises the errors of `SourceTopics.pending`.
 
-    Where a job begins that has nothing in its sink to go on from, at first or with a topic made anew, is noted before
-    anything is read: "latest" is somewhere else a moment later, and an end before the first batch forgets nothing.
+    The first position of a job, or of a recreated topic, is stored before anything is read: "latest" is another offset
+    a moment later, and a crash before the first batch must not lose it.
     """
     next_id, reached = position(writer, state)
     started = started_at(state, next_id)
@@ -153,17 +152,17 @@ def begin(writer: BatchWriter, state: StateFolder, topics: SourceTopics) -> tupl
 def find_pending(
     job: Job, topics: SourceTopics, state: StateFolder, batch_id: int, reached: Offsets | None
 ) -> PendingRecords:
-    """What there is to read from where a job has come (None: nowhere). Where a new beginning is, is noted first."""
+    """The records to read from a job's position (None: it never ran). A first position is stored before."""
     known = known_ids(state)
     pending = topics.pending(job, reached, known)
     if reached is None or pending.recreated:
         state.write(STARTED, {"batch_id": batch_id, "offsets": pending.start})
-    state.write(TOPIC_IDS, {**known, **pending.topic_ids})  # One that is gone may come again.
+    state.write(TOPIC_IDS, {**known, **pending.topic_ids})  # A deleted topic may be created again.
     return pending
 
 
 def started_at(state: StateFolder, batch_id: int) -> Offsets | None:
-    """Where this batch begins, if the job, or a topic of it, begins with it."""
+    """The start of this batch, if it is the first one of the job or of a topic."""
     started = state.read(STARTED)
     if started is None or started.get("batch_id") != batch_id:
         return None
@@ -171,12 +170,12 @@ def started_at(state: StateFolder, batch_id: int) -> Offsets | None:
 
 
 def known_ids(state: StateFolder) -> dict[str, str]:
-    """The ids of the topics as they were when the job last looked."""
+    """The ids of the topics that the job stored last."""
     return {topic: str(topic_id) for topic, topic_id in (state.read(TOPIC_IDS) or {}).items()}
 
 
 def position(writer: BatchWriter, state: StateFolder) -> tuple[int, Offsets | None]:
-    """The number of the next batch and where it starts: a table tells, for a topic our own notes do."""
+    """The number of the next batch and its start: from the table, or for a topic from the job's state."""
     reached = writer.reached()
     if reached is not None:
         batch_id, offsets = reached
@@ -188,7 +187,7 @@ def position(writer: BatchWriter, state: StateFolder) -> tuple[int, Offsets | No
 
 
 def last_noted_batch(state: StateFolder) -> tuple[int, Offsets] | None:
-    """The last batch that a job with a topic for a sink knows to be done, and the offsets after it."""
+    """The last batch that is done, of a job whose sink is a topic, and the offsets after it."""
     done, streamed = state.read(DONE), checkpoints.reached(state.below("stream"))
     places = [] if streamed is None else [streamed]
     if done is not None:
@@ -198,5 +197,5 @@ def last_noted_batch(state: StateFolder) -> tuple[int, Offsets] | None:
 
 
 def distance(start: Offsets, end: Offsets) -> int:
-    """How many offsets are between two positions, of the same partitions."""
+    """The number of offsets between two positions of the same partitions."""
     return sum(at - start.get(topic, {}).get(number, at) for topic, each in end.items() for number, at in each.items())

@@ -1,4 +1,4 @@
-"""What running queries tell of themselves, in Prometheus' text format: a listener of Spark's progress.
+"""Metrics of running queries in Prometheus' text format, from a listener of Spark's progress.
 
 All names begin with `sordini_pipeline_`, and have the label `query`, which is the job's name, or job/aggregate.
 """
@@ -42,7 +42,7 @@ class _Meters(NamedTuple):
 
 
 class Metrics(StreamingQueryListener):
-    """Counts what Spark tells; to be added to a session's listeners. `wrote` counts what only the job knows."""
+    """Counts Spark's progress reports as a listener of a session. `wrote` counts rows and dead letters."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -51,7 +51,7 @@ class Metrics(StreamingQueryListener):
         self._counting: set[str] = set()
 
     def serve(self, host: str, port: int) -> int:
-        """Answer on /metrics, in a thread of its own; returns the port, which for 0 the system picks."""
+        """Serve /metrics in another thread; returns the port, which the system picks for 0."""
         try:
             server, _ = start_http_server(port, host, self.registry)
         except OSError as error:
@@ -77,16 +77,16 @@ class Metrics(StreamingQueryListener):
         self.progressed(json.loads(event.progress.json))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing came: nothing changes."""
+        """No records: nothing changes."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Only its run is known by now."""
+        """The event has only the id of the run."""
         name = self._names.pop(str(event.runId), None)
         if name is not None:
             self._meters.running.labels(name).set(0)
 
     def progressed(self, progress: dict[str, Any]) -> None:
-        """Take in one progress report of Spark's (its JSON form)."""
+        """Process one progress report of Spark's (its JSON form)."""
         query, meters = progress.get("name") or "", self._meters
         meters.batches.labels(query).inc()
         if query not in self._counting:
@@ -105,7 +105,7 @@ class Metrics(StreamingQueryListener):
 
 
 def lags(source: dict[str, Any]) -> list[tuple[str, str, int]]:
-    """How far each partition is behind, from a source's part of a progress report; none where it does not tell."""
+    """How far each partition is behind, from a source's part of a progress report; none if it has no offsets."""
     end, latest = source.get("endOffset"), source.get("latestOffset")
     if not isinstance(end, dict) or not isinstance(latest, dict):
         return []

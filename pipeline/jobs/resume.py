@@ -1,7 +1,7 @@
-"""`resume`: a Delta table that has lost the offsets of its job's last batch is given them again.
+"""`resume`: restores the offsets of a job's last batch in a Delta table that has lost them.
 
-Rows know the record that they were made of, and every record is a row or a dead letter (or was left out by the
-transform, as it would be again): so what comes after the greatest offsets of both is what was not read yet.
+Rows have the position of their record, and every record is a row or a dead letter (or was left out by the transform, as
+it would be again): so records after the greatest offsets of both were not read yet.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def lost(job: Job) -> list[tuple[int, DeltaLake]]:
     """The job's tables that have lost its position, each with the number of its last batch.
 
-    Raises PipelineError where none has: the position of a job is not to be moved, as rows would be lost or doubled.
+    Raises PipelineError if none has: moving a valid position would lose or duplicate rows.
     """
     found: list[tuple[int, DeltaLake]] = []
     known: list[tuple[int, Offsets]] = []
@@ -38,8 +38,8 @@ def lost(job: Job) -> list[tuple[int, DeltaLake]]:
         else:
             known += [last] if last else []
     if not found:
-        where = f": it goes on after batch {known[0][0]}" if known else ": nothing was written yet"
-        raise PipelineError(f"the tables of {job.name} have its position{where}; there is nothing to mend")
+        where = f": it continues after batch {known[0][0]}" if known else ": nothing was written yet"
+        raise PipelineError(f"the tables of {job.name} have its position{where}; there is nothing to restore")
     return found
 
 
@@ -76,12 +76,12 @@ def after_rows(job: Job, spark: SparkSession) -> Offsets:
             ends[row["partition"]] = max(ends.get(row["partition"], 0), row["last"] + 1)
     ours = {topic: ends for topic, ends in offsets.items() if job.source.reads(topic)}
     if not ours:
-        raise PipelineError(f"the tables of {job.name} have no rows to go by: --from-offsets says where to go on")
+        raise PipelineError(f"the tables of {job.name} have no rows: set the position with --from-offsets")
     return ours
 
 
 def note(tables: list[tuple[int, DeltaLake]], offsets: Offsets) -> int:
-    """Note the offsets in the tables as a batch without rows, and return its number. Raises TableError."""
+    """Store the offsets in the tables as a batch without rows, and return its number. Raises TableError."""
     batch_id = 1 + max(number for number, _ in tables)
     for _, table in tables:
         table.set_position(batch_id, offsets)

@@ -1,6 +1,6 @@
-"""Which columns a job's rows have, by its file alone: as long as no transform makes others of them.
+"""The columns of a job's rows, from its file alone, if it has no transform.
 
-What is not among them is told with what is allowed. Where a transform is, Spark has to be asked: see checking.py.
+Errors name the allowed columns. With a transform Spark has to analyse the columns: see spark_checks.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PARTITION_KINDS: Final = frozenset({"string", "int", "long", "boolean", "date",
 """Kinds by which a table can be partitioned; the kind of a measure is not known."""
 DEAD_COLUMNS: Final = {"reason": "string", **_KIND_OF_RECORD, "key": "binary", "value": "binary"}
 TIMES: Final = {"event_date": "date", "event_hour": "int"}
-"""Made from the event's time where a sink is partitioned by them."""
+"""Derived from the event's time if a sink is partitioned by them."""
 
 
 def columns_of(how: Decode) -> dict[str, str]:
@@ -35,13 +35,13 @@ def columns_of_windows(by: Iterable[str], measures: Iterable[str], columns: Mapp
 
 
 def check_column(name: str, columns: Mapping[str, str], wrong: Callable[[str], NoReturn]) -> None:
-    """See that a column is there; `wrong` raises the error. Spark does not tell capitals apart."""
+    """Check that a column exists; `wrong` raises the error. Spark ignores case."""
     if name.lower() not in {column.lower() for column in columns}:
         wrong(f"has {name!r}, and the rows have no such column; they have {', '.join(columns)}{near_to(name, columns)}")
 
 
 def check_partition(name: str, columns: Mapping[str, str], wrong: Callable[[str], NoReturn]) -> None:
-    """See that a table can be partitioned by a column."""
+    """Check that a table can be partitioned by a column."""
     if name not in columns:
         wrong(f"has {name!r}, and the rows have no such column; they have {', '.join(columns)}{near_to(name, columns)}")
     if columns[name] not in _PARTITION_KINDS:

@@ -1,7 +1,7 @@
-"""Spark, started for a job: what is missing or does not fit is said before Spark says it at length.
+"""Starts Spark for a job, after checks for missing or unsuitable programs, with short errors.
 
 What Spark's JVM and its Python processes write to standard error goes into a file: stacks of a hundred lines, of which
-the command tells the one that matters (see `sordini.pipeline.error_messages`).
+the command prints the relevant one (see `sordini.pipeline.error_messages`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 JAVA_MIN: Final = 17
 PYSPARK_MIN: Final = (4, 2)
-"""Our source needs the admission control that 4.2 gave to data sources in Python."""
+"""The source `sordini` needs admission control for Python data sources, which 4.2 added."""
 INSTALL: Final = "pip install 'sordini[spark]'"
 
 _DEFAULTS: Final = {
@@ -41,17 +41,17 @@ _DEFAULTS: Final = {
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 _END_SECONDS_MAX: Final = 20.0
 _LOG_BYTES_MAX: Final = 1_000_000
-"""A log that is larger when Spark starts is put aside, under one name: two are kept at most."""
+"""A larger log is renamed when Spark starts; one old log is kept."""
 _STANDARD_ERROR: Final = 2
 _LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 class MissingProgramError(PipelineError):
-    """Something that Spark needs is not installed, or too old."""
+    """A program that Spark needs is missing, or too old."""
 
 
 def open_session(jobs: Sequence[Job], master: str = "", log: Path | None = None) -> SparkSession:
-    """Start Spark for these jobs, or take the session that is there, with our source registered.
+    """Start Spark for these jobs, or use the existing session, with the source `sordini` registered.
 
     `master` goes before the job files', and local[*] comes last. Times are in UTC. `log` is the file for what Spark
     writes to standard error; None leaves it there. Raises MissingProgramError, and PipelineError where two jobs want
@@ -80,7 +80,7 @@ def open_session(jobs: Sequence[Job], master: str = "", log: Path | None = None)
 
 
 def log_of(job: Job) -> Path:
-    """Where Spark's log is: in the job's state, or, where that is no folder of this machine, in a temporary one."""
+    """The path of Spark's log: in the job's state, or in a temporary folder if that is not local."""
     if "://" in job.state:
         return Path(tempfile.gettempdir()) / f"sordini-{job.name}-{os.getpid()}.spark.log"
     return Path(job.state) / "spark.log"
@@ -88,7 +88,7 @@ def log_of(job: Job) -> Path:
 
 @contextmanager
 def _standard_error_to(log: Path | None) -> Iterator[None]:
-    """Let processes that are started meanwhile inherit a file as their standard error."""
+    """Processes that are started meanwhile inherit a file as their standard error."""
     if log is None:
         yield
         return
@@ -111,7 +111,7 @@ def _standard_error_to(log: Path | None) -> Iterator[None]:
 
 
 def _libraries_log_to(log: Path) -> None:
-    """PySpark logs each error of a query once more, stack and all, through loggers with handlers of their own."""
+    """PySpark also logs each error of a query, with its stack, through loggers with other handlers."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -123,7 +123,7 @@ def _libraries_log_to(log: Path) -> None:
 
 
 def _last_words(log: Path | None) -> str:
-    """What a JVM that did not start said last of an exception; empty where it said nothing."""
+    """The last exception in the log of a JVM that did not start; empty if there is none."""
     with suppress(OSError):
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log else []
         return next((line.strip() for line in reversed(lines) if "Exception" in line or "Error:" in line), "")
@@ -131,7 +131,7 @@ def _last_words(log: Path | None) -> str:
 
 
 def check_installed(jobs: Sequence[Job]) -> None:
-    """See that PySpark, Java and, where needed, a connector are there. Raises MissingProgramError, NoConnector."""
+    """Check for PySpark, Java and, if needed, a connector. Raises MissingProgramError, NoConnector."""
     check_connector(jobs, _check_pyspark())
     _check_java(os.environ)
 
@@ -144,7 +144,7 @@ def check_connector(jobs: Sequence[Job], pyspark: str) -> None:
 
 
 def close_session(spark: SparkSession) -> None:
-    """Stop Spark and wait for its JVM: a command that has ended has left no process."""
+    """Stop Spark and wait for its JVM, so that a command leaves no process."""
     from py4j.protocol import Py4JError
 
     gateway = spark.sparkContext._gateway  # noqa: SLF001 - Spark has no other way to its JVM.
@@ -152,14 +152,14 @@ def close_session(spark: SparkSession) -> None:
         spark.stop()
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if process is None or process.stdin is None:
-        return  # Somebody else has started it.
+        return  # Another program has started it.
     process.stdin.close()
     with suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS_MAX)
 
 
 def settings(jobs: Sequence[Job], master: str) -> dict[str, str]:
-    """The session's configuration: what the job files say goes before what we think is right. Raises PipelineError."""
+    """The session's configuration: the job files' settings take precedence over defaults. Raises PipelineError."""
     said = _agreed({job.name: job.spark.config for job in jobs})
     places = {job.name: {"spark.master": job.spark.master} for job in jobs if job.spark.master}
     where = master or _agreed(places).get("spark.master", "local[*]")
@@ -168,7 +168,7 @@ def settings(jobs: Sequence[Job], master: str) -> dict[str, str]:
         found["spark.driver.defaultJavaOptions"] = f"-Dlog4j2.configurationFile={_LOGGING}"
     if where.startswith("local"):
         found |= _LOCAL
-        # Local sessions have few cores; Spark's 200 partitions would be 200 tasks for each batch of an aggregate.
+        # Local sessions have few cores, and Spark's default is 200 tasks for each batch of an aggregate.
         found["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
     if any(job.source.format is SourceFormat.KAFKA for job in jobs) and not _names_jars(said):
         found["spark.jars.packages"] = packages()
@@ -180,7 +180,7 @@ def _names_jars(config: Mapping[str, str]) -> bool:
 
 
 def _agreed(said: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """What all jobs say together, by their names. Raises PipelineError where one says something else than another."""
+    """The merged settings of all jobs. Raises PipelineError if two jobs contradict each other."""
     found: dict[str, tuple[str, str]] = {}
     for name, config in said.items():
         for key, value in config.items():

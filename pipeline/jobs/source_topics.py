@@ -22,15 +22,15 @@ class RecordsLost(PipelineError):
 
 
 class PendingRecords(NamedTuple):
-    """What there is to do: from and up to where, and what the topics are."""
+    """The records to read: start, end, and the topics' ids."""
 
     start: Offsets
     end: Offsets
     topic_ids: dict[str, str]
     notices: tuple[str, ...] = ()
-    """Sentences about records that are gone, where the job goes on regardless."""
+    """Sentences about lost records, if the job continues regardless."""
     recreated: tuple[str, ...] = ()
-    """Topics that were deleted and made again, and are read from their beginnings."""
+    """Topics that were deleted and created again, and are read from their start."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SourceTopics:
         return cls(read_options(batch_options(job.source), streaming=False), job.source.fail_on_data_loss)
 
     def check(self) -> None:
-        """See at once that a broker answers and has the topics: for whoever should not wait in vain.
+        """Check with one attempt that a broker responds and has the topics.
 
         Raises Unreachable, Unauthorized, UnknownTopic, BadSetting.
         """
@@ -55,7 +55,7 @@ class SourceTopics:
             offset_lookup.subscribed(client, self.options.subscription)
 
     def pending(self, job: Job, reached: Offsets | None, known_ids: Mapping[str, str]) -> PendingRecords:
-        """What is between where the job has come (None: it never ran) and where the topics end now.
+        """The records between the job's position (None: it never ran) and the current log ends.
 
         Raises Unreachable, UnknownTopic, Lost where retention passed the job, TopicRecreated.
         """
@@ -70,14 +70,14 @@ class SourceTopics:
             done = {} if topic in recreated or reached is None else reached.get(topic, {})
             otherwise = first if reached is None else begins.offsets
             start[topic] = {number: done.get(number, otherwise[topic][number]) for number in partitions}
-        notices += [f"'{topic}' was deleted and made again: it is read from its beginning" for topic in recreated]
+        notices += [f"'{topic}' was deleted and created again: it is read from its start" for topic in recreated]
         notices += _into_bounds(start, begins.offsets, ends.offsets)
         if notices and self.fail_on_data_loss:
-            raise RecordsLost(f"{'; '.join(notices)} (source.fail_on_data_loss: false goes on regardless)")
+            raise RecordsLost(f"{'; '.join(notices)} (source.fail_on_data_loss: false continues regardless)")
         return PendingRecords(start, ends.offsets, ends.topic_ids, tuple(notices), tuple(recreated))
 
     def recreated(self, known_ids: Mapping[str, str]) -> list[str]:
-        """Which topics are no longer those of these ids. Raises TopicRecreated, unless the job goes on regardless."""
+        """The topics whose id has changed. Raises TopicRecreated, unless the job continues regardless."""
         with Client(self.options.client) as client:
             return self._recreated(known_ids, offset_lookup.ends(client, self.options).topic_ids)
 
@@ -88,20 +88,20 @@ class SourceTopics:
         return recreated
 
     def extent(self) -> tuple[Offsets, Offsets]:
-        """Where the partitions begin and end now."""
+        """The current first and end offsets of the partitions."""
         with Client(self.options.client) as client:
             begins = offset_lookup.start(client, replace(self.options, starting=Edge.EARLIEST)).offsets
             return begins, offset_lookup.ends(client, self.options).offsets
 
     def at_time(self, milliseconds: int) -> Offsets:
-        """The first offsets whose records are as young as a time, or the ends where none is."""
+        """The first offsets at or after a time; the end offsets where there is none."""
         where = Timestamps(milliseconds, {}, or_latest=True)
         with Client(self.options.client) as client:
             return offset_lookup.start(client, replace(self.options, starting=where)).offsets
 
 
 def starting(source: JobSource) -> OffsetsOrEdge:
-    """Where the job file lets the first run begin."""
+    """The position of the first run, from the job file."""
     if source.starting in {"earliest", "latest"}:
         return Edge(source.starting)
     return Timestamps(int(source.starting), {}, or_latest=True)
@@ -129,7 +129,7 @@ def assignment(offsets: Offsets) -> str:
 
 
 def _into_bounds(start: Offsets, begins: Offsets, ends: Offsets) -> list[str]:
-    """Move positions to records that are there; says which and why."""
+    """Move positions to existing records; returns sentences with the partitions and reasons."""
     notices = []
     for topic, partitions in start.items():
         for number, at in partitions.items():
@@ -138,6 +138,6 @@ def _into_bounds(start: Offsets, begins: Offsets, ends: Offsets) -> list[str]:
                 notices.append(f"{topic}-{number}: offsets {at} to {first - 1} were deleted before they were read")
                 partitions[number] = first
             elif at > last:
-                notices.append(f"{topic}-{number} ends at {last}, before {at}, up to where it was read")
+                notices.append(f"{topic}-{number} ends at offset {last}, but was read up to {at}")
                 partitions[number] = last
     return notices

@@ -1,6 +1,6 @@
-"""Whether a job's transform and its expressions in Spark's SQL mean something: Spark looks at a frame without rows.
+"""Checks a job's transform and its Spark SQL expressions: Spark analyses a frame without rows.
 
-What is wrong is told with the file, the line, the key and what is allowed, before anything is read or written.
+Errors name the file, the line, the key and the allowed values, before anything is read or written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_FUNCTION: Final = re.compile(r"\[UNRESOLVED_ROUTINE\].*?`(\w+)`")
 
 
 def check_transform(job: Job) -> None:
-    """See that the transform can be had. Raises JobFileError."""
+    """Check that the transform can be imported. Raises JobFileError."""
     if job.transform:
         try:
             load_transform(job)
@@ -39,7 +39,7 @@ def check_transform(job: Job) -> None:
 
 
 def plan(job: Job, spark: SparkSession) -> None:
-    """Let Spark analyse all that the job does with rows; nothing is run. Raises JobFileError, with the place."""
+    """Let Spark analyse all that the job does with rows; nothing is run. Raises JobFileError, with the line."""
     records = spark.createDataFrame([], _RECORDS)
     decoded = decode(job, records).rows()
     rows = _planned(job, ("transform",), lambda: transformed(job, decoded)) if job.transform else decoded
@@ -88,7 +88,7 @@ def _planned(job: Job, at: tuple[str, ...], make: Callable[[], DataFrame]) -> Da
     """A frame that Spark has analysed."""
     try:
         frame = make()
-        frame.schema  # noqa: B018 - Analysed by being asked for.
+        frame.schema  # noqa: B018 - Reading the attribute analyses the frame.
     except Exception as error:  # All of them - no common base class; our own bugs are raised again.
         if not has_message(error):
             raise
@@ -97,7 +97,7 @@ def _planned(job: Job, at: tuple[str, ...], make: Callable[[], DataFrame]) -> Da
 
 
 def _meant(text: str) -> str:
-    """Which function may have been meant."""
+    """A suggestion for an unknown function."""
     from pyspark.sql import functions as sql
 
     found = _NO_FUNCTION.search(text)

@@ -1,15 +1,15 @@
-"""The folder of a job's state: small files of JSON that are there whole or not at all, and one lock.
+"""The folder of a job's state: small JSON files, written atomically, and a lock.
 
     .sordini/views/
         lock                        held while a job writes (on a local disk)
         started.json                where the first run began
         topics.json                 the ids of the topics, to notice one that was deleted and made again
         load/intent.json            the piece that is being loaded, written before anything of it is
-        load/done.json              the last piece that is wholly in the sink and the dead letters
+        load/done.json              the last piece that is completely in the sink and the dead letters
         stream/current.json         which of Spark's checkpoints is in force, see checkpoints.py
         stream/0/                   a checkpoint, Spark's own
 
-On a local disk a file is written beside, synced and renamed; an object store shows an object only when it is whole.
+On a local disk a temporary file is written, fsynced and renamed; object stores write objects atomically.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StateError(PipelineError):
 
 
 class StateFolder:
-    """A folder by path or URI (what pyarrow.fs knows: file, s3, gs, hdfs, ...). It is made with the first file."""
+    """A folder by path or URI (of pyarrow.fs: file, s3, gs, hdfs, ...). The first file creates it."""
 
     def __init__(self, location: str) -> None:
         self.location = location.rstrip("/")
@@ -46,7 +46,7 @@ class StateFolder:
         return StateFolder(f"{self.location}/{name}")
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """What a file of JSON says; None where there is none. Raises StateError."""
+        """The contents of a JSON file; None if it does not exist. Raises StateError."""
         text = self.read_text(name)
         if text is None:
             return None
@@ -55,11 +55,11 @@ class StateFolder:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise StateError(f"{self.location}/{name} is damaged: remove it, and the job goes by the tables' own notes")
+            raise StateError(f"{self.location}/{name} is damaged: remove it, the tables have the position")
         return found
 
     def read_text(self, name: str) -> str | None:
-        """A file's text; None where there is none. Raises StateError."""
+        """A file's text; None if it does not exist. Raises StateError."""
         path = f"{self._root}/{name}"
         try:
             if self._files.get_file_info(path).type is not fs.FileType.File:
@@ -70,7 +70,7 @@ class StateFolder:
             raise StateError(f"{self.location}/{name} cannot be read: {error}") from None
 
     def write(self, name: str, value: Mapping[str, Any]) -> None:
-        """Put a file there, in the place of what was; it survives a crash once this returns. Raises StateError."""
+        """Write or replace a file; it survives a crash once this returns. Raises StateError."""
         data = json.dumps(value, indent=1, sort_keys=True).encode()
         path = f"{self._root}/{name}"
         try:
@@ -83,7 +83,7 @@ class StateFolder:
             raise StateError(f"{self.location}/{name} cannot be written: {error}") from None
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder; none where there is no such folder."""
+        """The names in a folder; none if it does not exist."""
         selector = fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)
         try:
             return sorted(info.base_name for info in self._files.get_file_info(selector))
@@ -92,7 +92,7 @@ class StateFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other runs of the job away; where the folder is not on a local disk nobody is. Raises StateError."""
+        """Lock the job against other runs, if the folder is on a local disk. Raises StateError."""
         if not isinstance(self._files, fs.LocalFileSystem):
             yield
             return

@@ -1,4 +1,4 @@
-"""`status`: how far each partition is in the job's tables, and how far that is behind its topic. Needs no Spark."""
+"""`status`: each partition's position in the job's tables, and its lag. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sordini.pipeline.jobs.state_folder import StateFolder
 
 
 class PartitionProgress(NamedTuple):
-    """One partition as one part of a job has it; `next_offset` is None where that part has not begun."""
+    """One partition in one part of a job; `next_offset` is None if that part has not begun."""
 
     of: str
     """The job's name, or that of an aggregate."""
@@ -27,11 +27,11 @@ class PartitionProgress(NamedTuple):
     log_end: int
     lag: int
     lost: int
-    """Records that were deleted before this part of the job has read them."""
+    """Records that were deleted before this part of the job read them."""
 
 
 def status(job: Job) -> list[PartitionProgress]:
-    """Where everything is. Raises Unreachable, UnknownTopic, and what tables raise."""
+    """The positions of all parts. Raises Unreachable, UnknownTopic, and TableError."""
     begins, ends = SourceTopics.of(job).extent()
     parts = [(job.name, reached(job))] if job.sink else []
     parts += [(one.name, checkpoints.reached(state_of(job, one)) or _of_table(job, one.name)) for one in job.aggregates]
@@ -41,7 +41,7 @@ def status(job: Job) -> list[PartitionProgress]:
 def partition_rows(
     name: str, at: tuple[int, Offsets] | None, begins: Offsets, ends: Offsets
 ) -> Iterator[PartitionProgress]:
-    """One part's partitions in order. What was never read lags by all that is there."""
+    """One part's partitions in order. The lag of a partition that was never read is its whole log."""
     batch, offsets = at or (None, {})
     for topic, partitions in sorted(ends.items()):
         for number, end in sorted(partitions.items()):
@@ -53,7 +53,7 @@ def partition_rows(
 
 
 def reached(job: Job) -> tuple[int, Offsets] | None:
-    """The last batch of the job's sink and what comes after it: the table's word, or for a topic our own notes."""
+    """The last batch of the job's sink and the offsets after it: from the table, or the job's state."""
     assert job.sink is not None, "status looks first"
     if job.sink.kind is not SinkKind.KAFKA:
         return open_sink_table(job.sink, job.name).last()

@@ -37,7 +37,7 @@ def stream(
 ) -> None:
     """Run the streams of several jobs on one session, until they end: with `available_now` when all is read.
 
-    `on_batch` hears of every batch when it is written, in the query's thread. Raises PipelineError.
+    `on_batch` is called after every batch, in the query's thread. Raises PipelineError.
     """
     gate = gate or BatchGate()
     with ExitStack() as held:
@@ -109,15 +109,15 @@ def _start(
 
 
 def fingerprint(job: Job) -> dict[str, Any]:
-    """What a checkpoint's offsets belong to."""
+    """What a checkpoint of a stream belongs to."""
     source = job.source
     return {"format": source.format.value, "topics": sorted(source.topics), "pattern": source.pattern}
 
 
 def stream_options(job: Job, starting: str, aggregate: str = "") -> dict[str, str]:
-    """The options of a stream that starts at these offsets, unless its checkpoint knows better.
+    """The options of a stream that starts at these offsets, unless its checkpoint has a position.
 
-    An aggregate's positions are committed to a group of its own: two queries are at two places.
+    An aggregate commits to a separate group, as its position differs.
     """
     options = {
         **reader_options(job),

@@ -1,8 +1,8 @@
-"""Streaming queries while they run: started with their checkpoint, watched, and ended in good order.
+"""Starts streaming queries with their checkpoints, watches them, and stops them gracefully.
 
 Spark gives the Python process of a stream's source ten seconds to start, and nothing changes that. On a busy machine it
-takes longer now and then, and the query dies before it has done anything: then it is started again, a few times.
-Several queries are started one after the other, as their processes would keep each other from being in time.
+sometimes takes longer, and the query fails before it has done anything: then it is started again, a few times.
+Queries are started one after the other, as their processes would delay each other.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from sordini.pipeline.jobs.job import Job
 
 _NOT_UP = "Python worker failed to connect back"
-"""What Spark says when the process has not come up in time."""
+"""Spark's error when the process has not started in time."""
 STARTS_MAX = 5
 _INITIALIZING = "Initializing sources"
-"""What a query's status says until that process is up."""
+"""A query's status until that process is up."""
 _POLL_SECONDS = 0.2
 _FINISH_SECONDS = 30.0
-"""How long Spark gets to note a batch as done that is in the table already: it would be repeated, and skipped."""
+"""How long to wait until Spark stores the commit of a batch that is in the table; else it is repeated, and skipped."""
 
 
 class Running:
-    """A query that is started once more when its Python process has not come up."""
+    """A query that is restarted if its Python process has not started in time."""
 
     def __init__(self, begin: Callable[[], StreamingQuery]) -> None:
         self._begin = begin
@@ -41,7 +41,7 @@ class Running:
         self.query = begin()
 
     def has_failed(self) -> bool:
-        """Whether it is over and will not be started again; starts it when it may be."""
+        """Whether it has ended and is not restarted; restarts it if it may be."""
         if self.query.isActive or (error := self.query.exception()) is None:
             return False
         if _NOT_UP not in str(error) or not self._starts_left:
@@ -94,7 +94,7 @@ def start(
 def run(running: Sequence[Running], gate: BatchGate) -> None:
     """Wait until all queries have ended, or the gate is shut and all are between two batches.
 
-    When one fails the others are brought to their end, and then the failure is raised, as a PipelineError.
+    When one fails the others are stopped, and then the failure is raised, as a PipelineError.
     """
     failure: Exception | None = None
     while not gate.is_shut:
@@ -112,13 +112,13 @@ def run(running: Sequence[Running], gate: BatchGate) -> None:
 
 
 def _wait(query: StreamingQuery) -> None:
-    """Wait a little; in the main thread, signal handlers run in between."""
+    """Wait briefly; in the main thread, signal handlers run in between."""
     from pyspark.errors import StreamingQueryException
 
     try:
         query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type]  # Takes fractions, too.
     except StreamingQueryException:
-        return  # Told of at the end, in order.
+        return  # Raised at the end, in order.
 
 
 def _end(query: StreamingQuery, gate: BatchGate) -> None:
@@ -134,7 +134,7 @@ def _end(query: StreamingQuery, gate: BatchGate) -> None:
 
 
 def _failure(query: StreamingQuery) -> Exception | None:
-    """What a query died of, unless it was our asking."""
+    """The error of a query, unless it was stopped on request."""
     error = query.exception()
     if error is None or f"{Stopped.__module__}.{Stopped.__qualname__}" in str(error):
         return None

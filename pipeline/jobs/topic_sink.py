@@ -1,7 +1,7 @@
 """A topic as a sink: rows as JSON, at least once.
 
-What is written twice after a failure is the same twice: the header `source` says which record a row was made of, as
-`topic-partition@offset`, so that a reader can leave out what it has had.
+Rows that are repeated after a failure are equal: the header `source` names the row's record as
+`topic-partition@offset`, so that a reader can skip duplicates.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class TopicSink:
         offsets: Offsets | None = None,  # noqa: ARG002
         before_commit: Callable[[], object] | None = None,
     ) -> Written:
-        """Write all rows. A batch that is written again is there twice, hence neither number nor offsets matter.
+        """Write all rows. A repeated batch is written twice, so its number and offsets are not used.
 
-        The commit is the job's own note, which comes after this call: `before_commit` is called at its end.
+        The commit is the done in the job's state, after this call: `before_commit` is called at the end.
         """
         from pyspark.sql import Observation
         from pyspark.sql import functions as sql

@@ -1,7 +1,7 @@
-"""Measures by windows of time, over a stream or a batch; and which of them a table has not got yet.
+"""Measures by windows of time, over a stream or a batch; and the windows that a table lacks.
 
-A window of one group is in the table once, whoever closes it: the stream when the watermark has passed it, or a
-backfill. What would come a second time is left out, so a new checkpoint may well read everything again.
+A window of one group is in the table once, closed by the stream when the watermark has passed it, or by a backfill.
+Duplicates are skipped, so a new checkpoint may read everything again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ START, END = "window_start", "window_end"
 def windowed(job: Job, aggregate: Aggregate, records: DataFrame) -> DataFrame:
     """One row for each window and group: its start and end, the columns of `by`, the measures.
 
-    Of a stream a row comes when the watermark has passed its window; of a batch every window is closed.
+    A stream returns a row when the watermark has passed its window; in a batch every window is closed.
     """
     from pyspark.sql import functions as sql
 
@@ -42,7 +42,7 @@ def windowed(job: Job, aggregate: Aggregate, records: DataFrame) -> DataFrame:
 
 
 def not_yet_in(table: Table, aggregate: Aggregate, rows: DataFrame) -> DataFrame:
-    """Those rows whose window and group the table has not got."""
+    """The rows whose window and group the table lacks."""
     if table.schema() is None:
         return rows
     keys = (START, END, *aggregate.by)

@@ -1,5 +1,5 @@
-"""What events look like: one definition, from which Spark's types, JSON Schema and Avro are made.
+"""Schemas of events: one definition, from which Spark's types, JSON Schema and Avro are derived.
 
 `fields.py` is the definition, `named.py` the events that come with Sordini, `avro.py` reads and writes Avro's form of a
-schema, `decoding.py` makes columns of record values, with a reason for each value that it cannot make columns of.
+schema, `decoding.py` converts record values to columns, with a reason for each value that does not fit.
 """

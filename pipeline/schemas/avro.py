@@ -50,10 +50,10 @@ def avro_text(schema: Schema) -> str:
 def read_avro(text: str, name: str) -> Schema:
     """The schema that an Avro record's JSON text describes; `name` is its file's, for errors.
 
-    Raises SchemaError for what no column can hold, which names the file and the field.
+    Raises SchemaError, which names the file and the field, for a type without a column.
 
     A field is required unless null is among its types or it has a default. Maps, records inside records, and unions of
-    several types have no column here. A field `event_time` that is a timestamp says when an event happened.
+    several types have no column here. A timestamp field `event_time` is the time of the event.
     """
     try:
         record = json.loads(text)

@@ -1,8 +1,8 @@
-"""Columns of record values, and for each value of which none can be made the reason: no job stops at a broken record.
+"""Converts record values to columns, and keeps a reason for each value that does not fit, so that no job stops at it.
 
-What goes in has the columns of a Kafka source. `rows` are the schema's fields, where the record stood, and what is kept
-of it; `dead_letters` are the original bytes and the reason. What tells the two apart is a plain condition: the reason,
-whose expression is many times as large, is only planned and computed for the dead letters, and most batches have none.
+The input has the columns of a Kafka source. `rows` have the schema's fields, the record's position, and the kept
+columns; `dead_letters` have the original bytes and the reason. A simple condition separates the two: the reason, whose
+expression is many times larger, is only planned and computed for dead letters, and most batches have none.
 
 Nothing here raises while Spark runs: casts are tried, JSON is read permissively (ANSI mode, Spark's default since 4.0,
 would stop at the first bad cast).
@@ -25,21 +25,21 @@ _EVENT: Final = "_event"
 _VALUES: Final = "_values"
 _CORRUPT: Final = "_corrupt"
 
-# The first and the last time that a table's readers agree upon, in ms since 1970: the years 1 and 9999.
+# The bounds of timestamps that all readers of tables support, in ms since 1970: the years 1 to 9999.
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 class Decoded(NamedTuple):
-    """Records with what was made of them; `frame` has the column DEAD, true for those that make no row."""
+    """Decoded records; `frame` has the column DEAD, true for dead letters."""
 
     frame: DataFrame
     fields: tuple[str, ...]
     kept: tuple[str, ...]
     reason: Column | None
-    """Over the frame's columns, for those that are dead; None where none is."""
+    """The reason, an expression over the frame's columns; None if there are no dead letters."""
 
     def rows(self, frame: DataFrame | None = None) -> DataFrame:
-        """The good rows, of this frame or of what was made of it."""
+        """The valid rows, of this frame or one derived from it."""
         from pyspark.sql import functions as sql
 
         values = (sql.col(_VALUES)[name].alias(name) for name in self.fields)
@@ -47,7 +47,7 @@ class Decoded(NamedTuple):
         return good.select(*(values if self.reason is not None else self.fields), *RECORD_COLUMNS, *self.kept)
 
     def dead_letters(self) -> DataFrame:
-        """What could not be decoded, as it was: reason, place, time, key, value; headers where they are kept."""
+        """The records that could not be decoded: reason, position, time, key, value; headers if they are kept."""
         from pyspark.sql import functions as sql
 
         reason = sql.lit(None).cast("string") if self.reason is None else self.reason
@@ -61,7 +61,7 @@ def source_columns(kept: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def raw(frame: DataFrame, kept: tuple[str, ...]) -> Decoded:
-    """Records as they are: every one is a good row, with the columns `key` and `value`."""
+    """Records as they are: each one is a valid row, with the columns `key` and `value`."""
     from pyspark.sql import functions as sql
 
     extra = tuple(name for name in kept if name != "key")
@@ -69,7 +69,7 @@ def raw(frame: DataFrame, kept: tuple[str, ...]) -> Decoded:
 
 
 def from_json(frame: DataFrame, schema: Schema, kept: tuple[str, ...]) -> Decoded:
-    """Values that are JSON objects. Names the schema does not know are left out."""
+    """Values that are JSON objects. Names that are not in the schema are left out."""
     from pyspark.sql import functions as sql
 
     text, event = sql.col("value").cast("string"), sql.col(_EVENT)
@@ -77,7 +77,7 @@ def from_json(frame: DataFrame, schema: Schema, kept: tuple[str, ...]) -> Decode
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     parsed = sql.from_json(text, f"{shape}, {_CORRUPT} string", options)
     values = {field.name: _from_json_value(field, event[field.name]) for field in schema.fields}
-    # Bytes that are not UTF-8 make a text that is: they would pass as other letters.
+    # Spark replaces bytes that are not UTF-8 by other characters, so they are detected here.
     is_text = sql.coalesce(sql.is_valid_utf8(text) & sql.startswith(sql.ltrim(text), sql.lit("{")), sql.lit(False))
 
     def given(field: Field) -> Column:
@@ -108,7 +108,7 @@ def from_pairs(
     found: list[Column] = []
     for field in schema.fields:
         ends, name = re.escape(between), re.escape(field.name + equals)
-        # (?s): a value may have lines. What stands before the next separator is the value.
+        # (?s): a value may have line breaks. It ends before the next separator.
         pattern = f"(?s)(?:^|{ends}){name}(.*?)(?={ends}|$)"
         value = sql.get(sql.regexp_extract_all(text, sql.lit(pattern), sql.lit(1)), sql.lit(0))
         decoded = sql.try_url_decode(value) if (between, equals) == ("&", "=") else value
@@ -159,7 +159,7 @@ def _decoded(
     is_dead: Column,
     reason: Column,
 ) -> Decoded:
-    """Put values and the condition beside each record; a field that must be there and is not makes a dead letter."""
+    """Add the values and the condition to each record; a missing required field makes a dead letter."""
     from pyspark.sql import functions as sql
 
     struct = sql.struct(*(value.alias(name) for name, value in values.items()))
@@ -169,7 +169,7 @@ def _decoded(
 
 
 def _misfits(fields: Iterable[Field], given: Callable[[Field], Column]) -> Column:
-    """Names of the fields that were given and have no value all the same, in words; null where there are none."""
+    """The fields whose given values do not fit, in words; null if there are none."""
     from pyspark.sql import functions as sql
 
     reported = (
@@ -180,7 +180,7 @@ def _misfits(fields: Iterable[Field], given: Callable[[Field], Column]) -> Colum
 
 
 def _missing(fields: Iterable[Field]) -> Column:
-    """Names of the fields that must be there and are not, in words; null where there are none."""
+    """The required fields that are missing, in words; null if there are none."""
     from pyspark.sql import functions as sql
 
     reported = (
@@ -199,7 +199,7 @@ def _any(conditions: Iterable[Column]) -> Column:
 
 
 def _lost_times(schema: Schema, event: Column) -> list[Column]:
-    """Whether a time was read that is past the years that tables can hold."""
+    """Whether a time is outside the years that tables support."""
     from pyspark.sql import functions as sql
 
     times = [field for field in schema.fields if field.element in {"timestamp", "timestamp_ms", "date"}]
@@ -218,7 +218,7 @@ def _from_json_value(field: Field, value: Column) -> Column:
 
 
 def _from_text(field: Field, text: Column) -> Column:
-    """A field's value from text; null where it cannot be one."""
+    """A field's value from text; null if it does not fit."""
     from pyspark.sql import functions as sql
 
     def one(part: Column) -> Column:
@@ -247,7 +247,7 @@ def _each(field: Field, value: Column, change: Callable[[Column], Column]) -> Co
 
 
 def _within(field: Field) -> Callable[[Column], Column]:
-    """Make a time null that is past the years that tables can hold; leave all else as it is."""
+    """Replace a time outside the years that tables support by null; keep all else."""
     from pyspark.sql import functions as sql
 
     if field.element not in {"timestamp", "date"}:
@@ -257,7 +257,7 @@ def _within(field: Field) -> Callable[[Column], Column]:
 
 
 def _moment(milliseconds: Column) -> Column:
-    """Milliseconds as a time; null past the years that tables can hold."""
+    """Milliseconds as a time; null outside the years that tables support."""
     from pyspark.sql import functions as sql
 
     return sql.when(milliseconds.between(_FIRST_MS, _LAST_MS), sql.timestamp_millis(milliseconds))

@@ -1,6 +1,6 @@
 """A schema: named fields, each of a kind, some of them required.
 
-Every form of it is made from here. The kinds, and what stands for them elsewhere:
+All other forms are derived from it. The kinds and their types elsewhere:
 
     kind          in Spark    in JSON                   in Avro
     string        string      text                      string
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sordini.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType
 
 SPARK_NAMES: Final = {
     "string": "string",
@@ -55,19 +55,19 @@ JSON_TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
 """Kind -> what JSON Schema (draft 2020-12) says of it."""
 
 RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp")
-"""Every row keeps where its record stood; a schema's fields have other names."""
+"""Columns with a record's position, which every row has; a schema's fields have other names."""
 
 _LIST = re.compile(r"list<(\w+)>")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class SchemaError(PipelineError):
-    """A schema that cannot be one; the text says which field and why."""
+    """An invalid schema; the text names the field and the reason."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """One field. `about` is a sentence for people; `is_required` makes a value without it a dead letter."""
+    """One field. `about` describes it in a sentence; with `is_required` a value without it is a dead letter."""
 
     name: str
     kind: str
@@ -101,7 +101,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
-    """Fields in order. `event_time` names the field that says when an event happened, or is empty."""
+    """Fields in order. `event_time` names the field with the time of the event, or is empty."""
 
     name: str
     fields: tuple[Field, ...]
@@ -120,14 +120,8 @@ class Schema:
             if kinds.get(self.event_time) not in {"timestamp", "timestamp_ms"}:
                 raise SchemaError(f"{self.name}: event_time {self.event_time!r} is not a field that is a timestamp")
 
-    def to_spark(self) -> StructType:
-        """The columns of a table of these events. Nothing is non-nullable: tables outlive schemas."""
-        from pyspark.sql.types import StructField, StructType
-
-        return StructType([StructField(field.name, spark_type(field)) for field in self.fields])
-
     def to_json_schema(self) -> dict[str, Any]:
-        """JSON Schema, draft 2020-12. Further properties are allowed, as producers are ahead of readers."""
+        """JSON Schema, draft 2020-12. Further properties are allowed, as producers may have a newer schema."""
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": self.name,
@@ -141,7 +135,7 @@ class Schema:
 def schema_of(name: str, fields: Mapping[str, str], event_time: str = "") -> Schema:
     """A schema as it stands in a job file: name -> kind, with `!` behind the kind where it is required.
 
-    Without an `event_time` a field of that name is it, if there is one. Raises SchemaError.
+    The default for `event_time` is a field of that name, if there is one. Raises SchemaError.
     """
     made = tuple(
         Field(field, kind.removesuffix("!").strip(), is_required=kind.endswith("!")) for field, kind in fields.items()

@@ -1,6 +1,6 @@
-"""The events that come with Sordini: what people look at, search for and click on, and how machines are.
+"""The event schemas that come with Sordini: page views, searches, clicks, and measures of machines.
 
-They are what the example in examples/activity makes; a job file names them, or defines others.
+The example in examples/activity produces them; a job file names them, or defines others.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from typing import Final
 from sordini.pipeline.schemas.fields import Field, Schema
 
 _WHO = (
-    Field("event_id", "string", "One for each event: an event that was sent twice is known by it.", is_required=True),
-    Field("event_time", "timestamp", "When it happened, by the clock of the service that saw it.", is_required=True),
+    Field("event_id", "string", "Unique for each event: identifies an event that was sent twice.", is_required=True),
+    Field("event_time", "timestamp", "When it happened, by the clock of the recording service.", is_required=True),
     Field("session_id", "string", "One visit of one browser.", is_required=True),
-    Field("member_id", "long", "Who was signed in; null for guests."),
+    Field("member_id", "long", "The member who was signed in; null for guests."),
 )
 
 PAGE_VIEW: Final = Schema(
     "page_view",
     (
         *_WHO,
-        Field("page", "string", "The path that was asked for.", is_required=True),
-        Field("referrer", "string", "The page before, where the browser told."),
-        Field("user_agent", "string", "What the browser calls itself."),
+        Field("page", "string", "The requested path.", is_required=True),
+        Field("referrer", "string", "The previous page, if the browser sent it."),
+        Field("user_agent", "string", "The browser's User-Agent."),
         Field("address", "string", "The network address it came from."),
-        Field("status", "int", "The HTTP status that was answered."),
+        Field("status", "int", "The HTTP status of the response."),
         Field("duration_ms", "int", "How long the answer took."),
     ),
     event_time="event_time",
@@ -35,22 +35,22 @@ SEARCH: Final = Schema(
     "search",
     (
         *_WHO,
-        Field("query", "string", "The words that were searched for.", is_required=True),
-        Field("results", "int", "How many were found."),
+        Field("query", "string", "The search terms.", is_required=True),
+        Field("results", "int", "The number of results."),
         Field("duration_ms", "int", "How long the answer took."),
     ),
     event_time="event_time",
-    about="Somebody searched.",
+    about="A search.",
 )
 
 CLICK: Final = Schema(
     "click",
     (
         *_WHO,
-        Field("page", "string", "The page on which was clicked.", is_required=True),
-        Field("target", "string", "Where the click led.", is_required=True),
+        Field("page", "string", "The page with the link.", is_required=True),
+        Field("target", "string", "The link's target.", is_required=True),
         Field("search_id", "string", "The event_id of the search whose result it was; null otherwise."),
-        Field("position", "int", "The result's place among the search's results, from 1."),
+        Field("position", "int", "The result's rank among the search's results, from 1."),
     ),
     event_time="event_time",
     about="A link or a result was clicked.",
@@ -72,14 +72,14 @@ OPERATIONAL: Final = Schema(
 MEMBER_VISIT: Final = Schema(
     "member_visit",
     (
-        Field("event_id", "string", "One for each event.", is_required=True),
+        Field("event_id", "string", "Unique for each event.", is_required=True),
         Field("event_time", "timestamp", "When it happened.", is_required=True),
-        Field("member_id", "long", "Whose profile was looked at; the record's key, too.", is_required=True),
-        Field("visitor_id", "long", "Who looked; null for guests."),
+        Field("member_id", "long", "The member whose profile was viewed; also the record's key.", is_required=True),
+        Field("visitor_id", "long", "The member who viewed it; null for guests."),
         Field("page", "string", "Which page of the profile."),
     ),
     event_time="event_time",
-    about="Somebody looked at a member's profile.",
+    about="A view of a member's profile.",
 )
 
 NAMED: Final = {schema.name: schema for schema in (PAGE_VIEW, SEARCH, CLICK, OPERATIONAL, MEMBER_VISIT)}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 REASON: Final = "_corrupt"
-"""The last member of what is made of a value: why nothing could be made of it, or null."""
+"""The last member of a decoded value: the reason why it could not be decoded, or null."""
 
 _PREFIX: Final = struct.Struct(">bI")
 _REASON_CHARACTERS_MAX: Final = 200
@@ -39,7 +39,7 @@ def reader_for(schema: Schema, writers: Mapping[int, str]) -> Callable[[pa.Array
     def read(values: pa.Array) -> pa.Array:
         return _read_all(values, schema, texts)
 
-    # Spark looks at the annotations to tell what kind of function it is.
+    # Spark derives the kind of function from the annotations.
     import pyarrow as pa
 
     read.__annotations__ = {"values": pa.Array, "return": pa.Array}
@@ -67,17 +67,17 @@ def _read_one(
         return {}, "too short for the id of a schema"
     magic, schema_id = _PREFIX.unpack_from(value)
     if magic:
-        return {}, f"begins with byte {magic & 0xFF}, not 0: there is no id of a schema"
+        return {}, f"begins with byte {magic & 0xFF}, not 0: there is no schema id"
     if schema_id not in writers:
-        return {}, f"was written with schema {schema_id}, which the job does not know"
+        return {}, f"was written with schema {schema_id}, which the job does not name"
     body = io.BytesIO(value)
     body.seek(_PREFIX.size)
     try:
         event: Any = fastavro.schemaless_reader(body, _parsed(writers[schema_id]), readers[schema_id])
-    except Exception as error:  # noqa: BLE001 - broken bytes make fastavro raise nearly anything: that is the reason.
+    except Exception as error:  # noqa: BLE001 - fastavro raises any error for invalid bytes: it is the reason.
         return {}, f"not Avro of schema {schema_id}: {type(error).__name__} {error}".strip()[:_REASON_CHARACTERS_MAX]
     left = len(value) - body.tell()
-    return (event, None) if not left else ({}, f"has {left} bytes behind what schema {schema_id} says")
+    return (event, None) if not left else ({}, f"has {left} bytes after the end of schema {schema_id}")
 
 
 @cache
@@ -88,9 +88,9 @@ def _parsed(text: str) -> Any:
 
 
 def _lenient(schema: Schema, writer: str) -> str:
-    """The schema as a reader's, with every field nullable: what a writer did not know is missing, not an error.
+    """The schema as a reader's, with every field nullable: a field that the writer lacks is null, not an error.
 
-    The record is called as the writer's: Avro would refuse another name, and registries have many for one thing.
+    The record has the writer's name: Avro would refuse another one.
     """
     record = to_avro(schema)
     fields = [

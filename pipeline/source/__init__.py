@@ -5,9 +5,9 @@
     register(spark)
     spark.readStream.format("sordini").option("kafka.bootstrap.servers", "...").option("subscribe", "views").load()
 
-`decode` makes Arrow of record batches and knows neither Spark nor sockets; `client` speaks to brokers and knows
-neither Spark nor Arrow. `options`, `positions` and `planning` decide and reach nothing of the world; `lookup` asks a
-broker where partitions begin and end; `source` with `batch`, `stream` and `sink` is what Spark calls.
+`decode` converts record batches to Arrow, without Spark or sockets; `client` connects to brokers, without Spark or
+Arrow. `options`, `positions` and `batch_planning` are pure; `offset_lookup` requests the first and end offsets of
+partitions; Spark calls `data_source`, `batch`, `stream` and `sink`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["TooOld", "register"]
 
 OLDEST: Final = (4, 2)
-"""The first PySpark whose data sources can limit a micro-batch and report the ends of their logs."""
+"""The first PySpark whose data sources can limit a micro-batch and report log end offsets."""
 
 
 class TooOld(PipelineError):
@@ -30,7 +30,7 @@ class TooOld(PipelineError):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `sordini` known to a session, for batch and streams, reading and writing.
+    """Register the format `sordini` with a session, for batches and streams, reading and writing.
 
     Registering again is harmless. Executors need this package as well: installed there, or shipped with the job.
     Raises TooOld.
@@ -38,7 +38,7 @@ def register(spark: SparkSession) -> None:
     if tuple(int(part) for part in spark.version.split(".")[:2]) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise TooOld(f"this is Spark {spark.version}, and the source sordini needs {oldest} or later: use Spark's own")
-    # Here, because PySpark takes half a second to import and the decoder's users may have none.
+    # A late import: PySpark takes half a second to import, and users of the decoder may not have it.
     from sordini.pipeline.source.data_source import SordiniDataSource
 
     spark.dataSource.register(SordiniDataSource)

@@ -1,4 +1,4 @@
-"""`spark.read.format("sordini")`: partitions are planned once for each execution, up to ends that are fixed by then."""
+"""`spark.read.format("sordini")`: partitions are planned once for each execution, which fixes the end offsets."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sordini.pipeline.source.range_reader import RangePartition, read_piece
 
 
 class BatchReader(DataSourceReader):
-    """Plans on the driver, reads in workers; pickled in between, so it holds nothing but options."""
+    """Plans on the driver and reads in workers; it is pickled in between, so it holds options only."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Ask the brokers where to start and to end; Spark shows what this raises as the query's error."""
+        """Request start and end offsets from the brokers; Spark shows an error raised here as the query's error."""
         options = self._options
         with Client(options.client) as client:
             start, end = offset_lookup.start(client, options), offset_lookup.stop(client, options)
@@ -32,16 +32,16 @@ class BatchReader(DataSourceReader):
         return [RangePartition(piece, end.topic_ids.get(piece.topic, "")) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one piece; none of the placeholder that Spark makes where there is no piece."""
+        """The records of one piece; none for the placeholder that Spark passes when there are no pieces."""
         return read_piece(self._options, partition) if isinstance(partition, RangePartition) else iter(())
 
 
 def _check_order(options: SourceOptions, start: Position, end: Position) -> None:
-    """Offsets given by hand that lie behind the end are a slip; edges and timestamps may well leave nothing to read."""
+    """Explicit offsets past the end are an error; edges and timestamps may leave nothing to read."""
     if isinstance(options.starting, Edge | Timestamps):
         return
     for topic, partitions in start.offsets.items():
         for partition, first in partitions.items():
             last = end.offsets.get(topic, {}).get(partition, first)
             if first > last:
-                raise BadSetting(f"startingOffsets: {first} in {topic}-{partition} is behind the end, {last}")
+                raise BadSetting(f"startingOffsets: {first} in {topic}-{partition} is past the end, {last}")

@@ -1,7 +1,7 @@
-"""What a batch reads: how far it goes, what of it is lost, and how it is split over Spark's tasks. Pure.
+"""What a batch reads: its end offsets, which records were lost, and how it is split over Spark's tasks. Pure.
 
 Ranges are half-open. A range counts offsets, not records: compaction leaves gaps and transaction markers take offsets,
-so a limit of offsets is a limit on records from above.
+so a limit of offsets is an upper bound on records.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.source.positions import Position
 
 _EXPLAINED: Final = (
-    "; set failOnDataLoss to false to go on with what is there, or start with a new checkpoint if that is not"
-    " what this query should read"
+    "; set failOnDataLoss to false to continue with the remaining records, or start with a new checkpoint if this is"
+    " not what the query should read"
 )
 
 
 class DataLost(PipelineError):
-    """Records that the reader was to see are not there any more, and the reader was not told to live with that."""
+    """Records to be read were deleted, and failOnDataLoss is true."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what + _EXPLAINED)
 
 
 class Range(NamedTuple):
-    """Offsets of one partition, of which one task reads all."""
+    """Offsets of one partition, all read by one task."""
 
     topic: str
     partition: int
@@ -46,16 +46,16 @@ class Admission(NamedTuple):
 
     offsets_max: int | None = None
     offsets_min: int | None = None
-    """Wait until so many are there, but no longer than `delay_max_ms`."""
+    """Wait for this many offsets, but no longer than `delay_max_ms`."""
     delay_max_ms: int = 15 * 60 * 1000
 
 
 def missing(start: Position, latest: Position) -> list[str]:
-    """What of `start` the broker has no more of, each in words: topics made again, partitions gone, logs cut."""
+    """What the broker no longer has of `start`, in words: recreated topics, deleted partitions, truncated logs."""
     found = []
     for topic, partitions in start.offsets.items():
         if topic not in latest.offsets:
-            found.append(f"topic {topic!r} is gone")
+            found.append(f"topic {topic!r} does not exist any more")
         elif is_made_again(topic, start, latest):
             found.append(f"topic {topic!r} has been deleted and created again")
         else:
@@ -68,17 +68,17 @@ def missing(start: Position, latest: Position) -> list[str]:
 
 
 def is_made_again(topic: str, start: Position, latest: Position) -> bool:
-    """Whether a topic's name stands for another topic now; unknown where a broker has no topic ids."""
+    """Whether a topic was deleted and created again; false where the broker has no topic ids."""
     before, now = start.topic_ids.get(topic, ""), latest.topic_ids.get(topic, "")
     return bool(before and now and before != now)
 
 
 def advance(start: Position, latest: Position, offsets_max: int | None) -> Position:
-    """Where a batch from `start` ends: at `latest`, or as much before it as the limit says.
+    """Where a batch from `start` ends: at `latest`, or before it if `offsets_max` is less.
 
-    With a limit each partition advances by its share of what waits, and all of them together by exactly the limit.
-    Partitions that `start` does not know begin at offset 0: they are new, so their first record is the first there is.
-    `start` itself is returned when there is nothing new: Spark compares the texts.
+    With a limit each partition advances by its share of the lag, and all of them together by exactly the limit.
+    Partitions missing from `start` are new and begin at offset 0. `start` itself is returned when there is nothing
+    new: Spark compares the texts.
     """
     waiting = ranges(start, latest)
     taken = _shares(waiting, offsets_max)
@@ -90,15 +90,16 @@ def advance(start: Position, latest: Position, offsets_max: int | None) -> Posit
 
 
 def is_to_wait(admission: Admission, waiting: int, waited_ms: float) -> bool:
-    """Whether so few offsets wait that a micro-batch had better wait for more, having waited for so long already."""
+    """Whether a micro-batch waits for more offsets: fewer than the minimum, and the longest delay is not over."""
     least = admission.offsets_min
     return least is not None and waiting < least and waited_ms < admission.delay_max_ms
 
 
 def ranges(start: Position, end: Position) -> list[Range]:
-    """What lies between two positions, in order; without what is empty or runs backwards.
+    """The ranges between two positions, in order, without those that are empty or negative.
 
-    A query that died in its first batch asked anew where to start; the end of that batch knows better, see `positions`.
+    A query that crashed in its first batch looks up its start again; the end of that batch has the first start, which
+    is used (see `positions`).
     """
     since = start
     if start.is_start and end.started_at is not None:
@@ -115,15 +116,15 @@ def ranges(start: Position, end: Position) -> list[Range]:
 
 
 def count(found: Iterable[Range]) -> int:
-    """How many offsets there are in all ranges."""
+    """The number of offsets in all ranges."""
     return sum(one.size for one in found)
 
 
 def split(found: Iterable[Range], partitions_min: int | None, records_max: int | None) -> list[Range]:
-    """Cut ranges into what single tasks read.
+    """Split ranges into pieces, one for each task.
 
-    None is longer than `records_max`, and there are `partitions_min` at least where there are so many offsets: it is
-    always the range with the longest pieces that is cut into one more. Pieces of one range differ by one at most.
+    No piece is longer than `records_max`. There are at least `partitions_min` pieces, if there are that many offsets:
+    the range with the longest pieces is split once more until then. Pieces of one range differ by one offset at most.
     """
     whole = [one for one in found if one.size > 0]
     pieces = [-(-one.size // records_max) if records_max else 1 for one in whole]
@@ -133,19 +134,19 @@ def split(found: Iterable[Range], partitions_min: int | None, records_max: int |
     for _ in range(wanted):
         _, index = longest[0]
         pieces[index] += 1
-        # A range in pieces of one offset cannot be cut any more, and sorts behind all that can.
+        # A range in pieces of one offset cannot be split further, and sorts behind all others.
         heapq.heapreplace(longest, (-whole[index].size / pieces[index], index))
     return [piece for one, number in zip(whole, pieces, strict=True) for piece in _cut(one, number)]
 
 
 def _missing(offset: int, latest: int | None) -> str:
     if latest is None:
-        return "is gone"
-    return f"ends at offset {latest}, before {offset}, to which it has been read" if latest < offset else ""
+        return "does not exist any more"
+    return f"ends at offset {latest}, but was read up to {offset}" if latest < offset else ""
 
 
 def _shares(waiting: list[Range], offsets_max: int | None) -> list[int]:
-    """How many offsets each range gives; the largest remainders get what rounding down leaves over."""
+    """How many offsets each range gives; the largest remainders get what rounding down leaves."""
     total = count(waiting)
     if offsets_max is None or total <= offsets_max:
         return [one.size for one in waiting]

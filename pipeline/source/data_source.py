@@ -1,4 +1,4 @@
-"""The format `sordini` as Spark sees it: from options to readers and writers."""
+"""Spark's entry point for the format `sordini`: from options to readers and writers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TYPES: Final[dict[str, DataType]] = {
 
 
 class SordiniDataSource(DataSource):
-    """Topics as tables: one row for each record."""
+    """Topics as tables, with one row for each record."""
 
     @classmethod
     def name(cls) -> str:
@@ -50,25 +50,25 @@ class SordiniDataSource(DataSource):
         return StructType([StructField(column, _TYPES[column]) for column in read_columns(self.options)])
 
     def reader(self, schema: StructType) -> BatchReader:
-        """For `spark.read`; raises BadSetting and what else reading the options raises."""
+        """For `spark.read`; raises BadSetting and BadPosition."""
         self._check_schema(schema)
         return BatchReader(read_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        """For `spark.readStream`; raises BadSetting and what else reading the options raises."""
+        """For `spark.readStream`; raises BadSetting and BadPosition."""
         self._check_schema(schema)
         return StreamReader(read_options(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:  # noqa: FBT001 - Spark's order.
-        """For `frame.write`; raises BadSetting and what else reading the options raises."""
+        """For `frame.write`; raises BadSetting."""
         if overwrite:
             raise BadSetting("a topic cannot be overwritten, only appended to: use mode('append')")
         return BatchWriter(read_sink_options(self.options, _kinds(schema)))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: ARG002, FBT001, N802 - Spark's.
-        """For `frame.writeStream`; in complete mode each micro-batch appends the whole result anew.
+        """For `frame.writeStream`; in complete mode each micro-batch appends the whole result again.
 
-        Raises BadSetting and what else reading the options raises.
+        Raises BadSetting.
         """
         return StreamWriter(read_sink_options(self.options, _kinds(schema)))
 
@@ -76,7 +76,7 @@ class SordiniDataSource(DataSource):
         ours = self.schema()
         if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in ours]:
             raise BadSetting(
-                f"records have the columns {', '.join(ours.names)}; give no schema of your own, convert the columns"
+                f"records have the columns {', '.join(ours.names)}; remove the schema and convert the columns instead"
             )
 
 

@@ -1,6 +1,6 @@
-"""What brokers say of a subscription: which partitions it has, where they begin and end, where a query starts.
+"""Looks up the partitions of a subscription, their first and end offsets, and where a query starts.
 
-Decides what is asked and judges the answers; the asking is a port (`OffsetBroker`), which `client.Client` fits.
+Requests go through a port, `OffsetBroker`; `client.Client` implements it.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from sordini.protocol.types import TopicPartition
 
 
 class OffsetBroker(Protocol):
-    """What is asked of a cluster."""
+    """The requests to a cluster."""
 
     def topics(self) -> list[str]:
-        """All topics that may be read, but for the cluster's own."""
+        """All topics that may be read, without internal ones."""
 
     def partitions(self, topics: Iterable[str]) -> dict[str, list[int]]:
         """Raises UnknownTopic."""
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Empty texts where the cluster has no ids."""
+        """Each topic's id; empty where the cluster has no ids."""
 
     def offsets(self, at: Mapping[TopicPartition, int], *, read_committed: bool = False) -> dict[TopicPartition, int]:
-        """For each partition -2 asks for its first offset, -1 for its last, and a timestamp for the first so young."""
+        """The offset for each partition's time: -2 is the log start, -1 the log end, else the first at or after it."""
 
 
 class NoRecordsSince(PipelineError):
-    """A partition has no record of the time at which a query was to start."""
+    """A partition has no record at or after the time at which a query starts."""
 
 
 def subscribed(broker: OffsetBroker, subscription: Subscription) -> dict[str, list[int]]:
-    """The partitions of each topic; raises UnknownTopic, and BadSetting for an assigned partition that is not there."""
+    """The partitions of each topic; raises UnknownTopic, and BadSetting for a missing assigned partition."""
     if subscription.pattern:
         pattern = re.compile(subscription.pattern)
         return broker.partitions([topic for topic in broker.topics() if pattern.fullmatch(topic)])
@@ -59,12 +59,12 @@ def subscribed(broker: OffsetBroker, subscription: Subscription) -> dict[str, li
 
 
 def ends(broker: OffsetBroker, options: SourceOptions) -> Position:
-    """Where the logs of the subscription end now: at the last stable offset for a reader of committed records."""
+    """The log end offsets of the subscription now; the last stable offsets for read_committed."""
     return _position(broker, options, Edge.LATEST, "latest")
 
 
 def start(broker: OffsetBroker, options: SourceOptions) -> Position:
-    """Where a query starts that has no checkpoint; raises NothingSoYoung and BadSetting."""
+    """Where a query without a checkpoint starts; raises NothingSoYoung and BadSetting."""
     found = _position(broker, options, options.starting, "starting")
     return found._replace(started_at=found.offsets)
 
@@ -89,7 +89,7 @@ def _position(broker: OffsetBroker, options: SourceOptions, where: OffsetsOrEdge
 
 
 def _asked(where: OffsetsOrEdge, every: Sequence[TopicPartition], end: str) -> dict[TopicPartition, int]:
-    """For each partition what to ask the broker, or the offset that was given."""
+    """For each partition the time to request from the broker, or the given offset."""
     match where:
         case Edge.EARLIEST:
             return dict.fromkeys(every, EARLIEST_OFFSET)
@@ -107,7 +107,7 @@ def _asked(where: OffsetsOrEdge, every: Sequence[TopicPartition], end: str) -> d
 
 
 def _check_whole(named: set[TopicPartition], subscribed_to: set[TopicPartition], option: str) -> None:
-    """A map that leaves a partition out would read none or all of it, and nobody could tell which was meant."""
+    """A map must name every partition: whether a missing one is read in full or not at all would be ambiguous."""
     for what, partitions in (("leaves out", subscribed_to - named), ("names besides", named - subscribed_to)):
         if partitions:
             listed = ", ".join(map(str, sorted(partitions)))
@@ -121,14 +121,14 @@ def _is_asked(where: OffsetsOrEdge, offset: int) -> bool:
 def _latest_instead(
     broker: OffsetBroker, options: SourceOptions, where: Timestamps, found: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """The ends of those partitions that have no record so young."""
+    """The end offsets of the partitions without a record at or after the requested time."""
     too_old = [partition for partition, offset in found.items() if offset < 0]
     if not too_old:
         return {}
     if not where.or_latest:
         raise NoRecordsSince(
-            f"{', '.join(map(str, sorted(too_old)))} has no record of the asked time or later; set"
-            " startingOffsetsByTimestampStrategy to latest to start at the end there"
+            f"{', '.join(map(str, sorted(too_old)))} has no record of the requested time or later; set"
+            " startingOffsetsByTimestampStrategy to latest to start there at the end"
         )
     return broker.offsets(dict.fromkeys(too_old, LATEST_OFFSET), read_committed=options.read_committed)
 

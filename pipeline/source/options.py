@@ -1,8 +1,8 @@
-"""The options of `spark.read.format("sordini")` and its like: read, checked whole, and turned into values. Pure.
+"""The options of `spark.read.format("sordini")` and `readStream`: parsed and checked. Pure.
 
 Names and meanings are the JVM source's; docs/spark-source.md has the table. Spark hands options over with their names
-in lower case. What is misspelt, contradicts itself or would have no effect on a query of this kind is an error: an
-option that is quietly ignored reads the wrong records.
+in lower case. An option that is misspelt, contradicts another or has no effect on this kind of query is an error: if
+it were ignored, the query would read the wrong records.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class Edge(Enum):
 
 
 class Timestamps(NamedTuple):
-    """The first offsets whose records are as young as this."""
+    """The first offsets at or after a time."""
 
     of_all: int | None
-    """Milliseconds since 1970, for every partition; or None, and `of_each` has one for each."""
+    """Milliseconds since 1970, for every partition; None if `of_each` has one for each."""
     of_each: Offsets
     or_latest: bool
-    """Where no record is so young: the end of the log, or else an error."""
+    """Where there is no such record: start at the end of the log if true, else raise an error."""
 
 
 OffsetsOrEdge = Edge | Timestamps | Offsets
-"""Where to start or to end; in Offsets, -2 stands for the earliest and -1 for the latest."""
+"""Where to start or end; in Offsets, -2 stands for the earliest and -1 for the latest."""
 
 
 class Subscription(NamedTuple):
@@ -55,7 +55,7 @@ class Subscription(NamedTuple):
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """All that a reader is told."""
+    """All options of a reader."""
 
     client: ClientSettings
     subscription: Subscription
@@ -92,7 +92,7 @@ _JVM_ONLY: Final = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
-"""How the JVM source goes about it; taken from queries that are moved here, and without effect."""
+"""Tuning of the JVM source: accepted, so that queries can move here, and without effect."""
 _ISOLATION: Final = "kafka.isolation.level"
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _DURATION_MS: Final = {"ms": 1, None: 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -122,7 +122,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
 
 
 def check_names(options: Iterable[str], known: Iterable[str], unfit: Mapping[str, str]) -> None:
-    """Refuse options that are not among `known` (nor `kafka.*`), and those in `unfit` with the reason there."""
+    """Refuse options that are neither in `known` nor `kafka.*`, and those in `unfit` with the reason there."""
     names = {name.lower(): name for name in known}
     for option in map(str.lower, options):
         if option in names and names[option] in unfit:
@@ -170,7 +170,7 @@ def _subscription(options: Mapping[str, str]) -> Subscription:
 
 
 def _where(options: Mapping[str, str], end: str, default: Edge, *, streaming: bool) -> OffsetsOrEdge:
-    """As the JVM source has it, one timestamp for all goes before timestamps for each, and those before offsets."""
+    """As in the JVM source, one timestamp for all takes precedence over one for each, and both over offsets."""
     strategy = options.get("startingoffsetsbytimestampstrategy", "error")
     if strategy not in {"error", "latest"}:
         raise BadSetting(f"startingOffsetsByTimestampStrategy: {strategy!r} is neither error nor latest")
@@ -189,7 +189,7 @@ def _where(options: Mapping[str, str], end: str, default: Edge, *, streaming: bo
 
 def _where_by_offsets(text: str | None, end: str, default: Edge, *, streaming: bool) -> OffsetsOrEdge:
     option = f"{end}Offsets"
-    # A batch that started at the end, or ended at the start, would always be empty.
+    # A batch that starts at the end, or ends at the start, is always empty.
     senseless = {"starting": None if streaming else Edge.LATEST, "ending": Edge.EARLIEST}[end]
     if text is None:
         return default
@@ -207,12 +207,12 @@ def _where_by_offsets(text: str | None, end: str, default: Edge, *, streaming: b
     for topic, partitions in offsets.items():
         for partition, offset in partitions.items():
             if offset < EARLIEST_OFFSET or offset == refused:
-                raise BadSetting(f"{option}: {offset} makes no sense for {topic!r}, partition {partition}")
+                raise BadSetting(f"{option}: {offset} is not valid for {topic!r}, partition {partition}")
     return offsets
 
 
 def read_columns(given: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns of a reader, in the order of the JVM source's, whatever order they are asked in."""
+    """The columns of a reader, in the order of the JVM source's, whatever the order in the option."""
     options = {name.lower(): value for name, value in given.items()}
     with_headers = _boolean(options, "includeHeaders", default=False)
     if "columns" not in options:

@@ -1,14 +1,14 @@
-"""Where a reader is: the next offset of each partition, and what else a checkpoint has to remember.
+"""The position of a reader: the next offset of each partition, and what else a checkpoint stores.
 
-A position is JSON in Spark's offset log and progress reports. It has the shape of the JVM source's, so that the same
-tools read both, and two more entries whose names no topic can have:
+A position is JSON in Spark's offset log and progress reports. It has the form of the JVM source's, so that the same
+tools read both, and two more entries, whose names cannot be those of topics:
 
     {"views": {"0": 120, "1": 98}, "$topic_ids": {"views": "MgYZ...w"}, "$started_at": {"views": {"0": 0, "1": 0}}}
 
-- `$topic_ids` tells a topic from one that was deleted and made again under its name.
-- `$started_at` is only in the position where a query started and in the end of its first batch. Spark logs a batch by
-  its end alone; should the query die in its first batch, it asks anew where to start, and "latest" would by then be
-  somewhere else. The end of that batch knows.
+- `$topic_ids` detects a topic that was deleted and created again.
+- `$started_at` is only in a query's first position and in the end of its first batch. Spark logs only the end of a
+  batch. If the query crashes in its first batch, Spark requests the start again, and by then "latest" is another
+  offset: the start is taken from the end of that batch.
 
 Spark compares positions as text, so the same position is always the same text.
 """
@@ -29,20 +29,20 @@ _STARTED_AT: Final = "$started_at"
 
 
 class BadPosition(BadSetting):
-    """A text that should be a position, or offsets of partitions, is something else."""
+    """A text that is not a position or not offsets of partitions."""
 
 
 class Position(NamedTuple):
-    """What a query has to know to go on from here."""
+    """All that a query needs to continue."""
 
     offsets: Offsets
     topic_ids: dict[str, str]
-    """Only of topics whose broker knows ids (Apache Kafka 2.8 and later, Sordini)."""
+    """Only of topics whose broker has ids (Apache Kafka 2.8 and later, Sordini)."""
     started_at: Offsets | None = None
 
     @property
     def is_start(self) -> bool:
-        """Whether the query has read nothing before this."""
+        """Whether this is the first position of a query."""
         return self.started_at == self.offsets
 
     def to_json(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def read_offsets(text: str) -> Offsets:
 
 
 def lag(position: Offsets, latest: Offsets) -> Offsets:
-    """How many offsets each partition is behind; one that the position does not name yet is behind by all it has.
+    """How many offsets each partition is behind; one missing from the position is behind by all its offsets.
 
     Offsets are not records: compaction leaves gaps, and transaction markers take offsets.
     """

@@ -1,4 +1,4 @@
-"""What a task does: read one range of one partition, and make Arrow of it. Runs in Spark's Python workers."""
+"""A reading task: reads one range of one partition as Arrow batches. Runs in Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ log = logging.getLogger(__name__)
 
 
 class RangePartition(InputPartition):
-    """What one task reads; pickled, it travels from the driver to a worker."""
+    """What one task reads; the driver sends it to a worker, pickled."""
 
     def __init__(self, piece: Range, topic_id: str) -> None:
         super().__init__(piece)
         self.piece = piece
         self.topic_id = topic_id
-        """The life of the topic that the offsets belong to; empty where brokers know no topic ids."""
+        """The id of the topic that the offsets belong to; empty where brokers have no topic ids."""
 
 
 class LogReader(Protocol):
-    """What is asked of a cluster; `client.Client` fits."""
+    """The requests to a cluster; `client.Client` implements it."""
 
     def read(
         self, partition: TopicPartition, start: int, end: int, *, read_committed: bool = False, topic_id: str = ""
@@ -47,8 +47,8 @@ def read_piece(options: SourceOptions, piece: RangePartition) -> Iterator[pa.Rec
 def read_logs(logs: LogReader, options: SourceOptions, piece: RangePartition) -> Iterator[pa.RecordBatch]:
     """The records of a range, without empty batches.
 
-    Raises BrokenRecords, and DataLost when a part of the range is not there any more. With failOnDataLoss=false a loss
-    is a line in the log instead, and what is there is read.
+    Raises BrokenRecords, and DataLost when a part of the range was deleted. With failOnDataLoss=false a loss is logged
+    instead, and the remaining records are read.
     """
     start: int | None = piece.piece.start
     while start is not None:
@@ -75,7 +75,7 @@ def _read_from(logs: LogReader, options: SourceOptions, piece: RangePartition, s
 
 
 def _first_after(loss: PipelineError, piece: Range) -> int | None:
-    """Where a range goes on after what retention took; None where nothing of it is left."""
+    """Where a range continues after a loss by retention; None where nothing of it is left."""
     if isinstance(loss, OffsetLost) and loss.asked < loss.log_start_offset < piece.end:
         return loss.log_start_offset
     return None

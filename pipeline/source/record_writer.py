@@ -1,7 +1,7 @@
-"""What a writing task does: records of Arrow batches into topics, by aiokafka. Runs in Spark's Python workers.
+"""A writing task: produces the rows of Arrow batches to topics, with aiokafka. Runs in Spark's Python workers.
 
-At least once: the task returns when every record is acknowledged. A task that Spark starts again, or a micro-batch that
-is run again after a crash, writes all of its records again.
+At least once: the task returns when every record is acknowledged. A task that Spark restarts, or a micro-batch that is
+repeated after a crash, writes all of its records again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HASHES_KEPT: Final = 100_000
 
 
 class NotWritten(PipelineError):
-    """Records were not acknowledged; some of them may be in the topic all the same."""
+    """Records were not acknowledged; some of them may be in the topic nevertheless."""
 
 
 class _OutgoingRow(NamedTuple):
@@ -47,8 +47,8 @@ async def _write(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int
     try:
         async with AIOKafkaProducer(**_settings(options)) as producer:
             for batch in batches:
-                # All of it is acknowledged before Spark is asked for more: that may take any time, and the event loop
-                # stands still meanwhile.
+                # Everything is acknowledged before the next batch is read from Spark: reading may take any time, and
+                # the event loop is blocked meanwhile.
                 await _write_batch(producer, batch, options.topic)
                 count += batch.num_rows
     except KafkaError as error:
@@ -83,7 +83,7 @@ def _append(builder: Any, row: _OutgoingRow) -> bool:
 
 
 class _PartitionChooser:
-    """Which partition of a topic a record goes to: its own, that of its key, or one for many records in a row."""
+    """Chooses a record's partition: the row's own, that of its key, or one for many records in a row."""
 
     def __init__(self, topic: str, partitions: Sequence[int]) -> None:
         self._topic = topic
@@ -93,20 +93,20 @@ class _PartitionChooser:
     def partition_of(self, row: _OutgoingRow) -> int:
         if row.partition is not None:
             if row.partition not in self._partitions:
-                raise NotWritten(f"topic {self._topic!r} has no partition {row.partition}, which a row asks for")
+                raise NotWritten(f"topic {self._topic!r} has no partition {row.partition}, which a row names")
             return row.partition
         if row.key is not None:
             return self._partitions[_hash(row.key) % len(self._partitions)]
         return self._partitions[self._current]
 
     def next_partition(self) -> None:
-        """Let records without a key go to the next partition, as a batch is full."""
+        """Send records without a key to the next partition, as a batch is full."""
         self._current = (self._current + 1) % len(self._partitions)
 
 
 @lru_cache(_HASHES_KEPT)
 def _hash(key: bytes) -> int:
-    """As Apache Kafka's clients do it: records of one key are in one partition, whoever wrote them."""
+    """The partition of a key, as Apache Kafka's clients choose it."""
     return int(murmur2(key)) & 0x7FFFFFFF
 
 
@@ -120,7 +120,7 @@ def _rows(batch: pa.RecordBatch, topic: str | None) -> Iterator[_OutgoingRow]:
         columns["topic"] = [topic] * count
     for name, key, value, partition, headers in zip(*(columns[field] for field in _OutgoingRow._fields), strict=True):
         if name is None:
-            raise NotWritten("a row's topic is null, and no option says where to write")
+            raise NotWritten("a row's topic is null, and the option topic is not set")
         yield _OutgoingRow(name, key, value, partition, [(one["key"], one["value"]) for one in headers or ()])
 
 

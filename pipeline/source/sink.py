@@ -1,4 +1,4 @@
-"""`frame.write.format("sordini")` and `writeStream`: what Spark calls to write. See `producing` for the promise."""
+"""`frame.write.format("sordini")` and `writeStream`: called by Spark. See `record_writer` for the guarantee."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Acknowledged(WriterCommitMessage):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a frame's rows as records; they can be read before the job is done, and stay when it fails."""
+    """Writes a frame's rows as records; they are visible before the job is done, and stay if it fails."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -32,7 +32,7 @@ class BatchWriter(DataSourceArrowWriter):
         return _write(iterator, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Say what a failed job leaves behind."""
+        """Log what a failed job leaves behind."""
         _warn(messages)
 
 
@@ -47,12 +47,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return _write(iterator, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's.
-        """Say what a failed micro-batch leaves behind."""
+        """Log what a failed micro-batch leaves behind."""
         _warn(messages)
 
 
 def _write(iterator: Iterator[pa.RecordBatch], options: SinkOptions) -> Acknowledged:
-    # Here, because every reading worker imports this module as well, and aiokafka takes its time.
+    # A late import: reading workers import this module as well, and aiokafka is slow to import.
     from sordini.pipeline.source.record_writer import write_records
 
     return Acknowledged(write_records(iterator, options))
@@ -60,6 +60,4 @@ def _write(iterator: Iterator[pa.RecordBatch], options: SinkOptions) -> Acknowle
 
 def _warn(messages: Sequence[WriterCommitMessage | None]) -> None:
     written = sum(message.records for message in messages if isinstance(message, Acknowledged))
-    log.warning(
-        "writing failed; %d records of tasks that had ended stay, and will be there again when repeated", written
-    )
+    log.warning("writing failed; %d records of completed tasks stay, and a repetition writes them again", written)

@@ -1,6 +1,6 @@
 """The options of `frame.write.format("sordini")` and `writeStream`, and which columns they take. Pure.
 
-Connection settings are those of the reader (`client.settings`); what only a producer knows is read here.
+Connection settings are those of the reader (`client.settings`); settings of a producer are parsed here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "headers": ("array<struct<key:string,value:binary>>",),
 }
 _READ_ONLY: Final = frozenset({"offset", "timestamp", "timestampType"})
-"""Columns of what was read; a broker gives new ones to what is written."""
+"""Columns of records that were read; the broker assigns new values when they are written."""
 _ACKS: Final[Mapping[str, Acks]] = {"0": 0, "1": 1, "all": "all", "-1": "all"}
 
 _PRODUCER: Final = frozenset(
@@ -34,7 +34,7 @@ _PRODUCER: Final = frozenset(
         "kafka.compression.type",
         "kafka.batch.size",
         "kafka.max.request.size",
-        # Of how Java's producer goes about it; without effect.
+        # Tuning of Java's producer; without effect.
         "kafka.linger.ms",
         "kafka.buffer.memory",
         "kafka.max.block.ms",
@@ -46,7 +46,7 @@ _PRODUCER: Final = frozenset(
 
 
 class SinkOptions(NamedTuple):
-    """All that a writer is told."""
+    """All options of a writer."""
 
     client: ClientSettings
     topic: str | None
@@ -60,11 +60,11 @@ class SinkOptions(NamedTuple):
 
 
 _SPARKS_OWN: Final = ("checkpointLocation",)
-"""What Spark itself wants to know of a query, and hands on."""
+"""Options of Spark itself, which it passes on to the sink."""
 
 
 def read_sink_options(given: Mapping[str, str], columns: Mapping[str, str]) -> SinkOptions:
-    """Check the options of a writer, and the columns (name -> Spark's short name of the type) that it is to write.
+    """Check the options of a writer, and the columns (name -> Spark's short name of the type) that it writes.
 
     Raises BadSetting.
     """
@@ -106,13 +106,13 @@ def _check_columns(columns: Mapping[str, str], *, has_topic: bool) -> None:
     if "value" not in columns:
         raise BadSetting("there is no column named value")
     if "topic" not in columns and not has_topic:
-        raise BadSetting("neither an option nor a column named topic says where to write")
+        raise BadSetting("there is neither an option nor a column named topic")
 
 
 def _choice(options: Mapping[str, str], name: str, default: str, choices: Mapping[str, T]) -> T:
     text = options.get(f"kafka.{name}", default).strip().lower()
     if text not in choices:
-        raise BadSetting(f"kafka.{name} is {text!r}: this sink knows {', '.join(choices)}")
+        raise BadSetting(f"kafka.{name} is {text!r}: this sink supports {', '.join(choices)}")
     return choices[text]
 
 

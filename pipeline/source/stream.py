@@ -1,7 +1,7 @@
-"""`spark.readStream.format("sordini")`: micro-batches with a limit, and a checkpoint that knows its topics.
+"""`spark.readStream.format("sordini")`: micro-batches with a limit, and a checkpoint with the ids of its topics.
 
-One reader lives on the driver for as long as its query and is asked for offsets; copies of it in the workers read.
-The driver's holds one connection to the cluster, the copies make their own.
+One reader stays on the driver as long as its query and returns offsets; unpickled copies of it in the workers read.
+The reader on the driver has one client, and each copy connects on its own.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ log = logging.getLogger(__name__)
 
 _LATEST_TRIES_MAX: Final = 4
 _RETRY_SECONDS: Final = 0.5
-"""A new leader may tell an older end for a moment; it is asked again before records are called lost."""
+"""A new leader may report an older end for a moment; the request is repeated before records count as lost."""
 
 
 class StreamCluster(offset_lookup.OffsetBroker, Protocol):
-    """What the driver's reader asks of a cluster."""
+    """The requests of the driver's reader to a cluster."""
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets for a group without members."""
 
     def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
 
 
 class StreamPorts(NamedTuple):
-    """The ports through which a reader reaches the world."""
+    """The ports of a reader: the cluster and the clock."""
 
     connect: Callable[[ClientSettings], StreamCluster] = Client
     monotonic: Callable[[], float] = time.monotonic
     """Seconds."""
     pause: Callable[[float], None] = time.sleep
-    """For so many seconds."""
+    """For this many seconds."""
 
 
 _SYSTEM_PORTS: Final = StreamPorts()
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What Spark asks of one stream."""
+    """What Spark calls for one stream."""
 
     def __init__(self, options: SourceOptions, ports: StreamPorts = _SYSTEM_PORTS) -> None:
         self._options = options
@@ -77,7 +77,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset_lookup.start(self._client, self._options).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """What the options say; Spark hands it back to `latestOffset`, or ReadAllAvailable for a trigger of once."""
+        """The options' limit; Spark passes it to `latestOffset`, or ReadAllAvailable for a trigger of once."""
         admission = self._options.admission
         if admission.offsets_max is not None:
             return ReadMaxRows(admission.offsets_max)
@@ -86,13 +86,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Fix the end of the whole query."""
+        """Fix the end offsets of the whole query."""
         self._target = offset_lookup.ends(self._client, self._options)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where the next micro-batch ends; `start` itself when there is to be none.
+        """Where the next micro-batch ends; `start` itself when there is none.
 
-        Raises DataLost, if the options say so, when topics, partitions or ends of logs are gone that had been read.
+        Raises DataLost, with failOnDataLoss, when topics or partitions were deleted or logs truncated below `start`.
         """
         since = Position.from_json(start)
         if not since.is_start:
@@ -105,7 +105,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning("records lost: %s", what)
         is_limited = not isinstance(limit, ReadAllAvailable)
         waited_ms = (self._ports.monotonic() - self._advanced_at) * 1000
-        # With a target nothing more is to come.
+        # With a target no more records arrive.
         may_wait = is_limited and self._target is None
         if may_wait and is_to_wait(self._options.admission, count(ranges(since, latest)), waited_ms):
             return start
@@ -115,11 +115,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """The ends of the logs, when they were last looked at; beside the position they tell the lag."""
+        """The log end offsets when last requested; their difference to the position is the lag."""
         return None if self._latest is None else self._latest.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Cut a micro-batch into tasks. The same micro-batch gives the same records, whenever it is read again."""
+        """Split a micro-batch into tasks. A repeated micro-batch has the same records."""
         options, until = self._options, Position.from_json(end)
         found = ranges(Position.from_json(start), until)
         pieces = split(found, options.partitions_min, options.records_per_partition_max)
@@ -127,32 +127,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one piece, in a worker."""
-        assert isinstance(partition, RangePartition), "Spark hands back what `partitions` returned"
+        assert isinstance(partition, RangePartition), "Spark passes what `partitions` returned"
         return read_piece(self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell `commit_group` how far the query has come.
+        """Commit the query's position to `commit_group`.
 
-        Spark calls this for a micro-batch when it has planned the next, and never for a query's last. It asks for the
-        next end only when all before is done, though, so `latestOffset` tells the group first.
+        Spark calls this for a micro-batch when it has planned the next, and never for a query's last. But it calls
+        `latestOffset` only when all before is done, so that method commits first.
         """
         self._commit_to_group(Position.from_json(end).offsets)
 
     def stop(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         if self._connected is not None:
             self._connected.close()
             self._connected = None
 
     @property
     def _client(self) -> StreamCluster:
-        # Late, as readers are made in processes that never ask, and are pickled there.
+        # Connect late: readers are also created in processes that send no requests, and are pickled there.
         if self._connected is None:
             self._connected = self._ports.connect(self._options.client)
         return self._connected
 
     def _commit_to_group(self, offsets: Offsets) -> None:
-        """The checkpoint is what counts: a coordinator that is away is a line in the log, and is tried again later."""
+        """Commit if there is a group. A failure is logged and retried later: the checkpoint is authoritative."""
         group = self._options.commit_group
         if group is None or offsets == self._committed:
             return
@@ -164,7 +164,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning("offsets not committed to group %s: %s", group, error)
 
     def _ends(self, since: Position) -> Position:
-        """The ends of the logs, or of the whole query where it has one."""
+        """The log end offsets, or the target of the query where it has one."""
         if self._target is None:
             return self._latest_offsets(since)
         if missing(since, self._target):

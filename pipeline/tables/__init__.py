@@ -1,8 +1,8 @@
-"""Where the pipeline keeps rows: Delta, Iceberg, or Parquet with a manifest; every batch is in them exactly once.
+"""Tables of the pipeline: Delta, Iceberg, or Parquet with a manifest; every batch is written exactly once.
 
-Executors stage Parquet files, the driver commits all files of a batch in one atomic step that also notes who wrote
-(`app_id`), which batch, and the offsets after it. A batch that is asked for again is recognised by that note and
-skipped, so whoever dies at whatever moment, a restart neither loses rows nor has them twice, for any reader.
+Executors stage Parquet files; the driver commits all files of a batch in one atomic step that also notes the writer
+(`app_id`), the batch, and the offsets after it. A repeated batch is recognised by that note and skipped: after a crash
+at any moment a restart neither loses nor duplicates rows, for any reader.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a batch gets into a table of any kind: look, stage, commit; and look again whenever another was faster."""
+"""Appends a batch to a table of any kind: read its state, stage, commit; start over if another writer was faster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRITTEN_BEFORE = Written(rows=0, files=0, bytes=0, was_there=True)
 
 
 class TableState(NamedTuple):
-    """A table as it was when it was looked at; `schema` is None as long as there is none."""
+    """The state of a table when it was read; `schema` is None before the table exists."""
 
     schema: pa.Schema | None
     partition_by: tuple[str, ...]
@@ -32,29 +32,29 @@ class TableState(NamedTuple):
 
 
 class Format(Protocol):
-    """What differs from kind to kind."""
+    """The operations that differ between kinds of tables."""
 
     app_id: str
     partition_by: tuple[str, ...]
     attempts: WriteAttempts
 
     def read_state(self) -> TableState:
-        """The table as it is now."""
+        """The current state of the table."""
         ...
 
     def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> StagingPlan:
-        """How files are to be staged; a new attempt with each call."""
+        """How to stage files; a new attempt with each call."""
         ...
 
     def commit(self, staged: list[Staged], schema: pa.Schema, note: WriterPosition) -> bool:
-        """Make the files, the columns and the note part of the table seen by the last `look`, all of it or nothing.
+        """Commit the files, the columns and the note on top of the state that `look` returned last, atomically.
 
-        False if the table is no longer as it was then.
+        False if the table has changed since.
         """
         ...
 
     def discard(self, attempts: set[str]) -> None:
-        """Delete the files of attempts that no commit has ever named."""
+        """Delete the files of attempts that were never committed."""
         ...
 
 
@@ -81,7 +81,7 @@ def append(
                 _delete_given_up(table, note.batch_id, plan.attempt)
                 size = sum(each.bytes for each in staged)
                 return Written(sum(each.rows for each in staged), len(staged), size, was_there=False)
-        except FileNotFoundError as problem:  # As it is when another has written this very batch, and tidied up.
+        except FileNotFoundError as problem:  # Another writer has written this batch and removed other attempts.
             gone = problem
         state = table.read_state()
         if is_written(table.app_id, state.note, note):
@@ -94,7 +94,7 @@ def append(
 
 
 def _delete_given_up(table: Format, batch_id: int, committed: str | None = None) -> None:
-    """Delete what was left by attempts to write this batch, which is in the table now, and those before it."""
+    """Delete files left by attempts to write this batch, which is in the table now, or earlier ones."""
     over = table.attempts.until(batch_id)
     if given_up := over - {committed}:
         table.discard(given_up)
@@ -102,7 +102,7 @@ def _delete_given_up(table: Format, batch_id: int, committed: str | None = None)
 
 
 def partitions(asked: tuple[str, ...], state: TableState) -> tuple[str, ...]:
-    """The columns by which the table is partitioned, or is going to be."""
+    """The columns by which the table is partitioned, or will be."""
     if state.schema is None:
         return asked
     if asked and asked != state.partition_by:

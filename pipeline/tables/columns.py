@@ -1,7 +1,7 @@
-"""The columns of a table: what Spark's types become in Parquet files, and how a table takes up new columns.
+"""The columns of a table: Spark's types in Parquet files, and the addition of new columns.
 
 Inside this package a table's columns are an Arrow schema in one normal form: every field may be null, timestamps are
-in microseconds and those with a zone in UTC, list items are named `element`. So equal schemas are the same columns.
+in microseconds, those with a zone are in UTC, list items are named `element`. So equal columns have equal schemas.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ WIDER = {
     pa.int32(): (pa.int64(),),
     pa.float32(): (pa.float64(),),
 }
-"""What narrower types are written as where the table has a wider: Iceberg, say, has no integer below 32 bits."""
+"""The wider types that a narrower one may be written as: Iceberg, for instance, has no integer below 32 bits."""
 
 PARTITION_TYPES = frozenset({pa.string(), pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32()})
-"""What a partition may be made of: the types whose text is the same for every reader."""
+"""The types of partition columns: those whose text is the same for every reader."""
 
 
 def arrow_schema(columns: StructType) -> pa.Schema:
-    """The normal form of Spark's columns. Raises TableError for a type that no table keeps, and for a name twice."""
+    """The normal form of Spark's columns. Raises TableError for an unsupported type or a duplicate name."""
     names = [field.name.lower() for field in columns.fields]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -61,7 +61,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def merged(table: pa.Schema | None, rows: pa.Schema) -> pa.Schema:
-    """The table's columns with those that the rows add. Raises SchemaConflict where a column has another type."""
+    """The table's columns and those that the rows add. Raises SchemaConflict if a column has another type."""
     if table is None:
         return rows
     known = {name.lower(): name for name in table.names}
@@ -76,33 +76,33 @@ def merged(table: pa.Schema | None, rows: pa.Schema) -> pa.Schema:
         kept = table.field(name).type
         if field.type != kept and kept not in WIDER.get(field.type, ()):
             raise SchemaConflict(
-                f"column '{name}' is {field.type} in the rows and {kept} in the table, and keeps its type: give what "
-                "is new another name, or another table"
+                f"column '{name}' is {field.type} in the rows and {kept} in the table, which keeps its type: give the "
+                "new column another name, or use another table"
             )
     return pa.schema([*table, *added])
 
 
 def added(table: pa.Schema | None, schema: pa.Schema) -> list[pa.Field]:
-    """The fields of `schema` that the table has not."""
+    """The fields of `schema` that the table lacks."""
     return [field for field in schema if table is None or field.name not in table.names]
 
 
 def check_partitions(schema: pa.Schema, partition_by: tuple[str, ...]) -> None:
-    """Raises BadSetting where a partition names no column, or one of a type that makes no partition."""
+    """Raises BadSetting if a partition column does not exist, or has an unsupported type."""
     for name in partition_by:
         if name not in schema.names:
             raise BadSetting(f"the table is to be partitioned by '{name}', which is no column of the rows")
         if schema.field(name).type not in PARTITION_TYPES:
             raise BadSetting(
                 f"the table is to be partitioned by '{name}', which is {schema.field(name).type}: "
-                "only strings, integers, booleans and dates make partitions"
+                "partitions can be strings, integers, booleans and dates"
             )
     if len(partition_by) == len(schema.names):
         raise BadSetting("a table partitioned by all of its columns would have nothing in its files")
 
 
 def aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same rows with exactly the columns of `schema`: in its order and types, null where the batch has none."""
+    """The same rows with exactly the columns of `schema`, in its order and types; missing columns are null."""
     columns = []
     for field in schema:
         at = batch.schema.get_field_index(field.name)
@@ -131,4 +131,4 @@ def _arrow_type(kind: DataType, column: str) -> pa.DataType:
         case "struct":
             return pa.struct([pa.field(each.name, _arrow_type(each.dataType, column)) for each in parts.fields])
         case _:
-            raise TableError(f"column '{column}' is of Spark's type {name}, which tables cannot keep")
+            raise TableError(f"column '{column}' is of Spark's type {name}, which tables do not support")

@@ -1,4 +1,4 @@
-"""Compaction of a table whose format brings none: which files are put together, and how their rows are carried over."""
+"""Compaction for formats without one of their own: which files are merged, and how their rows are copied."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 from sordini.pipeline.tables.staging import Staged, StagingPlan, write
 
 SMALL_SHARE = 0.75
-"""A file is left alone when it has reached this share of the target: rewriting it would gain little."""
+"""A file of this share of the target or more is not rewritten: that would gain little."""
 
 
 class Small(NamedTuple):
-    """A file that may be put together with others of its `partition`."""
+    """A file that may be merged with others of its `partition`."""
 
     path: str
     bytes: int
@@ -24,7 +24,7 @@ class Small(NamedTuple):
 
 
 def bins(files: Iterable[Small], target_bytes: int) -> list[list[Small]]:
-    """Files to put together, each list into one file of about `target_bytes`; in their order, within partitions."""
+    """Files to merge, each list into one file of about `target_bytes`; in their order, within partitions."""
     done: list[list[Small]] = []
     filling: dict[Hashable, list[Small]] = {}
     for file in files:

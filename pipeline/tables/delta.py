@@ -1,7 +1,7 @@
 """Delta Lake tables through deltalake: no JAR, and any Delta reader.
 
 The commit of a batch carries a transaction identifier (`txn` in Delta's protocol: app_id and batch_id), by which the
-protocol itself refuses a second commit of the same batch, and the offsets after it, see delta_notes.py.
+protocol itself refuses a second commit of the same batch, and the offsets after it, see delta_positions.py.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
-"""Features of a table that a plain reader of its Parquet files need not know of."""
+"""Features of a table that a plain reader of its Parquet files can ignore."""
 
 
 @dataclass(frozen=True)
 class RemoteOutputs:
-    """Creates files through deltalake's own way to object stores, with the options the table is opened with."""
+    """Creates files through deltalake's file system, with the storage options of the table."""
 
     location: str
     storage_options: tuple[tuple[str, str], ...]
@@ -100,7 +100,7 @@ class DeltaLake:
         unknown = set(table.protocol().reader_features or ()) - READ_FEATURES
         if unknown:
             raise TableError(
-                f"{self.location} uses {', '.join(sorted(unknown))}, which needs a reader that knows Delta: "
+                f"{self.location} uses {', '.join(sorted(unknown))}, which needs a Delta reader: "
                 "deltalake, or Spark with Delta's connector"
             )
         actions = pa.table(table.get_add_actions())
@@ -124,10 +124,12 @@ class DeltaLake:
                 continue
             before, after = _details(done["filesRemoved"]), _details(done["filesAdded"])
             return Compacted(before["totalFiles"], after["totalFiles"], before["totalSize"], after["totalSize"])
-        raise TableError(f"{self.location} was not compacted: {batch_append.COMMIT_TRIES} times another was faster")
+        raise TableError(
+            f"{self.location} was not compacted: another writer was faster {batch_append.COMMIT_TRIES} times"
+        )
 
     def clean_up(self, older_than_seconds: float = DAY_SECONDS) -> list[str]:
-        """As `Table.clean_up`; also what compaction replaced longer ago than Delta keeps it (a week by default)."""
+        """As `Table.clean_up`; also files replaced by compaction, after Delta's retention (a week by default)."""
         table = self._opened()
         if table is None:
             return []
@@ -175,7 +177,7 @@ class DeltaLake:
             else:
                 new = added(_schema(table), schema)
                 if new:
-                    # A commit of its own, which may have come after those of others: they have to be looked at.
+                    # This is a separate commit, and other writers may have committed in between: read their commits.
                     table.alter.add_columns(Schema.from_arrow(pa.schema(new)).fields)
                     return False
                 partition_by = table.metadata().partition_columns
@@ -185,17 +187,17 @@ class DeltaLake:
         except CommitFailedError:
             return False
         except DeltaError as error:
-            # What is said of two that create a table at the same moment is no CommitFailedError.
+            # If two writers create a table at the same moment, the error is not a CommitFailedError.
             if table is None and self._opened() is not None:
                 return False
             raise TableError(f"{self.location}: {error}") from error
         return True
 
     def set_position(self, batch_id: int, offsets: Offsets) -> None:
-        """Note a batch without rows, for a table that has lost what it noted. Raises TableError."""
+        """Note a batch without rows, for a table that has lost its position. Raises TableError."""
         table = self._opened()
         if table is None or not self.commit([], _schema(table), WriterPosition(batch_id, offsets)):
-            raise TableError(f"{self.location} was written to at the same moment, or is gone: nothing was noted")
+            raise TableError(f"{self.location} was changed at the same moment, or does not exist: nothing was noted")
 
     def discard(self, attempts: set[str]) -> None:
         table = self._opened()
@@ -220,7 +222,7 @@ class DeltaLake:
         notes = {**(all_positions(self._table) if self._table else {}), self.app_id: to_json(note)}
         return CommitProperties(
             custom_metadata={NOTES_KEY: notes},
-            # A conflict is looked at here, not tried again blindly.
+            # Conflicts are handled here, not retried by deltalake.
             max_commit_retries=0,
             app_transactions=transactions(self.app_id, note, self._last),
         )
@@ -235,16 +237,16 @@ class DeltaLake:
 
 
 def _uncommitted_files(table: DeltaTable) -> list[str]:
-    """The files of ours, relative to the table, that no commit has ever named."""
+    """Files written by Sordini and never committed, relative to the table."""
     listed, removed = (
         set(table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=full)) for full in (True, False)
     )
-    # What was removed but is kept for readers of older versions is among the listed, and all of the removed.
+    # The list contains removed files, which are kept for readers of older versions.
     return sorted(path for path in listed - removed if DATA_FILE.fullmatch(Path(path).name))
 
 
 def _schema(table: DeltaTable) -> pa.Schema:
-    """Delta writes its columns as Spark does."""
+    """The columns of Delta's metadata, which has Spark's JSON form."""
     return arrow_schema(StructType.fromJson(json.loads(table.schema().to_json())))
 
 

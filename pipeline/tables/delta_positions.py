@@ -1,4 +1,4 @@
-"""Where a Delta table keeps each writer's last batch and its offsets, so that checkpoints and log clean-up keep them.
+"""Stores each writer's last batch and its offsets in a Delta table, so that checkpoints and log clean-up keep them.
 
 Both are `txn` actions of Delta's protocol (an appId and a number): the newest of each appId is part of every
 checkpoint. The commit of a batch has all of these:
@@ -9,8 +9,8 @@ checkpoint. The commit of a batch has all of these:
     sordini.offsets/views/page_views/0    1042     the next offset to read of a partition
     sordini.offsets/views/clicks/3        -1       the partition is no longer part of the position
 
-The commit's commitInfo has the same once more, for all writers: earlier versions wrote that alone, and it is found
-with one look at the newest commits. But commitInfo is in no checkpoint, so it goes when the log is cleaned up.
+The commit's commitInfo has the same once more, for all writers: earlier versions wrote only that, and reading the
+newest commits finds it. But checkpoints lack commitInfo, so it is lost when the log is cleaned up.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ NOTES_KEY = "sordini.writers"
 """In commitInfo: app_id to the note of its last batch, of every app_id."""
 
 HISTORY_STEPS = (10, 100, 10_000)
-"""How many commits are looked through for notes; other writers' commits, and compaction, have none."""
+"""How many commits are searched for notes; other writers' commits, and compaction, have none."""
 
 _BATCH: Final = "sordini.batch/"
 _OFFSETS: Final = "sordini.offsets/"
 _GONE: Final = -1
 _LOG: Final = "_delta_log"
 _FILE: Final = re.compile(r"(\d{20})(?:\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?)?\.(?:json|parquet)")
-"""A commit, or a checkpoint: in one file, in several (the second group says how many), or under a name of its own."""
+"""A commit, or a checkpoint: in one file, in several (the second group is their number), or with a UUID."""
 
 
 def transactions(app_id: str, note: WriterPosition, before: WriterPosition | None) -> list[Transaction]:
     """The `txn` actions of a batch's commit; `before` is the writer's last note.
 
-    They carry the time: a table with `delta.setTransactionRetentionDuration` drops those that have none.
+    They have a time: a table with `delta.setTransactionRetentionDuration` drops those without.
     """
     now_ms = int(time.time() * 1000)
     offsets = {(topic, number): end for topic, ends in note.offsets.items() for number, end in ends.items()}
@@ -61,13 +61,13 @@ def transactions(app_id: str, note: WriterPosition, before: WriterPosition | Non
 def last_position(table: DeltaTable, app_id: str, files: pyarrow.fs.FileSystem) -> WriterPosition | None:
     """A writer's last batch in this version of the table; None where it has written none.
 
-    `files` is the table's folder. Raises LostPosition where the batch is known and its offsets are not.
+    `files` is the table's folder. Raises LostPosition if the batch is known and its offsets are not.
     """
     batch_id = table.transaction_version(app_id)
     if batch_id is None:
         return None
     newest, *more = HISTORY_STEPS
-    # The history may have newer commits than the table that was looked at: another writer may be at work.
+    # The history may have newer commits than this version of the table: another writer may be active.
     note = _noted(table, app_id, batch_id, 0, newest) or _kept(table, app_id, batch_id, files)
     for seen, limit in zip(HISTORY_STEPS, more, strict=False):
         note = note or _noted(table, app_id, batch_id, seen, limit)
@@ -77,7 +77,7 @@ def last_position(table: DeltaTable, app_id: str, files: pyarrow.fs.FileSystem) 
 
 
 def all_positions(table: DeltaTable) -> dict[str, Any]:
-    """The notes of all writers as the newest commit that has any tells them."""
+    """The notes of all writers in the newest commit that has any."""
     return next((dict(commit[NOTES_KEY]) for commit in _history(table) if NOTES_KEY in commit), {})
 
 
@@ -102,7 +102,7 @@ def _noted(table: DeltaTable, app_id: str, batch_id: int, seen: int, limit: int)
 
 
 def _kept(table: DeltaTable, app_id: str, batch_id: int, files: pyarrow.fs.FileSystem) -> WriterPosition | None:
-    """The note in the `txn` actions; None where they are of another batch: an earlier version wrote this one."""
+    """The note in the `txn` actions; None if they are of another batch: an earlier version wrote this one."""
     found: dict[str, int] = {}
     for path in _log_files(files, table.version()):
         found |= _versions(path, files)
@@ -112,7 +112,7 @@ def _kept(table: DeltaTable, app_id: str, batch_id: int, files: pyarrow.fs.FileS
     prefix = f"{_OFFSETS}{app_id}/"
     for name, end in found.items():
         topic, _, number = name.removeprefix(prefix).rpartition("/")
-        # A slash in what is left of the name is one of a writer whose name begins as this one's does.
+        # A further slash means another writer, whose name begins with this one's.
         if name.startswith(prefix) and "/" not in topic and end != _GONE:
             offsets.setdefault(topic, {})[int(number)] = end
     return WriterPosition(batch_id, offsets)
@@ -139,7 +139,7 @@ def _versions(path: str, files: pyarrow.fs.FileSystem) -> dict[str, int]:
     """The number of each appId of the `txn` actions in one file of the log."""
     with files.open_input_file(path) as file:
         if path.endswith(".json"):
-            # Most lines are others' and long; the name of the action stands at its line's beginning.
+            # Most lines are other actions, and long; the name of the action is at the beginning of its line.
             lines = (line for line in bytes(file.read()).splitlines() if b'"txn"' in line[:16])
             actions = [json.loads(line)["txn"] for line in lines]
         else:

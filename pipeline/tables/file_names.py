@@ -1,4 +1,4 @@
-"""How files are named, and how the values of partitions become names of folders (Apache Hive's convention)."""
+"""Names of files, and of folders from partition values (Apache Hive's convention)."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Any
 from uuid import uuid4
 
 INSIDE = "_sordini"
-"""The folder of our own notes. Spark, Hive and pyarrow skip names with an underscore when they list."""
+"""The folder of Sordini's own files. Spark, Hive and pyarrow skip names with an underscore when they list."""
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
-"""Stands for a value that is null. An empty string is written alike, as Spark does: it has no name of its own."""
+"""Stands for null. An empty string is written in the same way, as in Spark."""
 
-# What Spark and Hive escape; other characters stand for themselves, also those beyond ASCII.
+# The characters that Spark and Hive escape; others are kept, also those beyond ASCII.
 ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^ ]")
 PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
 
 DATA_FILE = re.compile(r"part-[0-9a-f]{32}-[0-9]{5}-[0-9a-f]{16}\.parquet")
-"""What `file_name` makes: by it files of ours are told from those of others."""
+"""The names that `file_name` returns; identifies files written by Sordini."""
 
 Values = Mapping[str, str | None]
 """The text of each partition column's value, in the order of the columns."""
 
 
 def new_attempt() -> str:
-    """A name for one attempt to write one batch; no other attempt ever has the same."""
+    """A unique name for one attempt to write one batch."""
     return uuid4().hex
 
 
 def file_name(attempt: str, count: int) -> str:
-    """A name that no other task has; `count` is the number of the file within its task."""
+    """A name unique to the task; `count` is the number of the file within its task."""
     return f"part-{attempt}-{count:05d}-{uuid4().hex[:16]}.parquet"
 
 
@@ -54,8 +54,8 @@ def folder(values: Values) -> str:
 def plain_folder(values: Values) -> str:
     """As `folder`, or "" where a name or value would have to be escaped.
 
-    Delta and Iceberg keep the values in their logs, so folders are only for people's eyes; and readers differ in how
-    they take an escaped path.
+    Delta and Iceberg keep the values in their logs, so these folders are only informative; and readers differ in how
+    they parse an escaped path.
     """
     parts = [part for name, text in values.items() for part in (name, text or "")]
     return folder(values) if all(PLAIN.fullmatch(part) for part in parts) else ""

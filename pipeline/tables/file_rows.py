@@ -1,4 +1,4 @@
-"""Gives Spark the rows of Parquet files that a table's log names, without a connector for that kind of table."""
+"""Reads the Parquet files of a table into Spark, without a connector for that kind of table."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def read_files(
 ) -> DataFrame:
     """The rows of `paths` with the columns of `schema`.
 
-    `values` has the partition values by file name, for columns that are in the log alone; empty where the files have
-    all columns.
+    `values` has the partition values by file name, for columns that are only in the log; empty if the files have all
+    columns.
     """
     from pyspark.sql.functions import broadcast, col
 

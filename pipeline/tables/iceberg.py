@@ -1,8 +1,8 @@
-"""Iceberg tables through pyiceberg: no JAR, any catalog that pyiceberg knows.
+"""Iceberg tables through pyiceberg: no JAR, any catalog that pyiceberg supports.
 
 A batch is one snapshot, whose summary has the app_id, the batch and the offsets; the table's properties have them too,
-set by the same commit, for when snapshots have expired. Commits are made against the snapshot that was looked at: a
-catalog refuses them if another came in between, and then the notes are read again.
+set by the same commit, for when snapshots have expired. A commit is based on the snapshot that was read: the catalog
+refuses it if another came in between, and then the notes are read again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ METRICS_PROPERTY = "write.metadata.metrics.column."
 
 @dataclass(frozen=True)
 class RemoteOutputs:
-    """Creates files through pyiceberg's own way to object stores, with the properties of the table's catalog."""
+    """Creates files through pyiceberg's file system, with the properties of the table's catalog."""
 
     location: str
     properties: tuple[tuple[str, str], ...]
@@ -128,7 +128,7 @@ class Iceberg:
             properties = self._table.io.properties if self._table else self._iceberg_location.catalog
             outputs = RemoteOutputs(below, tuple(properties.items()))
         settings = self._settings
-        # Values of partitions are read from the files' own statistics, so the files have all columns.
+        # Partition values are read from the files' statistics, so the files have all columns.
         return StagingPlan(
             outputs, new_attempt(), schema, partition_by, keeps_partition_columns=True, settings=settings
         )
@@ -170,20 +170,20 @@ class Iceberg:
             )
         except ValueError as error:
             # Some catalogs have namespaces of one level only.
-            raise BadSetting(f"the Iceberg catalog does not take the table: {error}") from error
+            raise BadSetting(f"the Iceberg catalog refuses the table: {error}") from error
 
     def _add(self, change: Transaction, paths: list[str], note: WriterPosition) -> None:
         text = json.dumps(to_json(note))
         name = WRITER_PROPERTY + self.app_id
         properties: dict[str, Any] = {**_without_metrics(change), name: text}
         change.set_properties(properties)
-        # Names are new with each attempt, so there is no need to look through the table for them.
+        # Each attempt has new file names, so the table is not searched for them.
         change.add_files(paths, {name: text}, check_duplicate_files=False)
 
     def _opened(self) -> IcebergTable | None:
-        """The table as the catalog has it now."""
+        """The table in the catalog's current version."""
         self._table = None
-        # One catalog for as long as this lives: each would have a connection of its own.
+        # One catalog for all calls: each would open another connection.
         self._catalog = self._catalog or self._iceberg_location.open_catalog()
         if self._catalog:
             try:
@@ -193,7 +193,7 @@ class Iceberg:
         return self._table
 
     def _note(self, table: IcebergTable) -> WriterPosition | None:
-        """From the snapshots that led to the present one: a table that was rolled back knows of no later batch."""
+        """From the ancestors of the current snapshot: after a rollback later batches are not in the table."""
         name = WRITER_PROPERTY + self.app_id
         text = None
         snapshot = table.current_snapshot()
@@ -203,16 +203,16 @@ class Iceberg:
                 return None
             parent = snapshot.parent_snapshot_id
             snapshot = table.snapshot_by_id(parent) if parent is not None else None
-        # Else the snapshots end before the table's first one: those that could tell have expired.
+        # Else the snapshots that would have the note have expired.
         text = text or table.properties.get(name)
         return from_json(json.loads(text)) if text else None
 
 
 def once(table: IcebergTable) -> IcebergTable:
-    """The table such that pyiceberg does not repeat a commit that was refused.
+    """The table, with pyiceberg's retries of refused commits switched off.
 
-    It would repeat it on top of whatever came in between, and that may be the very same batch. Only this handle's
-    view of the properties changes, not the table's.
+    A retry would be based on commits in between, which may have the same batch. Only this handle's properties change,
+    not the table's.
     """
     properties = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
     table.metadata = table.metadata.model_copy(update={"properties": properties})
@@ -233,7 +233,7 @@ def _partition_by(table: IcebergTable) -> tuple[str, ...]:
 
 
 def _without_metrics(change: Transaction) -> dict[str, str]:
-    """Tells pyiceberg, for each column whose files have no statistics, not to look for them."""
+    """Table properties by which pyiceberg skips statistics of the columns that have none."""
     schema = change.table_metadata.schema()
     bulky = {field.name for field in schema.as_arrow() if is_bulky(field.type) or pa.types.is_large_binary(field.type)}
     wanted = {METRICS_PROPERTY + name: "none" for name in schema.column_names if name.partition(".")[0] in bulky}
@@ -242,6 +242,6 @@ def _without_metrics(change: Transaction) -> dict[str, str]:
 
 
 def _path(uri: str) -> str:
-    """Files of this machine as plain paths."""
+    """Local files as plain paths."""
     folder = local_path(uri)
     return str(folder) if folder else uri

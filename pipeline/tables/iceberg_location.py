@@ -1,4 +1,4 @@
-"""Where an Iceberg table is: its folder, its name, and the catalog that knows its newest metadata."""
+"""The location of an Iceberg table: its folder, its name, and the catalog with its newest metadata."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables.local_files import local_path
 
 CATALOG = "sordini"
-"""The catalog's name, where the options give none: pyiceberg's configuration may have more about it."""
+"""The catalog's default name, by which pyiceberg's configuration may have properties of it."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class IcebergLocation:
 
     @property
     def identifier(self) -> tuple[str, ...]:
-        """The namespaces and the name. Raises BadSetting where there are not at least two parts."""
+        """The namespaces and the name. Raises BadSetting if there are fewer than two parts."""
         name = self.table or f"default.{self.uri.rpartition('/')[2].replace('.', '_')}"
         parts = tuple(name.split("."))
         if len(parts) < 2 or not all(parts):
@@ -44,7 +44,7 @@ class IcebergLocation:
         return None
 
     def create_catalog(self) -> Catalog:
-        """As `open_catalog`, but a file that is not there is made."""
+        """As `open_catalog`, but creates a missing file."""
         if self.catalog:
             rest = {name: value for name, value in self.catalog.items() if name != "name"}
             try:
@@ -58,5 +58,5 @@ class IcebergLocation:
     def _sqlite(self) -> Path:
         folder = local_path(self.location)
         if folder is None:
-            raise BadSetting(f"'{self.location}' is no folder: name the table's catalog by options catalog.*")
+            raise BadSetting(f"'{self.location}' is not a folder: set the table's catalog with the options catalog.*")
         return folder / "catalog.db"

@@ -1,4 +1,4 @@
-"""Compaction and cleaning of Iceberg tables, which pyiceberg leaves to its users."""
+"""Compaction and clean-up of Iceberg tables, which pyiceberg does not have."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXPIRY_MS = 5 * 24 * 60 * 60 * 1000
 def compact(
     table: IcebergTable, plan: StagingPlan, target_bytes: int, once: Callable[[IcebergTable], IcebergTable]
 ) -> Compacted:
-    """Put small files together, each group in a commit of its own. Files with rows deleted since are left alone."""
+    """Merge small files, with one commit for each group. Files with deleted rows are skipped."""
     done = Compacted(0, 0, 0, 0)
     tasks = {task.file.file_path: task for task in table.scan().plan_files() if not task.delete_files}
     small = [
@@ -56,7 +56,7 @@ def compact(
 def _replace(
     table: IcebergTable, old: list[FileScanTask], new: list[Staged], once: Callable[[IcebergTable], IcebergTable]
 ) -> bool:
-    """Commit new files for old ones; False if one of the old ones is no longer there."""
+    """Commit new files for old ones; False if one of the old ones was replaced meanwhile."""
     paths = [f"{table.location()}/data/{each.path}" for each in new]
     for _ in range(COMMIT_TRIES):
         live = {task.file.file_path for task in table.scan().plan_files() if not task.delete_files}
@@ -76,9 +76,9 @@ def _replace(
 
 
 def clean_up(table: IcebergTable, older_than_seconds: float) -> list[str]:
-    """Expire old snapshots, and delete data files of ours that no snapshot names. In a local folder only."""
+    """Expire old snapshots, and delete Sordini's data files that no snapshot names. In a local folder only."""
     if local_path(table.location()) is None:
-        raise TableError(f"{table.location()} is no folder: use the catalog's own removal of orphan files")
+        raise TableError(f"{table.location()} is not a folder: use the catalog's own removal of orphan files")
     kept = dt.timedelta(milliseconds=int(table.properties.get(EXPIRY_PROPERTY, EXPIRY_MS)))
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     table.maintenance.expire_snapshots().older_than(now - kept).commit()
@@ -90,7 +90,7 @@ def clean_up(table: IcebergTable, older_than_seconds: float) -> list[str]:
 
 
 def uncommitted_files(table: IcebergTable) -> list[Path]:
-    """The data files of ours that no snapshot names; none where the table is in no folder."""
+    """Sordini's data files that no snapshot names; none if the table is not in a folder."""
     folder = local_path(table.location())
     found = sorted(Path(folder, "data").rglob("part-*.parquet")) if folder else []
     named = {local_path(path) for path in table.inspect.all_files()["file_path"].to_pylist()}

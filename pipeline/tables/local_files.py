@@ -1,4 +1,4 @@
-"""Files in a folder of this machine, or of a file system that all machines of the job mount alike."""
+"""Files in a local folder, or in a shared file system that all machines of the job mount at the same path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sordini.pipeline.errors import BadSetting
 
 
 def local_path(location: str) -> Path | None:
-    """The folder that a location names, absolute; None if it is a URI of something else than files."""
+    """The absolute folder of a location; None for a URI of another scheme than file."""
     if "://" not in location and not location.startswith("file:"):
         return Path(location).absolute()
     parts = urlsplit(location)
@@ -26,7 +26,7 @@ def local_path(location: str) -> Path | None:
 
 @dataclass(frozen=True)
 class LocalOutputs:
-    """Creates files below `root`; with `synced` they are on the disk when they are closed."""
+    """Creates files below `root`; with `synced` they are fsynced before they are closed."""
 
     root: str
     suffix: str = ""
@@ -39,7 +39,7 @@ class LocalOutputs:
 
 
 class _SyncedFile(io.FileIO):
-    """Is synced when it is closed; written in large pieces, hence without a buffer."""
+    """Is fsynced when it is closed; unbuffered, as writes are large."""
 
     def close(self) -> None:
         if not self.closed:
@@ -48,7 +48,7 @@ class _SyncedFile(io.FileIO):
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace the file by `text`: a reader, and the disk after a power cut, has the old text or the new."""
+    """Replace the file by `text` atomically, also across a power failure."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with beside.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -59,7 +59,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Bring the names in a folder to the disk."""
+    """Fsync a folder, so that its names are durable."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

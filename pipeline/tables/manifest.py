@@ -1,4 +1,4 @@
-"""The manifest of a Parquet table: which files are the table, its columns, and how far each writer has come.
+"""The manifest of a Parquet table: its files, its columns, and the position of each writer.
 
 It is one JSON file, `_manifest.json`, replaced as a whole:
 
@@ -8,9 +8,9 @@ It is one JSON file, `_manifest.json`, replaced as a whole:
      "files": [{"path": "day=2026-11-22/part-....parquet", "rows": 1000, "bytes": 52345}],
      "writers": {"app_id": {"batch": 7, "offsets": {"topic": {"0": 1000}}}}}
 
-While files are being moved, a second one, `_sordini/commit.json`, has the manifest that is about to hold and two
-lists: `moves` (from where below `_sordini/staging` to where) and `removals`. If it is there, the commit holds, and
-whoever comes next carries it out to the end; if it is not, nothing of that commit has happened.
+While files are being moved, a second one, `_sordini/commit.json`, has the next manifest and two lists: `moves` (from
+below `_sordini/staging` to the table's folder) and `removals`. If it exists, the commit is in force, and the next
+process that opens the table completes it; if not, nothing of that commit has happened.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Manifest(NamedTuple):
         )
 
     def replaced(self, old: frozenset[str], new: list[Listed]) -> Manifest | None:
-        """With other files for the same rows; None if one of the old ones is no longer there."""
+        """With other files for the same rows; None if one of the old ones was replaced meanwhile."""
         kept = tuple(each for each in self.files if each.path not in old)
         if len(kept) + len(old) != len(self.files):
             return None
@@ -63,7 +63,7 @@ class Manifest(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """A step from one manifest to the next: the manifest that is to hold, and what has to be moved for it."""
+    """A step from one manifest to the next: the new manifest, and the files to move and remove for it."""
 
     manifest: Manifest
     moves: tuple[tuple[str, str], ...]

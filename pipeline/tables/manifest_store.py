@@ -1,11 +1,11 @@
-"""Keeps a manifest on a file system and moves files as it says, so that a plain listing shows committed files only.
+"""Stores a manifest on a file system and moves the files, so that a plain listing shows committed files only.
 
-Staged files lie in `_sordini/staging/<attempt>` and end in `.staged`: no reader that lists the folder takes them for
-the table's. A commit is one rename, that of `commit.json`. What it says is carried out after that: files go out, files
-come in (in this order: a listing may lack rows for a moment, it never has them twice), the manifest is replaced,
-`commit.json` is deleted. Each step can be repeated, and whoever looks at the table next does so if need be.
+Staged files are in `_sordini/staging/<attempt>` and end in `.staged`, so readers that list the folder skip them. A
+commit is one rename, that of `commit.json`. After that files are removed, files are moved in (in this order: a listing
+may lack rows for a moment, it never has them twice), the manifest is replaced and `commit.json` is deleted. Each step
+can be repeated, and the next process that opens the table completes an interrupted commit.
 
-All of it happens under a lock (flock), which the system lets go when its holder dies.
+All of it happens under a lock (flock), which the operating system releases when the process ends.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sordini.pipeline.tables.manifest import Commit, Manifest, commit_text, mani
 from sordini.pipeline.tables.table import TableError
 
 STAGED_SUFFIX = ".staged"
-"""Readers that look into folders with an underscore, too, find nothing that ends in .parquet."""
+"""Not .parquet, for readers that also list folders with an underscore."""
 
 
 class ManifestStore:
-    """The notes of one Parquet table."""
+    """The manifest and staging folder of one Parquet table."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -37,14 +37,14 @@ class ManifestStore:
         self.staging = folder / INSIDE / "staging"
 
     def current(self) -> Manifest | None:
-        """The manifest that holds; what a dead writer left undone is carried out first. None if there is no table."""
+        """The current manifest, after completing an interrupted commit. None if there is no table."""
         if not self._lock.exists():
             return None
         with self._locked():
             return self._finished()
 
     def commit(self, decide: Callable[[Manifest | None], Commit | None]) -> bool:
-        """Commit what `decide` makes of the manifest that holds; False (and nothing is done) if it returns None."""
+        """Commit what `decide` returns for the current manifest; False, without a change, if it returns None."""
         self._lock.parent.mkdir(parents=True, exist_ok=True)
         with self._locked():
             commit = decide(self._finished())
@@ -52,7 +52,7 @@ class ManifestStore:
                 return False
             for source, _ in commit.moves:
                 if not (self.staging / source).exists():
-                    raise TableError(f"{self.staging / source} is gone: it was cleaned up, or lies on another machine")
+                    raise TableError(f"{self.staging / source} was cleaned up, or is on another machine")
             for folder in {(self.staging / source).parent for source, _ in commit.moves}:
                 sync_folder(folder)
             self.note(commit)
@@ -60,11 +60,11 @@ class ManifestStore:
             return True
 
     def note(self, commit: Commit) -> None:
-        """The moment from which the commit holds."""
+        """Write `commit.json`; the commit is in force from then on."""
         write_atomically(self._commit, commit_text(commit))
 
     def carry_out(self, commit: Commit) -> None:
-        """Move files as the commit says, and forget it when that is on the disk."""
+        """Move the files of the commit, and delete `commit.json` when that is durable."""
         touched = set()
         for path in commit.removals:
             target = self.folder / path
@@ -81,7 +81,7 @@ class ManifestStore:
         self._commit.unlink()
 
     def given_up(self, older_than_seconds: float) -> list[Path]:
-        """Staged files of attempts to which nothing was added for so long."""
+        """Staged files of attempts that were not written to for this long."""
         if not self.staging.is_dir():
             return []
         since = time.time() - older_than_seconds
@@ -92,7 +92,7 @@ class ManifestStore:
         return [path for paths in old for path in paths]
 
     def forget_attempt(self, attempt: str) -> None:
-        """Delete what is left of an attempt that has been committed, or compaction's that will not be."""
+        """Delete the files left by an attempt that was committed, or by an abandoned compaction."""
         shutil.rmtree(self.staging / attempt, ignore_errors=True)
 
     def _finished(self) -> Manifest | None:
@@ -109,9 +109,9 @@ class ManifestStore:
         try:
             source.rename(target)
         except FileNotFoundError:
-            # Moved before the writer died; anything else is damage.
+            # Moved before the writer crashed; anything else is damage.
             if not target.exists():
-                raise TableError(f"{source} is part of the table, but it is gone") from None
+                raise TableError(f"{source} is part of the table, but does not exist") from None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -1,6 +1,6 @@
-"""A Parquet table that plain readers can trust: a folder in which every file is the table's, and a manifest of them.
+"""A Parquet table for plain readers: a folder that contains committed files only, and a manifest of them.
 
-For folders only: commits need renames that are atomic. In object stores Delta and Iceberg do it without.
+For folders only: commits need atomic renames. Delta and Iceberg work in object stores, too.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ParquetWithManifest:
         small = [Small(each.path, each.bytes, each.path.rpartition("/")[0]) for each in manifest.files]
         for group in bins(small, target_bytes):
             staged = self._put_together(manifest, group)
-            # Else another compaction was faster, and has put these together.
+            # Else another compaction was faster, and has merged these.
             if staged:
                 before = sum(each.bytes for each in group)
                 after = sum(each.bytes for each in staged)
@@ -115,7 +115,7 @@ class ParquetWithManifest:
 
         done = self._store.commit(decide)
         if done:
-            self.discard({attempt_of(each.path) for each in staged})  # Also what tasks left that did not count.
+            self.discard({attempt_of(each.path) for each in staged})  # Also files of task attempts that failed.
         return done
 
     def discard(self, attempts: set[str]) -> None:
@@ -123,7 +123,7 @@ class ParquetWithManifest:
             self._store.forget_attempt(attempt)
 
     def _put_together(self, manifest: Manifest, group: list[Small]) -> list[Staged]:
-        """Replace the files by one; empty if that was not possible as one of them is gone."""
+        """Replace the files by one; empty if one of them was replaced meanwhile."""
         inside = pa.schema([each for each in manifest.schema if each.name not in manifest.partition_by])
         plan = self.plan(inside, ())
         below = str(group[0].partition)

@@ -1,8 +1,8 @@
-"""Writes the rows of a batch into Parquet files, in Spark's tasks; which of them are the table's is decided later.
+"""Writes the rows of a batch into Parquet files, in Spark's tasks; the driver commits them later.
 
-A task writes one file per partition value, and a further one when that has grown to `file_bytes`. Every file has a
-name of its own, so a task that is repeated, or runs twice, disturbs nobody: the driver hears of the files of the
-attempt that counted, and only those are committed.
+A task writes one file per partition value, and another one when that has reached `file_bytes`. File names are unique,
+so a task may be repeated or run twice: Spark returns the files of one successful attempt to the driver, and only those
+are committed.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 ROW_GROUP_ROWS = 131_072
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 OPEN_FILES_MAX = 64
-"""Files a task has open at a time; with more partition values than that, the one open for longest is finished."""
+"""Open files of a task; with more partition values, the file that was opened first is finished."""
 
 STAGED_COLUMNS = "path string, rows long, bytes long, partition string, statistics string"
 
 
 class Outputs(Protocol):
-    """Where files are put; sent to Spark's workers."""
+    """Creates files in the table's storage; sent to Spark's workers."""
 
     def create(self, path: str) -> BinaryIO:
-        """A new file at `path` below the table's location, with the folders it needs; closing it makes it whole."""
+        """A new file at `path` below the table's location, with its folders; closing it completes it."""
         ...
 
 
@@ -49,13 +49,13 @@ class FileSettings:
 
 @dataclass(frozen=True)
 class StagingPlan:
-    """All that a task needs to know."""
+    """All that a task needs."""
 
     outputs: Outputs
     attempt: str
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
-    # Readers that learn the values from paths alone need every folder, and no such column in the file.
+    # Readers that take the values from paths need every folder, and no such column in the file.
     hive: bool = False
     keeps_partition_columns: bool = False
     settings: FileSettings = field(default_factory=FileSettings)
@@ -80,7 +80,7 @@ class Staged(NamedTuple):
 
 
 def stage(frame: DataFrame, plan: StagingPlan) -> list[Staged]:
-    """Run the frame and write its rows; returns the files of the task attempts that counted."""
+    """Run the frame and write its rows; returns the files of the successful task attempts."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = list(write(batches, plan))
@@ -99,7 +99,7 @@ def stage(frame: DataFrame, plan: StagingPlan) -> list[Staged]:
 
 
 def write(batches: Iterable[pa.RecordBatch], plan: StagingPlan) -> Iterator[Staged]:
-    """Write one task's rows. Nothing is left open, also if the rows end in an error."""
+    """Write one task's rows. All files are closed, also after an error."""
     open_files: dict[tuple[Any, ...], _File] = {}
     count = 0
     try:
@@ -129,7 +129,7 @@ def _split(batch: pa.RecordBatch, partition_by: tuple[str, ...]) -> Iterator[tup
     codes = np.zeros(batch.num_rows, dtype=np.int64)
     for name in partition_by:
         column = batch.column(name).dictionary_encode(null_encoding="encode")
-        # Codes stay small, whatever the number of columns: they are made dense after each.
+        # Codes are made dense after each column, so they stay small with any number of columns.
         codes = codes * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
         codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
     order = np.argsort(codes, kind="stable")
@@ -148,7 +148,7 @@ class _File:
         below = folder(self._partition) if plan.hive else plain_folder(self._partition)
         self.path = f"{below}/{file_name(plan.attempt, count)}".lstrip("/")
         self._sink = plan.outputs.create(self.path)
-        # Binary columns (keys, values) hardly repeat and have no use for their smallest and greatest.
+        # Binary columns (keys, values) hardly repeat, and their bounds are useless.
         small = [each.name for each in plan.file_schema if not is_bulky(each.type)]
         self._writer = pq.ParquetWriter(
             self._sink,
@@ -161,7 +161,7 @@ class _File:
         self._waiting_rows = self._waiting_bytes = self._rows = 0
 
     def add(self, rows: pa.RecordBatch) -> bool:
-        """Take up rows; returns whether the file is as big as it is to be."""
+        """Add rows; returns whether the file has reached its size."""
         self._waiting.append(rows.select(self._plan.file_schema.names))
         self._waiting_rows += rows.num_rows
         self._waiting_bytes += rows.nbytes
@@ -170,7 +170,7 @@ class _File:
         return self._sink.tell() >= self._plan.settings.file_bytes
 
     def finish(self) -> Staged:
-        """Write what is left and close the file."""
+        """Write the remaining rows and close the file."""
         self._write()
         self._writer.close()
         size = self._sink.tell()
@@ -179,7 +179,7 @@ class _File:
         return Staged(self.path, self._rows, size, dict(self._partition), delta_statistics(footer))
 
     def give_up(self) -> None:
-        """Close it as it is; nobody will hear of it."""
+        """Close the incomplete file, which is not reported."""
         self._writer.close()
         self._sink.close()
 

@@ -1,4 +1,4 @@
-"""Delta's statistics of a file from its Parquet footer: readers skip files by them, so a wrong one loses rows."""
+"""Delta's statistics of a file from its Parquet footer: readers skip files by them, so a wrong bound hides rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 TEXT_CHARS_MAX = 32
-"""Longer texts would have to be cut, and the greatest then rounded up: such a column has no bounds."""
+"""Columns with longer texts have no bounds: a truncated maximum would have to be rounded up."""
 
 
 def delta_statistics(footer: pq.FileMetaData) -> str:
@@ -23,7 +23,7 @@ def delta_statistics(footer: pq.FileMetaData) -> str:
     nulls: dict[str, int] = {}
     for at in range(footer.num_columns):
         name = footer.schema.column(at).path
-        # Columns inside others have a path of several names. A dot in a column's own name is no reason to guess.
+        # Nested columns have a path of several names. A column whose own name has a dot is ambiguous, and skipped.
         if "." in name:
             continue
         groups = [footer.row_group(group).column(at).statistics for group in range(footer.num_row_groups)]
@@ -39,7 +39,7 @@ def delta_statistics(footer: pq.FileMetaData) -> str:
 
 
 def _bounds(value: Any) -> bool:
-    """Whether such a value is given as a bound."""
+    """Whether a value can be a bound."""
     if isinstance(value, str):
         return len(value) <= TEXT_CHARS_MAX
     return isinstance(value, int | dt.date) and not isinstance(value, bool)

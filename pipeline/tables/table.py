@@ -1,4 +1,4 @@
-"""What all kinds of tables have in common: the interface that jobs use, and what can go wrong."""
+"""The interface that all kinds of tables implement, and their errors."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ DAY_SECONDS = 24 * 60 * 60
 
 
 class TableError(PipelineError):
-    """A table cannot be opened, read or written as asked: a wrong location, damaged notes, no writer got through."""
+    """A table cannot be opened, read or written: a wrong location, a damaged file, too many conflicting writers."""
 
 
 class WrongBatch(TableError):
-    """A batch that contradicts what the table knows of this `app_id`: not the checkpoint that belongs to it."""
+    """A batch contradicts the table's note of this `app_id`: the checkpoint does not belong to the table."""
 
 
 class LostPosition(TableError):
-    """The table has batches of this `app_id`, and what it noted of their offsets is gone."""
+    """The table has batches of this `app_id`, and their offsets were lost."""
 
     def __init__(self, location: str, app_id: str, batch_id: int) -> None:
         self.batch_id = batch_id
         """The last one."""
         super().__init__(
-            f"batch {batch_id} of '{app_id}' is in {location}, but the table's log has its offsets no more: "
-            "`sordini pipeline resume` notes from where the job goes on"
+            f"batch {batch_id} of '{app_id}' is in {location}, but the table's log has lost its offsets: "
+            "`sordini pipeline resume` restores the position of the job"
         )
 
 
 class SchemaConflict(TableError):
-    """The rows have a column of another type than the table; only added columns are taken up."""
+    """A column of the rows has another type than in the table; only new columns can be added."""
 
 
 class Written(NamedTuple):
-    """What `append` did. Of a batch that was there already (`was_there`) it wrote nothing: the counts are 0."""
+    """The result of `append`. With `was_there` the batch was in the table already: the counts are 0."""
 
     rows: int
     files: int
@@ -51,7 +51,7 @@ class Written(NamedTuple):
 
 
 class Compacted(NamedTuple):
-    """How many files (and bytes) of the table were replaced, and by how many."""
+    """The number of files (and bytes) that were replaced, and of those that replaced them."""
 
     files_before: int
     files_after: int
@@ -77,44 +77,44 @@ class Table(Protocol):
         """Add the rows of `frame` as batch `batch_id` (from 0) of this app_id, exactly once.
 
         The table is created by the first append, with the columns of `frame`; later ones may bring further columns,
-        which older rows have as null, and may lack columns, which are null in their rows. `offsets` are kept with the
-        batch and come back from `last`. `before_commit` is called once, when the frame has been run and before anything
-        of it is in the table: what it raises leaves the table as it is.
+        which are null in older rows, and may lack columns, which are null in their rows. `offsets` are stored with the
+        batch and returned by `last`. `before_commit` is called once, when all files are staged and before the commit:
+        an error raised there leaves the table unchanged.
 
-        Is this batch the last one written under the app_id, nothing is done (`was_there`). Batch ids may leave gaps.
-        Raises WrongBatch where the batch is older than that, or the same with other offsets; SchemaConflict where a
-        column has changed its type; TableError where the commit did not get through. After an error other than these
-        two the batch may or may not be in the table: repeating the call is right in both cases.
+        If this batch is the last one written under the app_id, nothing is done (`was_there`). Batch ids may have gaps.
+        Raises WrongBatch if the batch is older than that, or the same with other offsets; SchemaConflict if a column
+        has another type; TableError if the commit failed. After an error other than the first two the batch may or may
+        not be in the table: repeating the call is right in both cases.
         """
         ...
 
     def last(self) -> tuple[int, Offsets] | None:
-        """The batch last written under this app_id, and the offsets given with it ({} where none were)."""
+        """The last batch written under this app_id, and its offsets ({} if it had none)."""
         ...
 
     def schema(self) -> pa.Schema | None:
-        """The columns with those of the partitions; None as long as there is no table."""
+        """The columns, with partition columns; None before the table exists."""
         ...
 
     def files(self) -> list[str]:
-        """The Parquet files that are the table now, as absolute paths or URIs, sorted."""
+        """The Parquet files of the current table, as absolute paths or URIs, sorted."""
         ...
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """The table as Spark sees it, with the columns of the partitions; no connector's JAR is needed."""
+        """The table as a DataFrame, with partition columns; needs no connector's JAR."""
         ...
 
     def compact(self, target_bytes: int) -> Compacted:
-        """Put small files together into files of about `target_bytes`; rows stay as they are, none is seen twice.
+        """Merge small files into files of about `target_bytes`; readers see every row once.
 
-        May run beside writers: whichever commits second looks again. Runs in this process, without Spark.
+        May run beside writers: the second to commit starts over. Runs in this process, without Spark.
         """
         ...
 
     def clean_up(self, older_than_seconds: float = DAY_SECONDS) -> list[str]:
-        """Delete files that writers left who died before their commit; returns their paths.
+        """Delete files left by writers that crashed before their commit; returns their paths.
 
-        Only files that no commit names and that are older than `older_than_seconds`, which must be longer than any
-        batch takes: a batch that is still being staged looks no different from one that was given up.
+        Only files that no commit names and that are older than `older_than_seconds`, which must exceed the duration of
+        any batch: files of a batch in progress cannot be distinguished from abandoned ones.
         """
         ...

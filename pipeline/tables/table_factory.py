@@ -21,11 +21,11 @@ NO_FOLDER = (
 
 
 def open_table(kind: str, location: str, *, app_id: str, partition_by: Sequence[str] = (), **options: str) -> Table:
-    """The table at `location`, which need not exist yet; nothing is written before the first `append`.
+    """The table at `location`, which may not exist yet; nothing is written before the first `append`.
 
-    `kind` is one of KINDS, `location` a folder or URI that the driver and all executors see alike. `app_id` names the
-    writer: one query or job with one checkpoint; its batches are told apart from those of others by it.
-    `partition_by` names columns by whose values files are kept apart (used when the table is created).
+    `kind` is one of KINDS, `location` a folder or URI that is the same for the driver and all executors. `app_id`
+    identifies the writer: one query or job with one checkpoint. `partition_by` names the partition columns (used when
+    the table is created).
 
     Options, all strings: `compression` (zstd, snappy, gzip, lz4, none; default zstd), `file_bytes` (a task begins a new
     file when one has reached this size; default 134217728). Of Delta: `storage.*`, deltalake's storage options. Of
@@ -35,7 +35,7 @@ def open_table(kind: str, location: str, *, app_id: str, partition_by: Sequence[
     Raises BadSetting for an unknown kind or option.
     """
     if not app_id:
-        raise BadSetting("a table's app_id must not be empty: it tells the batches of one writer from those of others")
+        raise BadSetting("a table's app_id must not be empty: it identifies the writer of a batch")
     rest = {name: str(value) for name, value in options.items()}
     check_location(kind, location)
     check_options(kind, rest)
@@ -65,13 +65,13 @@ def open_table(kind: str, location: str, *, app_id: str, partition_by: Sequence[
 
 
 def check_location(kind: str, location: str) -> None:
-    """See that a kind of table can be there, without looking. Raises BadSetting."""
+    """Check that a location suits a kind of table, without access to it. Raises BadSetting."""
     if kind == "parquet" and local_path(location) is None:
         raise BadSetting(NO_FOLDER.format(location))
 
 
 def check_options(kind: str, options: Mapping[str, str]) -> None:
-    """See that a kind of table has these options, without the libraries behind it. Raises BadSetting."""
+    """Check the options of a kind of table, without importing its libraries. Raises BadSetting."""
     if kind not in KINDS:
         raise BadSetting(f"'{kind}' is no kind of table: {', '.join(KINDS)}")
     names = ("compression", "file_bytes", *(("table",) if kind == "iceberg" else ()))

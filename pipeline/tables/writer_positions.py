@@ -1,4 +1,4 @@
-"""What a table notes about each of its writers: the last batch and the offsets after it. Decides whether to write."""
+"""A table's note of each writer: the last batch and the offsets after it. Decides whether to write a batch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class WriterPosition(NamedTuple):
 
 
 def is_written(app_id: str, last: WriterPosition | None, batch: WriterPosition) -> bool:
-    """Whether `batch` is in a table that noted `last`. Raises WrongBatch where the two contradict each other.
+    """Whether `batch` is in a table whose note is `last`. Raises WrongBatch if the two contradict each other.
 
-    A query that starts anew repeats its last batch at most. An older one comes from another checkpoint, and so does
-    the same number with other offsets: to skip them would lose rows, to write them would have rows twice.
+    A restarted query repeats its last batch at most. An older one comes from another checkpoint, and so does the same
+    number with other offsets: skipping them would lose rows, writing them would duplicate rows.
     """
     if last is None or batch.batch_id > last.batch_id:
         return False

@@ -128,7 +128,7 @@ def test_a_committed_reading_has_no_aborted_record_and_stops_before_an_open_tran
     with Client(settings(apache, default_api_timeout_ms=2_000)) as client:
         assert client.offsets({partition: LATEST}) == {partition: end + 1}
         assert client.offsets({partition: LATEST}, read_committed=True) == {partition: end}
-        with pytest.raises(NoProgress, match=f"an open transaction holds back what is behind offset {end}"):
+        with pytest.raises(NoProgress, match=f"an open transaction holds back the records from offset {end}"):
             list(client.read(partition, end, end + 1, read_committed=True))
     producer.abort_transaction(30)
 

@@ -125,7 +125,7 @@ def test_load_and_stream_take_turns_and_every_record_is_in_the_table_or_a_dead_l
     produce(job, 100, 20)
     batches, notices = run_stream(job, spark)
     assert [(batch.batch_id, batch.rows, batch.dead) for batch in batches] == [(3, 18, 2)]
-    assert notices == ["events: a new checkpoint begins, as the checkpoint is gone, the table has the place"]
+    assert notices == ["events: a new checkpoint begins, as the checkpoint is lost, the table has the position"]
     produce(job, 120, 20)
     assert [batch.batch_id for batch in run_load(job, spark)] == [4]
     produce(job, 140, 20)

@@ -148,11 +148,11 @@ def test_avro_behind_a_schemas_id_becomes_rows_and_each_value_that_does_not_fit_
         (avro({"a": "x", "event_time": EIGHT}, older, 2), ("x", *[None] * 5, 1795334400, None, None, None)),
         (avro({"event_time": EIGHT}, without_a, 3), "a is missing"),
         (good[:-3], "not Avro of schema 1"),
-        (good + b"!", "has 1 bytes behind what schema 1 says"),
+        (good + b"!", "has 1 bytes after the end of schema 1"),
         (avro({"a": "x", "event_time": 2**62}, numbers, 2), "not Avro of schema 2"),
         (b"\0\0", "too short for the id of a schema"),
-        (b"{}aaaa", "begins with byte 123, not 0: there is no id of a schema"),
-        (struct.pack(">bI", 0, 9), "was written with schema 9, which the job does not know"),
+        (b"{}aaaa", "begins with byte 123, not 0: there is no schema id"),
+        (struct.pack(">bI", 0, 9), "was written with schema 9, which the job does not name"),
         (None, "the value is null"),
     ]
     writers = {1: avro_text(EVENT), 2: json.dumps(older), 3: json.dumps(without_a)}

@@ -88,7 +88,7 @@ def test_a_topic_made_again_stops_a_job_which_reads_it_from_its_beginning_when_c
     with pytest.raises(TopicRecreated, match="deleted and created again"):
         run(strict)
     assert numbers(strict.sink, spark) == good(60)
-    assert any("was deleted and made again: it is read from its beginning" in reported for reported in run(regardless))
+    assert any("was deleted and created again: it is read from its start" in reported for reported in run(regardless))
     assert numbers(strict.sink, spark) == [*good(60), *good(again, 1000)]
     produce(strict, 2000, 20)
     assert run(strict) == []
@@ -157,7 +157,9 @@ def test_a_batch_that_spark_had_planned_is_not_made_of_another_topics_records(
     produce(strict, 1000, 100)
     notices: list[str] = []
     stream([regardless], spark, available_now=True, on_batch=lambda *_: None, notice=notices.append)
-    assert any(f"a new checkpoint begins, as '{topic}' was deleted and made again" in reported for reported in notices)
+    assert any(
+        f"a new checkpoint begins, as '{topic}' was deleted and created again" in reported for reported in notices
+    )
     assert numbers(strict.sink, spark) == [*good(40), *good(100, 1000)]
     assert strict.sink is not None
     last = open_sink_table(strict.sink, strict.name).last()

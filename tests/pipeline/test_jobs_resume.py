@@ -52,7 +52,7 @@ def test_a_job_whose_table_lost_its_position_stops_and_goes_on_from_its_rows_wit
     produce(job, 0, 40)
     run_load(job, spark)
     [topic] = job.source.topics
-    with pytest.raises(PipelineError, match=r"it goes on after batch 0; there is nothing to mend"):
+    with pytest.raises(PipelineError, match=r"it continues after batch 0; there is nothing to restore"):
         resume.lost(job)
     lose_the_position(job)
     produce(job, 40, 20)

@@ -118,7 +118,7 @@ def test_a_topic_that_a_pattern_finds_no_more_stops_a_stream_or_is_forgotten_as_
     query.drain(stream(subscribePattern=f"{family}.*"))
     place.delete_topic(other)
     sent = fill(place.bootstrap, family, 10, partitions=1)
-    stops(query, stream(subscribePattern=f"{family}.*"), f"topic '{other}' is gone")
+    stops(query, stream(subscribePattern=f"{family}.*"), f"topic '{other}' does not exist any more")
     query.rows.clear()
     query.drain(stream(subscribePattern=f"{family}.*", failOnDataLoss="false"))
     assert query.everything == sent

@@ -118,7 +118,7 @@ def test_a_stream_from_topic_to_topic_goes_on_after_a_restart(
         (["1 as value"], {"topic": "t"}, "the column value is int, it has to be string or binary"),
         (["value"], {"topic": "t", "kafka.transactional.id": "x"}, "Spark's tasks cannot share a transaction"),
         (["value"], {"topic": "t", "kafka.acks": "1", "kafka.enable.idempotence": "true"}, "needs kafka.acks=all"),
-        (["value"], {"topic": "t", "kafka.compression.type": "brotli"}, "this sink knows none, gzip"),
+        (["value"], {"topic": "t", "kafka.compression.type": "brotli"}, "this sink supports none, gzip"),
     ],
 )
 def test_what_cannot_be_written_is_said_before_anything_is_written(

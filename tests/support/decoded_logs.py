@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
-from sordini.pipeline.source.decode import COLUMNS, Decoder, DecodeRequest
+from sordini.pipeline.source.decode import COLUMNS, Aborted, Decoded, Decoder, DecodeRequest
 from sordini.protocol.records.batch import CRC_POSITION, BatchHeader, Record, assemble_batch, build_batch
 from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
 from sordini.protocol.records.legacy import write_messages
@@ -24,6 +25,11 @@ def wanted(
     start: int = 0, end: int = 2**63 - 1, *, columns: frozenset[str] = ALL, read_committed: bool = False
 ) -> DecodeRequest:
     return DecodeRequest("views", 3, start, end, columns, read_committed)
+
+
+def decode(records: memoryview, request: DecodeRequest, aborted: Sequence[Aborted] = ()) -> Decoded:
+    """Decode one Fetch response's records, for one response alone. Raises BrokenRecords."""
+    return Decoder(request).feed(records, aborted)
 
 
 def judged(log: bytes) -> list[Row]:

@@ -1,7 +1,7 @@
 """How far the streams are behind the producer: where the topics end against what the tables say they have.
 
 A table's last commit names the offsets after it, so a record counts as kept when every reader of the table sees it;
-no part of Spark is asked.
+Spark is not involved.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ASK_MS_MAX = 5_000
 
 
 class Sample(NamedTuple):
-    """One look at the topics and the tables."""
+    """One sample of the topics and the tables."""
 
     seconds: float
     """Since the watch began."""
@@ -72,7 +72,7 @@ class LagWatch:
         return time.monotonic() - self._began
 
     def has_all(self, records: int) -> bool:
-        """Whether the tables had so many records when they were last looked at."""
+        """Whether the tables had this many records at the last sample."""
         return bool(self.samples) and self.samples[-1].in_tables >= records
 
     def _run(self) -> None:
@@ -80,10 +80,10 @@ class LagWatch:
             try:
                 self.samples.append(self._look())
             except (KafkaError, TableError):
-                continue  # A moment without an answer is a gap in the figure, not the end of the demo.
+                continue  # A failed request is a gap in the figure, not the end of the demo.
 
     def _look(self) -> Sample:
-        # The tables first: what comes in between the two looks then counts as behind, never as ahead.
+        # The tables first: records that arrive in between then count as behind, never as ahead.
         kept = sum(sum(partitions.values()) for partitions in self._in_tables().values())
         ends = self._consumer.end_offsets(self._partitions)
         return Sample(self.seconds, sum(ends.values()), kept)

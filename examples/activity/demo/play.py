@@ -34,7 +34,7 @@ JOBS = tuple(str(path) for path in tables.JOB_FILES.values())
 
 
 class Demo(NamedTuple):
-    """What is asked for."""
+    """The settings of a run."""
 
     directory: Path
     """Empty, or not there yet."""
@@ -46,7 +46,7 @@ class Demo(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of it."""
+    """The results of a run."""
 
     report: Path
     counts: dict[str, Any]
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
 
 
 def play(demo: Demo, tell: ProgressOutput) -> Outcome:
-    """Run all of it. Raises ExampleError or SendingError when a step fails; whatever was started is stopped then."""
+    """Run all steps. Raises ExampleError or SendingError when a step fails; started programs are stopped then."""
     steps: list[Step] = []
     place = ExampleFolder(demo.directory, {"ACTIVITY": str(demo.directory)})
     with _timed(steps, tell, "start a broker", Broker(place)) as broker:
@@ -124,7 +124,7 @@ def _stream_while_they_come(
 
 
 def _catch_up(streams: Background, watch: LagWatch, records: int, tell: ProgressOutput) -> None:
-    """Wait until the tables have so many records; streams that ended are started again, as a supervisor would."""
+    """Wait until the tables have this many records; streams that ended are restarted, as a supervisor would."""
     for restarts_left in reversed(range(RESTARTS_MAX + 1)):
         try:
             streams.wait_until(lambda: watch.has_all(records), CATCH_UP_SECONDS_MAX, "catch up")

@@ -1,4 +1,4 @@
-"""The run's tables, read with deltalake alone: what any other program would see, without Spark."""
+"""The run's tables, read with deltalake alone, without Spark, as any other program would."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def windows(directory: Path) -> pa.Table:
 
 
 def offsets(directory: Path) -> Offsets:
-    """How far the tables of events are, by what their last commits say."""
+    """The positions of the tables of events, from their last commits."""
     reached: Offsets = {}
     for topic, job in JOB_FILES.items():
         table = open_table("delta", str(directory / "tables" / job.stem), app_id=topic)

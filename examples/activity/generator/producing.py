@@ -1,7 +1,7 @@
 """Sends the records with kafka-python, as fast as time passes in what is played.
 
-The time played is squeezed into `seconds`, so the load on the broker rises and falls as the site's does. Who sends
-slower than that does not skip: it falls behind and says so by taking longer.
+The simulated time is compressed into `seconds`, so the load on the broker rises and falls as the site's does. A slow
+producer skips nothing, but takes longer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SendingError(Exception):
 
 
 class Progress(NamedTuple):
-    """Where the sending stands."""
+    """The progress of the producer."""
 
     seconds: float
     sent: int
@@ -56,7 +56,7 @@ def produce(
 ) -> Tally:
     """Send all records in about `seconds` (0: as fast as it goes) and return what was acknowledged.
 
-    `tell` hears of it about twice a second. Raises SendingError when the broker did not acknowledge everything.
+    `tell` is called about twice a second. Raises SendingError if the broker did not acknowledge everything.
     """
     tally = Tally()
     failures: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""What the generator itself counts, to be held against the tables: whatever was sent, told without any broker or Spark.
+"""The generator's own counts of what it sent, to be compared with the tables.
 
 Whole events are counted by what they say; broken ones only as such. A record is counted once the broker has
 acknowledged it, so the tally is what has to be found in the end, to the last one.

@@ -1,4 +1,4 @@
-"""The report: one HTML file with everything in it, to be opened in a browser or sent to somebody."""
+"""The report: one HTML file with everything in it, to be opened in a browser or sent by mail."""
 
 from __future__ import annotations
 

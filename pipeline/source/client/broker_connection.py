@@ -48,7 +48,7 @@ class BrokerConnection:
     def __init__(self, transport: Transport, address: Address, settings: ClientSettings, ports: ClientPorts) -> None:
         self.address = address
         self.answered = 0
-        """How many requests have been answered since the connection was made and authenticated."""
+        """The number of responses since the connection was authenticated."""
         self._seconds_max = settings.limits.request_ms / 1000
         self._monotonic = ports.monotonic
         self._protocol = ClientConnection(settings.client_id, _FIRST_RESPONSES_BYTES_MAX)
@@ -111,7 +111,7 @@ class BrokerConnection:
             self._versions = self._translated(lambda: self._connection.run(negotiate()))
         except Lost as error:
             # A listener for something else often just closes the connection.
-            raise Lost(f"{error} when asked for its versions: is kafka.security.protocol right?") from None
+            raise Lost(f"{error} in reply to ApiVersions: is kafka.security.protocol right?") from None
         credentials = settings.sasl
         if credentials is not None:
             steps = authenticate(credentials, self._versions, str(self.address), secrets.token_urlsafe(24))

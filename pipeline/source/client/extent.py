@@ -4,9 +4,9 @@
     v2 batch    base       length      leader      magic   crc    attrs    last offset delta ...
     old         offset     length      crc         magic   ...
 
-`length` counts the bytes behind itself. An old message's offset is that of its last record, compressed or not. The
-last batch of a fetch may be cut off anywhere. What is wrong with a batch is the decoder's business: one that makes no
-sense here is handed on with all that follows it.
+`length` counts the bytes after itself. An old message's offset is that of its last record, compressed or not. The last
+batch of a fetch may be incomplete. The decoder checks batches: one that is invalid here is passed on with all that
+follows it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _MAGIC_2: Final = 2
 
 
 class Extent(NamedTuple):
-    """What a run of batches holds."""
+    """The extent of consecutive batches."""
 
     size: int
-    """Bytes of whole batches that begin before the end that is wanted."""
+    """Bytes of whole batches that begin before the requested end."""
     next_offset: int
-    """The first offset behind them; the end, if a batch beyond it shows that there is nothing in between."""
+    """The first offset after them; the requested end, if the next batch begins at or after it."""
     last_epoch: int
     """The leader epoch in which the last of them was written (-1: unknown, or no batch)."""
 

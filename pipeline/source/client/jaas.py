@@ -1,8 +1,8 @@
-r"""The one line of JAAS configuration in which Java clients are told their name and password.
+r"""The line of JAAS configuration with the name and password of a Java client.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="s\"cret";
 
-A module's name, a flag, options with values in quotes or bare, a semicolon; `\` in quotes keeps the next character.
+A module's name, a flag, options with values in quotes or bare, a semicolon; `\` in quotes escapes the next character.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 class Login(NamedTuple):
-    """Which family of mechanisms a module stands for, and who logs in."""
+    """A module's family of mechanisms, and the credentials."""
 
     mechanism: str
     username: str
@@ -28,14 +28,14 @@ class Login(NamedTuple):
 
 
 def read_jaas(text: str) -> Login:
-    """Read such a line. Raises BadSetting, whose text never repeats the line, for a password is in it."""
+    """Parse the line. Raises BadSetting; its text never has the line, which contains the password."""
     entry = _ENTRY.fullmatch(text)
     if entry is None or entry["flag"].lower() not in _FLAGS:
         raise BadSetting('kafka.sasl.jaas.config is not `MODULE required username="..." password="...";`')
     module = entry["module"].rpartition(".")[2]
     if module not in _MODULES:
         known = " and ".join(_MODULES)
-        raise BadSetting(f"kafka.sasl.jaas.config names {module}: this client can stand in for {known}")
+        raise BadSetting(f"kafka.sasl.jaas.config names {module}: this client supports {known}")
     options = {}
     position = 0
     rest = entry["options"].rstrip()

@@ -11,17 +11,17 @@ IGNORED: Final = frozenset(
         "allow.auto.create.topics",  # Reading never creates a topic here.
         "auto.include.jmx.reporter",
         "check.crcs",  # Always.
-        "client.dns.lookup",  # All addresses of a name are tried.
+        "client.dns.lookup",  # All addresses of a host name are tried.
         "connections.max.idle.ms",
         "enable.metrics.push",
         "exclude.internal.topics",
-        "fetch.min.bytes",  # What is read is there already: waiting for more of it only takes time.
+        "fetch.min.bytes",  # The records to read exist already: waiting for more bytes only takes time.
         "group.id",
         "group.instance.id",
         "group.protocol",
         "heartbeat.interval.ms",
         "max.poll.interval.ms",
-        "max.poll.records",  # Batches go on whole.
+        "max.poll.records",  # Batches are passed on whole.
         "metadata.max.age.ms",
         "metadata.recovery.strategy",
         "metric.reporters",
@@ -42,9 +42,9 @@ IGNORED: Final = frozenset(
         "ssl.secure.random.implementation",
     }
 )
-"""They say how Java goes about what this client does otherwise, or not at all."""
+"""Tuning of what this client does in another way, or not at all."""
 
-_ITS_OWN = "the source decides this itself"
+_ITS_OWN = "the source sets this itself"
 _ONLY_JAVA = "Java classes cannot be used here"
 REFUSED: Final = {
     "auto.offset.reset": f"{_ITS_OWN}, by startingOffsets and failOnDataLoss",
@@ -57,13 +57,13 @@ REFUSED: Final = {
     "sasl.client.callback.handler.class": _ONLY_JAVA,
     "sasl.login.callback.handler.class": _ONLY_JAVA,
     "sasl.login.class": _ONLY_JAVA,
-    "sasl.kerberos.service.name": "Kerberos is not offered; PLAIN and SCRAM are",
+    "sasl.kerberos.service.name": "Kerberos is not supported; PLAIN and SCRAM are",
     "security.providers": _ONLY_JAVA,
     "ssl.engine.factory.class": _ONLY_JAVA,
 }
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """What may have been meant, as the end of a sentence; empty when nothing is near."""
+    """A suggestion, as the end of a sentence; empty if no known name is similar."""
     near = difflib.get_close_matches(name, {*known, *IGNORED}, n=1, cutoff=0.8)
-    return f" (is kafka.{near[0]} meant?)" if near else ""
+    return f" (did you mean kafka.{near[0]}?)" if near else ""

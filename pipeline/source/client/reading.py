@@ -43,7 +43,7 @@ _WAIT_MS_MIN: Final = 10
 """The least time for which a broker delays an empty response, so that requests do not follow each other at once."""
 _GAPS_MAX: Final = 3
 _PREFERRED_SECONDS: Final = 300.0
-"""How long a preferred read replica is used before the leader is asked again (as Apache Kafka's clients do)."""
+"""How long a preferred read replica is used before the leader is used again (as in Apache Kafka's clients)."""
 
 
 class Range(NamedTuple):
@@ -54,7 +54,7 @@ class Range(NamedTuple):
     end: int
     read_committed: bool
     topic_id: str
-    """In 22 characters; nothing: the one that the topic has when the reading begins."""
+    """In 22 characters; empty: the id that the topic has when the reading begins."""
 
 
 class PreferredReplica(NamedTuple):
@@ -90,7 +90,7 @@ class Reading:
         self._gaps = 0
 
     def fetches(self) -> Iterator[Fetched]:
-        """The range, piece by piece. The time between two pieces is the caller's own and counts for nothing."""
+        """The range, piece by piece. The caller's time between two pieces does not count towards a timeout."""
         offset = self._wanted.start
         pending: PendingFetch | None = None
         try:
@@ -99,7 +99,7 @@ class Reading:
                 pending = self._ahead(fetched.next_offset)
                 yield fetched
                 if fetched.next_offset <= offset:
-                    # The decoder could not read it either, and has said so unless its caller went on all the same.
+                    # The decoder could not read it either, and has raised unless its caller continued nevertheless.
                     raise Refused(f"{self._wanted.partition}", ErrorCode.CORRUPT_MESSAGE, f"no batch at {offset}")
                 offset = fetched.next_offset
         finally:
@@ -127,7 +127,7 @@ class Reading:
             pending = None
 
     def _ahead(self, offset: int) -> PendingFetch | None:
-        """The next fetch, if there is one and it can be sent; what is wrong will be found out when it is needed."""
+        """Send the next fetch, if there is one and it can be sent; an error is raised when the fetch is needed."""
         if offset >= self._wanted.end:
             return None
         try:
@@ -164,23 +164,23 @@ class Reading:
         return PendingFetch(link, offset)
 
     def _take(self, pending: PendingFetch) -> Fetched | None:
-        """What came, or None when nothing did."""
+        """The fetched records, or None without any."""
         answer: FetchResponse = pending.link.receive()
         check(answer.error_code, f"fetching {self._wanted.partition}")
         rows = [row for topic in answer.responses for row in topic.partitions]
         if not rows:
-            return None  # We fetch more than our quota, and the broker holds back.
+            return None  # A quota is exceeded, and the broker throttles this client.
         row = rows[0]
         self._check_row(row, pending.offset)
         if row.preferred_read_replica >= 0 and not row.records:
             self._use_preferred_replica(row.preferred_read_replica)
             return None
         records = memoryview(b"") if row.records is None else row.records
-        assert isinstance(records, memoryview), "records that are read are a view of the answer"
+        assert isinstance(records, memoryview), "records that are read are a view of the response"
         found = extent(records, pending.offset, self._wanted.end)
         if not found.size and found.next_offset == pending.offset:
             if records:
-                self._bytes_max = min(2 * self._bytes_max, _BYTES_MAX)  # Not even one batch came whole.
+                self._bytes_max = min(2 * self._bytes_max, _BYTES_MAX)  # Not even one batch is complete.
                 return None
             return self._after_nothing(row)
         self._gaps = 0
@@ -210,27 +210,27 @@ class Reading:
             epoch = self._last_epoch
             if epoch >= 0 and not has_epoch(self._pool, self._topics, partition, epoch):
                 raise OffsetLost(partition, offset, start, end, was_truncated=True)
-        raise Lost(f"{partition} has no offset {offset} at the broker that was asked")
+        raise Lost(f"{partition} has no offset {offset} at the broker that was read from")
 
     def _check_incarnation(self, found: Topic) -> None:
-        """See that the topic is still the one that is being read."""
+        """Check that the topic is still the same."""
         if not self._topic_id:
             self._topic_id = found.id_text
         elif found.id_text and found.id_text != self._topic_id:
             raise TopicRecreated(self._wanted.partition.topic, self._topic_id, found.id_text)
 
     def _after_nothing(self, row: PartitionData) -> Fetched | None:
-        """An empty answer: is there nothing yet, or nothing any more up to the end?
+        """Handle an empty response: there are no records yet, or none are left up to the end.
 
-        A broker that could give more would have. When the last records before the end were removed (tombstones whose
-        time was over), every answer is empty though the log reaches further; we believe it the third time.
+        When the last records before the end were removed (tombstones past delete.retention.ms), every response is
+        empty though the log reaches further; the third empty response in a row is taken as that.
         """
         limit = row.last_stable_offset if self._wanted.read_committed else row.high_watermark
         if limit >= self._wanted.end:
             self._gaps += 1
             if self._gaps >= _GAPS_MAX:
                 return self._fetched_of(row, memoryview(b""), self._wanted.end)
-        held = "an open transaction holds back what is behind" if limit < row.high_watermark else "its log ends at"
+        held = "an open transaction holds back the records from" if limit < row.high_watermark else "its log ends at"
         self._timer.problem = f"{held} offset {limit}"
         return None
 
@@ -240,7 +240,7 @@ class Reading:
         return Fetched(records, aborted, *ends, next_offset)
 
     def _connected(self, leader: Address) -> BrokerConnection:
-        """Our connection to the leader, or to the copy near by."""
+        """The connection to the leader, or to the preferred read replica."""
         preferred, now = self._preferred, self._pool.ports.monotonic()
         if preferred is not None and now >= preferred.until:
             preferred = self._preferred = None
@@ -257,7 +257,7 @@ class Reading:
         )
 
     def _bytes_wanted(self, offset: int) -> int:
-        """How much to ask for: towards the end no more than is likely to be left."""
+        """How much to request: near the end no more than is likely to be left."""
         if not self._offsets_seen:
             return self._bytes_max
         left = (self._wanted.end - offset) * self._bytes_seen // self._offsets_seen

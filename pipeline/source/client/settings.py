@@ -1,9 +1,9 @@
 """How to reach a cluster: Spark's `kafka.*` options, read once, checked whole, and carried to the workers.
 
 The names are those of Apache Kafka's Java consumer, so that a query moves between the JVM source and this one as it
-is. Options that steer what this client does not do (group membership, polling) are taken and listed in `ignored`; a
-name that no Kafka client has is an error, for a setting that is quietly dropped is worse than none. Certificates
-and keys are PEM, either as text or as files that every worker can read.
+is. Options for what this client does not do (group membership, polling) are accepted and listed in `ignored`; an
+unknown name is an error, so that no setting is dropped silently. Certificates and keys are PEM, either as text or as
+files that every worker can read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _PROTOCOLS: Final = {  # Whether there is TLS, and whether SASL.
     "SASL_SSL": (True, True),
 }
 _INT32_MAX: Final = 2**31 - 1
-_PASSWORDS: Final = ("ssl.keystore.password", "ssl.truststore.password")  # Of stores; PEM files have none.
+_PASSWORDS: Final = (
+    "ssl.keystore.password",
+    "ssl.truststore.password",
+)  # Of key stores; PEM files have none.
 
 
 class Pem(NamedTuple):
@@ -47,42 +50,42 @@ NO_PEM: Final = Pem()
 
 @dataclass(frozen=True)
 class Tls:
-    """Whom to trust, and who we are."""
+    """Trusted certificates, and the client's own."""
 
     authorities: Pem = NO_PEM
-    """Nothing: those that the operating system trusts."""
+    """Empty: the trust store of the operating system."""
     certificate: Pem = NO_PEM
     key: Pem = NO_PEM
-    """Nothing: the key is in the file of the certificate."""
+    """Empty: the key is in the file of the certificate."""
     key_password: str = field(default="", repr=False)
     checks_host: bool = True
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long to wait and how much to fetch at once."""
+    """Timeouts, and bounds of a fetch."""
 
     request_ms: int = 30_000
-    """For the answer to one request."""
+    """For the response to one request."""
     api_ms: int = 60_000
-    """For one call with all that is repeated in it; in a read, for the next records."""
+    """For one call with all its retries; in a read, for the next records."""
     connect_ms: int = 10_000
     backoff_ms: int = 100
     backoff_ms_max: int = 1_000
     fetch_wait_ms: int = 500
-    """How long a broker holds back the answer to a fetch for which there is nothing yet."""
+    """How long a broker delays the response to a fetch without records."""
     fetch_bytes: int = 4 * 1024 * 1024
-    """Of one fetch; a batch that is larger comes whole."""
+    """Of one fetch; a larger batch is returned whole."""
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """All that a `Client` is told. Can be pickled; what is printed of it holds no password."""
+    """All settings of a `Client`. Can be pickled; its repr has no password."""
 
     bootstrap: tuple[Address, ...]
     client_id: str = "sordini-spark"
     rack: str = ""
-    """Where this reader is: brokers may name a copy nearby to read from (KIP-392)."""
+    """The rack of this reader: leaders may name a replica there to read from (KIP-392)."""
     tls: Tls | None = None
     sasl: SaslCredentials | None = None
     limits: Limits = Limits()
@@ -91,7 +94,7 @@ class ClientSettings:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Self:
-        """Read the options that begin with `kafka.`; names in any case. Raises BadSetting, which says which and why."""
+        """Parse the options that begin with `kafka.`; names in any case. Raises BadSetting."""
         given = _Options(options)
         bootstrap = tuple(parse_servers(given.text("bootstrap.servers", needed=True)))
         protocol = given.choice("security.protocol", "PLAINTEXT", tuple(_PROTOCOLS))
@@ -118,7 +121,7 @@ class ClientSettings:
 def parse_servers(bootstrap: str) -> list[Address]:
     """Read `kafka.bootstrap.servers`: `HOST:PORT,HOST:PORT`, also `PLAINTEXT://HOST:PORT`. Raises BadSetting."""
     if not bootstrap.strip(", "):
-        raise BadSetting("kafka.bootstrap.servers names no broker: give HOST:PORT, more than one with commas between")
+        raise BadSetting("kafka.bootstrap.servers names no broker: give HOST:PORT, separated by commas")
     try:
         return parse_bootstrap(bootstrap, allows_scheme=True)
     except ValueError as error:
@@ -126,7 +129,7 @@ def parse_servers(bootstrap: str) -> list[Address]:
 
 
 class _Options:
-    """The given options without their prefix; remembers which have been asked for."""
+    """The given options without their prefix; tracks which of them were read."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         lowered = {name.lower(): str(value) for name, value in options.items()}

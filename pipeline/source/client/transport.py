@@ -23,7 +23,7 @@ from sordini.pipeline.source.client.settings import ClientSettings, Pem, Tls
 
 
 class Lost(Unreachable):
-    """A connection could not be made, broke, or gave no answer in time: another attempt may do better."""
+    """A connection could not be opened, broke, or had no response in time: another attempt may succeed."""
 
 
 class ClientPorts(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a client answers with."""
+"""The results of a client."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Final, NamedTuple
 from sordini.pipeline.source.decode import Aborted
 
 EARLIEST: Final = -2
-"""As a time asked for: the first offset that is still in the log."""
+"""As a requested time: the log start offset."""
 LATEST: Final = -1
-"""As a time asked for: the offset behind the last record (of ended transactions, if read_committed)."""
+"""As a requested time: the high watermark, or the last stable offset with read_committed."""
 NO_OFFSET: Final = -1
-"""As an offset answered: no record is that young."""
+"""As a returned offset: there is no record at or after the time."""
 
 
 class Fetched(NamedTuple):
-    """What one fetch brought of one partition.
+    """The result of one fetch of one partition.
 
-    `records` are whole record batches (or old messages), as they lie in the log: the first may begin before the
-    offset that was asked for, the last may end behind the end that was asked for, and there may be none at all. The
-    bytes do not change while the view, or a view of it, is alive.
+    `records` are whole record batches (or old messages), as they are in the log: the first may begin before the
+    requested offset, the last may end after the requested end, and there may be none. The bytes do not change while
+    the view, or a view of it, is referenced.
     """
 
     records: memoryview
@@ -28,6 +28,6 @@ class Fetched(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    """-1 from a broker that does not tell (Fetch below version 5)."""
+    """-1 from a broker that does not report it (Fetch below version 5)."""
     next_offset: int
-    """The first offset behind `records`: where the next fetch goes on."""
+    """The first offset after `records`, where the next fetch begins."""

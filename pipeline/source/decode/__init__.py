@@ -1,6 +1,6 @@
 """Record batches, as a Fetch response carries them, to Arrow columns: no Spark, no sockets, no Python per record.
 
-decoder = Decoder(Wanted("views", 0, start=0, end=5000, columns=frozenset(COLUMNS)))
+decoder = Decoder(DecodeRequest("views", 0, start=0, end=5000, columns=frozenset(COLUMNS)))
 for fetched in client.read(partition, 0, 5000):
     for decoded in decoder.pieces(fetched.records, fetched.aborted):
         if decoded.batch is not None:
@@ -10,6 +10,6 @@ for fetched in client.read(partition, 0, 5000):
 from sordini.pipeline.source.decode.broken_records import BrokenRecords
 from sordini.pipeline.source.decode.columns import COLUMNS, arrow_schema
 from sordini.pipeline.source.decode.decode_request import Aborted, Decoded, DecodeRequest
-from sordini.pipeline.source.decode.decoder import Decoder, decode
+from sordini.pipeline.source.decode.decoder import Decoder
 
-__all__ = ["COLUMNS", "Aborted", "BrokenRecords", "DecodeRequest", "Decoded", "Decoder", "arrow_schema", "decode"]
+__all__ = ["COLUMNS", "Aborted", "BrokenRecords", "DecodeRequest", "Decoded", "Decoder", "arrow_schema"]

@@ -1,4 +1,4 @@
-"""Which batches belong to aborted transactions: what a consumer of isolation level read_committed leaves out.
+"""Which batches belong to aborted transactions: a consumer with isolation level read_committed skips them.
 
 A Fetch response lists the aborted transactions that its records may touch, by producer and first offset. From that
 offset on the producer's transactional batches are aborted ones, up to its abort marker.
@@ -27,7 +27,7 @@ class AbortedTransactions:
         return batch.is_transactional and not batch.is_control and batch.producer_id in self._under_way
 
     def pass_control(self, data: memoryview, batch: BatchHeader) -> None:
-        """Take note of a control batch, which begins `data`; raises BrokerError when it is damaged."""
+        """Process a control batch, which begins `data`; raises BrokerError when it is damaged."""
         if batch.producer_id in self._under_way:
             for record in read_records(data, batch):
                 if read_marker(record).kind == ABORT:

@@ -1,7 +1,7 @@
 """Arrow columns from fields: nothing is done in Python for a single record.
 
-Keys and values lie in the buffer with other bytes between them. Arrow can be told of the whole buffer as strings that
-follow each other, gap, value, gap, value; taking every other one of these is a copy that Arrow makes in one go.
+Keys and values lie in the buffer with other bytes between them. The whole buffer is described to Arrow as consecutive
+strings (gap, value, gap, value); taking every other one is one copy inside Arrow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MILLISECONDS_MAX: Final = (2**63 - 1) // 1000
 
 
 class Constants:
-    """The columns that are the same in every row of a partition; made once, and again only for more rows."""
+    """The columns that are the same in every row of a partition; created once, and again only for more rows."""
 
     NAMES: Final = ("topic", "partition")
 
@@ -34,7 +34,7 @@ class Constants:
         self._columns: dict[str, pa.Array] = {}
 
     def column(self, name: str, rows: int) -> pa.Array:
-        """The column `topic` or `partition` with so many rows."""
+        """The column `topic` or `partition` with this many rows."""
         if rows > self._rows:
             size = len(self._topic)
             ends = np.arange(0, (rows + 1) * size, size, dtype=np.int32) if size else np.zeros(rows + 1, np.int32)
@@ -46,7 +46,7 @@ class Constants:
 
 
 def build(schema: pa.Schema, fields: Fields, buffer: Bytes, constants: Constants) -> pa.RecordBatch:
-    """The rows of all records of `fields`, whose byte strings lie in `buffer`. The rows hold on to nothing of it."""
+    """The rows of all records of `fields`, whose byte strings lie in `buffer`. The rows do not reference it."""
     rows = len(fields.offset)
 
     def column(name: str, kind: pa.DataType) -> pa.Array:
@@ -89,7 +89,7 @@ def _times(milliseconds: Numbers, kind: pa.DataType) -> pa.Array:
 
 
 def _binaries(buffer: Bytes, span: Span, kind: pa.DataType) -> pa.Array:
-    """The byte strings of a span, which lie one behind the other, as an array of their own."""
+    """The consecutive byte strings of a span as an array."""
     is_null = span.is_null
     rows, nulls = len(is_null), int(np.count_nonzero(is_null))
     if nulls == rows:

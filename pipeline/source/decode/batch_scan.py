@@ -19,11 +19,11 @@ class Batch(NamedTuple):
 
 
 class Unreadable(Exception):
-    """What stands where a batch should begin is none: what follows it cannot be found either."""
+    """There is no valid batch where one should begin, so the next batch cannot be found either."""
 
 
 def whole_batches(records: memoryview) -> Iterator[Batch]:
-    """Yield what stands in a record set up to the first batch that is cut short. CRCs and content are not looked at.
+    """Yield the batches of a record set up to the first incomplete one. CRCs and content are not checked.
 
     Raises Unreadable where a header is impossible, or offsets do not rise.
     """
@@ -43,7 +43,7 @@ def whole_batches(records: memoryview) -> Iterator[Batch]:
 
 
 def _header_at(records: memoryview, position: int, room: int) -> BatchHeader | None:
-    """The header at `position`; None if what begins there was cut short."""
+    """The header at `position`; None if it is incomplete."""
     magic = records[position + _MAGIC_POSITION]
     if magic > CURRENT_MAGIC:
         raise Unreadable(f"message format {magic}")

@@ -7,7 +7,7 @@ from sordini.protocol.records.compression import CODEC_NAMES
 
 
 class BrokenRecords(PipelineError):
-    """What a broker sent is not what its CRC, its codec or the record format says; can be pickled."""
+    """Records do not match their CRC, their codec or the record format; can be pickled."""
 
     def __init__(
         self, topic: str, partition: int, offset: int, *, codec: int | None, reason: str, next_offset: int | None = None
@@ -20,5 +20,5 @@ class BrokenRecords(PipelineError):
         """The codec's name, as `compression.type` has it."""
         self.reason = reason
         self.next_offset = next_offset
-        """Past the broken batch, as its header says, for a reader that chooses to go on; None where there is none."""
+        """Past the broken batch, by its header, for a reader that skips it; None where that is unknown."""
         super().__init__(f"topic '{topic}', partition {partition}, offset {offset}, {self.codec}: {reason}")

@@ -18,11 +18,11 @@ _TYPES: Final = {
     "headers": pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])),
 }
 COLUMNS: Final = tuple(_TYPES)
-"""All columns there are, in their order."""
+"""All columns, in their order."""
 
 
 def arrow_schema(columns: Iterable[str]) -> pa.Schema:
-    """The schema of the named columns, in the order of `COLUMNS` whatever order they are named in.
+    """The schema of the named columns, in the order of `COLUMNS`.
 
     `timestampType` is -1 for messages without a timestamp (format 0, whose timestamp is -1 ms), 0 for the producer's
     time, 1 for the log's. `timestamp` is null beyond 292,000 years, where microseconds leave 64 bits. `headers` is null

@@ -1,7 +1,7 @@
 """Batches that are decoded together.
 
-What numpy and Arrow cost for each call is so paid once for thousands of records instead of for each batch of a
-producer. Where anything in a piece is wrong, its batches are read one by one to find out which and what.
+So the overhead of each numpy and Arrow call is shared by thousands of records, instead of by one producer batch. If a
+piece has an error, its batches are read one by one to locate it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sordini.pipeline.source.decode.varints import Bytes
 from sordini.protocol.records.batch import CURRENT_MAGIC
 
 ARROW_BYTES_MAX: Final = 2**31 - 1
-"""Of one column, and of the buffer it is taken from: Arrow's binary type, which is Spark's, counts in 32 bits."""
+"""Of one column, and of its buffer: offsets in Arrow's binary type, which Spark uses, have 32 bits."""
 
 
 class DecodePiece:
@@ -28,7 +28,7 @@ class DecodePiece:
 
     def __init__(self, next_offset: int) -> None:
         self.next_offset = next_offset
-        """Past all that was added, and all that was left out on the way."""
+        """Past all that was added or skipped."""
         self.opened: list[ExpandedBatch] = []
         self.old: list[OldRow] = []
         self.size = 0
@@ -37,7 +37,7 @@ class DecodePiece:
         return bool(self.opened if batch.header.magic != CURRENT_MAGIC else self.old)
 
     def pass_to(self, next_offset: int) -> None:
-        """Offsets never go back: old wrappers and batches that were fetched again may say so."""
+        """Move forward only: old wrappers and batches that are fetched again may have lower offsets."""
         self.next_offset = max(self.next_offset, next_offset)
 
     def add(self, opened: ExpandedBatch) -> None:
@@ -51,14 +51,14 @@ class DecodePiece:
 
 
 class Read(NamedTuple):
-    """Records of a piece that have been read: their fields, and the buffer in which these lie."""
+    """The records of a piece: their fields, and the buffer with these."""
 
     buffer: Bytes
     fields: Fields
 
 
 def read(records: memoryview, opened: list[ExpandedBatch]) -> Read | None:
-    """Read all records of some batches at once; None where any of them is wrong."""
+    """Read all records of some batches at once; None if any of them is invalid."""
     buffer, bodies = _laid_out(records, opened)
     starts = find_starts(buffer, bodies)
     if starts is None:
@@ -68,7 +68,7 @@ def read(records: memoryview, opened: list[ExpandedBatch]) -> Read | None:
 
 
 def _laid_out(records: memoryview, opened: list[ExpandedBatch]) -> tuple[Bytes, list[Body]]:
-    """One buffer that has all records, and where in it those of each batch are.
+    """One buffer with all records, and the position of each batch's in it.
 
     Nothing is copied when no batch was compressed.
     """

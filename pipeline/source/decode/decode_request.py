@@ -1,4 +1,4 @@
-"""What is asked of the decoder, and what it gives back."""
+"""The decoder's input and output."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class DecodeRequest(NamedTuple):
     topic: str
     partition: int
     start: int
-    """The first offset that is wanted."""
+    """The first offset to decode."""
     end: int
-    """The first offset that is not wanted any more."""
+    """The offset past the last one to decode."""
     columns: frozenset[str]
-    """Of `COLUMNS`; none at all gives batches that have a number of rows and no column."""
+    """Of `COLUMNS`; an empty set gives batches with a number of rows and no columns."""
     read_committed: bool = False
-    """Leave out the records of aborted transactions. Control records are never given."""
+    """Skip the records of aborted transactions. Control records are always skipped."""
 
 
 class Aborted(NamedTuple):
@@ -33,6 +33,6 @@ class Decoded(NamedTuple):
     """The rows of some records, in the order of their offsets."""
 
     batch: pa.RecordBatch | None
-    """None where there are no rows: all were control records, aborted, compacted away, or not wanted."""
+    """None without rows: all were control records, aborted, compacted away, or outside the range."""
     next_offset: int
-    """Where to fetch on, at most the end that is wanted: past all that was looked at, whether it gave rows or not."""
+    """The next offset to fetch, at most `end`: past all that was processed, with or without rows."""

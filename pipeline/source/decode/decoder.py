@@ -1,12 +1,12 @@
 """The decoder of one partition: fetched record sets in, record batches of Arrow out.
 
-batches.py       what stands in a record set: headers, one after another
-aborts.py        which of them belong to aborted transactions
-opening.py       a batch's records, expanded
-piece.py         several batches, decoded together
-framing.py       where each record begins
-fields.py        its fields, as columns, and whether they are sound
-building.py      Arrow columns of them
+batch_scan.py              the headers of a record set, one after another
+aborted_transactions.py    which batches belong to aborted transactions
+expanded_batch.py          a batch's records, decompressed
+decode_piece.py            batches that are decoded together
+framing.py                 where each record begins
+fields.py                  its fields, as columns, and whether they are valid
+arrow_columns.py           Arrow columns from them
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader, crc_is_right
 
 PIECE_BYTES: Final = 4 * 1024 * 1024
-"""Of expanded records: more are decoded together only where one batch has more."""
+"""Of decompressed records that are decoded together; only a single batch may have more."""
 
 
 class Decoder:
-    """Decodes what is fetched of one partition, response by response; it only ever goes forward.
+    """Decodes the fetched records of one partition, response by response, forward only.
 
-    Whatever is fed again, or was fetched from before `wanted.start` (a batch is fetched whole), gives no second row.
+    Records that are fed again, or lie before `wanted.start` (a batch is fetched whole), give no row.
     """
 
     def __init__(self, wanted: DecodeRequest) -> None:
-        """Raises ValueError for a column that is none."""
+        """Raises ValueError for an unknown column."""
         self.schema = arrow_schema(wanted.columns)
         self.next_offset = wanted.start
-        """Where to fetch on; `wanted.end` once all is decoded."""
+        """The next offset to fetch; `wanted.end` once all is decoded."""
         self._request = wanted
         self._aborts = AbortedTransactions(())
         self._constants = Constants(wanted.topic, wanted.partition)
 
     def feed(self, records: memoryview, aborted: Sequence[Aborted] | None = None) -> Decoded:
-        """Decode one Fetch response's records as one batch. A batch that is cut short at the end is left for the next.
+        """Decode one Fetch response's records as one batch. An incomplete batch at the end is left for the next.
 
-        `aborted` is the response's list of aborted transactions; None goes on with those of the response before, for
-        one whose records are fed in parts. Raises BrokenRecords, and then `next_offset` has not moved, and
-        PipelineError for 2 GiB and more of expanded records: `pieces` has no such bound.
+        `aborted` is the response's list of aborted transactions; None keeps the previous list, for a response whose
+        records are fed in parts. Raises BrokenRecords, and then `next_offset` has not changed, and PipelineError for
+        2 GiB and more of decompressed records: `pieces` has no such bound.
         """
         start = self.next_offset
         try:
@@ -74,7 +74,7 @@ class Decoder:
         return Decoded(joined, self.next_offset)
 
     def pieces(self, records: memoryview, aborted: Sequence[Aborted] | None = None) -> Iterator[Decoded]:
-        """As `feed`, but yield the rows in batches of some 4 MiB, one after another: the way to read much.
+        """As `feed`, but yield the rows in batches of about 4 MiB, for large reads.
 
         Everything up to a broken batch is yielded before BrokenRecords is raised; `next_offset` follows.
         """
@@ -96,13 +96,13 @@ class Decoder:
         yield from self._rows_of(records, piece)
 
     def _add(self, records: memoryview, batch: Batch, piece: DecodePiece) -> None:
-        """Put what is wanted of a batch into a piece; raises BrokenRecords."""
+        """Add a batch to a piece if it has records in the range; raises BrokenRecords."""
         header = batch.header
         is_old = header.magic != CURRENT_MAGIC
-        if header.base_offset >= self._request.end and not is_old:  # An old wrapper has its last offset there.
+        if header.base_offset >= self._request.end and not is_old:  # An old wrapper has its last offset here.
             piece.pass_to(self._request.end)
             return
-        # Also of batches that were passed: where a transaction began and ended counts.
+        # Also of batches before the range, as transactions may have begun or ended there.
         is_aborted = self._request.read_committed and self._aborts.is_aborted(header)
         if header.next_offset <= piece.next_offset and not header.is_control:
             return
@@ -120,7 +120,7 @@ class Decoder:
         piece.pass_to(header.next_offset)
 
     def _rows_of(self, records: memoryview, piece: DecodePiece) -> Iterator[Decoded]:
-        """Yield what is wanted of a piece's records, as one batch unless some are broken; raises BrokenRecords."""
+        """Yield the rows of a piece, as one batch unless some are broken; raises BrokenRecords."""
         if piece.old:
             rows = [row for row in piece.old if self.next_offset <= row.message.offset < self._request.end]
             batch = build_old(self.schema, rows, self._constants) if rows else None
@@ -142,7 +142,7 @@ class Decoder:
             yield self._moved_to(opened.header.next_offset, self._built(alone))
 
     def _built(self, found: Read) -> pa.RecordBatch | None:
-        """The rows of those records that are wanted and were not given before."""
+        """The rows of the records that are in the range and were not returned before."""
         offset = found.fields.offset
         first, last = np.searchsorted(offset, (self.next_offset, self._request.end)).tolist()
         if first == last:
@@ -168,8 +168,3 @@ class Decoder:
         if isinstance(error, BrokenRecords):
             return error
         return BrokenRecords(self._request.topic, self._request.partition, offset, codec=None, reason=str(error))
-
-
-def decode(records: memoryview, wanted: DecodeRequest, aborted: Sequence[Aborted] = ()) -> Decoded:
-    """Decode one Fetch response's records; as `Decoder.feed`, for one response alone. Raises BrokenRecords."""
-    return Decoder(wanted).feed(records, aborted)

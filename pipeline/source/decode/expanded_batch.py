@@ -1,4 +1,4 @@
-"""From a batch to its expanded records, and what is wrong with those that cannot be read."""
+"""From a batch to its decompressed records, and the reason if some cannot be read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sordini.protocol.records.batch import CODEC_MASK, HEADER_SIZE, BatchHeader,
 from sordini.protocol.records.compression import NO_CODEC, decompress
 
 EXPANDED_BYTES_MAX: Final = 1 << 30
-"""Of one batch: a producer may compress more than a broker would care to expand, and Arrow has room for it."""
+"""Of one decompressed batch; a broker's own limit is lower, and 32-bit offsets in Arrow allow this."""
 
 
 class ExpandedBatch(NamedTuple):
@@ -29,7 +29,7 @@ def open_batch(records: memoryview, batch: Batch) -> ExpandedBatch:
     body: memoryview | bytes = records[start : batch.position + header.size]
     if header.codec != NO_CODEC:
         body = decompress(header.codec, body, EXPANDED_BYTES_MAX)
-    # A count that cannot fit is refused before room is made for it. No records at all is what compaction may leave.
+    # An impossible count is refused before memory is allocated. Compaction may leave a batch without records.
     if not (0 < header.record_count * RECORD_BYTES_MIN <= len(body)) and (header.record_count or body):
         raise BrokerError(ErrorCode.INVALID_RECORD, f"{header.record_count} records in {len(body)} bytes")
     return ExpandedBatch(header, body, start if header.codec == NO_CODEC else None)

@@ -3,8 +3,8 @@
     length varint | attributes int8 | timestamp delta varlong | offset delta varint
     key length varint, key | value length varint, value | header count varint, headers
 
-Every field lies behind the one before it, by a length that is not negative. So a record whose fields end exactly where
-its length says, which is where the next record begins, is sound in all its parts: that is checked for each.
+Every field follows the one before it, with a length that is not negative. So a record is valid in all its parts if its
+fields end exactly where its length says, which is where the next record begins: that is checked for each.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Fields(NamedTuple):
     headers: HeaderTable
 
     def cut(self, rows: slice) -> Fields:
-        """Some records, one after another."""
+        """Consecutive records."""
         return Fields(
             self.offset[rows],
             self.timestamp[rows],
@@ -50,8 +50,8 @@ class Fields(NamedTuple):
 def read_fields(buffer: Bytes, bodies: list[Body], batches: list[BatchHeader], starts: Numbers) -> Fields | None:
     """The fields of the records that begin at `starts`, those of each body one after another.
 
-    None when anything is not as it should be: a record's fields do not fill it, records do not fill their body,
-    offsets do not rise or are not the batch's, or a time is beyond 64 bits.
+    None when the records are invalid: fields do not fill their record, records do not fill their body, offsets do not
+    rise or are outside their batch, or a time is beyond 64 bits.
     """
     length, position, is_length_right = read_varints(buffer, starts)
     end = position + length

@@ -6,7 +6,7 @@ faster than following it record by record:
     have one or two bytes;
   - *runs*: records of one size follow each other at equal distances. A strided comparison of their first bytes shows
     a thousand of them at once: each record whose length is that of the one before begins where that one ends.
-Nothing is looked at but lengths; whether records are sound, reading them shows (`fields.py`).
+Only lengths are read here; `fields.py` checks the records.
 """
 
 from __future__ import annotations

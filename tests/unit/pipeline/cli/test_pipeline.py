@@ -103,7 +103,7 @@ def test_schemas_are_printed_in_every_form(form: str, reported: str) -> None:
 
 
 def test_schemas_are_listed_and_unknown_ones_reported() -> None:
-    assert "member_visit  Somebody looked at a member's profile.\n" in run("schema")[1]
+    assert "member_visit  A view of a member's profile.\n" in run("schema")[1]
     assert run("schema", "views")[0] == 1
 
 

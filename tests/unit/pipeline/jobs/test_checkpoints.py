@@ -52,7 +52,7 @@ def test_a_new_checkpoint_begins_when_a_topic_is_another_one_and_not_when_one_co
     for ids in ({"views": "old", "clicks": "new"}, {}):
         assert not choose(state, (2, end(30)), SAME, topic_ids=ids).is_new
     choice = choose(state, (2, end(30)), SAME, topic_ids={"views": "new"})
-    assert choice == (Checkpoint(1, 3, SAME, {"views": "new"}), True, "'views' was deleted and made again")
+    assert choice == (Checkpoint(1, 3, SAME, {"views": "new"}), True, "'views' was deleted and created again")
 
 
 def test_a_batch_that_is_in_the_table_and_not_committed_is_repeated_by_its_checkpoint(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_checkpoint_that_contradicts_the_table_is_left_and_a_new_one_begins_at
 def test_a_checkpoint_that_is_gone_makes_a_new_one_begin_at_the_tables_end(tmp_path: Path) -> None:
     choice = choose(StateFolder(str(tmp_path)), (7, end(30)), SAME)
     assert choice.checkpoint == Checkpoint(0, 8, SAME)
-    assert "is gone" in choice.why
+    assert "is lost" in choice.why
 
 
 def test_folders_of_a_forgotten_checkpoint_are_not_taken_up(tmp_path: Path) -> None:

@@ -97,9 +97,9 @@ def test_a_topic_made_again_that_ends_at_the_same_offset_is_noticed_all_the_same
 @pytest.mark.parametrize(
     ("latest", "what"),
     [
-        (at({}), ["topic 'a' is gone"]),
-        (at({"a": {0: 50}}), ["partition 1 of 'a' is gone"]),
-        (at({"a": {0: 49, 1: 50}}), ["partition 0 of 'a' ends at offset 49, before 50, to which it has been read"]),
+        (at({}), ["topic 'a' does not exist any more"]),
+        (at({"a": {0: 50}}), ["partition 1 of 'a' does not exist any more"]),
+        (at({"a": {0: 49, 1: 50}}), ["partition 0 of 'a' ends at offset 49, but was read up to 50"]),
         (at({"a": {0: 50, 1: 50}}), []),
         (at({"a": {0: 51, 1: 50, 2: 0}, "b": {0: 1}}), []),
     ],
@@ -162,7 +162,7 @@ def test_one_long_partition_is_cut_before_short_ones() -> None:
 
 
 def test_the_error_about_lost_records_names_the_option_and_survives_the_way_to_the_driver() -> None:
-    error = DataLost("topic 'a' is gone")
-    assert "topic 'a' is gone" in str(error)
+    error = DataLost("topic 'a' does not exist any more")
+    assert "topic 'a' does not exist any more" in str(error)
     assert "failOnDataLoss" in str(error)
     assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -193,7 +193,7 @@ def test_an_end_before_the_position_is_asked_for_again_before_records_are_called
     cluster.stale_answers = [{"a": 8}, {"a": 9}]
     assert stream.latestOffset(end, ALL) == end
     cluster.ends["a"] = 8
-    with pytest.raises(DataLost, match="partition 0 of 'a' ends at offset 8, before 10"):
+    with pytest.raises(DataLost, match="partition 0 of 'a' ends at offset 8, but was read up to 10"):
         stream.latestOffset(end, ALL)
 
 

@@ -71,7 +71,7 @@ def test_a_committed_file_that_is_nowhere_is_reported(table: Table, folder: Path
     table.append(frame(range(6)), 0)
     manifest = read_manifest((folder / "_manifest.json").read_text(encoding="utf-8"), "")
     ManifestStore(folder).note(Commit(manifest, (("dead/file", "part-lost.parquet"),)))
-    with pytest.raises(TableError, match="is part of the table, but it is gone"):
+    with pytest.raises(TableError, match="is part of the table, but does not exist"):
         table.last()
 
 
@@ -80,7 +80,7 @@ def test_staged_files_that_vanish_before_the_commit_stop_it(table: Table, folder
         for path in (folder / "_sordini" / "staging").rglob("*.staged"):
             path.unlink()
 
-    with pytest.raises(TableError, match="cleaned up, or lies on another machine"):
+    with pytest.raises(TableError, match="cleaned up, or is on another machine"):
         table.append(frame(range(6), meanwhile=vanish), 0)
     assert table.last() is None
 

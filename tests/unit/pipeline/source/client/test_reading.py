@@ -289,7 +289,7 @@ def test_an_open_transaction_holds_a_committed_reading_up_and_is_named(world: Fa
     assert read(world, 0, 40, read_committed=True) == log_bytes(world, 0, 40)
     with (
         a_client(world, default_api_timeout_ms=5_000) as client,
-        pytest.raises(NoProgress, match="an open transaction holds back what is behind offset 40"),
+        pytest.raises(NoProgress, match="an open transaction holds back the records from offset 40"),
     ):
         list(client.read(ORDERS, 0, 100, read_committed=True))
 

@@ -78,7 +78,7 @@ def test_a_number_that_is_none_is_refused(value: str) -> None:
 
 def test_an_unknown_option_is_refused_with_the_one_that_may_be_meant() -> None:
     assert refusal(fetch_max_byte="1") == (
-        "kafka.fetch.max.byte: no Kafka client has such an option (is kafka.fetch.max.bytes meant?)"
+        "kafka.fetch.max.byte: no Kafka client has such an option (did you mean kafka.fetch.max.bytes?)"
     )
     assert refusal(colour="1") == "kafka.colour: no Kafka client has such an option"
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sordini.pipeline.source.decode import Aborted, BrokenRecords, Decoder, decode
+from sordini.pipeline.source.decode import Aborted, BrokenRecords, Decoder
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
-from tests.support.decoded_logs import TIME, wanted, with_wrong_crc
+from tests.support.decoded_logs import TIME, decode, wanted, with_wrong_crc
 
 
 class Transaction(NamedTuple):

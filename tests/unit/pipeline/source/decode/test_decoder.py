@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecordsBuilder
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.source.decode import COLUMNS, BrokenRecords, Decoder, arrow_schema, decode, decoder
+from sordini.pipeline.source.decode import COLUMNS, BrokenRecords, Decoder, arrow_schema, decoder
 from sordini.protocol.records.batch import HEADER_SIZE, BatchHeader, Record, assemble_batch, build_batch, read_header
 from sordini.protocol.records.compression import CODEC_NAMES, GZIP, LZ4, SNAPPY, ZSTD, compress
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
@@ -20,6 +20,7 @@ from tests.support.decoded_logs import (
     ALL,
     CODECS,
     TIME,
+    decode,
     decoded,
     judged,
     logs,
