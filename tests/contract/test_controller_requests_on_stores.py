@@ -40,7 +40,7 @@ class Silent:
     warning = error = info
 
 
-class Told:
+class RecordingChannel:
     """A channel to brokers that do as they are told, except with what lies in a directory that failed."""
 
     def __init__(self) -> None:
@@ -66,7 +66,9 @@ class Told:
 class Asking:
     """Broker 1 with the controller, broker 2, and a partition that 1 leads."""
 
-    def __init__(self, session: Session, channel: Told, controller: Controller, epochs: dict[int, int]) -> None:
+    def __init__(
+        self, session: Session, channel: RecordingChannel, controller: Controller, epochs: dict[int, int]
+    ) -> None:
         self.session, self.channel, self.controller, self.epochs = session, channel, controller, epochs
         self.requests = ControllerRequests(lambda: controller)
 
@@ -83,7 +85,7 @@ async def asking(store: Store, session: Session) -> AsyncIterator[Asking]:
         epochs[broker_id] = await Registration(
             its, broker, SystemClock(), Silent(), session_timeout_ms=6_000
         ).register()
-    channel = Told()
+    channel = RecordingChannel()
     controller = Controller(
         session,
         BrokerId(1),
@@ -125,7 +127,7 @@ async def test_a_broker_is_relieved_and_the_next_producer_ids_are_nobodys(asking
         await asking.requests.allocate_producer_ids(BrokerId(2), asking.epochs[2])
 
 
-async def test_notes_are_heard_and_removed(asking: Asking) -> None:
+async def test_log_dir_event_notifications_are_handled_and_removed(asking: Asking) -> None:
     asking.channel.lost.add(BrokerId(1))
     await notifications.notify_log_dir_failure(asking.session, BrokerId(1))
     assert await asking.channel.state() == PartitionState(BrokerId(2), LeaderEpoch(1), REPLICAS[1:], 1)

@@ -94,7 +94,7 @@ class _Member:
     def __init__(self, session_id: int, timeout_s: float, now: float) -> None:
         self.session_id = session_id
         self.timeout_s = timeout_s
-        self.heard = now
+        self.last_seen = now
         self.connection = 0
         self.data_watches: Watches = {}
         self.child_watches: Watches = {}
@@ -185,7 +185,7 @@ class SimZk:
             return
         if connection <= found.connection:
             return
-        found.connection, found.down, found.client, found.heard = connection, down, client, self.loop.time()
+        found.connection, found.down, found.client, found.last_seen = connection, down, client, self.loop.time()
         found.data_watches, found.child_watches = {}, {}
         down.send(lambda: client.is_connected(connection, session_id))
 
@@ -195,7 +195,7 @@ class SimZk:
         if member is None or member.connection != connection:
             return
         assert member.down is not None
-        member.heard = self.loop.time()
+        member.last_seen = self.loop.time()
         if work is None:
             member.down.send(lambda: answer(None))
             return
@@ -240,13 +240,13 @@ class SimZk:
         def look() -> None:
             if member.session_id not in self._members:
                 return
-            due = member.heard + member.timeout_s
+            due = member.last_seen + member.timeout_s
             if due <= self.loop.time():
                 self.expire(member.session_id)
             else:
                 self.loop.call_at(due, look, context=contextvars.Context())
 
-        self.loop.call_at(member.heard + member.timeout_s, look, context=contextvars.Context())
+        self.loop.call_at(member.last_seen + member.timeout_s, look, context=contextvars.Context())
 
 
 def _taken(member: _Member, kind: WatchKind, path: str) -> list[tuple[Watch, WatchEvent]]:

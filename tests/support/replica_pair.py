@@ -57,8 +57,8 @@ def unlimited() -> ReplicaQuota:
     return ReplicaQuota(lambda _: False)
 
 
-def everybody(_: Call) -> None:
-    """No listener to look at here."""
+def pass_every_call(_: Call) -> None:
+    """Check nothing."""
 
 
 class Wire:
@@ -151,7 +151,7 @@ class LeaderSide:
         *,
         quota: ReplicaQuota | None = None,
         call_later: CallLater | None = None,
-        check: Callable[[Call], None] = everybody,
+        check: Callable[[Call], None] = pass_every_call,
         closest: ReplicaSelector | None = None,
     ) -> None:
         self.broker_id = broker_id

@@ -10,7 +10,7 @@ Answer = Callable[[Sequence[str]], Sequence[str]]
 """Carries commands out, and says what came of them."""
 
 
-def retold(story: str, answer: Answer) -> str:
+def replayed(story: str, answer: Answer) -> str:
     """The story with what comes of it in this code."""
     out, pending = list[str](), list[str]()
     lines = iter(story.splitlines())
@@ -31,8 +31,8 @@ def retold(story: str, answer: Answer) -> str:
 
 def assert_as_written(path: Path, answer: Answer) -> None:
     written = path.read_text()
-    told = retold(written, answer)
+    current = replayed(written, answer)
     if os.environ.get("UPDATE"):
-        path.write_text(told)
+        path.write_text(current)
     else:
-        assert told == written
+        assert current == written

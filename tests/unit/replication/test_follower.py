@@ -224,7 +224,7 @@ def test_past_the_leaders_end_the_log_is_cut_there() -> None:
     assert start_when_out_of_range(Offset(2), Offset(5), Offset(9)) == FetchStart(Offset(5), truncate_fully=False)
 
 
-def test_before_the_leaders_start_the_log_begins_anew() -> None:
+def test_a_log_that_ends_before_the_leaders_start_is_truncated_fully() -> None:
     assert start_when_out_of_range(Offset(6), Offset(9), Offset(4)) == FetchStart(Offset(6), truncate_fully=True)
 
 

@@ -146,7 +146,7 @@ def test_one_that_is_in_sync_is_waited_for_although_its_broker_has_gone() -> Non
     assert leader.high_watermark == 0
 
 
-def test_the_last_fetch_of_a_broker_that_has_gone_makes_nobody_wait_for_it() -> None:
+def test_the_last_fetch_of_an_unregistered_broker_does_not_hold_back_the_watermark() -> None:
     leader = a_leader([1, 2], end=6)
     leader.fetched(SECOND, Offset(6), Offset(6), 1)
     leader.fetched(THIRD, Offset(6), Offset(6), 1, is_registered=False)
@@ -187,7 +187,7 @@ def test_a_replica_that_has_not_fetched_in_this_epoch_may_not_join_an_empty_log(
     assert leader.may_join(SECOND)
 
 
-def test_whoever_is_in_sync_or_unknown_may_not_join() -> None:
+def test_a_replica_that_is_in_sync_already_or_unknown_may_not_join() -> None:
     leader = a_leader([1, 2])
     leader.fetched(SECOND, Offset(0), Offset(0), 1)
     assert not leader.may_join(SECOND)

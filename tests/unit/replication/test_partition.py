@@ -90,7 +90,7 @@ def test_committed_readers_stop_before_an_open_transaction() -> None:
 @pytest.mark.parametrize(
     ("believed", "code"), [(3, ErrorCode.FENCED_LEADER_EPOCH), (5, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 )
-def test_who_believes_in_another_epoch_is_told_which_way_it_is_wrong(believed: int, code: ErrorCode) -> None:
+def test_the_error_code_says_whether_a_requests_leader_epoch_is_older_or_newer(believed: int, code: ErrorCode) -> None:
     partition = a_partition(epoch=4)
     assert code_of(lambda: partition.require_leader(believed)) == code
     assert partition.require_leader(4) is partition.require_leader(-1) is partition.leader
@@ -117,7 +117,7 @@ def test_resigning_wakes_all_who_wait_and_leaves_none_behind() -> None:
     assert not two.purgatory
 
 
-def test_waiters_are_told_of_all_that_came_since_they_were_last_told() -> None:
+def test_delayed_operations_are_notified_of_everything_appended_since_the_last_notification() -> None:
     partition = a_partition()
     size = len(a_batch())
     _, woken = a_waiter(2 * size, partition)
@@ -135,7 +135,7 @@ def test_waiters_are_told_of_all_that_came_since_they_were_last_told() -> None:
     assert woken == ["woken"], "two at once count as two"
 
 
-def test_what_is_not_readable_yet_wakes_nobody() -> None:
+def test_records_that_are_not_readable_yet_complete_no_delayed_operation() -> None:
     partition = a_partition(in_sync=[ME, OTHER], replicas=2)
     _, woken = a_waiter(1, partition)
     partition.append(checked(), 0, all_replicas=True)
@@ -143,7 +143,7 @@ def test_what_is_not_readable_yet_wakes_nobody() -> None:
     assert woken == []
 
 
-def test_a_duplicate_is_answered_again_and_wakes_nobody() -> None:
+def test_a_duplicate_is_answered_again_and_completes_no_delayed_operation() -> None:
     partition = a_partition()
     first = partition.append(checked(an_idempotent_batch()), 0, all_replicas=True)
     partition.notify_purgatory()

@@ -190,7 +190,7 @@ def test_a_broker_that_holds_no_replica_is_refused() -> None:
     )
 
 
-def test_a_follower_whose_log_parts_is_told_where_and_counts_for_nothing() -> None:
+def test_a_diverging_follower_gets_the_diverging_epoch_and_does_not_advance_the_watermark() -> None:
     leader, _ = a_leader((ME, OTHER), epoch=1)
     leader.append(checked(), 0, all_replicas=True)
     leader.become_leader(ME, Term(LeaderEpoch(3), (ME, OTHER), ALL_REPLICAS), 0)
@@ -221,7 +221,7 @@ def test_a_follower_that_parted_converges_to_the_leaders_bytes() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["append", "fetch", "elect"]), st.sampled_from([0, 1, 2])), max_size=40))
 @settings(max_examples=80, deadline=None)
-def test_whoever_leads_next_all_copies_become_the_same_in_the_end(steps: list[tuple[str, int]]) -> None:
+def test_all_replicas_become_equal_in_the_end_whichever_replica_leads_next(steps: list[tuple[str, int]]) -> None:
     """Clean elections only: the next leader is one that has everything below the watermark."""
     copies = {ME: a_leader()[0], OTHER: a_follower(), THIRD: a_follower()}
     names, leads, epoch = (ME, OTHER, THIRD), ME, 0
@@ -318,7 +318,7 @@ def test_a_broker_that_has_gone_is_not_waited_for_when_its_last_fetch_is_read_la
     assert leader.require_leader().high_watermark == 3
 
 
-def test_whoever_lags_leaves_only_when_that_is_granted() -> None:
+def test_a_lagging_replica_leaves_the_isr_only_when_the_change_is_granted() -> None:
     leader, notary = a_leader((ME, OTHER), lag_ms_max=100)
     leader.append(checked(), 0, all_replicas=True)
     leader.maybe_shrink_isr(100)

@@ -27,7 +27,7 @@ def chosen(leader: Leader, *near: BrokerId, offset: int = 5) -> BrokerId | None:
     return preferred_read_replica(leader, Offset(offset), set(near))
 
 
-def test_the_leader_itself_is_read_from_where_it_stands_in_the_readers_rack_or_nobody_does() -> None:
+def test_the_leader_is_chosen_when_it_or_no_replica_is_in_the_readers_rack() -> None:
     assert chosen(a_leader(), ME, NEAR) is None
     assert chosen(a_leader()) is None
     assert chosen(a_leader(), BrokerId(9)) is None, "a broker that holds no replica"
@@ -74,7 +74,7 @@ def test_who_has_not_fetched_in_this_term_is_not_chosen() -> None:
     ),
     st.integers(0, 12),
 )
-def test_whoever_is_chosen_is_near_in_sync_and_has_the_offset(
+def test_the_chosen_replica_is_near_in_sync_and_has_the_offset(
     near: set[BrokerId], in_sync: set[BrokerId], ends: dict[str, int], offset: int
 ) -> None:
     leader = a_leader(isr=(ME, *sorted(in_sync)), **ends)

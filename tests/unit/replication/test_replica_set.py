@@ -231,7 +231,7 @@ def test_a_changed_configuration_reaches_every_partition_of_its_topic_and_no_oth
     assert found == {"orders-0": 5_000, "orders-7": 5_000, "bills-0": 2_000}
 
 
-def test_resigning_from_all_answers_everybody_and_keeps_the_partitions_here() -> None:
+def test_resigning_from_all_answers_every_delayed_operation_and_keeps_the_partitions() -> None:
     replicas = replicas_on(logs_on(ForgetfulDisk()))
     lead(replicas)
     lead(replicas, ELSEWHERE)

@@ -55,7 +55,7 @@ def test_what_is_taken_out_of_a_layer_gives_way_to_the_next() -> None:
         ("max.connections.per.ip.overrides", "nobody"),
     ],
 )
-def test_an_entry_without_use_is_passed_over_told_without_its_value_and_disturbs_no_other(key: str, text: str) -> None:
+def test_an_unusable_entry_is_ignored_reported_without_its_value_and_affects_no_other(key: str, text: str) -> None:
     dynamic = a_config()
     (reported,) = dynamic.set_layer(OF_ALL, {key: text, "min.insync.replicas": "2"})
     assert reported.key == key
@@ -71,7 +71,7 @@ def test_a_key_known_to_have_no_effect_is_passed_over_in_silence() -> None:
     assert dynamic.config == Config()
 
 
-def test_listeners_hear_of_changes_and_only_of_changes() -> None:
+def test_listeners_are_notified_of_changes_and_only_of_changes() -> None:
     dynamic = a_config()
     received: list[int] = []
     dynamic.on_change(lambda config: received.append(config.message_max_bytes))
@@ -82,7 +82,7 @@ def test_listeners_hear_of_changes_and_only_of_changes() -> None:
     assert received == [100, 50]
 
 
-def test_a_coarser_keys_default_is_told_only_beside_a_value_that_was_set() -> None:
+def test_a_coarser_synonyms_default_is_listed_only_beside_a_value_that_was_set() -> None:
     family = ["log.retention.ms", "log.retention.minutes", "log.retention.hours"]
     dynamic = a_config()
     assert dynamic.synonyms(family) == []
@@ -93,7 +93,7 @@ def test_a_coarser_keys_default_is_told_only_beside_a_value_that_was_set() -> No
     ]
 
 
-def test_every_dynamic_key_that_topics_do_not_inherit_has_somebody_who_hears_of_it() -> None:
+def test_every_dynamic_key_that_topics_do_not_inherit_has_a_listener() -> None:
     inherited = {key.key for topic in TOPIC_SETTINGS.values() for key in topic.inherits}
     alone = {key for key, (_, declared) in SETTINGS.items() if declared.is_dynamic} - inherited
     # The queue of jobs on records reads its own when a job comes, the cleaner listens to its own, the network to the next

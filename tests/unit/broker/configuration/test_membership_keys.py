@@ -43,7 +43,7 @@ def test_a_number_of_ones_own_is_taken(entries: dict[str, str]) -> None:
     assert build_config(entries)[0].broker_id == int(entries["broker.id"])
 
 
-def test_the_listener_for_brokers_must_be_told_to_them() -> None:
+def test_the_inter_broker_listener_must_be_advertised() -> None:
     entries = {
         "listeners": "PLAINTEXT://:9092,OUT://:9093",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:PLAINTEXT",

@@ -137,7 +137,7 @@ async def test_a_server_that_is_behind_is_brought_up_to_date_before_a_controller
         assert scene.server.writes == 1
 
 
-async def test_the_first_controller_of_all_is_obeyed_by_a_server_that_has_not_heard_of_it() -> None:
+async def test_commands_of_the_first_controller_are_obeyed_though_the_store_server_lags_behind_its_election() -> None:
     async with a_scene() as scene:
         await scene.server.fall_behind()
         await scene.elect(2, 1)
@@ -152,7 +152,7 @@ async def test_many_wrong_commands_at_once_cost_two_writes() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"{}"])
-async def test_what_the_store_does_not_say_nobody_is(data: bytes) -> None:
+async def test_commands_are_stale_when_the_controller_in_the_store_is_missing_or_unreadable(data: bytes) -> None:
     async with a_scene() as scene:
         assert await scene.judge(2, 1) is STALE
         await scene.elect(2, 1)

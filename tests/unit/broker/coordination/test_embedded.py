@@ -213,7 +213,7 @@ async def test_a_turn_that_cannot_be_saved_did_not_happen() -> None:
     await store.close()
 
 
-async def test_a_path_that_makes_no_sense_is_the_callers_bug_and_nobody_elses() -> None:
+async def test_an_invalid_path_raises_at_the_caller_and_leaves_the_session_usable() -> None:
     session = await (store := await open_store()).open_session()
     for path in ("a", "", "/a/", "//", "/a//b", "/a\0"):
         with pytest.raises(ValueError, match="not the path of a znode"):

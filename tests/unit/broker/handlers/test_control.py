@@ -93,7 +93,7 @@ def codes(answer: Any) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("version", range(8))
-async def test_a_broker_leads_and_follows_as_it_is_told_in_every_version(version: int) -> None:
+async def test_a_broker_leads_and_follows_as_the_controller_commands_in_every_version(version: int) -> None:
     async with a_broker() as broker:
         answer = await answered(broker, become(), version)
         assert (answer.error_code, codes(answer)) == (0, [(0, 0)])
@@ -120,14 +120,14 @@ async def test_what_is_known_already_is_answered_as_stale_for_that_partition_alo
 async def test_metadata_are_learnt_and_forgotten_in_every_version(version: int) -> None:
     async with a_broker() as broker:
         other = Broker(OTHER, -1, (Endpoint("PLAINTEXT", "other", 9092),))
-        told = UpdateMetadata(OTHER, 1, -1, (other,), become(OTHER).partitions)
-        assert (await answered(broker, told, version)).error_code == 0
+        update = UpdateMetadata(OTHER, 1, -1, (other,), become(OTHER).partitions)
+        assert (await answered(broker, update, version)).error_code == 0
         cache = broker.parts.metadata
         assert cache.controller_id == OTHER
         assert cache.brokers[OTHER].endpoints == {"PLAINTEXT": ("other", 9092)}
         assert cache.topics["orders"].partitions[0].leader == OTHER
         assert cache.topics["orders"].topic_id == (topic_id_of("orders") if version >= 7 else NO_TOPIC_ID)
-        gone = replace(told, partitions=(), deleted=(DeletedPartition(NAME, topic_id_of("orders")),))
+        gone = replace(update, partitions=(), deleted=(DeletedPartition(NAME, topic_id_of("orders")),))
         await answered(broker, gone, version)
         assert cache.topics == {}
 

@@ -95,7 +95,7 @@ async def test_a_retention_past_the_end_of_time_keeps_for_ever() -> None:
         assert [held.expires_ms for _, held in broker.parts.groups.offsets("g").items()] == [2**63 - 1]
 
 
-async def test_assignments_for_nobody_and_twice_for_one_harm_nobody() -> None:
+async def test_assignments_for_unknown_members_and_duplicates_harm_no_member() -> None:
     async with a_coordinator() as broker:
         joined = join(broker)
         given = {

@@ -184,7 +184,7 @@ async def test_a_duplicate_is_answered_as_the_first_was_and_not_stored_again() -
         assert end_of(broker) == 6
 
 
-async def test_a_transactional_batch_is_refused_while_nobody_coordinates() -> None:
+async def test_a_transactional_batch_is_refused_while_there_is_no_transaction_coordinator() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         batch = an_idempotent_batch(transactional=True)
@@ -201,7 +201,7 @@ async def test_with_acks_0_nothing_is_answered_late_either() -> None:
         assert await broker.ask_later(PRODUCE, 9, request(a_batch(), acks=0)) is None
 
 
-async def test_who_waits_for_records_is_told_once_per_request() -> None:
+async def test_delayed_fetches_are_checked_once_per_produce_request() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", 2)
         woken: list[bool] = []
@@ -342,7 +342,7 @@ async def test_where_compressed_batches_are_opened_a_bomb_is_too_large() -> None
         assert codes_of(broker.ask(PRODUCE, 9, request(bomb))) == [0], "elsewhere nobody opens it"
 
 
-async def test_a_topic_id_nobody_has_is_refused() -> None:
+async def test_an_unknown_topic_id_is_refused() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         assert codes_of(broker.ask(PRODUCE, 13, request(a_batch(), topic="nothing"))) == [ErrorCode.UNKNOWN_TOPIC_ID]

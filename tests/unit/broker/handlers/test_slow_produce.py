@@ -80,7 +80,7 @@ async def test_a_leader_that_resigned_meanwhile_refuses() -> None:
         assert end_of(broker) == 0
 
 
-async def test_a_topic_that_was_configured_otherwise_meanwhile_checks_anew() -> None:
+async def test_a_batch_is_validated_again_when_the_topics_settings_changed_meanwhile() -> None:
     async with a_broker(CHECKED) as broker:
         await broker.lead("orders")
         partition = broker.parts.replicas.partition("orders", 0)
@@ -126,7 +126,7 @@ async def test_acks_0_that_fails_later_closes_the_connection() -> None:
         assert end_of(broker, 0) == 1
 
 
-async def test_a_message_set_for_format_0_is_written_anew_when_the_log_grew_meanwhile() -> None:
+async def test_a_message_set_for_format_0_is_rewritten_when_the_log_grew_meanwhile() -> None:
     async with a_broker({"inter.broker.protocol.version": "2.8", "log.message.format.version": "0.9.0"}) as broker:
         await broker.lead("orders")
         grows = request(worst_batches.old_messages(100, 0), acks=1)

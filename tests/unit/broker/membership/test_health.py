@@ -69,7 +69,7 @@ async def test_a_broker_in_contact_says_so_and_what_the_store_has() -> None:
     assert reported == {STORE_CONTACT: "connected", STORE_BROKERS: "1", STORE_CONTROLLER: "1", SERVING: YES}
 
 
-async def test_a_store_without_a_controller_is_told_as_such() -> None:
+async def test_a_store_without_a_controller_is_reported_as_such() -> None:
     async with a_registered_broker() as broker:
         await broker.session.delete(paths.CONTROLLER)
         assert (await said(broker))[STORE_CONTROLLER] == NONE
@@ -181,7 +181,7 @@ async def test_a_store_that_does_not_answer_is_silent_and_why(failure: Exception
     assert (word.contact, str(word), word.brokers) == (StoreFinding.SILENT, reason, None)
 
 
-async def test_a_silent_store_is_told_with_the_time_of_its_silence_and_a_lost_one_as_lost() -> None:
+async def test_a_silent_store_is_reported_with_the_time_of_its_silence_and_a_lost_one_as_lost() -> None:
     clock = StillClock()
     contact = StoreContact(clock, Timers().call_later, ListLog())
     contact.disconnected(clock.ms + 60_000)

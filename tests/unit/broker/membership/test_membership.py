@@ -144,7 +144,7 @@ async def joined(life: Life) -> int:
     return life.membership.broker_epoch
 
 
-async def test_a_broker_takes_its_place_before_anybody_can_command_it(life: Life) -> None:
+async def test_a_broker_is_registered_before_a_controller_can_command_it(life: Life) -> None:
     order: list[str] = []
     await life.membership.join(
         lambda: order.append(f"registered, {'no' if not life.again.is_set() else 'a'} new_controller")
@@ -230,7 +230,7 @@ async def test_while_the_connection_is_away_it_waits_instead_of_trying(life: Lif
     assert not life.failures
 
 
-async def test_an_id_that_somebody_else_took_meanwhile_ends_the_broker(life: Life) -> None:
+async def test_a_broker_whose_id_was_registered_by_another_meanwhile_ends(life: Life) -> None:
     await joined(life)
     life.store.is_away = True
     await life.expire()
@@ -242,7 +242,9 @@ async def test_an_id_that_somebody_else_took_meanwhile_ends_the_broker(life: Lif
         await asyncio.wait_for(asyncio.shield(life.keeping), 20)
 
 
-async def test_who_leaves_gives_up_the_reign_and_keeps_the_registration_until_the_session_ends(life: Life) -> None:
+async def test_a_leaving_broker_resigns_as_controller_and_keeps_its_registration_until_the_session_ends(
+    life: Life,
+) -> None:
     await joined(life)
     assert life.keeping is not None
     life.keeping.cancel()
@@ -255,7 +257,7 @@ async def test_who_leaves_gives_up_the_reign_and_keeps_the_registration_until_th
     assert life.contact.state is ContactState.ANSWERS, "an orderly end is no expiry"
 
 
-async def test_a_hung_store_does_not_hold_up_whoever_leaves(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hung_store_does_not_delay_a_leaving_broker(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     await life.membership.join()
 
     async def never(_: object) -> None:
@@ -267,7 +269,7 @@ async def test_a_hung_store_does_not_hold_up_whoever_leaves(life: Life, monkeypa
     await asyncio.wait_for(life.membership.leave(), 20)
 
 
-async def test_the_session_of_the_moment_serves_whoever_kept_the_first(life: Life) -> None:
+async def test_calls_and_listeners_of_the_first_session_reach_the_current_one(life: Life) -> None:
     await joined(life)
     await life.expire()
     await life.back()

@@ -111,7 +111,7 @@ def test_a_process_that_was_stopped_for_longer_than_its_session_lived_doubts_at_
     assert contacted.log.at("warning")[0][1] == {"session_expires_in_ms": 0}
 
 
-def test_a_second_silence_counts_from_what_was_heard_last(contacted: Contacted) -> None:
+def test_a_second_silence_counts_from_the_last_answer(contacted: Contacted) -> None:
     contacted.silent()
     contacted.passed(4_000)
     contacted.contact.connected()

@@ -92,7 +92,7 @@ async def test_a_tree_without_topics_is_not_the_cluster_of_a_broker_with_replica
     await life.back()
 
 
-async def test_a_registration_that_is_gone_from_a_living_session_is_made_anew(life: Life) -> None:
+async def test_a_registration_deleted_during_its_session_is_created_again_in_a_new_one(life: Life) -> None:
     first = await joined(life)
     session = life.session.current
     life.again.clear()

@@ -29,7 +29,7 @@ from tests.support.builders import a_batch
 from tests.support.fake_ports import UnconnectedNetwork, WarmCache
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker
 
-NOBODY: Any = None  # Only counted.
+MEMBER: Any = None  # Only counted.
 FAMILIES = {family.name: family for family in (*BROKER_FAMILIES, *LOG_FAMILIES)}
 
 
@@ -41,7 +41,7 @@ class GroupsOfATest:
         self.listed: list[Group] = []
 
     def add(self, name: str, state: GroupState, members: int, committed: dict[TopicPartition, int]) -> None:
-        some = {f"member-{number}": NOBODY for number in range(members)}
+        some = {f"member-{number}": MEMBER for number in range(members)}
         self.listed.append(Group(name, state, members=MappingProxyType(some)))
         self.committed[name] = committed
 

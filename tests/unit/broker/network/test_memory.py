@@ -61,14 +61,14 @@ def ticks(memory, count):
         memory.tick()
 
 
-def test_below_the_cap_everybody_goes_on(memory):
+def test_below_the_cap_every_connection_is_admitted(memory):
     holder = FakeHolder(memory)
     holder.hold(999)
     assert holder.admitted()
     assert memory.held_bytes == 999
 
 
-def test_without_a_cap_everybody_goes_on_and_nothing_is_kept():
+def test_without_a_cap_every_connection_is_admitted_and_nothing_is_recorded():
     memory = RequestMemory(-1)
     holder = FakeHolder(memory)
     holder.hold(10**12)
@@ -280,10 +280,10 @@ def test_whatever_hoarders_do_memory_is_bounded_and_honest_requests_are_finished
     chance = random.Random(seed)
     memory = RequestMemory(CAP)
     hoarders, small, large = crowd(chance, memory)
-    everybody = hoarders + small + large
+    connections = hoarders + small + large
     for count in range(4000):
-        chance.shuffle(everybody)
-        for peer in everybody:
+        chance.shuffle(connections)
+        for peer in connections:
             peer.round()
             assert memory.held_bytes <= CAP + memory.slack_bytes + REQUEST_MAX
             assert memory.held_bytes == sum(peer.held for peer in memory._shares)

@@ -59,7 +59,7 @@ def everything(pipe: Pipe, writer: LogWriter) -> list[str]:
     return found.decode().splitlines()[:-1]
 
 
-def test_lines_to_a_pipe_that_nobody_reads_are_kept_and_come_out_in_order(pipe: Pipe) -> None:
+def test_lines_to_a_pipe_without_a_reader_are_kept_and_come_out_in_order(pipe: Pipe) -> None:
     writer = LogWriter(lambda: pipe.writing)
     written = lines(1000)
     for line in written:
@@ -68,7 +68,7 @@ def test_lines_to_a_pipe_that_nobody_reads_are_kept_and_come_out_in_order(pipe: 
     assert everything(pipe, writer) == [line.rstrip() for line in written]
 
 
-def test_past_the_buffer_lines_are_dropped_counted_and_told_of_when_there_is_room(pipe: Pipe) -> None:
+def test_past_the_buffer_lines_are_dropped_counted_and_reported_when_there_is_room(pipe: Pipe) -> None:
     writer = LogWriter(lambda: pipe.writing, bytes_max=20_000)
     written = lines(1000)
     for line in written:
@@ -122,7 +122,7 @@ def test_a_reader_that_goes_while_lines_wait_for_it_ends_the_wait(pipe: Pipe) ->
     assert 0 < writer.lines_lost < 200
 
 
-def test_the_end_waits_for_a_reader_no_longer_than_it_was_told_to(pipe: Pipe) -> None:
+def test_closing_waits_for_a_reader_no_longer_than_the_timeout(pipe: Pipe) -> None:
     writer = LogWriter(lambda: pipe.writing)
     for line in lines(200):
         writer.write(line)
