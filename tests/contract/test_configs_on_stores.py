@@ -25,7 +25,7 @@ class Silent:
 
 
 class Member:
-    """A broker as far as settings are concerned: it changes them, and hears of changes."""
+    """A broker as far as settings are concerned: it changes them and is notified of changes."""
 
     def __init__(self, name: str, session: Session) -> None:
         self.name = name

@@ -41,11 +41,11 @@ class Silent:
 
 
 class RecordingChannel:
-    """A channel to brokers that do as they are told, except with what lies in a directory that failed."""
+    """A channel to brokers that carry out every command, except those in `lost`, whose log directory failed."""
 
     def __init__(self) -> None:
         self.states: asyncio.Queue[PartitionState] = asyncio.Queue()
-        """Of every partition that broker 1 is told of."""
+        """The state in each UpdateMetadata sent to broker 1."""
         self.lost: set[BrokerId] = set()
 
     def set_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None: ...

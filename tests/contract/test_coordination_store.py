@@ -30,7 +30,7 @@ from tests.contract.conftest import Store
 
 
 class Events:
-    """A watch that keeps what it was told, and can be waited for."""
+    """A watch that keeps its events, and can be waited for."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[WatchEvent] = asyncio.Queue()

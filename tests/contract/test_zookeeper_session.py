@@ -163,7 +163,7 @@ async def test_the_session_timeout_is_the_one_the_server_grants_and_runs_from_it
     gate.open.clear()
     gate.hang_up()
     await suspended
-    assert session.lives_until_ms == lives_until_ms, "a connection that broke was nobody to be heard"
+    assert session.lives_until_ms == lives_until_ms, "a broken connection brings no answer"
     await store.close()
 
 

@@ -21,7 +21,7 @@ INTERVAL_BYTES = 100
 
 
 class StillClock:
-    """Time that passes only while somebody sleeps."""
+    """Time that passes only in sleeps."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

@@ -2,12 +2,12 @@
 
 The tree is the production one (`broker/coordination/znode_tree.py`). Around it are the parts of ZooKeeper that brokers meet:
 requests and answers of a session travel in order and take their time; a session is kept alive by pings and ends when
-none came for the session timeout, whatever its client believes; a client that hears nothing for two thirds of that
+none came for the session timeout, whatever its client believes; a client that receives nothing for two thirds of that
 time is SUSPENDED, has lost its watches and all that it waits for, and connects again, to find its session or its end.
 A request that was under way may have taken effect; one of an old connection never does once there is a newer one.
 
     client                                   ensemble
-    SimZkSession --- up: Stream, ordered ---> _Member: watches, last heard, connection
+    SimZkSession --- up: Stream, ordered ---> _Member: watches, last seen, connection
     (zk_session.py)  <-- down: Stream, ordered --
 
 What a dead or paused process would send is not sent, because its pings carry its mark; what it had sent arrives.
@@ -103,7 +103,7 @@ class _Member:
 
 
 class SimZk:
-    """The ensemble. `tree` may be read by whoever judges; `write` is how an actor beside it changes it at once."""
+    """The ensemble. Checks may read `tree`; `write` changes it at once, without a session."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, notes: Notes, seed: int = 0) -> None:
         self.loop = loop
@@ -143,7 +143,7 @@ class SimZk:
             member.down.send(lambda: client.is_expired(session_id))
         self.on_write()
 
-    # For whoever sits beside the ensemble.
+    # For tests, beside the protocol.
 
     def write(self, operations: Sequence[Operation], session_id: int = 0) -> list[OperationResult]:
         """Carry out a transaction at once. Raises the refusals of the port."""
@@ -173,7 +173,7 @@ class SimZk:
         return self._clock.now_ms()
 
     def connect(self, session_id: int, connection: int, down: Stream, client: SimZkSession, timeout_s: float) -> None:
-        """A client shakes hands; a `session_id` of 0 asks for a session. It is told through `down`."""
+        """A client shakes hands; a `session_id` of 0 requests a new session. The answer comes through `down`."""
         if session_id == 0:
             self.tree.zxid += 1
             session_id = self.tree.zxid
@@ -224,7 +224,7 @@ class SimZk:
             watches.setdefault(path, {})[watch] = None
 
     def _fire(self, fired: Sequence[Fired], own: _Member | None) -> list[tuple[Watch, WatchEvent]]:
-        """Send events to whoever watches; those of `own` are returned."""
+        """Send events to the sessions that watch; those of `own` are returned."""
         owns: list[tuple[Watch, WatchEvent]] = []
         for member in list(self._members.values()):
             events = [event for what in fired for event in _taken(member, *what)]

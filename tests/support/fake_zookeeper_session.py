@@ -175,13 +175,13 @@ class SimZkSession:
             self._finish(SessionState.EXPIRED)
 
     def lose_connection(self) -> None:
-        """The connection is gone: nobody knows what became of what was asked over it."""
+        """The connection is lost: whether its pending requests took effect is unknown."""
         if self._state is SessionState.CONNECTED:
             self._change(SessionState.SUSPENDED)
             self._fail(ConnectionLoss())
             if self._up is not None and self._zk.loses():
                 self._up.lose()
-            self._connection += 1  # Whatever still comes over the old one is not heard.
+            self._connection += 1  # Later messages of the old one are ignored.
             self._loop.call_later(self._zk.reconnect_delay(), self._connect, context=self._context)
 
     def _connect(self) -> None:
@@ -195,7 +195,7 @@ class SimZkSession:
         up.send(lambda: self._zk.connect(session_id, connection, down, self, timeout_s))
 
     def _beat(self) -> None:
-        """Send a ping now and then, and notice when nothing comes back."""
+        """Send a ping now and then, and notice when no answer comes."""
         if self._state in OVER:
             return
         silent = self._loop.time() - self._last_answer > self._timeout_s * 2 / 3

@@ -136,7 +136,7 @@ class ForgetfulDisk:
         self.root = Node(directory=True)
         self.forgets_what_failed = True
         self.has_dropped = False
-        """A sync failed with EIO: what it was for may not be there, whoever asks."""
+        """A sync failed with EIO: the data may be missing, for every reader."""
         self.calls = 0
         self.open_files = 0
         self.log: list[tuple[str, str]] = []

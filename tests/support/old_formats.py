@@ -63,7 +63,7 @@ def _of_format(magic: int) -> dict[str, Sent]:
         "plain": good,
         "offsets that mean nothing": message(b"a", magic=magic, offset=7) + message(b"b", magic=magic, offset=7),
         "neither key nor value": message(None, magic=magic, key=None),
-        "attributes nobody knows": message(b"x", magic=magic, attributes=0xF0 - 256),
+        "unknown attributes": message(b"x", magic=magic, attributes=0xF0 - 256),
         "gzip": wrapper(good, magic),
         "gzip whose wrapper is at 0": wrapper(good, magic, offset=0),
         "gzip whose wrapper is at 100": wrapper(good, magic, offset=100),

@@ -6,7 +6,7 @@ What counts against `capacity` is everything the receiver has not taken yet, so 
 blocking the writer, exactly as two kernel buffers would.
 
 A piece may be a reference into a file: its bytes are looked up when it arrives, because that is what sendfile
-does. Whoever truncates or rewrites the file in between changes what the peer receives; beyond the file's end
+does. Truncating or rewriting the file in between changes what the peer receives; beyond the file's end
 the peer receives zeros.
 """
 

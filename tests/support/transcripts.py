@@ -1,4 +1,4 @@
-"""Stories: commands, a line of dashes, what comes of them, an empty line; and so on. UPDATE=1 writes the answers anew."""
+"""Stories: commands, a line of dashes, what comes of them, an empty line; and so on. UPDATE=1 rewrites the answers."""
 
 from __future__ import annotations
 

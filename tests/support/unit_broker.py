@@ -62,13 +62,13 @@ async def inline(call: Callable[[], Any]) -> Any:
 
 
 class NoNetwork:
-    """There is no other broker, and nobody connects."""
+    """There is no other broker and no connection."""
 
     def listen(self, host: str, port: int, options: SocketOptions) -> list[ListeningSocket]:
-        raise AssertionError(f"nobody listens on {host}:{port} here")
+        raise AssertionError(f"no listener on {host}:{port} here")
 
     async def connect(self, address: tuple[str, int], options: SocketOptions, timeout_ms: int) -> Socket:
-        raise ConnectionRefusedError(f"there is nobody at {address}")
+        raise ConnectionRefusedError(f"nothing listens at {address}")
 
 
 class Timers:

@@ -26,7 +26,7 @@ from tests.support.forgetful_disk import Died
 T = TypeVar("T")
 STEPS_MAX = 3_000_000
 CALLS_MAX = 200_000
-"""System calls in one turn of the loop: beyond this something asks again and again without waiting."""
+"""System calls in one iteration of the loop: beyond this something polls without waiting."""
 WALL_CLOCK_START_MS = 1_760_000_000_000
 
 
@@ -119,7 +119,7 @@ class _Selector:
 
 
 class SimLoop(base_events.BaseEventLoop):
-    """A deterministic event loop on a virtual clock. `stray` collects exceptions that nobody handled."""
+    """A deterministic event loop on a virtual clock. `stray` collects unhandled exceptions."""
 
     def __init__(self, seed: int = 0, *, steps_max: int = STEPS_MAX) -> None:
         super().__init__()
@@ -207,7 +207,7 @@ class SimLoop(base_events.BaseEventLoop):
             return []
         ready = [handle for socket, handle in self._readers.items() if socket.is_readable()]
         ready += [handle for socket, handle in self._writers.items() if socket.is_writable()]
-        self._has_news = bool(ready)  # They are ready until somebody does something about it.
+        self._has_news = bool(ready)  # They stay ready until a callback reads or writes.
         if self._paused:
             ready = [handle for handle in ready if _owner(handle) not in self._paused]
         if len(ready) > 1:
@@ -309,7 +309,7 @@ class SimLoop(base_events.BaseEventLoop):
         self._ready.extend(event_list)
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps, so nobody needs waking."""
+        """The selector never sleeps, so it needs no waking."""
 
     def _register(self, table: dict[Pollable, asyncio.Handle], socket: Any, callback: Any, args: Any) -> None:
         self._unregister(table, socket)
@@ -335,7 +335,7 @@ def _nothing() -> None:
 
 
 def _unless_dead(handle: asyncio.Handle) -> asyncio.Handle:
-    """Code that unwinds while its process dies may schedule what it likes: none of it happens."""
+    """Callbacks scheduled while a crashed process unwinds are not run."""
     process = _owner(handle)
     if process is not None and not process.alive:
         handle.cancel()

@@ -1,4 +1,4 @@
-"""How a copy follows its leader: what it asks, where it cuts its log, and how far its records count."""
+"""How a follower replicates: what it requests, where it truncates its log, and its high watermark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def a_cache(*entries: tuple[int, int]) -> EpochCache:
     return EpochCache(entries)
 
 
-# What it asks.
+# What it requests.
 
 
 def test_a_fetch_says_where_the_log_ends_which_epoch_is_believed_in_and_that_of_the_last_record() -> None:

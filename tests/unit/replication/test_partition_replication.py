@@ -31,7 +31,7 @@ class Asked(NamedTuple):
 
 
 class Notary:
-    """Who grants changes of the in-sync set: remembers what it was asked, and answers when told to."""
+    """Grants ISR changes: keeps the proposals, and answers on demand."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []

@@ -1,4 +1,4 @@
-"""What a leader does that is registered anew, or superseded without knowing: it leads on until a newer epoch ends it."""
+"""A leader that registers again, or is superseded without a command: it leads until a newer leader epoch arrives."""
 
 from __future__ import annotations
 

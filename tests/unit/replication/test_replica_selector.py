@@ -14,7 +14,7 @@ ALL = (ME, NEAR, NEARER, FAR)
 
 
 def a_leader(isr: tuple[BrokerId, ...] = ALL, **ends: int) -> Leader:
-    """A leader whose log ends at 10; the others have told where theirs begin (0) and end (10, or as said)."""
+    """A leader whose log ends at 10; the others have fetched with log start 0 and log end 10, or as given."""
     term = Term(LeaderEpoch(0), isr, ALL)
     leader = Leader(ME, term, high_watermark=Offset(0), log_end_offset=Offset(10), lag_ms_max=0)
     for number in ALL[1:]:

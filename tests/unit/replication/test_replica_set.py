@@ -204,7 +204,7 @@ def test_a_failed_directory_takes_its_partitions_and_no_others() -> None:
 
 
 def test_asked_again_what_is_in_a_failed_directory_the_broker_says_that_it_is_lost() -> None:
-    """How a controller hears which replicas are offline (KIP-112): it repeats what it decided."""
+    """A controller learns which replicas are offline (KIP-112) by repeating its decision."""
     logs = logs_on(ForgetfulDisk(), "/a", "/b")
     replicas = replicas_on(logs)
     lead(replicas)

@@ -1,4 +1,4 @@
-"""A follower's log: what a leader sent is stored as it is, cut where the leader says, and begun anew."""
+"""A follower's log stores batches as the leader sent them, is truncated at a divergence, and can restart elsewhere."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_a_compacted_topic_keeps_old_and_large_segments() -> None:
 
 
 class Answering:
-    """A policy of somebody else's."""
+    """A policy of another package."""
 
     def __init__(self, answer: Callable[[Sequence[SegmentAge]], object]) -> None:
         self._answer = answer

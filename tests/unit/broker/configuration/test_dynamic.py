@@ -52,7 +52,7 @@ def test_what_is_taken_out_of_a_layer_gives_way_to_the_next() -> None:
         ("log.dirs", "/elsewhere"),
         ("num.network.threads", "9"),
         ("no.such.key", "secret"),
-        ("max.connections.per.ip.overrides", "nobody"),
+        ("max.connections.per.ip.overrides", "unreadable"),
     ],
 )
 def test_an_unusable_entry_is_ignored_reported_without_its_value_and_affects_no_other(key: str, text: str) -> None:
@@ -146,7 +146,7 @@ def test_a_cordon_names_directories_of_one_broker_however_they_are_spelt() -> No
         dynamic.check(OF_ALL, {CORDON: "/one"})
     (reported,) = dynamic.set_layer(OF_ALL, {CORDON: "/one"})
     assert (reported.key, dynamic.config.cordoned_directories) == (CORDON, frozenset())
-    assert dynamic.set_layer(OF_BROKER, {CORDON: "/one/,/nowhere"}) == []  # As somebody wrote it past us.
+    assert dynamic.set_layer(OF_BROKER, {CORDON: "/one/,/nowhere"}) == []  # As another tool wrote it to the store.
     assert dynamic.config.cordoned_directories == {"/one"}
 
 

@@ -1,4 +1,4 @@
-"""Names in the environment become keys; a misspelt one is told, and what is nobody's configuration is left alone."""
+"""Names in the environment become keys; a misspelt one is reported, and other variables are ignored."""
 
 from __future__ import annotations
 

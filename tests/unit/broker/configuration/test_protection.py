@@ -1,4 +1,4 @@
-"""Keys by which an operator asks for protection: what is not given refuses the start, wherever the key stands."""
+"""Keys that request protection: where it is not implemented the start is refused, wherever the key is set."""
 
 from __future__ import annotations
 

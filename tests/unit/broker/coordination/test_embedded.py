@@ -153,7 +153,7 @@ async def test_calls_that_wait_together_are_saved_together() -> None:
     await asyncio.gather(*(session.create(f"/{n}") for n in range(50)))
     assert len(saves) == 1
     await asyncio.gather(*(session.get(f"/{n}") for n in range(50)))
-    assert len(saves) == 1, "reading asks nothing of the disk"
+    assert len(saves) == 1, "reads do not use the disk"
     await store.close()
 
 

@@ -75,7 +75,7 @@ async def answered_as_it_is(broker: UnitBroker, command: Command, version: int) 
 
 
 async def until_answered(*pending: DelayedResponse) -> None:
-    """Not until all is done: who follows goes on asking its leader."""
+    """Not until all is done: a follower keeps fetching from its leader."""
     for _ in range(ROUNDS_MAX):
         if all(one.is_answered for one in pending):
             return
@@ -175,7 +175,7 @@ async def test_a_command_for_an_earlier_life_of_this_broker_is_refused() -> None
 async def test_commands_are_carried_out_in_the_order_in_which_they_came() -> None:
     async with a_broker() as broker:
         await broker.elect()
-        # The first has to read the topic's configuration before it can begin: nobody may overtake it meanwhile.
+        # The first has to read the topic's configuration before it can begin: no other command may overtake it.
         first, second = send(broker, become(), 7), send(broker, stop(), 4)
         await until_answered(first, second)
         assert codes(answer_of(first, ApiKey.LEADER_AND_ISR, 7)) == [(0, 0)]
@@ -197,7 +197,7 @@ async def test_a_stale_command_that_came_second_is_judged_by_what_the_first_said
 
 
 def bare(key: ApiKey) -> Any:
-    """A request that asks for something, where an answer without that would say nothing."""
+    """A request with content, where the answer to an empty one would say nothing."""
     if key != ApiKey.WRITE_TXN_MARKERS:
         return APIS[key].request()
     topics = [WritableTxnMarkerTopic(name="orders", partition_indexes=[0])]

@@ -370,7 +370,7 @@ async def test_a_partition_that_was_served_goes_behind_the_others_of_its_session
         for epoch in range(1, 5):
             step = FetchRequest(session_id=opened.session_id, session_epoch=epoch, max_bytes=1)
             served += [index for index, row in rows_of(broker.ask(FETCH, 12, step)).items() if records(row)]
-        assert sorted(served[:2]) == sorted(served[2:]) == [0, 1], "nobody starves"
+        assert sorted(served[:2]) == sorted(served[2:]) == [0, 1], "no partition starves"
 
 
 async def test_a_session_that_is_not_known_is_refused_as_a_whole() -> None:

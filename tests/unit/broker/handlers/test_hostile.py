@@ -100,7 +100,7 @@ async def test_assignments_for_unknown_members_and_duplicates_harm_no_member() -
         joined = join(broker)
         given = {
             "": b"x",
-            "nobody": b"y",
+            "unknown": b"y",
             **{f"../{number}": b"z" for number in range(1_000)},
             joined.member_id: b"own",
         }

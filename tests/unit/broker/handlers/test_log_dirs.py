@@ -95,7 +95,7 @@ class SilentDisk(ForgetfulDisk):
     """A disk whose volumes do not say how large they are."""
 
     def space(self, path: str) -> tuple[int, int]:
-        raise OSError(errno.ENOSYS, "not told", path)
+        raise OSError(errno.ENOSYS, "not supported", path)
 
 
 async def test_a_volume_that_does_not_say_how_large_it_is_takes_nothing_from_the_answer() -> None:

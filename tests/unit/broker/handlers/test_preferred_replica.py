@@ -64,7 +64,7 @@ class Side(LeaderSide):
         return self.replicas.partition(*name)
 
     def lead(self) -> Partition:
-        """Lead with three records that everybody has."""
+        """Lead with three records that every replica has."""
         partition = self.become(ME)
         self.append()
         for other in (NEAR, FAR):
@@ -319,7 +319,9 @@ async def test_a_delayed_fetch_is_answered_at_once_when_the_leader_epoch_changes
     side.follow()
     pending = side.park(3, epoch=0)
     side.become(FAR, epoch=1)
-    assert only(answer_of(pending, FETCH, 12)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "so he asks who leads"
+    assert only(answer_of(pending, FETCH, 12)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, (
+        "so that the client refreshes its metadata"
+    )
 
 
 async def test_a_follower_tells_read_committed_readers_where_open_transactions_begin() -> None:

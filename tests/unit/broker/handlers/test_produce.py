@@ -120,7 +120,7 @@ async def test_where_weak_acks_need_the_store_they_are_refused_from_the_doubt_ab
     async with a_broker(NEEDS_STORE) as broker:
         await broker.lead("orders")
         broker.contact.disconnected(broker.clock.ms + 100)
-        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=1))) == [0], "the session lives"
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=1))) == [0], "the session continues"
         broker.clock.ms += 100
         broker.timers.fire()
         for _ in range(2):
@@ -232,7 +232,7 @@ async def test_flush_messages_holds_the_answer_back_until_the_disk_has_the_recor
         survivor = broker.disk.power_lost(seed=1)
         assert len(survivor.contents("/logs/orders-0/00000000000000000000.log")) == 2 * len(a_batch())
         broker.disk.before_offload = None
-        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "and counting begins anew"
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "the count starts at 0 again"
 
 
 async def test_what_was_flushed_in_a_term_that_is_over_by_then_is_not_acknowledged_by_the_next_one() -> None:
@@ -339,7 +339,7 @@ async def test_where_compressed_batches_are_opened_a_bomb_is_too_large() -> None
         assert end_of(broker) == 0
     async with a_broker() as broker:
         await broker.lead("orders")
-        assert codes_of(broker.ask(PRODUCE, 9, request(bomb))) == [0], "elsewhere nobody opens it"
+        assert codes_of(broker.ask(PRODUCE, 9, request(bomb))) == [0], "without validation it is not decompressed"
 
 
 async def test_an_unknown_topic_id_is_refused() -> None:

@@ -42,14 +42,14 @@ class Away:
     async def open_session(self) -> EmbeddedSession:
         if self.is_away:
             self.refused.set()
-            raise StoreUnusable("nobody answers")
+            raise StoreUnusable("the store does not answer")
         return await self._store.open_session()
 
     async def close(self) -> None: ...
 
 
 class Life:
-    """A membership with the store, the session of the moment, and all that it told the rest of the broker."""
+    """A membership with the store, the current session, and all that it reported to the rest of the broker."""
 
     def __init__(self, store: EmbeddedStore, session: EmbeddedSession, watcher: EmbeddedSession) -> None:
         self.store, self.watcher = Away(store), watcher
@@ -97,7 +97,7 @@ class Life:
         await current.expire()
 
     async def back(self) -> None:
-        """Wait until it has its place anew."""
+        """Wait until it is registered again."""
         await asyncio.wait_for(self.again.wait(), 20)
         assert self.membership.controller is not None
         await self.membership.controller.caught_up()
@@ -161,7 +161,7 @@ async def test_when_its_session_expires_it_comes_back_with_a_newer_epoch(life: L
     second = await life.epoch_in_store()
     assert second > first
     assert life.contact.state is ContactState.ANSWERS
-    assert life.reported == [first, first + 1, second, "settings"], "settings are read anew once it is registered"
+    assert life.reported == [first, first + 1, second, "settings"], "settings are read again once it is registered"
     assert life.membership.broker_epoch == second
     assert life.membership.is_active
 
@@ -192,7 +192,7 @@ async def test_it_tries_for_as_long_as_the_store_is_away_and_says_so_once(life: 
     await life.back()
     assert await life.epoch_in_store() == life.membership.broker_epoch
     reasons = [fields["reason"] for event, fields in life.log.at("warning") if "no new session" in event]
-    assert reasons == ["nobody answers"]
+    assert reasons == ["the store does not answer"]
 
 
 async def test_session_after_session_may_end(life: Life) -> None:

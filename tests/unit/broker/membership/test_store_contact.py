@@ -19,7 +19,7 @@ class Contacted:
         self.contact = StoreContact(self.clock, self.timers.call_later, self.log)
 
     def silent(self, ms: int = SESSION_MS) -> None:
-        """The connection is lost, and the session lives for so long."""
+        """The connection is lost, and the session times out after this."""
         self.contact.disconnected(self.clock.monotonic_ms() + ms)
 
     def passed(self, ms: int) -> None:

@@ -1,4 +1,4 @@
-"""A running broker whose coordination store has another tree: it writes nothing there, and goes on once it is restored."""
+"""A running broker whose coordination store has another tree: it writes nothing there, and continues once it is restored."""
 
 from __future__ import annotations
 

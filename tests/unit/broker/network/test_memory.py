@@ -11,7 +11,7 @@ LARGE = 100 * MIB
 
 
 class FakeHolder:
-    """A connection that counts how often it was told to go on."""
+    """A connection that counts how often it was admitted."""
 
     def __init__(self, memory):
         self.memory = memory

@@ -74,7 +74,7 @@ async def agree(request: AlterPartitionRequest, version: int) -> AlterPartitionR
 
 
 class Bench:
-    """Broker 1 asks; broker 2 is the controller and serves AlterPartition up to `served`."""
+    """Broker 1 sends requests; broker 2 is the controller and serves AlterPartition up to `served`."""
 
     def __init__(self, judge: Judge = agree, versions: Any = NEWEST, served: int = 3) -> None:
         self.judge = judge
@@ -92,7 +92,7 @@ class Bench:
 
     def spawn(self, work: Any) -> None:
         self.tasks.append(task := asyncio.create_task(work))
-        # Who raises here is heard by the loop, and fails the test.
+        # An exception here reaches the loop and fails the test.
         task.add_done_callback(lambda done: done.cancelled() or done.result())
 
     async def answer(self, sent: Sent) -> Any:

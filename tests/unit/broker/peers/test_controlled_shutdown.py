@@ -1,4 +1,4 @@
-"""A broker that is about to stop asks the controller to move what it leads."""
+"""A broker that is about to stop requests that the controller moves its leaderships."""
 
 from __future__ import annotations
 

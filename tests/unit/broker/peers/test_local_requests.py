@@ -1,4 +1,4 @@
-"""A broker that asks itself as another broker would."""
+"""A broker that sends requests to itself as another broker would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log lines never wait for whoever reads them, and come out in order."""
+"""Writing a log line never waits for the reader, and lines come out in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIPE_BYTES = 4096
 
 
 class Pipe:
-    """A pipe of one page whose reader reads when it is told to."""
+    """A pipe of one page that is read on demand."""
 
     def __init__(self) -> None:
         self.reading, self.writing = os.pipe()
@@ -129,7 +129,7 @@ def test_closing_waits_for_a_reader_no_longer_than_the_timeout(pipe: Pipe) -> No
     writer.close(0)
     assert writer._queue, "it did not wait"
     pipe.hang_up()
-    writer.close(30)  # Its thread asks for the descriptor, whose number the next test may be given.
+    writer.close(30)  # Its thread uses the descriptor, whose number the next test may get.
 
 
 def test_a_full_disk_costs_lines_and_tells_of_them_when_there_is_room(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ async def test_a_broken_connection_leaves_no_session_behind(loop: SimLoop) -> No
     for trouble in ("before", "after", "after", "before"):
         await pair.until(lambda: in_purgatory(pair))
         troubles = [trouble]
-        # An answer that opens a session is another matter: nobody here can know of the session then.
+        # An answer that opens a session is another matter: this side cannot know of the session then.
         pair.wire.trouble = lambda one, troubles=troubles: troubles.pop() if one.session_epoch and troubles else None
         pair.leader.append()
         await pair.until(lambda troubles=troubles: not troubles and fetches(pair)[-1].session_epoch > 0)
@@ -281,7 +281,7 @@ async def test_fetches_to_a_leader_that_does_not_know_its_election_yet_are_retri
     pair.assign(only=pair.replicas)
     await elapse(60)
     assert 60 < len(pair.wire.of(FetchRequest)) < 70, "a second apart after the first few"
-    assert [event for _, event, _ in pair.log.lines] == ["partitions not fetched"], "told once"
+    assert [event for _, event, _ in pair.log.lines] == ["partitions not fetched"], "logged once"
     pair.assign(only=pair.leader.replicas)
     pair.leader.append()
     await pair.until(pair.is_equal)
@@ -534,7 +534,7 @@ async def test_an_answer_that_does_not_come_in_time_costs_the_connection_and_not
     pair.leader.append()
     await pair.until(pair.is_equal)
     assert not in_purgatory(pair) or len(pair.led().log_end_waiters.purgatory) == 1, (
-        "nobody waits for a connection that is gone"
+        "no request waits for a closed connection"
     )
     await pair.stop()
 

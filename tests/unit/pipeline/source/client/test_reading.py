@@ -122,7 +122,7 @@ def test_a_fetch_tells_the_leader_epoch_and_that_of_the_last_record(world: FakeW
 
 def test_older_metadata_is_not_believed(world: FakeWorld) -> None:
     world.log.leader, world.log.epoch = 2, 6
-    world.believed[1] = (1, 5)  # Broker 1 has not heard of it.
+    world.believed[1] = (1, 5)  # Broker 1 has stale metadata.
     world.on_pause = [nothing, nothing, world.down.clear]
     with a_client(world) as client:
         client._topics.find([TOPIC])
