@@ -273,7 +273,7 @@ async def test_a_data_watch_fires_once_with_the_session_that_set_it(
     assert watch.queue.empty()
 
 
-async def test_a_watch_on_a_missing_node_tells_of_its_creation(session: Session) -> None:
+async def test_a_watch_on_a_missing_node_fires_at_its_creation(session: Session) -> None:
     watch = Events()
     assert await session.exists("/a", watch=watch) is None
     await session.create("/a")

@@ -67,7 +67,7 @@ async def test_listeners_receive_the_states_of_all_sessions_in_order(
     assert received.empty()
 
 
-async def test_a_watch_dies_with_the_session_in_which_it_was_set(
+async def test_a_watch_ends_with_the_session_in_which_it_was_set(
     store: Store, current: CurrentSession, session: Session
 ) -> None:
     await current.create("/w")

@@ -302,7 +302,7 @@ def test_an_embedded_source_stays_and_is_refused_by_brokers_until_its_note_is_re
     refuse_moved(SystemDisk(), str(file))
 
 
-def test_a_tree_that_comes_back_replaces_the_one_that_went_and_that_is_kept(embedded: Ends, tmp_path: Path) -> None:
+def test_a_restored_tree_replaces_the_other_which_is_kept(embedded: Ends, tmp_path: Path) -> None:
     assert embedded.move().exit_code == 0
     went = tree_at(embedded.source)
     at(embedded.target, lambda place: place.session.create("/config/topics/later", b"{}"))

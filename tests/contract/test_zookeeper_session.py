@@ -84,7 +84,7 @@ async def test_a_server_that_does_not_answer_is_reported_in_time_with_its_addres
         await store.close()
 
 
-async def test_a_hung_server_suspends_the_session_and_the_loop_goes_on(valve: tuple[Valve, str]) -> None:
+async def test_a_hung_server_suspends_the_session_and_does_not_block_the_loop(valve: tuple[Valve, str]) -> None:
     gate, address = valve
     store = ZooKeeperStore(f"{address}/hung/once", session_timeout_ms=4_000, connection_timeout_ms=20_000)
     session = await store.open_session()

@@ -43,7 +43,7 @@ def test_a_replica_that_has_not_fetched_holds_the_watermark_down() -> None:
     assert leader.high_watermark == 3
 
 
-def test_a_checkpointed_watermark_past_the_log_is_cut_to_the_log() -> None:
+def test_a_checkpointed_watermark_past_the_log_end_is_lowered_to_it() -> None:
     assert a_leader([1, 2], high_watermark=10, end=4).high_watermark == 4
 
 

@@ -56,7 +56,7 @@ def test_a_new_term_begins_at_the_high_watermark_that_was_known() -> None:
     assert list(partition.log.epochs.entries) == [(0, 0), (1, 3)]
 
 
-def test_a_new_term_of_ones_own_answers_those_whom_a_replica_kept_waiting_that_is_in_sync_no_longer() -> None:
+def test_a_reelected_leader_answers_produces_that_waited_for_a_replica_no_longer_in_sync() -> None:
     partition = a_partition(in_sync=[ME, OTHER], replicas=2)
     end_offset = partition.append(checked(), 0, all_replicas=True).end_offset
     codes: list[ErrorCode] = []
@@ -107,7 +107,7 @@ def test_without_a_term_nothing_is_served() -> None:
     assert partition.log.log_end_offset == 0
 
 
-def test_resigning_wakes_all_who_wait_and_leaves_none_behind() -> None:
+def test_resigning_completes_all_delayed_operations_and_leaves_purgatory_empty() -> None:
     one, two = a_partition(), a_partition()
     _, both = a_waiter(1_000, one, two)
     _, single = a_waiter(1_000, one)
@@ -156,7 +156,7 @@ def test_a_duplicate_is_answered_again_and_completes_no_delayed_operation() -> N
     assert woken == []
 
 
-def test_too_few_replicas_in_sync_refuse_only_who_asks_for_all() -> None:
+def test_too_few_in_sync_replicas_refuse_only_requests_with_acks_all() -> None:
     partition = a_partition(in_sync=[ME], replicas=3, settings=SETTINGS._replace(min_insync_replicas=2))
     assert code_of(lambda: partition.append(checked(), 0, all_replicas=True)) == ErrorCode.NOT_ENOUGH_REPLICAS
     assert partition.log.log_end_offset == 0

@@ -200,7 +200,7 @@ def test_a_diverging_follower_gets_the_diverging_epoch_and_does_not_advance_the_
     assert leader.require_leader().high_watermark == 0
 
 
-def test_a_follower_that_parted_converges_to_the_leaders_bytes() -> None:
+def test_a_diverged_follower_converges_to_the_leaders_bytes() -> None:
     """Two leaders in turn wrote different records at the same offsets."""
     leader, _ = a_leader((ME, OTHER), epoch=0)
     follower = a_follower()
@@ -400,9 +400,7 @@ def test_an_empty_log_begins_where_the_leaders_first_batch_does() -> None:
     assert (follower.log.log_start_offset, follower.log.log_end_offset) == (11, 13)
 
 
-def test_producers_that_wait_go_on_waiting_when_their_leader_begins_another_term_and_no_longer_when_it_is_over() -> (
-    None
-):
+def test_delayed_produces_stay_in_purgatory_when_their_leader_is_reelected_and_are_answered_when_it_resigns() -> None:
     leader, _ = a_leader((ME, OTHER))
     follower, reported = a_follower(), []
     for _ in range(2):

@@ -68,7 +68,7 @@ def test_a_controller_that_repeats_the_epoch_after_a_new_registration_changes_no
     assert reported == [ErrorCode.NONE], "who waited is answered when the record is committed"
 
 
-def test_a_newer_epoch_of_its_own_keeps_who_waits_and_one_of_another_leader_ends_the_waiting(
+def test_a_newer_epoch_of_the_same_leader_keeps_delayed_operations_and_one_of_another_leader_answers_them(
     replicas: ReplicaSet,
 ) -> None:
     partition, reported = a_leader_with_a_waiter(replicas)

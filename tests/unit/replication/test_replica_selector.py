@@ -33,7 +33,7 @@ def test_the_leader_is_chosen_when_it_or_no_replica_is_in_the_readers_rack() -> 
     assert chosen(a_leader(), BrokerId(9)) is None, "a broker that holds no replica"
 
 
-def test_of_several_the_one_that_has_come_furthest_is_chosen() -> None:
+def test_of_several_replicas_the_one_with_the_largest_log_end_offset_is_chosen() -> None:
     assert chosen(a_leader(end_2=9, end_3=8), NEAR, NEARER) == NEAR
     assert chosen(a_leader(end_2=8, end_3=9), NEAR, NEARER) == NEARER
     leader = a_leader(end_2=9)
@@ -49,11 +49,11 @@ def test_of_those_that_have_come_as_far_the_one_caught_up_last_is_chosen() -> No
     assert chosen(leader, NEAR, NEARER) == NEAR
 
 
-def test_who_is_not_in_sync_is_never_chosen() -> None:
+def test_a_replica_that_is_not_in_sync_is_never_chosen() -> None:
     assert chosen(a_leader(isr=(ME, FAR)), NEAR) is None
 
 
-def test_who_has_not_the_offset_is_not_chosen() -> None:
+def test_a_replica_without_the_offset_is_not_chosen() -> None:
     leader = a_leader(end_2=5, start_3=6)
     assert chosen(leader, NEAR, offset=5) == NEAR, "it will have it next"
     assert chosen(leader, NEAR, offset=6) is None
@@ -61,7 +61,7 @@ def test_who_has_not_the_offset_is_not_chosen() -> None:
     assert chosen(leader, NEARER, offset=6) == NEARER
 
 
-def test_who_has_not_fetched_in_this_term_is_not_chosen() -> None:
+def test_a_replica_that_has_not_fetched_in_this_leader_epoch_is_not_chosen() -> None:
     leader = Leader(ME, Term(LeaderEpoch(0), ALL, ALL), high_watermark=Offset(0), log_end_offset=Offset(0))
     assert chosen(leader, NEAR, offset=0) is None
 

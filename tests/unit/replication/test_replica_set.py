@@ -140,7 +140,7 @@ def test_with_a_directory_offline_only_new_partitions_get_an_empty_log() -> None
     assert replicas.partition("orders", 7).log.log_dir is not lost
 
 
-def test_stopping_wakes_who_waits_and_keeps_the_log() -> None:
+def test_stopping_completes_delayed_operations_and_keeps_the_log() -> None:
     logs = logs_on(ForgetfulDisk())
     replicas = replicas_on(logs)
     lead(replicas)
@@ -300,7 +300,7 @@ def test_a_broker_that_leaves_does_not_fetch_what_it_has_handed_over(is_leaving:
     assert fetched.names == ({kept} if is_leaving else {kept, handed_over})
 
 
-def test_a_broker_that_leaves_goes_on_fetching_until_it_is_commanded_otherwise() -> None:
+def test_a_leaving_broker_continues_to_fetch_until_a_command_stops_it() -> None:
     fetched = Fetched()
     replicas = replicas_on(logs_on(ForgetfulDisk()), fetchers=fetched)
     lead(replicas, epoch=1, isr=(OTHER,), leader=OTHER)

@@ -96,7 +96,7 @@ asyncio.run(main())
     await store.close()
 
 
-async def test_a_second_opener_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+async def test_a_second_opener_is_refused_and_the_first_continues(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     store = await open_store(path)
     with pytest.raises(StoreUnusable, match=r"store\.db is in use by another broker"):

@@ -124,7 +124,7 @@ def later(first_offset: int) -> bytes:
 
 
 @pytest.mark.parametrize("version", [11, 12, 13, 18])
-async def test_a_leader_sends_its_reader_to_the_copy_in_the_readers_rack_and_reads_nothing(version: int) -> None:
+async def test_a_leader_names_the_replica_in_the_readers_rack_and_reads_nothing(version: int) -> None:
     side = Side()
     side.lead()
     row = side.fetch(rack="near", version=version)
@@ -132,7 +132,7 @@ async def test_a_leader_sends_its_reader_to_the_copy_in_the_readers_rack_and_rea
     assert (row.high_watermark, row.last_stable_offset, row.log_start_offset) == (3, 3, 0)
 
 
-async def test_a_leader_serves_who_names_no_rack_its_own_rack_or_one_without_a_copy() -> None:
+async def test_a_leader_serves_readers_of_no_rack_of_its_own_rack_or_of_one_without_a_replica() -> None:
     side = Side()
     side.lead()
     for rack in ("", "leader's", "elsewhere"):
@@ -324,7 +324,7 @@ async def test_a_delayed_fetch_is_answered_at_once_when_the_leader_epoch_changes
     )
 
 
-async def test_a_follower_tells_read_committed_readers_where_open_transactions_begin() -> None:
+async def test_a_follower_serves_read_committed_readers_with_the_aborted_transactions() -> None:
     side = Side()
     side.follow()
     row = side.fetch(isolation_level=1)

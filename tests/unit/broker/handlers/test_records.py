@@ -102,7 +102,7 @@ async def test_below_the_log_start_offset_nothing_is_deleted_and_the_log_start_o
         assert bounds(broker) == (5, 9)
 
 
-async def test_minus_one_deletes_up_to_the_high_watermark_and_producing_goes_on() -> None:
+async def test_minus_one_deletes_up_to_the_high_watermark_and_producing_continues() -> None:
     async with a_broker() as broker:
         await a_topic(broker)
         assert deleted(broker, ("orders", 0, HIGH_WATERMARK)) == [("orders", 0, 9, 0)]

@@ -154,7 +154,7 @@ async def test_a_broker_is_registered_before_a_controller_can_command_it(life: L
     assert life.reported == [await life.epoch_in_store()], "and settings were read before: nothing is read twice"
 
 
-async def test_when_its_session_expires_it_comes_back_with_a_newer_epoch(life: Life) -> None:
+async def test_when_its_session_expires_a_broker_registers_again_with_a_newer_epoch(life: Life) -> None:
     first = await joined(life)
     await life.expire()
     await life.back()

@@ -78,7 +78,7 @@ def test_without_a_cap_every_connection_is_admitted_and_nothing_is_recorded():
     assert not memory._shares
 
 
-def test_at_the_cap_one_goes_on_and_the_others_wait(memory):
+def test_at_the_cap_one_connection_is_admitted_and_the_others_wait(memory):
     first, second, third = full(memory)
     assert memory.waiting_count == 2
     first.hold(900)
@@ -128,7 +128,7 @@ def test_a_connection_that_closes_while_it_waits_is_forgotten(memory):
     assert memory.waiting_count == 0
 
 
-def test_when_memory_is_free_again_all_of_them_go_on(memory):
+def test_when_memory_is_free_again_every_connection_is_admitted(memory):
     first, second, third = full(memory)
     first.hold(0)
     second.hold(0)

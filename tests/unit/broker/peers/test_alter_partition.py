@@ -125,7 +125,7 @@ class Bench:
         ]
 
 
-def test_a_granted_change_comes_back_with_the_partition_epoch_that_the_controller_gave_it() -> None:
+def test_a_granted_change_is_answered_with_its_new_partition_epoch() -> None:
     async def main(loop: SimLoop) -> None:
         bench = Bench()
         bench.propose(ONE, wanted(ME, THIRD))

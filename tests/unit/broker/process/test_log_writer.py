@@ -132,7 +132,7 @@ def test_closing_waits_for_a_reader_no_longer_than_the_timeout(pipe: Pipe) -> No
     writer.close(30)  # Its thread uses the descriptor, whose number the next test may get.
 
 
-def test_a_full_disk_costs_lines_and_tells_of_them_when_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_drops_lines_and_their_number_is_logged_when_there_is_room(tmp_path: Path) -> None:
     full, room = os.open("/dev/full", os.O_WRONLY), os.open(tmp_path / "log", os.O_RDWR | os.O_CREAT)
     where = [full]
     writer = LogWriter(lambda: where[0])

@@ -164,7 +164,7 @@ def test_a_log_file_that_was_moved_is_created_again_when_it_is_reopened(tmp_path
         os.fstat(former)
 
 
-def test_a_log_file_that_cannot_be_reopened_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_log_file_that_cannot_be_reopened_continues_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     log_file = LogFile(SystemDisk(), str(tmp_path / "logs" / "broker.log"))
     (tmp_path / "logs").rename(tmp_path / "moved")

@@ -343,7 +343,7 @@ async def test_a_new_term_ends_a_pause(loop: SimLoop) -> None:
 
 
 @virtual
-async def test_records_that_are_not_the_leaders_are_cut_where_the_leader_says(loop: SimLoop) -> None:
+async def test_diverging_records_are_truncated_where_the_leader_says(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.assign()
     pair.leader.append(3)

@@ -319,7 +319,7 @@ def test_an_abort_beyond_what_is_cleaned_is_reported_as_before(uncleanable: int)
 
 
 @pytest.mark.parametrize("codec", [0, 1])
-def test_an_emptied_batch_stays_when_it_tells_the_last_sequence_of_a_live_producer(codec: int) -> None:
+def test_an_emptied_batch_stays_when_it_has_the_last_sequence_of_an_active_producer(codec: int) -> None:
     history = History()
     history.data([(b"a", b"1"), (b"b", b"2")], producer_id=7, codec=codec)
     history.data([(b"a", b"3"), (b"b", b"4")], producer_id=7, codec=codec)

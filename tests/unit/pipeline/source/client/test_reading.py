@@ -211,7 +211,7 @@ def test_a_truncated_log_is_found_by_its_epochs(world: FakeWorld) -> None:
 
 
 @pytest.mark.parametrize("end_offset", [-1, 100])
-def test_a_leader_that_knows_nothing_of_the_last_records_epoch_is_asked_before_the_log_is_called_cut(
+def test_before_a_log_is_reported_truncated_its_leader_gets_a_request_for_the_last_epochs_end(
     world: FakeWorld, end_offset: int
 ) -> None:
     def answer(request: OffsetForLeaderEpochRequest, version: int) -> OffsetForLeaderEpochResponse:
