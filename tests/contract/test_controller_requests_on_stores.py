@@ -135,7 +135,7 @@ async def test_log_dir_event_notifications_are_handled_and_removed(asking: Askin
     await asking.session.set(paths.state(ORDERS), znodes.encode_state(state))
     note = znodes.encode_isr_change([ORDERS])
     await asking.session.create(paths.ISR_CHANGE_PREFIX, note, sequential=True)
-    # It grew in by itself, but what lies in a directory that failed is not in sync.
+    # The ISR had grown, but a replica in a failed directory is not in sync.
     assert await asking.channel.state() == PartitionState(BrokerId(2), LeaderEpoch(2), REPLICAS[1:], 1)
     await asking.controller.caught_up()
     for parent in (paths.ISR_CHANGES, paths.LOG_DIR_EVENTS):

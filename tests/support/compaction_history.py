@@ -36,7 +36,7 @@ class StillClock:
 
 
 class Written(NamedTuple):
-    """One record that a client wrote, in what format, by whom, when."""
+    """One record that a client wrote, with its format, producer and time."""
 
     record: Record
     magic: int

@@ -53,7 +53,7 @@ class Notes(Protocol):
 
 
 class Stream:
-    """One direction of one connection: calls arrive in order, each in its time, and none while the link is cut."""
+    """One direction of one connection: calls arrive in order, each with its delay, and none while the link is down."""
 
     def __init__(self, zk: SimZk, host: str, context: contextvars.Context) -> None:
         self._zk = zk
@@ -115,7 +115,7 @@ class SimZk:
         self._cuts: dict[str, float] = {}
         self._members: dict[int, _Member] = {}
 
-    # For those who break things.
+    # Faults.
 
     def cut(self, host: str, seconds: float) -> None:
         """Nothing passes between a host and the ensemble for a while."""
@@ -205,7 +205,7 @@ class SimZk:
             result, fired = error, []
         self.tree.begin_batch()
         own = self._fire(fired, member)
-        # In one piece: what one's own change set off comes before its answer.
+        # In one message: the watch events of a session's own change come before its answer.
         member.down.send(lambda: _deliver(self.loop, own, answer, result))
         if fired:
             self._notes.note("zk wrote", session_id, *(path for _, path in fired))

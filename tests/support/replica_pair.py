@@ -67,7 +67,7 @@ class Wire:
     def __init__(self, leaders: dict[BrokerId, LeaderSide]) -> None:
         self.leaders = leaders
         self.asked: list[tuple[int, Any]] = []
-        """(version, request), of all that was asked."""
+        """(version, request) of every request."""
         self.client_ids: list[str] = []
         self.latency_s = 0.0
         self.trouble: Callable[[Any], str | None] = lambda _: None

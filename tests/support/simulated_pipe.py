@@ -1,4 +1,4 @@
-"""One direction of a simulated TCP connection: delay, bounded buffers, order kept, nothing lost but by a cut.
+"""One direction of a simulated TCP connection: delay, bounded buffers, order kept, loss only when the link is cut.
 
     sender --push--> [ on the way, ordered, each with its time of arrival ] --> [ arrived ] --take--> receiver
 
@@ -71,7 +71,7 @@ class Pipe:
         return max(0, self._rules.capacity - self._outstanding)
 
     def push(self, data: bytes | FileReference) -> None:
-        """Send; the caller has asked `room` before."""
+        """Send; the caller has checked `room` before."""
         size = _size(data)
         self._outstanding += size
         self.on_way_bytes += size

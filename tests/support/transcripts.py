@@ -1,4 +1,4 @@
-"""Stories: commands, a line of dashes, what comes of them, an empty line; and so on. UPDATE=1 rewrites the answers."""
+"""Transcripts: commands, a line of dashes, their output, an empty line; and so on. UPDATE=1 rewrites the answers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 Answer = Callable[[Sequence[str]], Sequence[str]]
-"""Carries commands out, and says what came of them."""
+"""Runs commands and returns their output."""
 
 
 def replayed(story: str, answer: Answer) -> str:
-    """The story with what comes of it in this code."""
+    """The transcript with the output of this code."""
     out, pending = list[str](), list[str]()
     lines = iter(story.splitlines())
     for line in lines:
@@ -19,7 +19,7 @@ def replayed(story: str, answer: Answer) -> str:
             out += ["----", *answer(pending)]
             pending = []
             for _ in iter(lambda: next(lines, ""), ""):
-                pass  # What it said when it was written.
+                pass  # The recorded output.
             out.append("")
         else:
             out.append(line)

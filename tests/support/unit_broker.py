@@ -72,7 +72,7 @@ class NoNetwork:
 
 
 class Timers:
-    """`call_later` whose time comes when a test says so."""
+    """`call_later` whose timers a test fires."""
 
     def __init__(self) -> None:
         self.waiting: list[Timer] = []
@@ -152,7 +152,7 @@ class UnitBroker:
         return task
 
     async def elect(self, controller_id: BrokerId = OTHER, epoch: int = 1) -> None:
-        """Write into the store who reigns: commands that come over the network must be of that controller."""
+        """Write the controller into the store: commands over the network must be of that controller."""
         for path, data in (
             (paths.CONTROLLER, znodes.encode_controller(controller_id, 0)),
             (paths.CONTROLLER_EPOCH, b"%d" % epoch),

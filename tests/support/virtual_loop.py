@@ -62,7 +62,7 @@ class SimProcess:
         self._on_death: list[Callable[[], None]] = []
         self.died = loop.create_future()
         """Done when the process has ended; for the world to wait on."""
-        # A dict and not a set: tasks die in the order they were made. Dead tasks stay here, referenced, because
+        # A dict and not a set: tasks are destroyed in the order they were made. Finished tasks stay here, referenced, because
         # collecting a suspended coroutine would run its `finally` blocks, which a killed process never does.
         self.tasks: dict[asyncio.Task[Any], None] = {}
 
@@ -198,7 +198,7 @@ class SimLoop(base_events.BaseEventLoop):
         return socket in self._readers or socket in self._writers
 
     def look_at_sockets(self) -> None:
-        """Something happened by which a socket may have become ready. Without it none is asked again."""
+        """Something happened by which a socket may have become ready. Without it none is polled again."""
         self._has_news = True
 
     def ready_handles(self) -> list[asyncio.Handle]:
@@ -291,9 +291,9 @@ class SimLoop(base_events.BaseEventLoop):
         dead = [task for process in self._processes for task in process.tasks]
         for task in [*dead, *asyncio.all_tasks(self)]:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-            # What the code of a dead process says while it unwinds is of no interest, and is no error of ours.
+            # Warnings of a crashed process's code while it unwinds are no errors.
             with contextlib.suppress(BaseException), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Such as: a coroutine that had not begun when its process died.
+                warnings.simplefilter("ignore")  # Such as: a coroutine that had not started when its process crashed.
                 task.get_coro().close()  # type: ignore[union-attr]
         self._readers.clear()
         self._writers.clear()

@@ -55,7 +55,7 @@ class Client:
         return bytes(data)
 
     def is_closed(self) -> bool:
-        """Whether the other end hangs up, and says nothing before it does."""
+        """Whether the peer closes the connection without sending anything."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:

@@ -1,4 +1,4 @@
-"""The leader's view of its copies: the high watermark, and the in-sync set as proposals change it."""
+"""The leader's view of its replicas: the high watermark, and the ISR as proposals change it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_fetch_from_further_back_does_not_move_the_watermark_back() -> None:
     assert leader.high_watermark == 9
 
 
-# Who is in sync.
+# The ISR.
 
 
 def test_a_follower_that_never_fetched_is_let_go_after_the_lag_allowed() -> None:
@@ -217,7 +217,7 @@ def by_the_state_in_force(leader: Leader) -> None:
 
 
 def refused_once(broker_epoch: int, refuse: Callable[[Leader], None] = by_code) -> Leader:
-    """A leader whose second replica has asked to join in that broker epoch at 1 ms, and was refused."""
+    """A leader whose proposal to add the second replica in that broker epoch at 1 ms was refused."""
     leader = a_leader([1], end=5)
     leader.fetched(SECOND, Offset(5), Offset(5), 1, broker_epoch=broker_epoch)
     refuse(leader)

@@ -1,4 +1,4 @@
-"""A partition as its leader serves it: epochs, the high watermark, and those who wait."""
+"""A partition as its leader serves it: epochs, the high watermark, and delayed operations."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def stored(partition: Partition) -> bytes:
 
 
 def test_the_watermark_rises_with_the_second_fetch_of_the_last_in_sync_replica() -> None:
-    """The walk of document 000: the first fetch brings the records, the second says that they are there."""
+    """The first fetch brings the records, the second acknowledges them by its offset."""
     leader, _ = a_leader()
     followers = {OTHER: a_follower(), THIRD: a_follower()}
     leader.append(checked(), 0, all_replicas=True)
@@ -104,7 +104,7 @@ def test_the_watermark_rises_with_the_second_fetch_of_the_last_in_sync_replica()
         assert (follower.log.log_end_offset, follower.log.high_watermark) == (3, 0)
     assert leader.require_leader().high_watermark == 0
     fetch(leader, followers[OTHER], OTHER)
-    assert leader.require_leader().high_watermark == 0, "the third has not said that it has them"
+    assert leader.require_leader().high_watermark == 0, "the third has not acknowledged them"
     fetch(leader, followers[THIRD], THIRD)
     assert leader.require_leader().high_watermark == 3
     assert followers[THIRD].log.high_watermark == 3, "the fetch that moved it is answered with it"

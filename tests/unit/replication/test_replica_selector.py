@@ -1,4 +1,4 @@
-"""Which copy a leader sends a consumer to."""
+"""Which preferred read replica a leader names to a consumer (KIP-392)."""
 
 from __future__ import annotations
 

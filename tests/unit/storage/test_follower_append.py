@@ -43,7 +43,7 @@ def test_bytes_offsets_epochs_and_gaps_are_the_leaders() -> None:
     assert log.epochs.entries == [(2, 4), (5, 9)]
     piece = log.read(7, 1_000, 100, whole_first=True)
     assert piece is not None
-    assert piece.base == 9, "what a gap swallowed is followed by what comes after it"
+    assert piece.base == 9, "a read within a gap returns the next batch"
     piece.release()
 
 
@@ -102,7 +102,7 @@ def test_an_epoch_without_records_is_removed_by_a_truncation_to_the_log_end() ->
     log.assign_epoch(1)
     assert log.epochs.latest == 1
     assert not log.truncate_to(3)
-    assert log.epochs.entries == [(0, 0)], "else the next leader would be asked about it for ever"
+    assert log.epochs.entries == [(0, 0)], "or the follower would send epoch requests about it forever"
 
 
 def test_a_fully_truncated_log_is_empty_and_continues_at_its_new_start() -> None:

@@ -1,4 +1,4 @@
-"""Message formats 0 and 1 in a log: written, found, cut, recovered, and mixed with batches."""
+"""Message formats 0 and 1 in a log: written, found, truncated, recovered, and mixed with batches."""
 
 from __future__ import annotations
 

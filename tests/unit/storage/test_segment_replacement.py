@@ -177,7 +177,7 @@ async def test_apache_kafkas_order_of_renames_is_understood() -> None:
         path = f"{directory}/{made.base:020d}{suffix}"
         disk.rename(path + old_end, path + new_end)
 
-    # Its log goes first, here and at the end: while an index is still `.cleaned`, nothing has happened.
+    # The log file is renamed first, here and at the end: while an index is still `.cleaned`, nothing is replaced.
     rename(".log", ".cleaned", ".swap")
     assert reopened(disk.killed(), "one group") == old
     rename(".index", ".cleaned", ".swap")

@@ -96,7 +96,7 @@ def test_a_coarser_synonyms_default_is_listed_only_beside_a_value_that_was_set()
 def test_every_dynamic_key_that_topics_do_not_inherit_has_a_listener() -> None:
     inherited = {key.key for topic in TOPIC_SETTINGS.values() for key in topic.inherits}
     alone = {key for key, (_, declared) in SETTINGS.items() if declared.is_dynamic} - inherited
-    # The queue of jobs on records reads its own when a job comes, the cleaner listens to its own, the network to the next
+    # The record job queue reads its own at each job, the cleaner listens to its own, the network to the next
     # three, throttles and fetchers to those of replication, the log manager to the cordon, and the settings of
     # partitions take the others.
     assert alone == {

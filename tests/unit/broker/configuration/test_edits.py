@@ -1,4 +1,4 @@
-"""What may be changed of settings, and what comes of it: Apache Kafka's rules and codes."""
+"""Which edits of settings are allowed and their results: Apache Kafka's rules and codes."""
 
 from __future__ import annotations
 

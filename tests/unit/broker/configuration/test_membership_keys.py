@@ -1,4 +1,4 @@
-"""Who a broker is and how it joins and leaves a cluster, as configured."""
+"""The keys of a broker's identity and of joining and leaving a cluster."""
 
 from __future__ import annotations
 

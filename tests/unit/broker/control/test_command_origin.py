@@ -65,7 +65,7 @@ class Server:
 
 
 class Scene:
-    """A store, a server of it, and who compares commands with it."""
+    """A store, a server of it, and the check of commands against it."""
 
     def __init__(self, session: Session) -> None:
         self.session = session

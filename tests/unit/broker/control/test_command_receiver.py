@@ -89,7 +89,7 @@ class CountingDisk(ForgetfulDisk):
 
 
 class UnansweredProposals:
-    """Who should grant changes of in-sync sets, and answers nothing."""
+    """ISR proposals that get no answer."""
 
     def propose(self, *_asked: Any) -> None:
         return
@@ -99,7 +99,7 @@ class UnansweredProposals:
 
 
 class Receiving:
-    """A receiver with real logs; `overrides` are what the store says of topics."""
+    """A receiver with real logs; `overrides` are the topic settings in the store."""
 
     def __init__(self, *directories: str, disk: ForgetfulDisk | None = None) -> None:
         self.overrides: dict[str, dict[str, str]] = {}

@@ -1,4 +1,4 @@
-"""LeaderAndIsr, UpdateMetadata and StopReplica as they come over the wire, and who may send what only brokers send."""
+"""LeaderAndIsr, UpdateMetadata and StopReplica over the wire, and which connections may send inter-broker requests."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ async def test_a_leader_refuses_an_invalid_fetch_before_it_names_a_preferred_rea
         assert (row.error_code, row.preferred_read_replica) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
     assert side.fetch(rack="near", epoch=5).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
     partition.log.advance_log_start(2)
-    assert side.fetch(1, rack="near").error_code == ErrorCode.OFFSET_OUT_OF_RANGE, "the copy may still have it"
+    assert side.fetch(1, rack="near").error_code == ErrorCode.OFFSET_OUT_OF_RANGE, "the replica may still have it"
 
 
 async def test_every_answer_of_a_session_says_where_to_read() -> None:

@@ -128,7 +128,7 @@ async def test_where_weak_acks_need_the_store_they_are_refused_from_the_doubt_ab
             assert codes_of(refused) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
             with pytest.raises(WireError, match="acks=0 was refused"):
                 broker.serve(PRODUCE, 9, request(a_batch(), acks=0))
-            assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "acks=all says what it means"
+            assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "acks=all waits for the commit"
             broker.contact.expired()
         assert end_of(broker) == 9
         broker.contact.registered()
@@ -282,7 +282,7 @@ async def test_what_comes_behind_a_batch_that_the_disk_refused_is_refused_as_tha
             "it is under way when the first is refused"
         )
         broker.disk.heal()
-        assert codes_of(broker.ask(PRODUCE, 9, request(sent[2]))) == refused, "it comes before its turn"
+        assert codes_of(broker.ask(PRODUCE, 9, request(sent[2]))) == refused, "its sequence is out of order"
         answers = [rows_of(broker.ask(PRODUCE, 9, request(batch)))[0] for batch in (*sent[1:], sent[1])]
         assert [(row.error_code, row.base_offset) for row in answers] == [(0, 3), (0, 6), (0, 3)]
 
@@ -315,7 +315,7 @@ async def test_what_comes_behind_a_batch_for_a_partition_that_a_started_broker_d
     async with a_broker(disk=disk) as broker:
         assert codes_of(broker.ask(PRODUCE, version, request(sent[1]))) == [code]
         await broker.lead("orders", epoch=1)
-        assert codes_of(broker.ask(PRODUCE, version, request(sent[2]))) == [code], "it comes before its turn"
+        assert codes_of(broker.ask(PRODUCE, version, request(sent[2]))) == [code], "its sequence is out of order"
         assert [codes_of(broker.ask(PRODUCE, version, request(batch))) for batch in sent[1:]] == [[0], [0]]
 
 

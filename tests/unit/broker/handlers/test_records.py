@@ -57,7 +57,7 @@ def deleted(broker: UnitBroker, *wanted: tuple[str, int, int], version: int = 2)
 
 
 def bounds(broker: UnitBroker, name: str = "orders") -> tuple[int, int]:
-    """What ListOffsets says of a partition's ends."""
+    """A partition's earliest and latest offset by ListOffsets."""
     found = []
     for timestamp in (EARLIEST, LATEST):
         requested = ListOffsetsTopic(

@@ -34,7 +34,7 @@ PLENTY = 1_000_000
 
 
 class Side(LeaderSide):
-    """The leader of `orders`, on a still clock, whose timers fire when a test says so."""
+    """The leader of `orders`, on a still clock, whose timers a test fires."""
 
     def __init__(self, **options: Any) -> None:
         self.clock = StillClock()
@@ -176,7 +176,7 @@ async def test_only_the_question_counts_and_not_the_later_reading() -> None:
     side.clock.ms += 400
     side.append()
     assert (replica.caught_up_ms, replica.fetched_ms, replica.end_offset) == (came_ms, came_ms, 3)
-    assert replica.leader_end == 3, "where the log ended when it asked"
+    assert replica.leader_end == 3, "the leader's log end at the fetch"
 
 
 async def test_a_delayed_follower_fetch_is_answered_when_the_leader_resigns() -> None:
@@ -197,7 +197,7 @@ async def test_a_former_leaders_refusal_names_the_current_leader() -> None:
         assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (OTHER, 1)
 
 
-# Who may.
+# Authorization of followers.
 
 
 @pytest.mark.parametrize("version", [12, 16])
@@ -278,7 +278,7 @@ async def test_a_follower_gets_the_exact_diverging_epoch_and_its_end_offset(
     assert row.error_code == 0
     if expected is not None:
         assert len(row.records) == 0
-        assert partition.leader.replicas[OTHER].end_offset == before, "it does not have what it says"
+        assert partition.leader.replicas[OTHER].end_offset == before, "its log does not have that offset"
 
 
 # Partitions without news.

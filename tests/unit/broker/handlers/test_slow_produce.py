@@ -192,7 +192,7 @@ async def test_what_is_converted_is_no_more_than_the_reader_asked_for_but_for_a_
         [row] = broker.ask(ApiKey.FETCH, version, a_fetch(version, bytes_max=allowed)).responses[0].partitions
         if version < 3:
             assert allowed - 40 <= len(row.records) <= allowed
-        else:  # As Apache Kafka: the first batch is whole, however little was asked for.
+        else:  # As Apache Kafka: the first batch is whole, however small the request's limit.
             assert len(list(entries(bytes(row.records)))) == len(records)
 
 

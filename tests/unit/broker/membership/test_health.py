@@ -1,4 +1,4 @@
-"""How a broker is, in its own words: asked for by name in DescribeConfigs, and read from the store at that moment."""
+"""A broker's condition: requested by name in DescribeConfigs, and read from the store at that moment."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ async def test_however_many_ask_the_store_is_read_once_at_a_time() -> None:
     assert {word.contact for word in words} == {StoreFinding.SILENT}
     assert session.reads == 1
     await probe.read()
-    assert session.reads == 2, "an answer is not kept for those who ask later"
+    assert session.reads == 2, "an answer is not cached for later requests"
 
 
 async def test_a_reading_that_is_cancelled_leaves_the_way_free_for_the_next() -> None:

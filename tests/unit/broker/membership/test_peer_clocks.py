@@ -54,7 +54,7 @@ class Scene:
             await asyncio.sleep(0)
 
     def warned(self) -> list[tuple[int, int]]:
-        """Whom it has warned of since it was asked last, and by how much each is ahead."""
+        """The brokers warned about since the last call, and by how much each clock is ahead."""
         found = [(fields["broker"], fields["ahead_ms"]) for event, fields in self.log.at("warning") if event == WARNING]
         self.log.lines.clear()
         return found

@@ -42,7 +42,7 @@ def test_the_session_is_doubtful_once_the_session_timeout_has_passed_and_not_bef
     (timer,) = contacted.timers.waiting
     assert timer.seconds == SESSION_MS / 1000
     contacted.passed(SESSION_MS - 1)
-    assert contacted.seen() == (ContactState.SILENT, False, SESSION_MS - 1), "a timer that is early says nothing"
+    assert contacted.seen() == (ContactState.SILENT, False, SESSION_MS - 1), "an early timer changes nothing"
     contacted.passed(1)
     assert contacted.seen() == (ContactState.DOUBTFUL, True, SESSION_MS)
     assert not contacted.timers.waiting

@@ -38,7 +38,7 @@ async def life() -> AsyncIterator[Life]:
 
 
 def findings(life: Life) -> list[object]:
-    """Why the tree was said not to be the cluster's, in order."""
+    """The reasons reported for a tree that is not the cluster's, in order."""
     return [fields["reason"] for event, fields in life.log.at("error") if event.startswith(LOST)]
 
 

@@ -1,4 +1,4 @@
-"""How long requests take is counted per API, whenever the answer comes."""
+"""How long requests take is counted per API, whenever the answer is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the numbers come from: the families, read from the parts of a broker."""
+"""The metric families, read from the parts of a broker."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class GroupsOfATest:
 
 
 class Scraped:
-    """A broker's parts, and what their metrics say."""
+    """A broker's parts and the values of their metrics."""
 
     def __init__(self, broker: UnitBroker) -> None:
         self.broker = broker
@@ -119,7 +119,9 @@ async def test_partitions_are_counted_by_what_this_broker_does_with_them(scraped
     await scraped.broker.lead("orders", 3)
     assert scraped["sordini_partitions"] == {(): 3}
     assert scraped["sordini_partitions_led"] == {(): 3}
-    assert scraped["sordini_partitions_under_min_isr"] == {(): 0}, "one replica cannot be asked to be two"
+    assert scraped["sordini_partitions_under_min_isr"] == {(): 0}, (
+        "min.insync.replicas is bounded by the number of replicas"
+    )
     scraped.broker.parts.replicas.resign_all()
     assert scraped["sordini_partitions"] == {(): 3}
     assert scraped["sordini_partitions_led"] == {(): 0}

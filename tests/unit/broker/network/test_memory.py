@@ -47,7 +47,7 @@ def memory():
 
 
 def full(memory, count=3, size=500):
-    """Holders that have asked to go on: the first has the pass, the others wait."""
+    """Holders that wait for admission: the first is admitted, the others wait."""
     holders = [FakeHolder(memory) for _ in range(count)]
     for holder in holders:
         holder.hold(size)
@@ -188,7 +188,7 @@ def test_what_the_broker_itself_keeps_waiting_is_not_judged_by_time(memory):
     waiting = full(memory)[1:]
     ours = FakeHolder(memory)
     ours.hold(400)
-    ours.is_awaited = False  # Its requests wait for answers of ours.
+    ours.is_awaited = False  # Its requests wait for this broker's answers.
     ticks(memory, SILENT_TICKS + REFILL_TICKS)
     assert not ours.is_shed
     assert not any(holder.is_shed for holder in waiting if not holder.resumed)

@@ -1,4 +1,4 @@
-"""How late the loop is, and who held it."""
+"""How late the event loop is, and which call blocked it."""
 
 import asyncio
 import re

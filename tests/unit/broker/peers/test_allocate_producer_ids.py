@@ -34,7 +34,7 @@ BROKER_EPOCH = 77
 
 
 class Bench:
-    """Broker 1's supply; the controller is broker 2, which answers AllocateProducerIds as `answer` says."""
+    """Broker 1's supply; the controller is broker 2, which answers AllocateProducerIds by `answer`."""
 
     def __init__(self, answer: Callable[[AllocateProducerIdsRequest], Any], served: int = 0) -> None:
         async def reply(sent: Sent) -> Any:

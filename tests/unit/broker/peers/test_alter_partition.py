@@ -461,7 +461,7 @@ def test_every_proposal_that_stays_gets_one_verdict_and_none_is_asked_for_after_
 
         async def fickle(request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
             asked = {(row.partition_index, row.leader_epoch) for topic in request.topics for row in topic.partitions}
-            assert not asked & settled, "asked for again after its verdict"
+            assert not asked & settled, "requested again after its answer"
             fate = next(left, "granted")
             if fate == "refused":
                 raise Unreachable("connection refused")

@@ -34,7 +34,7 @@ REMAINING = ControlledShutdownResponse(remaining_partitions=[RemainingPartition(
 
 
 class Bench:
-    """Broker 1 leaves; broker 2 is registered, and is the controller unless a test says otherwise."""
+    """Broker 1 leaves; broker 2 is registered, and is the controller by default."""
 
     def __init__(self, session: Any, loop: SimLoop) -> None:
         self.session = session

@@ -22,7 +22,7 @@ ANSWER = ControlledShutdownResponse(error_code=7)
 
 
 class Service:
-    """Answers at once, or when a test says so."""
+    """Answers at once, or when a test resolves it."""
 
     def __init__(self) -> None:
         self.pending: DelayedResponse | None = None

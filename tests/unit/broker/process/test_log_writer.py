@@ -44,7 +44,7 @@ def lines(count: int, start: int = 0) -> list[str]:
 
 
 def everything(pipe: Pipe, writer: LogWriter) -> list[str]:
-    """What comes out while the reader reads until the writer has nothing left."""
+    """The output read until the writer's queue is empty."""
     found = bytearray()
 
     def read() -> None:

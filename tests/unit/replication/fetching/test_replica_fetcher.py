@@ -265,7 +265,7 @@ async def test_a_partition_that_is_refused_pauses_alone(loop: SimLoop) -> None:
     assert loop.time() - begin < 0.01
     pair.leader.append()
     await pair.until(pair.is_equal)
-    assert loop.time() - begin < 0.02, "the other one is asked for again after a moment, and this one at once"
+    assert loop.time() - begin < 0.02, "the other partition is fetched again after a backoff, this one at once"
     pair.assign(SECOND, only=pair.leader.replicas)
     pair.leader.append(3, SECOND)
     await pair.until(lambda: pair.is_equal(SECOND))

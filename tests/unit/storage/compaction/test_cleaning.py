@@ -233,7 +233,7 @@ def test_a_transaction_that_was_aborted_in_a_later_segment_is_dropped_from_an_ea
     history.data([(b"b", b"1")], producer_id=2, transactional=True)
     history.roll()
     history.end(1, commit=False)
-    # Producer 2's transaction is open: the marker of the first lies where nothing may be cleaned yet.
+    # Producer 2's transaction is open: the marker of the first is in the uncleanable part of the log.
     task = history.task()
     assert (task.uncleanable_offset, len(task.segments)) == (2, 1)
     history.clean(producers=())

@@ -1,4 +1,4 @@
-"""How far one round goes, what files it makes, and what it makes of damaged ones."""
+"""How far one pass of the cleaner goes, which files it writes, and how it treats damaged ones."""
 
 from __future__ import annotations
 
