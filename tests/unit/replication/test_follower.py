@@ -96,7 +96,7 @@ def test_an_epoch_that_is_not_known_here_lays_the_one_before_it_bare_and_that_is
     assert follower.next_request(epochs, Offset(3)) == EpochEndRequest(EPOCH, 2)
 
 
-def test_a_leader_that_does_not_say_of_which_epoch_it_speaks_is_asked_once() -> None:
+def test_a_leader_whose_answer_has_no_leader_epoch_gets_one_request() -> None:
     follower, epochs = a_follower(truncates_before_fetch=True), a_cache((2, 0), (5, 3))
     assert follower.truncation_offset(EpochEnd(-1, 4), epochs, Offset(7), Offset(0)) == 4
     assert follower.next_request(epochs, Offset(4)) == FetchPosition(Offset(4), EPOCH, 5)

@@ -67,7 +67,7 @@ def test_a_reelected_leader_answers_produces_that_waited_for_a_replica_no_longer
     assert codes == [ErrorCode.NONE]
 
 
-def test_what_lies_outside_the_log_is_out_of_range() -> None:
+def test_an_offset_outside_the_log_is_out_of_range() -> None:
     partition = a_partition()
     partition.append(checked(), 0, all_replicas=True)
     assert partition.read(3, 100, whole_first=True, committed_only=False) is None

@@ -290,7 +290,7 @@ async def test_a_log_whose_cleaning_worker_crashes_repeatedly_becomes_uncleanabl
     assert log.compaction.uncleanable == "it died"
 
 
-async def test_a_worker_that_comes_no_further_is_no_reason_to_try_for_ever() -> None:
+async def test_a_cleaning_without_progress_is_not_retried_forever() -> None:
     store = Compacting()
     log = await store.filled(*THREE)
 

@@ -39,7 +39,7 @@ def test_a_number_that_could_be_given_out_to_another_broker_is_refused(entries: 
         {"broker.id": "-1", "reserved.broker.max.id": "5"},
     ],
 )
-def test_a_number_of_ones_own_is_taken(entries: dict[str, str]) -> None:
+def test_a_configured_broker_id_is_used(entries: dict[str, str]) -> None:
     assert build_config(entries)[0].broker_id == int(entries["broker.id"])
 
 

@@ -42,7 +42,7 @@ def test_an_override_goes_before_the_broker_and_lists_it_as_a_synonym() -> None:
     ]
 
 
-def test_minus_one_hour_of_retention_keeps_for_ever() -> None:
+def test_minus_one_hour_of_retention_keeps_records_forever() -> None:
     assert a_topic({}, {"log.retention.hours": "-1"})["retention.ms"] == -1
 
 

@@ -95,7 +95,7 @@ async def a_scene() -> AsyncIterator[Scene]:
         await store.close()
 
 
-async def test_one_look_at_the_store_serves_all_commands_of_a_controller() -> None:
+async def test_one_read_of_the_store_serves_all_commands_of_a_controller() -> None:
     async with a_scene() as scene:
         await scene.elect(2, 7)
         assert [await scene.judge(2, 7) for _ in range(100)] == [NONE] * 100
@@ -117,7 +117,7 @@ async def test_a_command_must_name_the_controller_and_the_epoch_of_the_store(con
         assert scene.origin.known == (2, 7)
 
 
-async def test_a_replaced_controller_is_refused_without_a_look() -> None:
+async def test_a_replaced_controller_is_refused_without_a_read_of_the_store() -> None:
     async with a_scene() as scene:
         await scene.elect(2, 7)
         await scene.judge(2, 7)

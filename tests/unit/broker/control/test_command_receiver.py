@@ -242,7 +242,7 @@ async def test_a_refused_follower_may_be_proposed_again_when_brokers_come_or_go_
         assert leader.may_join(OTHER) is may_join
 
 
-async def test_others_have_their_turn_after_each_log_that_a_command_makes_or_puts_away() -> None:
+async def test_the_event_loop_runs_other_tasks_after_each_log_that_a_command_creates_or_deletes() -> None:
     broker = await knowing_orders()
     made: list[int] = []
     task = asyncio.ensure_future(broker.receive(leading(*many(50))))

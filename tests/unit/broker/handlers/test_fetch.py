@@ -107,7 +107,7 @@ async def test_a_fetch_at_the_end_is_answered_when_its_time_is_up() -> None:
         assert not broker.parts.replicas.partition("orders", 0).purgatory
 
 
-async def test_less_than_was_asked_for_is_held_back_and_given_when_the_time_is_up() -> None:
+async def test_less_than_min_bytes_waits_in_purgatory_and_is_sent_after_max_wait() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         append(broker)
@@ -226,7 +226,7 @@ async def test_negative_limits_are_none_at_all(limit: int) -> None:
         assert records(rows[1]) == b""
 
 
-async def test_before_version_3_an_answer_is_never_larger_than_was_asked_for() -> None:
+async def test_before_version_3_an_answer_is_never_larger_than_the_requested_bytes() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         append(broker)

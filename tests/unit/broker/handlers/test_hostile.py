@@ -88,7 +88,7 @@ async def test_a_broker_named_by_digits_without_end_is_another_broker(name: str)
         assert broker.log.at("error") == []
 
 
-async def test_a_retention_past_the_end_of_time_keeps_for_ever() -> None:
+async def test_a_retention_past_the_largest_timestamp_keeps_records_forever() -> None:
     async with a_coordinator() as broker:
         request = commit_request({0: 5}, retention_time_ms=2**63 - 1)
         assert codes(broker.ask(ApiKey.OFFSET_COMMIT, 4, request)) == [0]

@@ -131,7 +131,7 @@ async def test_the_cluster_describes_its_brokers_and_no_controllers(endpoint_typ
         assert [(row.broker_id, row.host, row.port) for row in answer.brokers] == ([] if code else [(ME, *ADDRESS)])
 
 
-async def test_sasl_is_refused_in_its_own_words() -> None:
+async def test_sasl_is_refused_with_illegal_sasl_state() -> None:
     async with a_broker() as broker:
         answer = broker.ask(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN"))
         assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE

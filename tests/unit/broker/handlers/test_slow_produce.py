@@ -183,7 +183,7 @@ async def test_much_that_is_converted_for_an_old_reader_is_converted_by_a_worker
 
 
 @pytest.mark.parametrize("version", [1, 3])
-async def test_what_is_converted_is_no_more_than_the_reader_asked_for_but_for_a_whole_batch(version: int) -> None:
+async def test_no_more_is_converted_than_the_requested_bytes_except_to_complete_the_first_batch(version: int) -> None:
     allowed = 2_000
     async with a_broker() as broker:
         await broker.lead("orders")
@@ -224,7 +224,7 @@ async def test_a_time_is_looked_up_in_a_large_batch_by_a_worker(timestamp: int) 
         assert [type(job) for job in broker.records.jobs] == [SearchJob]
 
 
-async def test_a_look_up_by_time_finds_another_leader_epoch_out() -> None:
+async def test_a_lookup_by_timestamp_notices_a_new_leader_epoch() -> None:
     records = [Record(number, worst_batches.TIMESTAMP + number, b"k", None) for number in range(30_000)]
     async with a_broker() as broker:
         await broker.lead("orders")

@@ -488,7 +488,7 @@ async def test_a_batch_larger_than_every_bound_comes_whole(loop: SimLoop) -> Non
 
 
 @virtual
-async def test_damaged_records_are_not_taken_and_asked_for_again(loop: SimLoop) -> None:
+async def test_damaged_records_are_not_appended_and_are_fetched_again(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.assign()
     await pair.until(lambda: in_purgatory(pair))
