@@ -29,7 +29,7 @@ class Store:
 
 
 class Unwritten:
-    """Notes of what happens that nobody reads."""
+    """Notes that no test reads."""
 
     def note(self, *fields: object) -> None:
         del fields

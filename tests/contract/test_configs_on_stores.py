@@ -25,7 +25,7 @@ class Silent:
 
 
 class Member:
-    """A broker as far as settings are concerned: it changes them, and hears of changes."""
+    """A broker as far as settings are concerned: it changes them and is notified of changes."""
 
     def __init__(self, name: str, session: Session) -> None:
         self.name = name
@@ -71,7 +71,7 @@ async def test_settings_of_what_is_not_there_are_not_written(session: Session) -
     assert await session.children(paths.CONFIG_CHANGES) == []
 
 
-async def test_settings_that_are_deleted_meanwhile_are_made_anew(session: Session) -> None:
+async def test_settings_deleted_by_another_session_meanwhile_are_created_again(session: Session) -> None:
     await ensure_base_paths(session)
     await session.create(paths.config(ENTITY), b'{"config":{"a":"1"}}')
     seen: list[dict[str, str]] = []

@@ -31,7 +31,7 @@ class Silent:
 
 
 class Obedient:
-    """A channel to brokers that do as they are told, and tells of the partitions it was told to lead."""
+    """A channel to brokers that carry out every command; `led` has each command to become leader."""
 
     def __init__(self) -> None:
         self.led: asyncio.Queue[tuple[BrokerId, PartitionState]] = asyncio.Queue()

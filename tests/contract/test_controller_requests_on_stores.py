@@ -40,12 +40,12 @@ class Silent:
     warning = error = info
 
 
-class Told:
-    """A channel to brokers that do as they are told, except with what lies in a directory that failed."""
+class RecordingChannel:
+    """A channel to brokers that carry out every command, except those in `lost`, whose log directory failed."""
 
     def __init__(self) -> None:
         self.states: asyncio.Queue[PartitionState] = asyncio.Queue()
-        """Of every partition that broker 1 is told of."""
+        """The state in each UpdateMetadata sent to broker 1."""
         self.lost: set[BrokerId] = set()
 
     def set_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None: ...
@@ -66,7 +66,9 @@ class Told:
 class Asking:
     """Broker 1 with the controller, broker 2, and a partition that 1 leads."""
 
-    def __init__(self, session: Session, channel: Told, controller: Controller, epochs: dict[int, int]) -> None:
+    def __init__(
+        self, session: Session, channel: RecordingChannel, controller: Controller, epochs: dict[int, int]
+    ) -> None:
         self.session, self.channel, self.controller, self.epochs = session, channel, controller, epochs
         self.requests = ControllerRequests(lambda: controller)
 
@@ -83,7 +85,7 @@ async def asking(store: Store, session: Session) -> AsyncIterator[Asking]:
         epochs[broker_id] = await Registration(
             its, broker, SystemClock(), Silent(), session_timeout_ms=6_000
         ).register()
-    channel = Told()
+    channel = RecordingChannel()
     controller = Controller(
         session,
         BrokerId(1),
@@ -125,7 +127,7 @@ async def test_a_broker_is_relieved_and_the_next_producer_ids_are_nobodys(asking
         await asking.requests.allocate_producer_ids(BrokerId(2), asking.epochs[2])
 
 
-async def test_notes_are_heard_and_removed(asking: Asking) -> None:
+async def test_log_dir_event_notifications_are_handled_and_removed(asking: Asking) -> None:
     asking.channel.lost.add(BrokerId(1))
     await notifications.notify_log_dir_failure(asking.session, BrokerId(1))
     assert await asking.channel.state() == PartitionState(BrokerId(2), LeaderEpoch(1), REPLICAS[1:], 1)
@@ -133,7 +135,7 @@ async def test_notes_are_heard_and_removed(asking: Asking) -> None:
     await asking.session.set(paths.state(ORDERS), znodes.encode_state(state))
     note = znodes.encode_isr_change([ORDERS])
     await asking.session.create(paths.ISR_CHANGE_PREFIX, note, sequential=True)
-    # It grew in by itself, but what lies in a directory that failed is not in sync.
+    # The ISR had grown, but a replica in a failed directory is not in sync.
     assert await asking.channel.state() == PartitionState(BrokerId(2), LeaderEpoch(2), REPLICAS[1:], 1)
     await asking.controller.caught_up()
     for parent in (paths.ISR_CHANGES, paths.LOG_DIR_EVENTS):

@@ -30,7 +30,7 @@ from tests.contract.conftest import Store
 
 
 class Events:
-    """A watch that keeps what it was told, and can be waited for."""
+    """A watch that keeps its events, and can be waited for."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[WatchEvent] = asyncio.Queue()
@@ -273,7 +273,7 @@ async def test_a_data_watch_fires_once_with_the_session_that_set_it(
     assert watch.queue.empty()
 
 
-async def test_a_watch_on_a_missing_node_tells_of_its_creation(session: Session) -> None:
+async def test_a_watch_on_a_missing_node_fires_at_its_creation(session: Session) -> None:
     watch = Events()
     assert await session.exists("/a", watch=watch) is None
     await session.create("/a")

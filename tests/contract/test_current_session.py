@@ -48,7 +48,9 @@ async def test_between_two_sessions_calls_fail_and_are_not_kept_for_the_next(
     await current.create("/now")
 
 
-async def test_listeners_hear_of_all_sessions_in_order(store: Store, current: CurrentSession, session: Session) -> None:
+async def test_listeners_receive_the_states_of_all_sessions_in_order(
+    store: Store, current: CurrentSession, session: Session
+) -> None:
     received: asyncio.Queue[SessionState] = asyncio.Queue()
     current.on_state(received.put_nowait)
     await store.expire(session)
@@ -65,7 +67,7 @@ async def test_listeners_hear_of_all_sessions_in_order(store: Store, current: Cu
     assert received.empty()
 
 
-async def test_a_watch_dies_with_the_session_in_which_it_was_set(
+async def test_a_watch_ends_with_the_session_in_which_it_was_set(
     store: Store, current: CurrentSession, session: Session
 ) -> None:
     await current.create("/w")

@@ -1,4 +1,4 @@
-"""Registrations that nobody can read, while ours is the controller: on every store they cost nobody else anything."""
+"""Unreadable registrations while this broker is the controller: on every store no other registration is affected."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MALFORMED = {
 
 
 async def led(channel: Obedient, leader: int) -> PartitionState:
-    """The first state told of that has this leader."""
+    """The first state sent that has this leader."""
     while True:
         _, state = await asyncio.wait_for(channel.led.get(), 20)
         if state.leader == leader:
             return state
 
 
-@pytest.mark.parametrize("when", ["before the election", "during the reign"])
+@pytest.mark.parametrize("when", ["before the election", "while it is controller"])
 async def test_one_controller_stays_and_other_brokers_failures_are_handled(
     store: Store, session: Session, when: str
 ) -> None:
@@ -52,7 +52,7 @@ async def test_one_controller_stays_and_other_brokers_failures_are_handled(
     second = await begin(other, 2, second_channel)
     await topics.create_topic(session, "orders", {0: (BrokerId(2), BrokerId(1))}, TOPIC_ID, {})
     await led(channel, 2)
-    if when == "during the reign":
+    if when == "while it is controller":
         await register_malformed()
     await stranger.set(f"{paths.BROKER_IDS}/7", b"[]")
     await store.expire(other)

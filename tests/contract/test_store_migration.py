@@ -82,7 +82,7 @@ async def fill(place: StoreTree) -> None:
         await here.set("/brokers/seqid", b"")
     await here.create("/kafka-acl/Topic/orders", b'{"version":1,"acls":[]}', make_parents=True)
     await here.create("/admin/delete_topics/gone", b"")
-    await session.create(place.at("/somebody"), b"else's")
+    await session.create(place.at("/unrelated"), b"theirs")
 
 
 class Rooted:
@@ -124,11 +124,11 @@ def test_everything_that_stays_is_there_afterwards_and_notes_are_not(ends: Ends)
     done = ends.move()
     assert done.exit_code == 0, done.output
     assert "1 topic with 2 partitions" in done.output
-    assert "/somebody" in done.output
+    assert "/unrelated" in done.output
     assert tree_at(ends.target) == before == tree_at(ends.source)
     children = at(ends.target, lambda place: place.session.children(place.at(paths.CONFIG_CHANGES)))
     assert children == []
-    assert at(ends.target, lambda place: place.session.exists(place.at("/somebody"))) is None
+    assert at(ends.target, lambda place: place.session.exists(place.at("/unrelated"))) is None
 
 
 def test_the_stores_format_goes_along_and_one_that_is_not_known_stays_where_it_is(ends: Ends) -> None:
@@ -184,18 +184,21 @@ def test_a_node_that_the_source_lacks_is_another_tree(ends: Ends) -> None:
 
 def test_an_interrupted_move_is_finished_by_the_next(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_migration, "OPERATIONS_MAX", 4)
-    for lives in (0, 3, 5, 2):
-        at(ends.source, lambda origin, lives=lives: cut_short(origin, ends.target, lives))
+    for transactions_left in (0, 3, 5, 2):
+        at(
+            ends.source,
+            lambda origin, transactions_left=transactions_left: cut_short(origin, ends.target, transactions_left),
+        )
         assert "/cluster/id" not in tree_at(ends.target)
     assert ends.move().exit_code == 0
     assert tree_at(ends.target) == tree_at(ends.source)
 
 
-async def cut_short(origin: StoreTree, target: str, lives: int) -> None:
+async def cut_short(origin: StoreTree, target: str, transactions_left: int) -> None:
     """Copy until the store is lost."""
     places = StoreLocations(SystemDisk(), SystemClock(), connection_timeout_ms=20_000)
     async with places.open(location_of(target)) as opened:
-        mortal = opened._replace(session=Mortal(opened.session, lives))
+        mortal = opened._replace(session=Mortal(opened.session, transactions_left))
         with pytest.raises(ConnectionLoss):
             await store_migration.copy(origin, mortal)
 
@@ -203,16 +206,16 @@ async def cut_short(origin: StoreTree, target: str, lives: int) -> None:
 class Mortal:
     """A session whose store is lost after some transactions."""
 
-    def __init__(self, session: Session, lives: int) -> None:
+    def __init__(self, session: Session, transactions_left: int) -> None:
         self._session = session
-        self._lives = lives
+        self._transactions_left = transactions_left
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
     async def multi(self, operations: list[Operation]) -> Any:
-        self._lives -= 1
-        if self._lives < 0 or any(operation.path.endswith("/cluster/id") for operation in operations):
+        self._transactions_left -= 1
+        if self._transactions_left < 0 or any(operation.path.endswith("/cluster/id") for operation in operations):
             raise ConnectionLoss
         return await self._session.multi(operations)
 
@@ -299,7 +302,7 @@ def test_an_embedded_source_stays_and_is_refused_by_brokers_until_its_note_is_re
     refuse_moved(SystemDisk(), str(file))
 
 
-def test_a_tree_that_comes_back_replaces_the_one_that_went_and_that_is_kept(embedded: Ends, tmp_path: Path) -> None:
+def test_a_restored_tree_replaces_the_other_which_is_kept(embedded: Ends, tmp_path: Path) -> None:
     assert embedded.move().exit_code == 0
     went = tree_at(embedded.source)
     at(embedded.target, lambda place: place.session.create("/config/topics/later", b"{}"))

@@ -64,8 +64,8 @@ async def valve(zookeeper: str) -> AsyncIterator[tuple[Valve, str]]:
     await valve.stop()
 
 
-async def heard(session: ZooKeeperSession, state: SessionState) -> None:
-    """Wait for a state; set the ear before what causes it."""
+async def state_reached(session: ZooKeeperSession, state: SessionState) -> None:
+    """Wait for a state; started before what causes it."""
     if session.state is state:
         return
     event = asyncio.Event()
@@ -73,7 +73,7 @@ async def heard(session: ZooKeeperSession, state: SessionState) -> None:
     await asyncio.wait_for(event.wait(), 30)
 
 
-async def test_nobody_answering_is_said_in_time_with_the_address() -> None:
+async def test_a_server_that_does_not_answer_is_reported_in_time_with_its_address() -> None:
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()  # Connections are taken by the kernel, and nothing ever answers.
@@ -84,7 +84,7 @@ async def test_nobody_answering_is_said_in_time_with_the_address() -> None:
         await store.close()
 
 
-async def test_a_hung_server_suspends_the_session_and_the_loop_goes_on(valve: tuple[Valve, str]) -> None:
+async def test_a_hung_server_suspends_the_session_and_does_not_block_the_loop(valve: tuple[Valve, str]) -> None:
     gate, address = valve
     store = ZooKeeperStore(f"{address}/hung/once", session_timeout_ms=4_000, connection_timeout_ms=20_000)
     session = await store.open_session()
@@ -102,7 +102,7 @@ async def test_a_hung_server_suspends_the_session_and_the_loop_goes_on(valve: tu
         await session.get("/a")
     gate.open.set()
     gate.hang_up()
-    await heard(session, SessionState.CONNECTED)
+    await state_reached(session, SessionState.CONNECTED)
     assert (await session.get("/a"))[0] == b""
     await store.close()
 
@@ -115,11 +115,11 @@ async def test_a_broken_connection_loses_watches_and_keeps_the_session(valve: tu
     fired: list[object] = []
     await session.get("/e", watch=fired.append)
     identity = session.session_id
-    suspended = asyncio.ensure_future(heard(session, SessionState.SUSPENDED))
+    suspended = asyncio.ensure_future(state_reached(session, SessionState.SUSPENDED))
     await asyncio.sleep(0)
     gate.hang_up()
     await suspended
-    await heard(session, SessionState.CONNECTED)
+    await state_reached(session, SessionState.CONNECTED)
     assert session.session_id == identity
     stat = await session.exists("/e")
     assert stat is not None
@@ -144,7 +144,7 @@ async def test_closing_while_the_server_hangs_does_not_wait_for_the_session_time
         await waiting
 
 
-async def test_how_long_a_session_lives_is_what_the_server_grants_and_counts_from_what_was_heard_last(
+async def test_the_session_timeout_is_the_one_the_server_grants_and_runs_from_its_last_answer(
     valve: tuple[Valve, str],
 ) -> None:
     gate, address = valve
@@ -157,13 +157,13 @@ async def test_how_long_a_session_lives_is_what_the_server_grants_and_counts_fro
     asked_ms = clock.monotonic_ms()
     await session.get("/")
     assert session.lives_until_ms >= asked_ms + 10_000
-    suspended = asyncio.ensure_future(heard(session, SessionState.SUSPENDED))
+    suspended = asyncio.ensure_future(state_reached(session, SessionState.SUSPENDED))
     await asyncio.sleep(0)
     lives_until_ms = session.lives_until_ms
     gate.open.clear()
     gate.hang_up()
     await suspended
-    assert session.lives_until_ms == lives_until_ms, "a connection that broke was nobody to be heard"
+    assert session.lives_until_ms == lives_until_ms, "a broken connection brings no answer"
     await store.close()
 
 

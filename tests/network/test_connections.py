@@ -165,7 +165,7 @@ async def test_idle_connections_are_never_closed_where_the_limit_is_off():
         assert await is_served(client)
 
 
-async def test_without_descriptors_accepting_pauses_and_goes_on_later(monkeypatch):
+async def test_without_descriptors_accepting_pauses_and_continues_later(monkeypatch):
     monkeypatch.setattr("sordini.broker.network.acceptor.PAUSE_S", 0.01)
     async with Bench() as bench:
         early = await bench.connect()

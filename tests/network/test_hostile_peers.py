@@ -81,7 +81,7 @@ async def test_20_000_pipelined_requests_of_a_sleeping_reader_wait_in_its_own_bu
         assert await receive_tags(other, 1) == [30_000]
         assert len(bench.service.served) == served + 1, "nothing was started for the sleeper meanwhile"
         first = await receive_tags(client, 500)
-        assert first == list(range(500)), "and when it wakes up, it goes on"
+        assert first == list(range(500)), "it receives the rest when it reads again"
 
 
 async def test_a_slow_first_request_is_closed_where_a_deadline_is_configured():

@@ -29,7 +29,7 @@ async def broken() -> HttpResponse:
 
 async def never() -> HttpResponse:
     await asyncio.Event().wait()
-    raise AssertionError("nobody sets it")
+    raise AssertionError("the event is never set")
 
 
 class Site:
@@ -136,9 +136,9 @@ async def test_idle_connections_are_closed_for_one_that_sends_a_request() -> Non
         for _ in range(3):
             slow.append(await site.connect())
             slow[-1][1].write(b"GET /we")
-            # Whoever is answered came after the slow one.
+            # The answered connection came after the slow one.
             assert status(await site.ask(b"GET /well HTTP/1.1\r\n\r\n")) == 200
-        assert await slow[0][0].read() == b"", "the one that has been asking for longest had to go"
+        assert await slow[0][0].read() == b"", "the connection with the oldest unfinished request is closed"
         slow[2][1].write(b"ll HTTP/1.1\r\n\r\n")
         assert status(await slow[2][0].read()) == 200
 

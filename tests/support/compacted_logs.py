@@ -101,7 +101,7 @@ def cleaning_of(log: Log, now_ms: int) -> CleaningResult:
 
 
 class Reported:
-    """What the cleaner tells."""
+    """What the cleaner reports."""
 
     def __init__(self) -> None:
         self.runs: list[Cleaned] = []

@@ -21,7 +21,7 @@ INTERVAL_BYTES = 100
 
 
 class StillClock:
-    """Time that passes only while somebody sleeps."""
+    """Time that passes only in sleeps."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -36,7 +36,7 @@ class StillClock:
 
 
 class Written(NamedTuple):
-    """One record that a client wrote, in what format, by whom, when."""
+    """One record that a client wrote, with its format, producer and time."""
 
     record: Record
     magic: int

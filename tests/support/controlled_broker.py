@@ -91,7 +91,7 @@ async def write_partition(
 
 @asynccontextmanager
 async def governed(broker: UnitBroker) -> AsyncIterator[GovernedBroker]:
-    """Register the broker, and let a controller reign."""
+    """Register the broker and elect a controller."""
     tasks: set[asyncio.Task[None]] = set()
 
     def spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

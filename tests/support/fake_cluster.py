@@ -84,7 +84,7 @@ class FakeWorld:
         self.topic_there = True
         self.down: set[int] = set()
         self.believed: dict[int, tuple[int, int]] = {}
-        """Which leader and epoch a broker tells of, where that is not the truth."""
+        """Which leader and epoch a broker's metadata names, where they are stale."""
         self.versions: dict[int, int] = {}
         """The newest version of an API that the brokers speak, where it is not ours."""
         self.on_fetch: list[Callable[[], None]] = []

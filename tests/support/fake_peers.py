@@ -1,4 +1,4 @@
-"""Fakes of the ports through which this broker asks others, on virtual time."""
+"""Fakes of the ports through which this broker sends requests to others, on virtual time."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def refused(_sent: Sent) -> Any:
 
 
 def in_virtual_time(main: Callable[[SimLoop], Awaitable[None]], seed: int = 1) -> None:
-    """Run a test on a loop of its own, to which nothing may be left over that nobody handled."""
+    """Run a test on a loop of its own, and fail if an exception was not handled."""
     loop = SimLoop(seed)
 
     async def started() -> None:

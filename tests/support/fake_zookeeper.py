@@ -2,12 +2,12 @@
 
 The tree is the production one (`broker/coordination/znode_tree.py`). Around it are the parts of ZooKeeper that brokers meet:
 requests and answers of a session travel in order and take their time; a session is kept alive by pings and ends when
-none came for the session timeout, whatever its client believes; a client that hears nothing for two thirds of that
+none came for the session timeout, whatever its client believes; a client that receives nothing for two thirds of that
 time is SUSPENDED, has lost its watches and all that it waits for, and connects again, to find its session or its end.
 A request that was under way may have taken effect; one of an old connection never does once there is a newer one.
 
     client                                   ensemble
-    SimZkSession --- up: Stream, ordered ---> _Member: watches, last heard, connection
+    SimZkSession --- up: Stream, ordered ---> _Member: watches, last seen, connection
     (zk_session.py)  <-- down: Stream, ordered --
 
 What a dead or paused process would send is not sent, because its pings carry its mark; what it had sent arrives.
@@ -53,7 +53,7 @@ class Notes(Protocol):
 
 
 class Stream:
-    """One direction of one connection: calls arrive in order, each in its time, and none while the link is cut."""
+    """One direction of one connection: calls arrive in order, each with its delay, and none while the link is down."""
 
     def __init__(self, zk: SimZk, host: str, context: contextvars.Context) -> None:
         self._zk = zk
@@ -94,7 +94,7 @@ class _Member:
     def __init__(self, session_id: int, timeout_s: float, now: float) -> None:
         self.session_id = session_id
         self.timeout_s = timeout_s
-        self.heard = now
+        self.last_seen = now
         self.connection = 0
         self.data_watches: Watches = {}
         self.child_watches: Watches = {}
@@ -103,7 +103,7 @@ class _Member:
 
 
 class SimZk:
-    """The ensemble. `tree` may be read by whoever judges; `write` is how an actor beside it changes it at once."""
+    """The ensemble. Checks may read `tree`; `write` changes it at once, without a session."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, notes: Notes, seed: int = 0) -> None:
         self.loop = loop
@@ -115,7 +115,7 @@ class SimZk:
         self._cuts: dict[str, float] = {}
         self._members: dict[int, _Member] = {}
 
-    # For those who break things.
+    # Faults.
 
     def cut(self, host: str, seconds: float) -> None:
         """Nothing passes between a host and the ensemble for a while."""
@@ -143,7 +143,7 @@ class SimZk:
             member.down.send(lambda: client.is_expired(session_id))
         self.on_write()
 
-    # For whoever sits beside the ensemble.
+    # For tests, beside the protocol.
 
     def write(self, operations: Sequence[Operation], session_id: int = 0) -> list[OperationResult]:
         """Carry out a transaction at once. Raises the refusals of the port."""
@@ -173,7 +173,7 @@ class SimZk:
         return self._clock.now_ms()
 
     def connect(self, session_id: int, connection: int, down: Stream, client: SimZkSession, timeout_s: float) -> None:
-        """A client shakes hands; a `session_id` of 0 asks for a session. It is told through `down`."""
+        """A client shakes hands; a `session_id` of 0 requests a new session. The answer comes through `down`."""
         if session_id == 0:
             self.tree.zxid += 1
             session_id = self.tree.zxid
@@ -185,7 +185,7 @@ class SimZk:
             return
         if connection <= found.connection:
             return
-        found.connection, found.down, found.client, found.heard = connection, down, client, self.loop.time()
+        found.connection, found.down, found.client, found.last_seen = connection, down, client, self.loop.time()
         found.data_watches, found.child_watches = {}, {}
         down.send(lambda: client.is_connected(connection, session_id))
 
@@ -195,7 +195,7 @@ class SimZk:
         if member is None or member.connection != connection:
             return
         assert member.down is not None
-        member.heard = self.loop.time()
+        member.last_seen = self.loop.time()
         if work is None:
             member.down.send(lambda: answer(None))
             return
@@ -205,7 +205,7 @@ class SimZk:
             result, fired = error, []
         self.tree.begin_batch()
         own = self._fire(fired, member)
-        # In one piece: what one's own change set off comes before its answer.
+        # In one message: the watch events of a session's own change come before its answer.
         member.down.send(lambda: _deliver(self.loop, own, answer, result))
         if fired:
             self._notes.note("zk wrote", session_id, *(path for _, path in fired))
@@ -224,7 +224,7 @@ class SimZk:
             watches.setdefault(path, {})[watch] = None
 
     def _fire(self, fired: Sequence[Fired], own: _Member | None) -> list[tuple[Watch, WatchEvent]]:
-        """Send events to whoever watches; those of `own` are returned."""
+        """Send events to the sessions that watch; those of `own` are returned."""
         owns: list[tuple[Watch, WatchEvent]] = []
         for member in list(self._members.values()):
             events = [event for what in fired for event in _taken(member, *what)]
@@ -240,13 +240,13 @@ class SimZk:
         def look() -> None:
             if member.session_id not in self._members:
                 return
-            due = member.heard + member.timeout_s
+            due = member.last_seen + member.timeout_s
             if due <= self.loop.time():
                 self.expire(member.session_id)
             else:
                 self.loop.call_at(due, look, context=contextvars.Context())
 
-        self.loop.call_at(member.heard + member.timeout_s, look, context=contextvars.Context())
+        self.loop.call_at(member.last_seen + member.timeout_s, look, context=contextvars.Context())
 
 
 def _taken(member: _Member, kind: WatchKind, path: str) -> list[tuple[Watch, WatchEvent]]:

@@ -67,7 +67,7 @@ class SimZkSession:
         self._state = SessionState.SUSPENDED
         self._connection = 0
         self._up: Stream | None = None
-        self._heard = 0.0
+        self._last_answer = 0.0
         self._listeners: list[Callable[[SessionState], None]] = []
         self._pending: dict[asyncio.Future[Any], None] = {}
         self._first_connected: asyncio.Future[None] = zk.loop.create_future()
@@ -84,7 +84,7 @@ class SimZkSession:
 
     @property
     def lives_until_ms(self) -> int:
-        return int((self._heard + self._timeout_s) * 1000)
+        return int((self._last_answer + self._timeout_s) * 1000)
 
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         self._listeners.append(listener)
@@ -164,7 +164,7 @@ class SimZkSession:
     def is_connected(self, connection: int, session_id: int) -> None:
         if connection != self._connection or self._state in OVER:
             return
-        self._session_id, self._heard = session_id, self._loop.time()
+        self._session_id, self._last_answer = session_id, self._loop.time()
         self._change(SessionState.CONNECTED)
         _resolve(self._first_connected)
 
@@ -175,13 +175,13 @@ class SimZkSession:
             self._finish(SessionState.EXPIRED)
 
     def lose_connection(self) -> None:
-        """The connection is gone: nobody knows what became of what was asked over it."""
+        """The connection is lost: whether its pending requests took effect is unknown."""
         if self._state is SessionState.CONNECTED:
             self._change(SessionState.SUSPENDED)
             self._fail(ConnectionLoss())
             if self._up is not None and self._zk.loses():
                 self._up.lose()
-            self._connection += 1  # Whatever still comes over the old one is not heard.
+            self._connection += 1  # Later messages of the old one are ignored.
             self._loop.call_later(self._zk.reconnect_delay(), self._connect, context=self._context)
 
     def _connect(self) -> None:
@@ -189,27 +189,27 @@ class SimZkSession:
             return
         self._connection += 1
         connection, session_id, timeout_s = self._connection, self._session_id, self._timeout_s
-        self._heard = self._loop.time()
+        self._last_answer = self._loop.time()
         down = Stream(self._zk, self.host, self._context)
         self._up = up = Stream(self._zk, self.host, contextvars.Context())
         up.send(lambda: self._zk.connect(session_id, connection, down, self, timeout_s))
 
     def _beat(self) -> None:
-        """Send a ping now and then, and notice when nothing comes back."""
+        """Send a ping now and then, and notice when no answer comes."""
         if self._state in OVER:
             return
-        silent = self._loop.time() - self._heard > self._timeout_s * 2 / 3
+        silent = self._loop.time() - self._last_answer > self._timeout_s * 2 / 3
         if self._state is SessionState.CONNECTED:
             if silent:
                 self.lose_connection()
             else:
-                self._send(None, self._note_heard)
+                self._send(None, self._pong_received)
         elif silent:
             self._connect()
         self._loop.call_later(self._timeout_s / 4, self._beat, context=self._context)
 
-    def _note_heard(self, _: object) -> None:
-        self._heard = self._loop.time()
+    def _pong_received(self, _: object) -> None:
+        self._last_answer = self._loop.time()
 
     def _change(self, state: SessionState) -> None:
         self._state = state
@@ -250,7 +250,7 @@ class SimZkSession:
         self._pending[future] = None
 
         def answered(result: Any) -> None:
-            self._note_heard(None)
+            self._pong_received(None)
             self._pending.pop(future, None)
             if future.done():
                 return

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 DISK_BYTES = 1 << 40
-"""What `space` says the volume has; nothing is refused for want of it unless a test says so."""
+"""What `space` reports; writes fail for lack of it only where a test sets that."""
 
 
 class Died(BaseException):
@@ -136,7 +136,7 @@ class ForgetfulDisk:
         self.root = Node(directory=True)
         self.forgets_what_failed = True
         self.has_dropped = False
-        """A sync failed with EIO: what it was for may not be there, whoever asks."""
+        """A sync failed with EIO: the data may be missing, for every reader."""
         self.calls = 0
         self.open_files = 0
         self.log: list[tuple[str, str]] = []
@@ -158,7 +158,7 @@ class ForgetfulDisk:
     # Faults.
 
     def die_at(self, call: int, share: float = 0.0) -> None:
-        """Die inside the `call`-th change from now on (1 is the next), `share` of a write having been done."""
+        """Crash inside the `call`-th change from now on (1 is the next), `share` of a write having been done."""
         self._die_at = self.calls + call
         self._die_share = share
 
@@ -179,7 +179,7 @@ class ForgetfulDisk:
         self._refusing.append((applies, errno))
 
     def heal_faults(self) -> None:
-        """As `heal`, and a death that was ordered still comes."""
+        """As `heal`, but a crash that was ordered still happens."""
         self._failing.clear()
         self._refusing.clear()
         self._failures.clear()
@@ -230,7 +230,7 @@ class ForgetfulDisk:
     # What is found afterwards.
 
     def killed(self) -> ForgetfulDisk:
-        """The disk as the next process finds it when only the process died."""
+        """The disk as the next process finds it after a crash of the process alone."""
         survivor = ForgetfulDisk(self.now_ms)
         survivor.root = copied(self.root, {})
         return survivor

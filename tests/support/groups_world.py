@@ -63,7 +63,7 @@ class Client:
 
 @dataclass
 class World:
-    """`said` collects one line for each answer and write since it was last taken."""
+    """`said` collects one line for each answer and write since it was last read."""
 
     limits: GroupLimits = field(default_factory=lambda: GroupLimits(initial_rebalance_delay_ms=0))
     group: Group = field(default_factory=lambda: Group("g"))

@@ -1,4 +1,4 @@
-"""A broker that answers everything, and says something hostile wherever a text can stand in an answer."""
+"""A broker that answers everything, with hostile text in every string field."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from sordini.storage.log_dir_handle import PASSING
 
 
 class NoTime:
-    """A clock on which no work takes time, and nobody waits."""
+    """A clock on which no work takes time and no wait lasts."""
 
     def monotonic(self) -> float:
         return 0.0

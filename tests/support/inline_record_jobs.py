@@ -19,7 +19,7 @@ from sordini.protocol.records.jobs import (
 
 
 def as_if_sent(job: Job) -> Outcome:
-    """Carry a job out on what arrives in another process, and give back what comes from there."""
+    """Run a job on a copy of its input, as in another process, and return a copy of its result."""
     about, data = job_as_wire(job)
     try:
         answer = outcome_as_wire(run_job(job_from_wire(about, bytearray(data))))
@@ -29,7 +29,7 @@ def as_if_sent(job: Job) -> Outcome:
 
 
 class RecordsHere:
-    """Does the real work, in no processor time unless a test says how much."""
+    """Does the real work, in no processor time unless a test sets it."""
 
     died = 0
 

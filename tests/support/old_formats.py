@@ -1,4 +1,4 @@
-"""What the tests of old message formats send, and how they look at a log that holds them."""
+"""Old message formats for tests: what is sent, and how a log that holds them is read."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _of_format(magic: int) -> dict[str, Sent]:
         "plain": good,
         "offsets that mean nothing": message(b"a", magic=magic, offset=7) + message(b"b", magic=magic, offset=7),
         "neither key nor value": message(None, magic=magic, key=None),
-        "attributes nobody knows": message(b"x", magic=magic, attributes=0xF0 - 256),
+        "unknown attributes": message(b"x", magic=magic, attributes=0xF0 - 256),
         "gzip": wrapper(good, magic),
         "gzip whose wrapper is at 0": wrapper(good, magic, offset=0),
         "gzip whose wrapper is at 100": wrapper(good, magic, offset=100),
@@ -99,7 +99,7 @@ NOT_THE_SAME = {
     "a batch with a time before 1970": (Sent(batch([record(b"v")], base_timestamp=-9, max_timestamp=-9), 8), -1, 32),
     "a record with headers": (Sent(build_batch([Record(0, THEN, b"k", b"v", (("h", b"x"),))]), 8), -1, 43),
 }
-"""Where we differ: what Apache Kafka answers, and what we do. docs/record-checks.md says why."""
+"""Differences: Apache Kafka's answer and ours. docs/record-checks.md gives the reasons."""
 
 TOPICS: dict[str, dict[str, str]] = {
     "as-it-came": {},
@@ -122,7 +122,7 @@ def opened(directory: Path) -> LogManager:
 
 
 def records_of(log: Log) -> list[Record]:
-    """Everything in a log, read as a consumer reads it: look up an offset, take what lies there, go on behind it."""
+    """Everything in a log, read as a consumer reads it: look up an offset, read there, continue at the next offset."""
     found: list[Record] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:

@@ -57,8 +57,8 @@ def unlimited() -> ReplicaQuota:
     return ReplicaQuota(lambda _: False)
 
 
-def everybody(_: Call) -> None:
-    """No listener to look at here."""
+def pass_every_call(_: Call) -> None:
+    """Check nothing."""
 
 
 class Wire:
@@ -67,11 +67,11 @@ class Wire:
     def __init__(self, leaders: dict[BrokerId, LeaderSide]) -> None:
         self.leaders = leaders
         self.asked: list[tuple[int, Any]] = []
-        """(version, request), of all that was asked."""
+        """(version, request) of every request."""
         self.client_ids: list[str] = []
         self.latency_s = 0.0
         self.trouble: Callable[[Any], str | None] = lambda _: None
-        """Given a request: None, `before` or `after` the leader heard of it the connection breaks, or `late`."""
+        """Given a request: None, or the connection breaks `before` or `after` the leader received it, or `late`."""
 
     def link(self, broker_id: BrokerId, client_id: str) -> WireLink:
         self.client_ids.append(client_id)
@@ -105,7 +105,7 @@ class WireLink:
         try:
             await self._pass(wire.latency_s)
             if trouble == "before" or self._broker_id not in wire.leaders:
-                raise Unreachable("the connection broke before the leader heard of it")
+                raise Unreachable("the connection broke before the leader received it")
             leader = wire.leaders[self._broker_id]
             parts = leader.dispatcher.serve(a_peer(), memoryview(frame))
             if isinstance(parts, DelayedResponse):
@@ -151,7 +151,7 @@ class LeaderSide:
         *,
         quota: ReplicaQuota | None = None,
         call_later: CallLater | None = None,
-        check: Callable[[Call], None] = everybody,
+        check: Callable[[Call], None] = pass_every_call,
         closest: ReplicaSelector | None = None,
     ) -> None:
         self.broker_id = broker_id
@@ -258,7 +258,7 @@ class Pair:
                 side.become_leader_or_follower(info)
 
     def usurp(self, name: TopicPartition = NAME, *, epoch: int) -> Partition:
-        """Let the follower lead for a term of which the leader hears nothing: what it takes then is not the cluster's."""
+        """Let the follower lead an epoch that the leader is not notified of: what it appends then diverges."""
         state = PartitionState(FOLLOWER, LeaderEpoch(epoch), (FOLLOWER,), 1)
         topic_id = self.followed(name).topic_id
         self.replicas.become_leader_or_follower(PartitionInfo(name, topic_id, (LEADER, FOLLOWER), state, epoch))
@@ -316,7 +316,7 @@ def batches(log: Any) -> dict[int, bytes]:
 
 
 def in_virtual_time(test: Callable[[SimLoop], Coroutine[Any, Any, None]], seed: int = 0) -> None:
-    """Run a test's coroutine; what nobody handled in a task fails it."""
+    """Run a test's coroutine; an unhandled exception in a task fails it."""
     loop = SimLoop(seed, steps_max=300_000)
     run(loop, test(loop))
     assert loop.stray == []

@@ -1,4 +1,4 @@
-"""A broker at the other end of the network port that does what a test says, on real sockets and on simulated ones."""
+"""A scripted peer of the network port, on real sockets and on simulated ones."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class SimSocket:
         self.inward: Pipe
         self.outward: Pipe
 
-    # What the loop asks.
+    # Called by the loop.
 
     def is_readable(self) -> bool:
         return bool(self.inward.arrived) or self.inward.finished or self.inward.broken
@@ -129,7 +129,7 @@ class SimSocket:
         self.outward.reset()
 
     def cut(self) -> None:
-        """The peer becomes half-open: nothing arrives any more in either direction and nobody is told."""
+        """The peer becomes half-open: nothing arrives any more in either direction, and neither end is notified."""
         self._network.trace.note("cut", self.number)
         self.inward.cut = True
         self.outward.cut = True
@@ -253,7 +253,7 @@ class SimNetwork:
 
         Raises ConnectionRefusedError, after the time it takes to learn that, and TimeoutError.
         """
-        del options  # What a kernel would be told.
+        del options  # Only a kernel needs them.
         client, server = self._pair(address)
         await self._arrival(client, timeout_ms / 1_000)
         listener = self._listeners.get(address)

@@ -1,4 +1,4 @@
-"""One direction of a simulated TCP connection: delay, bounded buffers, order kept, nothing lost but by a cut.
+"""One direction of a simulated TCP connection: delay, bounded buffers, order kept, loss only when the link is cut.
 
     sender --push--> [ on the way, ordered, each with its time of arrival ] --> [ arrived ] --take--> receiver
 
@@ -6,7 +6,7 @@ What counts against `capacity` is everything the receiver has not taken yet, so 
 blocking the writer, exactly as two kernel buffers would.
 
 A piece may be a reference into a file: its bytes are looked up when it arrives, because that is what sendfile
-does. Whoever truncates or rewrites the file in between changes what the peer receives; beyond the file's end
+does. Truncating or rewriting the file in between changes what the peer receives; beyond the file's end
 the peer receives zeros.
 """
 
@@ -71,7 +71,7 @@ class Pipe:
         return max(0, self._rules.capacity - self._outstanding)
 
     def push(self, data: bytes | FileReference) -> None:
-        """Send; the caller has asked `room` before."""
+        """Send; the caller has checked `room` before."""
         size = _size(data)
         self._outstanding += size
         self.on_way_bytes += size

@@ -1,4 +1,4 @@
-"""Stories: commands, a line of dashes, what comes of them, an empty line; and so on. UPDATE=1 writes the answers anew."""
+"""Transcripts: commands, a line of dashes, their output, an empty line; and so on. UPDATE=1 rewrites the answers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 Answer = Callable[[Sequence[str]], Sequence[str]]
-"""Carries commands out, and says what came of them."""
+"""Runs commands and returns their output."""
 
 
-def retold(story: str, answer: Answer) -> str:
-    """The story with what comes of it in this code."""
+def replayed(story: str, answer: Answer) -> str:
+    """The transcript with the output of this code."""
     out, pending = list[str](), list[str]()
     lines = iter(story.splitlines())
     for line in lines:
@@ -19,7 +19,7 @@ def retold(story: str, answer: Answer) -> str:
             out += ["----", *answer(pending)]
             pending = []
             for _ in iter(lambda: next(lines, ""), ""):
-                pass  # What it said when it was written.
+                pass  # The recorded output.
             out.append("")
         else:
             out.append(line)
@@ -31,8 +31,8 @@ def retold(story: str, answer: Answer) -> str:
 
 def assert_as_written(path: Path, answer: Answer) -> None:
     written = path.read_text()
-    told = retold(written, answer)
+    current = replayed(written, answer)
     if os.environ.get("UPDATE"):
-        path.write_text(told)
+        path.write_text(current)
     else:
-        assert told == written
+        assert current == written

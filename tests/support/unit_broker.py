@@ -62,17 +62,17 @@ async def inline(call: Callable[[], Any]) -> Any:
 
 
 class NoNetwork:
-    """There is no other broker, and nobody connects."""
+    """There is no other broker and no connection."""
 
     def listen(self, host: str, port: int, options: SocketOptions) -> list[ListeningSocket]:
-        raise AssertionError(f"nobody listens on {host}:{port} here")
+        raise AssertionError(f"no listener on {host}:{port} here")
 
     async def connect(self, address: tuple[str, int], options: SocketOptions, timeout_ms: int) -> Socket:
-        raise ConnectionRefusedError(f"there is nobody at {address}")
+        raise ConnectionRefusedError(f"nothing listens at {address}")
 
 
 class Timers:
-    """`call_later` whose time comes when a test says so."""
+    """`call_later` whose timers a test fires."""
 
     def __init__(self) -> None:
         self.waiting: list[Timer] = []
@@ -152,7 +152,7 @@ class UnitBroker:
         return task
 
     async def elect(self, controller_id: BrokerId = OTHER, epoch: int = 1) -> None:
-        """Write into the store who reigns: commands that come over the network must be of that controller."""
+        """Write the controller into the store: commands over the network must be of that controller."""
         for path, data in (
             (paths.CONTROLLER, znodes.encode_controller(controller_id, 0)),
             (paths.CONTROLLER_EPOCH, b"%d" % epoch),

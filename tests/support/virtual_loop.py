@@ -26,7 +26,7 @@ from tests.support.forgetful_disk import Died
 T = TypeVar("T")
 STEPS_MAX = 3_000_000
 CALLS_MAX = 200_000
-"""System calls in one turn of the loop: beyond this something asks again and again without waiting."""
+"""System calls in one iteration of the loop: beyond this something polls without waiting."""
 WALL_CLOCK_START_MS = 1_760_000_000_000
 
 
@@ -62,7 +62,7 @@ class SimProcess:
         self._on_death: list[Callable[[], None]] = []
         self.died = loop.create_future()
         """Done when the process has ended; for the world to wait on."""
-        # A dict and not a set: tasks die in the order they were made. Dead tasks stay here, referenced, because
+        # A dict and not a set: tasks are destroyed in the order they were made. Finished tasks stay here, referenced, because
         # collecting a suspended coroutine would run its `finally` blocks, which a killed process never does.
         self.tasks: dict[asyncio.Task[Any], None] = {}
 
@@ -119,7 +119,7 @@ class _Selector:
 
 
 class SimLoop(base_events.BaseEventLoop):
-    """A deterministic event loop on a virtual clock. `stray` collects exceptions that nobody handled."""
+    """A deterministic event loop on a virtual clock. `stray` collects unhandled exceptions."""
 
     def __init__(self, seed: int = 0, *, steps_max: int = STEPS_MAX) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class SimLoop(base_events.BaseEventLoop):
         return socket in self._readers or socket in self._writers
 
     def look_at_sockets(self) -> None:
-        """Something happened by which a socket may have become ready. Without it none is asked again."""
+        """Something happened by which a socket may have become ready. Without it none is polled again."""
         self._has_news = True
 
     def ready_handles(self) -> list[asyncio.Handle]:
@@ -207,7 +207,7 @@ class SimLoop(base_events.BaseEventLoop):
             return []
         ready = [handle for socket, handle in self._readers.items() if socket.is_readable()]
         ready += [handle for socket, handle in self._writers.items() if socket.is_writable()]
-        self._has_news = bool(ready)  # They are ready until somebody does something about it.
+        self._has_news = bool(ready)  # They stay ready until a callback reads or writes.
         if self._paused:
             ready = [handle for handle in ready if _owner(handle) not in self._paused]
         if len(ready) > 1:
@@ -291,9 +291,9 @@ class SimLoop(base_events.BaseEventLoop):
         dead = [task for process in self._processes for task in process.tasks]
         for task in [*dead, *asyncio.all_tasks(self)]:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-            # What the code of a dead process says while it unwinds is of no interest, and is no error of ours.
+            # Warnings of a crashed process's code while it unwinds are no errors.
             with contextlib.suppress(BaseException), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Such as: a coroutine that had not begun when its process died.
+                warnings.simplefilter("ignore")  # Such as: a coroutine that had not started when its process crashed.
                 task.get_coro().close()  # type: ignore[union-attr]
         self._readers.clear()
         self._writers.clear()
@@ -309,7 +309,7 @@ class SimLoop(base_events.BaseEventLoop):
         self._ready.extend(event_list)
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps, so nobody needs waking."""
+        """The selector never sleeps, so it needs no waking."""
 
     def _register(self, table: dict[Pollable, asyncio.Handle], socket: Any, callback: Any, args: Any) -> None:
         self._unregister(table, socket)
@@ -335,7 +335,7 @@ def _nothing() -> None:
 
 
 def _unless_dead(handle: asyncio.Handle) -> asyncio.Handle:
-    """Code that unwinds while its process dies may schedule what it likes: none of it happens."""
+    """Callbacks scheduled while a crashed process unwinds are not run."""
     process = _owner(handle)
     if process is not None and not process.alive:
         handle.cancel()

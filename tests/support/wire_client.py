@@ -55,7 +55,7 @@ class Client:
         return bytes(data)
 
     def is_closed(self) -> bool:
-        """Whether the other end hangs up, and says nothing before it does."""
+        """Whether the peer closes the connection without sending anything."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:
@@ -85,8 +85,8 @@ class Client:
         return list(answer.responses[0].partition_responses)
 
     def fetch(self, topic: str, index: int = 0, offset: int = 0) -> bytes:
-        wish = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
-        request = FetchRequest(topics=[FetchTopic(topic=topic, partitions=[wish])])
+        wanted = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+        request = FetchRequest(topics=[FetchTopic(topic=topic, partitions=[wanted])])
         (row,) = self.ask(ApiKey.FETCH, 12, request).responses[0].partitions
         assert row.error_code == 0, row.error_code
         return bytes(row.records)

@@ -396,7 +396,9 @@ def test_a_leader_epoch_past_the_end_is_cut_off(directory: Directory, views: dic
     assert "99" not in path.read_text().split()
 
 
-def test_a_high_watermark_past_the_end_is_cut_to_it(directory: Directory, views: dict[TopicPartition, View]) -> None:
+def test_a_high_watermark_past_the_log_end_is_lowered_to_it(
+    directory: Directory, views: dict[TopicPartition, View]
+) -> None:
     (directory.path / CHECKPOINTS[1]).write_text("0\n1\ncodecs 0 999999\n")
     logs = directory.open().logs
     log = logs.get(MANY)

@@ -58,7 +58,7 @@ class Desk:
 
 
 def test_a_refusal_becomes_its_code_and_is_not_logged() -> None:
-    desk = Desk(raising(BrokerError(ErrorCode.NOT_COORDINATOR, "somebody else is")))
+    desk = Desk(raising(BrokerError(ErrorCode.NOT_COORDINATOR, "broker 2 is")))
     answer = read_answer(COORDINATOR, 0, desk.serve())
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
     assert desk.log.lines == []

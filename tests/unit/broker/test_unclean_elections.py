@@ -11,7 +11,7 @@ from tests.support.unit_broker import ME, a_broker
 
 
 async def settings(whole: GovernedBroker, entity: str, **values: str) -> None:
-    """Somebody writes an entity's settings, and tells of it."""
+    """Write an entity's settings and the change notification."""
     number = await change_config(whole.broker.session, entity, lambda _: {UNCLEAN_KEY: values["unclean"]})
     await whole.broker.parts.config_changes.applied(number)
     await whole.settled()

@@ -21,7 +21,7 @@ class Clock:
 
 
 def run(out: io.StringIO) -> str:
-    """A step that goes on for a minute and says so twice a second, between two others."""
+    """A step that lasts a minute and reports twice a second, between two others."""
     clock = Clock()
     tell = ProgressOutput(out, clock)
     tell("begin")

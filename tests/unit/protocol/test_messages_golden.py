@@ -1,6 +1,6 @@
 """The bytes of one message per API and version, spelled out field by field in tests/golden/.
 
-The files are the truth: `UPDATE=1` rewrites them, and whoever reviews the change reads what became of the
+The files are the truth: `UPDATE=1` rewrites them, and a review of the change shows what became of the
 wire. They are written by a second, slow encoder that stands below and shares only the declarations with the
 compiled one.
 """

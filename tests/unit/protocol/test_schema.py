@@ -102,7 +102,7 @@ class FileSliceOf10:
     size = 10
 
     def release(self) -> None:
-        raise AssertionError("whoever sends it releases it, not the encoder")
+        raise AssertionError("the sender releases it, not the encoder")
 
 
 def read(cls: type, version: int, text: str) -> object:

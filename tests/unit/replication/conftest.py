@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class StoppedClock:
-    """Time that moves when a test says so."""
+    """Time that a test advances."""
 
     def __init__(self) -> None:
         self.ms = 1_700_000_000_000

@@ -1,4 +1,4 @@
-"""How a copy follows its leader: what it asks, where it cuts its log, and how far its records count."""
+"""How a follower replicates: what it requests, where it truncates its log, and its high watermark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def a_cache(*entries: tuple[int, int]) -> EpochCache:
     return EpochCache(entries)
 
 
-# What it asks.
+# What it requests.
 
 
 def test_a_fetch_says_where_the_log_ends_which_epoch_is_believed_in_and_that_of_the_last_record() -> None:
@@ -43,7 +43,7 @@ def test_a_fetch_says_where_the_log_ends_which_epoch_is_believed_in_and_that_of_
     assert a_follower().next_request(a_cache(), Offset(0)) == FetchPosition(Offset(0), EPOCH, -1)
 
 
-def test_by_old_protocols_a_follower_asks_where_its_last_epoch_ended_before_it_fetches() -> None:
+def test_with_old_protocol_versions_a_follower_requests_the_end_of_its_last_epoch_before_it_fetches() -> None:
     follower, epochs = a_follower(truncates_before_fetch=True), a_cache((2, 0), (5, 3))
     assert follower.next_request(epochs, Offset(7)) == EpochEndRequest(EPOCH, 5)
     assert follower.next_request(epochs, Offset(7)) == EpochEndRequest(EPOCH, 5)
@@ -57,7 +57,7 @@ def test_without_an_epoch_there_is_nothing_to_ask_before_the_first_fetch() -> No
     assert follower.next_request(a_cache((9, 0)), Offset(1)) == FetchPosition(Offset(1), EPOCH, 9)
 
 
-def test_a_follower_that_the_leader_fenced_asks_nothing_more() -> None:
+def test_a_follower_that_the_leader_fenced_sends_no_more_fetches() -> None:
     for follower in (a_follower(), a_follower(truncates_before_fetch=True)):
         assert follower.on_error(ErrorCode.FENCED_LEADER_EPOCH) is Reaction.WAIT
         assert follower.next_request(a_cache((2, 0)), Offset(1)) is None
@@ -82,7 +82,7 @@ def test_any_other_refusal_leaves_the_term_in_force(code: int, reaction: Reactio
 # Where it cuts.
 
 
-def test_an_epoch_that_both_know_is_cut_where_it_ended_first() -> None:
+def test_at_an_epoch_that_both_logs_have_the_log_is_truncated_to_its_smaller_end() -> None:
     epochs = a_cache((2, 0), (5, 3))
     assert a_follower().truncation_offset(EpochEnd(5, 4), epochs, Offset(7), Offset(0)) == 4
     assert a_follower().truncation_offset(EpochEnd(5, 9), epochs, Offset(7), Offset(0)) == 7
@@ -96,19 +96,19 @@ def test_an_epoch_that_is_not_known_here_lays_the_one_before_it_bare_and_that_is
     assert follower.next_request(epochs, Offset(3)) == EpochEndRequest(EPOCH, 2)
 
 
-def test_a_leader_that_does_not_say_of_which_epoch_it_speaks_is_asked_once() -> None:
+def test_a_leader_whose_answer_has_no_leader_epoch_gets_one_request() -> None:
     follower, epochs = a_follower(truncates_before_fetch=True), a_cache((2, 0), (5, 3))
     assert follower.truncation_offset(EpochEnd(-1, 4), epochs, Offset(7), Offset(0)) == 4
     assert follower.next_request(epochs, Offset(4)) == FetchPosition(Offset(4), EPOCH, 5)
 
 
-def test_the_watermark_is_where_to_cut_only_for_a_leader_that_knows_no_epochs() -> None:
+def test_the_log_is_truncated_to_the_watermark_only_for_a_leader_without_leader_epochs() -> None:
     follower, epochs = a_follower(truncates_before_fetch=True), a_cache((2, 0))
     assert follower.truncation_offset(EpochEnd(-1, -1), epochs, Offset(7), Offset(5)) == 5
     assert follower.next_request(epochs, Offset(5)) == FetchPosition(Offset(5), EPOCH, 2)
 
 
-def test_without_epochs_here_the_leaders_end_is_where_to_cut() -> None:
+def test_without_local_epochs_the_log_is_truncated_to_the_leaders_end() -> None:
     follower = a_follower(truncates_before_fetch=True)
     assert follower.truncation_offset(EpochEnd(3, 4), a_cache(), Offset(7), Offset(0)) == 4
     assert follower.truncation_offset(EpochEnd(3, 9), a_cache(), Offset(7), Offset(0)) == 7
@@ -163,7 +163,7 @@ def clusters(draw: st.DrawFn) -> tuple[Records, Records]:
 
 
 @given(clusters(), st.booleans())
-def test_questions_end_with_the_log_cut_where_both_part_and_nowhere_before(
+def test_the_epoch_requests_end_with_the_log_truncated_exactly_at_the_divergence(
     cluster: tuple[Records, Records], truncates_before_fetch: bool
 ) -> None:
     own, leader = cluster
@@ -206,7 +206,7 @@ def test_a_leader_lets_a_fetch_pass_only_if_the_log_before_it_is_its_own(cluster
 
 
 @given(clusters(), st.integers(-1, 8), st.integers(0, 20), st.integers(0, 20))
-def test_a_cut_lies_within_the_log_whatever_a_leader_says(
+def test_a_truncation_offset_lies_within_the_log_whatever_a_leader_answers(
     cluster: tuple[Records, Records], epoch: int, end_offset: int, high_watermark: int
 ) -> None:
     own, _ = cluster
@@ -220,15 +220,15 @@ def test_a_cut_lies_within_the_log_whatever_a_leader_says(
 # After an offset that was out of range, and how far records count.
 
 
-def test_past_the_leaders_end_the_log_is_cut_there() -> None:
+def test_a_log_past_the_leaders_end_is_truncated_to_it() -> None:
     assert start_when_out_of_range(Offset(2), Offset(5), Offset(9)) == FetchStart(Offset(5), truncate_fully=False)
 
 
-def test_before_the_leaders_start_the_log_begins_anew() -> None:
+def test_a_log_that_ends_before_the_leaders_start_is_truncated_fully() -> None:
     assert start_when_out_of_range(Offset(6), Offset(9), Offset(4)) == FetchStart(Offset(6), truncate_fully=True)
 
 
-def test_within_the_leaders_log_it_goes_on_where_it_was() -> None:
+def test_a_log_end_within_the_leaders_log_is_where_fetching_continues() -> None:
     for end in (2, 3, 5):
         assert start_when_out_of_range(Offset(2), Offset(5), Offset(end)) == FetchStart(
             Offset(end), truncate_fully=False

@@ -1,4 +1,4 @@
-"""Versions between brokers, against what Apache Kafka 2.7.2 and 3.9.1 were seen and asked to send."""
+"""Versions between brokers, against what Apache Kafka 2.7.2 and 3.9.1 send and answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = [
     "allocates_producer_ids",
 ]
 # One row per step at which anything changes, in the order of NAMES. Fetch to ListOffsets and the four rules are what
-# Apache Kafka 3.9.1 answers when it is asked about each step, the others what its controller and leaders send.
+# Apache Kafka 3.9.1 answers to a request about each step, the others what its controller and leaders send.
 STEPS = """
 2.7-IV0  4 6 3 11 3 5 0 1  1 0 0 0
 2.7-IV1  4 6 3 12 3 5 0 1  1 1 0 0

@@ -1,4 +1,4 @@
-"""The leader's view of its copies: the high watermark, and the in-sync set as proposals change it."""
+"""The leader's view of its replicas: the high watermark, and the ISR as proposals change it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_replica_that_has_not_fetched_holds_the_watermark_down() -> None:
     assert leader.high_watermark == 3
 
 
-def test_a_checkpointed_watermark_past_the_log_is_cut_to_the_log() -> None:
+def test_a_checkpointed_watermark_past_the_log_end_is_lowered_to_it() -> None:
     assert a_leader([1, 2], high_watermark=10, end=4).high_watermark == 4
 
 
@@ -72,7 +72,7 @@ def test_a_fetch_from_further_back_does_not_move_the_watermark_back() -> None:
     assert leader.high_watermark == 9
 
 
-# Who is in sync.
+# The ISR.
 
 
 def test_a_follower_that_never_fetched_is_let_go_after_the_lag_allowed() -> None:
@@ -146,7 +146,7 @@ def test_one_that_is_in_sync_is_waited_for_although_its_broker_has_gone() -> Non
     assert leader.high_watermark == 0
 
 
-def test_the_last_fetch_of_a_broker_that_has_gone_makes_nobody_wait_for_it() -> None:
+def test_the_last_fetch_of_an_unregistered_broker_does_not_hold_back_the_watermark() -> None:
     leader = a_leader([1, 2], end=6)
     leader.fetched(SECOND, Offset(6), Offset(6), 1)
     leader.fetched(THIRD, Offset(6), Offset(6), 1, is_registered=False)
@@ -187,7 +187,7 @@ def test_a_replica_that_has_not_fetched_in_this_epoch_may_not_join_an_empty_log(
     assert leader.may_join(SECOND)
 
 
-def test_whoever_is_in_sync_or_unknown_may_not_join() -> None:
+def test_a_replica_that_is_in_sync_already_or_unknown_may_not_join() -> None:
     leader = a_leader([1, 2])
     leader.fetched(SECOND, Offset(0), Offset(0), 1)
     assert not leader.may_join(SECOND)
@@ -217,7 +217,7 @@ def by_the_state_in_force(leader: Leader) -> None:
 
 
 def refused_once(broker_epoch: int, refuse: Callable[[Leader], None] = by_code) -> Leader:
-    """A leader whose second replica has asked to join in that broker epoch at 1 ms, and was refused."""
+    """A leader whose proposal to add the second replica in that broker epoch at 1 ms was refused."""
     leader = a_leader([1], end=5)
     leader.fetched(SECOND, Offset(5), Offset(5), 1, broker_epoch=broker_epoch)
     refuse(leader)

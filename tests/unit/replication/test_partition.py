@@ -1,4 +1,4 @@
-"""A partition as its leader serves it: epochs, the high watermark, and those who wait."""
+"""A partition as its leader serves it: epochs, the high watermark, and delayed operations."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_new_term_begins_at_the_high_watermark_that_was_known() -> None:
     assert list(partition.log.epochs.entries) == [(0, 0), (1, 3)]
 
 
-def test_a_new_term_of_ones_own_answers_those_whom_a_replica_kept_waiting_that_is_in_sync_no_longer() -> None:
+def test_a_reelected_leader_answers_produces_that_waited_for_a_replica_no_longer_in_sync() -> None:
     partition = a_partition(in_sync=[ME, OTHER], replicas=2)
     end_offset = partition.append(checked(), 0, all_replicas=True).end_offset
     codes: list[ErrorCode] = []
@@ -67,7 +67,7 @@ def test_a_new_term_of_ones_own_answers_those_whom_a_replica_kept_waiting_that_i
     assert codes == [ErrorCode.NONE]
 
 
-def test_what_lies_outside_the_log_is_out_of_range() -> None:
+def test_an_offset_outside_the_log_is_out_of_range() -> None:
     partition = a_partition()
     partition.append(checked(), 0, all_replicas=True)
     assert partition.read(3, 100, whole_first=True, committed_only=False) is None
@@ -90,7 +90,7 @@ def test_committed_readers_stop_before_an_open_transaction() -> None:
 @pytest.mark.parametrize(
     ("believed", "code"), [(3, ErrorCode.FENCED_LEADER_EPOCH), (5, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 )
-def test_who_believes_in_another_epoch_is_told_which_way_it_is_wrong(believed: int, code: ErrorCode) -> None:
+def test_the_error_code_says_whether_a_requests_leader_epoch_is_older_or_newer(believed: int, code: ErrorCode) -> None:
     partition = a_partition(epoch=4)
     assert code_of(lambda: partition.require_leader(believed)) == code
     assert partition.require_leader(4) is partition.require_leader(-1) is partition.leader
@@ -107,7 +107,7 @@ def test_without_a_term_nothing_is_served() -> None:
     assert partition.log.log_end_offset == 0
 
 
-def test_resigning_wakes_all_who_wait_and_leaves_none_behind() -> None:
+def test_resigning_completes_all_delayed_operations_and_leaves_purgatory_empty() -> None:
     one, two = a_partition(), a_partition()
     _, both = a_waiter(1_000, one, two)
     _, single = a_waiter(1_000, one)
@@ -117,7 +117,7 @@ def test_resigning_wakes_all_who_wait_and_leaves_none_behind() -> None:
     assert not two.purgatory
 
 
-def test_waiters_are_told_of_all_that_came_since_they_were_last_told() -> None:
+def test_delayed_operations_are_notified_of_everything_appended_since_the_last_notification() -> None:
     partition = a_partition()
     size = len(a_batch())
     _, woken = a_waiter(2 * size, partition)
@@ -135,7 +135,7 @@ def test_waiters_are_told_of_all_that_came_since_they_were_last_told() -> None:
     assert woken == ["woken"], "two at once count as two"
 
 
-def test_what_is_not_readable_yet_wakes_nobody() -> None:
+def test_records_that_are_not_readable_yet_complete_no_delayed_operation() -> None:
     partition = a_partition(in_sync=[ME, OTHER], replicas=2)
     _, woken = a_waiter(1, partition)
     partition.append(checked(), 0, all_replicas=True)
@@ -143,7 +143,7 @@ def test_what_is_not_readable_yet_wakes_nobody() -> None:
     assert woken == []
 
 
-def test_a_duplicate_is_answered_again_and_wakes_nobody() -> None:
+def test_a_duplicate_is_answered_again_and_completes_no_delayed_operation() -> None:
     partition = a_partition()
     first = partition.append(checked(an_idempotent_batch()), 0, all_replicas=True)
     partition.notify_purgatory()
@@ -156,7 +156,7 @@ def test_a_duplicate_is_answered_again_and_wakes_nobody() -> None:
     assert woken == []
 
 
-def test_too_few_replicas_in_sync_refuse_only_who_asks_for_all() -> None:
+def test_too_few_in_sync_replicas_refuse_only_requests_with_acks_all() -> None:
     partition = a_partition(in_sync=[ME], replicas=3, settings=SETTINGS._replace(min_insync_replicas=2))
     assert code_of(lambda: partition.append(checked(), 0, all_replicas=True)) == ErrorCode.NOT_ENOUGH_REPLICAS
     assert partition.log.log_end_offset == 0

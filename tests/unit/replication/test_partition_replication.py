@@ -31,7 +31,7 @@ class Asked(NamedTuple):
 
 
 class Notary:
-    """Who grants changes of the in-sync set: remembers what it was asked, and answers when told to."""
+    """Grants ISR changes: keeps the proposals, and answers on demand."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
@@ -95,7 +95,7 @@ def stored(partition: Partition) -> bytes:
 
 
 def test_the_watermark_rises_with_the_second_fetch_of_the_last_in_sync_replica() -> None:
-    """The walk of document 000: the first fetch brings the records, the second says that they are there."""
+    """The first fetch brings the records, the second acknowledges them by its offset."""
     leader, _ = a_leader()
     followers = {OTHER: a_follower(), THIRD: a_follower()}
     leader.append(checked(), 0, all_replicas=True)
@@ -104,7 +104,7 @@ def test_the_watermark_rises_with_the_second_fetch_of_the_last_in_sync_replica()
         assert (follower.log.log_end_offset, follower.log.high_watermark) == (3, 0)
     assert leader.require_leader().high_watermark == 0
     fetch(leader, followers[OTHER], OTHER)
-    assert leader.require_leader().high_watermark == 0, "the third has not said that it has them"
+    assert leader.require_leader().high_watermark == 0, "the third has not acknowledged them"
     fetch(leader, followers[THIRD], THIRD)
     assert leader.require_leader().high_watermark == 3
     assert followers[THIRD].log.high_watermark == 3, "the fetch that moved it is answered with it"
@@ -190,7 +190,7 @@ def test_a_broker_that_holds_no_replica_is_refused() -> None:
     )
 
 
-def test_a_follower_whose_log_parts_is_told_where_and_counts_for_nothing() -> None:
+def test_a_diverging_follower_gets_the_diverging_epoch_and_does_not_advance_the_watermark() -> None:
     leader, _ = a_leader((ME, OTHER), epoch=1)
     leader.append(checked(), 0, all_replicas=True)
     leader.become_leader(ME, Term(LeaderEpoch(3), (ME, OTHER), ALL_REPLICAS), 0)
@@ -200,7 +200,7 @@ def test_a_follower_whose_log_parts_is_told_where_and_counts_for_nothing() -> No
     assert leader.require_leader().high_watermark == 0
 
 
-def test_a_follower_that_parted_converges_to_the_leaders_bytes() -> None:
+def test_a_diverged_follower_converges_to_the_leaders_bytes() -> None:
     """Two leaders in turn wrote different records at the same offsets."""
     leader, _ = a_leader((ME, OTHER), epoch=0)
     follower = a_follower()
@@ -221,7 +221,7 @@ def test_a_follower_that_parted_converges_to_the_leaders_bytes() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["append", "fetch", "elect"]), st.sampled_from([0, 1, 2])), max_size=40))
 @settings(max_examples=80, deadline=None)
-def test_whoever_leads_next_all_copies_become_the_same_in_the_end(steps: list[tuple[str, int]]) -> None:
+def test_all_replicas_become_equal_in_the_end_whichever_replica_leads_next(steps: list[tuple[str, int]]) -> None:
     """Clean elections only: the next leader is one that has everything below the watermark."""
     copies = {ME: a_leader()[0], OTHER: a_follower(), THIRD: a_follower()}
     names, leads, epoch = (ME, OTHER, THIRD), ME, 0
@@ -318,7 +318,7 @@ def test_a_broker_that_has_gone_is_not_waited_for_when_its_last_fetch_is_read_la
     assert leader.require_leader().high_watermark == 3
 
 
-def test_whoever_lags_leaves_only_when_that_is_granted() -> None:
+def test_a_lagging_replica_leaves_the_isr_only_when_the_change_is_granted() -> None:
     leader, notary = a_leader((ME, OTHER), lag_ms_max=100)
     leader.append(checked(), 0, all_replicas=True)
     leader.maybe_shrink_isr(100)
@@ -400,9 +400,7 @@ def test_an_empty_log_begins_where_the_leaders_first_batch_does() -> None:
     assert (follower.log.log_start_offset, follower.log.log_end_offset) == (11, 13)
 
 
-def test_producers_that_wait_go_on_waiting_when_their_leader_begins_another_term_and_no_longer_when_it_is_over() -> (
-    None
-):
+def test_delayed_produces_stay_in_purgatory_when_their_leader_is_reelected_and_are_answered_when_it_resigns() -> None:
     leader, _ = a_leader((ME, OTHER))
     follower, reported = a_follower(), []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What a leader does that is registered anew, or superseded without knowing: it leads on until a newer epoch ends it."""
+"""A leader that registers again, or is superseded without a command: it leads until a newer leader epoch arrives."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def test_a_controller_that_repeats_the_epoch_after_a_new_registration_changes_no
     assert partition.require_leader(EPOCH) is leader, "the same term, with all that it knows of its followers"
     assert (leader.isr, leader.high_watermark, reported) == ((ME, OTHER), committed, [])
     fetched(partition)
-    assert reported == [ErrorCode.NONE], "who waited is answered when the record is committed"
+    assert reported == [ErrorCode.NONE], "the delayed produce is answered when the record is committed"
 
 
-def test_a_newer_epoch_of_its_own_keeps_who_waits_and_one_of_another_leader_ends_the_waiting(
+def test_a_newer_epoch_of_the_same_leader_keeps_delayed_operations_and_one_of_another_leader_answers_them(
     replicas: ReplicaSet,
 ) -> None:
     partition, reported = a_leader_with_a_waiter(replicas)
@@ -80,7 +80,7 @@ def test_a_newer_epoch_of_its_own_keeps_who_waits_and_one_of_another_leader_ends
 
 
 def test_a_superseded_leader_acknowledges_nothing_to_all_and_its_watermark_stays(replicas: ReplicaSet) -> None:
-    """Its followers are in a newer epoch and are refused; no grant of an in-sync set comes."""
+    """Its followers are in a newer epoch and are refused; no ISR change is granted."""
     partition, reported = a_leader_with_a_waiter(replicas)
     committed = partition.log.high_watermark
     for epoch in (EPOCH + 1, EPOCH + 2):
@@ -127,7 +127,7 @@ def test_metadata_of_no_newer_epoch_or_of_no_other_leader_ends_nothing(
 def test_metadata_ends_no_following(replicas: ReplicaSet) -> None:
     replicas.become_leader_or_follower(info(EPOCH, OTHER))
     replicas.resign_if_superseded(info(EPOCH + 1, THIRD))
-    assert replicas.partition(*NAME).follower is not None, "a LeaderAndIsr says whom to follow"
+    assert replicas.partition(*NAME).follower is not None, "a LeaderAndIsr names the leader to follow"
 
 
 def test_a_partition_that_was_stopped_stays_past_its_epoch(replicas: ReplicaSet) -> None:

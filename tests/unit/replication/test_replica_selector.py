@@ -1,4 +1,4 @@
-"""Which copy a leader sends a consumer to."""
+"""Which preferred read replica a leader names to a consumer (KIP-392)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALL = (ME, NEAR, NEARER, FAR)
 
 
 def a_leader(isr: tuple[BrokerId, ...] = ALL, **ends: int) -> Leader:
-    """A leader whose log ends at 10; the others have told where theirs begin (0) and end (10, or as said)."""
+    """A leader whose log ends at 10; the others have fetched with log start 0 and log end 10, or as given."""
     term = Term(LeaderEpoch(0), isr, ALL)
     leader = Leader(ME, term, high_watermark=Offset(0), log_end_offset=Offset(10), lag_ms_max=0)
     for number in ALL[1:]:
@@ -27,13 +27,13 @@ def chosen(leader: Leader, *near: BrokerId, offset: int = 5) -> BrokerId | None:
     return preferred_read_replica(leader, Offset(offset), set(near))
 
 
-def test_the_leader_itself_is_read_from_where_it_stands_in_the_readers_rack_or_nobody_does() -> None:
+def test_the_leader_is_chosen_when_it_or_no_replica_is_in_the_readers_rack() -> None:
     assert chosen(a_leader(), ME, NEAR) is None
     assert chosen(a_leader()) is None
     assert chosen(a_leader(), BrokerId(9)) is None, "a broker that holds no replica"
 
 
-def test_of_several_the_one_that_has_come_furthest_is_chosen() -> None:
+def test_of_several_replicas_the_one_with_the_largest_log_end_offset_is_chosen() -> None:
     assert chosen(a_leader(end_2=9, end_3=8), NEAR, NEARER) == NEAR
     assert chosen(a_leader(end_2=8, end_3=9), NEAR, NEARER) == NEARER
     leader = a_leader(end_2=9)
@@ -49,11 +49,11 @@ def test_of_those_that_have_come_as_far_the_one_caught_up_last_is_chosen() -> No
     assert chosen(leader, NEAR, NEARER) == NEAR
 
 
-def test_who_is_not_in_sync_is_never_chosen() -> None:
+def test_a_replica_that_is_not_in_sync_is_never_chosen() -> None:
     assert chosen(a_leader(isr=(ME, FAR)), NEAR) is None
 
 
-def test_who_has_not_the_offset_is_not_chosen() -> None:
+def test_a_replica_without_the_offset_is_not_chosen() -> None:
     leader = a_leader(end_2=5, start_3=6)
     assert chosen(leader, NEAR, offset=5) == NEAR, "it will have it next"
     assert chosen(leader, NEAR, offset=6) is None
@@ -61,7 +61,7 @@ def test_who_has_not_the_offset_is_not_chosen() -> None:
     assert chosen(leader, NEARER, offset=6) == NEARER
 
 
-def test_who_has_not_fetched_in_this_term_is_not_chosen() -> None:
+def test_a_replica_that_has_not_fetched_in_this_leader_epoch_is_not_chosen() -> None:
     leader = Leader(ME, Term(LeaderEpoch(0), ALL, ALL), high_watermark=Offset(0), log_end_offset=Offset(0))
     assert chosen(leader, NEAR, offset=0) is None
 
@@ -74,7 +74,7 @@ def test_who_has_not_fetched_in_this_term_is_not_chosen() -> None:
     ),
     st.integers(0, 12),
 )
-def test_whoever_is_chosen_is_near_in_sync_and_has_the_offset(
+def test_the_chosen_replica_is_near_in_sync_and_has_the_offset(
     near: set[BrokerId], in_sync: set[BrokerId], ends: dict[str, int], offset: int
 ) -> None:
     leader = a_leader(isr=(ME, *sorted(in_sync)), **ends)

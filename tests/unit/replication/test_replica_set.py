@@ -140,7 +140,7 @@ def test_with_a_directory_offline_only_new_partitions_get_an_empty_log() -> None
     assert replicas.partition("orders", 7).log.log_dir is not lost
 
 
-def test_stopping_wakes_who_waits_and_keeps_the_log() -> None:
+def test_stopping_completes_delayed_operations_and_keeps_the_log() -> None:
     logs = logs_on(ForgetfulDisk())
     replicas = replicas_on(logs)
     lead(replicas)
@@ -204,7 +204,7 @@ def test_a_failed_directory_takes_its_partitions_and_no_others() -> None:
 
 
 def test_asked_again_what_is_in_a_failed_directory_the_broker_says_that_it_is_lost() -> None:
-    """How a controller hears which replicas are offline (KIP-112): it repeats what it decided."""
+    """A controller learns which replicas are offline (KIP-112) by repeating its decision."""
     logs = logs_on(ForgetfulDisk(), "/a", "/b")
     replicas = replicas_on(logs)
     lead(replicas)
@@ -231,7 +231,7 @@ def test_a_changed_configuration_reaches_every_partition_of_its_topic_and_no_oth
     assert found == {"orders-0": 5_000, "orders-7": 5_000, "bills-0": 2_000}
 
 
-def test_resigning_from_all_answers_everybody_and_keeps_the_partitions_here() -> None:
+def test_resigning_from_all_answers_every_delayed_operation_and_keeps_the_partitions() -> None:
     replicas = replicas_on(logs_on(ForgetfulDisk()))
     lead(replicas)
     lead(replicas, ELSEWHERE)
@@ -300,7 +300,7 @@ def test_a_broker_that_leaves_does_not_fetch_what_it_has_handed_over(is_leaving:
     assert fetched.names == ({kept} if is_leaving else {kept, handed_over})
 
 
-def test_a_broker_that_leaves_goes_on_fetching_until_it_is_commanded_otherwise() -> None:
+def test_a_leaving_broker_continues_to_fetch_until_a_command_stops_it() -> None:
     fetched = Fetched()
     replicas = replicas_on(logs_on(ForgetfulDisk()), fetchers=fetched)
     lead(replicas, epoch=1, isr=(OTHER,), leader=OTHER)

@@ -30,7 +30,7 @@ async def test_a_failed_sync_takes_the_directory_offline() -> None:
     assert log.recovery_point == 0
 
 
-def test_a_short_write_is_cut_back_and_refused() -> None:
+def test_a_short_write_is_truncated_and_refused() -> None:
     disk = a_disk()
     log = a_log(disk)
     put(log)
@@ -136,7 +136,7 @@ async def test_a_sync_that_fails_is_a_failed_sync_whatever_its_error() -> None:
             await log.flush()
 
 
-def test_a_failed_cut_back_takes_the_directory_offline() -> None:
+def test_a_failed_truncation_takes_the_directory_offline() -> None:
     disk = a_disk()
     log = a_log(disk)
     put(log)

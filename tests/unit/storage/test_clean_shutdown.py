@@ -19,7 +19,7 @@ FULL = {".index": 256, ".timeindex": 252}
 
 @pytest.mark.parametrize("fill", [lambda data: data, lambda _: b""], ids=["entries and zeros", "zeros"])
 @pytest.mark.parametrize("which", [slice(None), slice(-1, None), slice(1, 2)], ids=["all", "active", "closed"])
-async def test_a_padded_index_that_no_reader_asked_for_is_trimmed_before_the_marker_is_written(
+async def test_a_padded_index_that_was_never_read_is_trimmed_before_the_marker_is_written(
     fill: Callable[[bytes], bytes], which: slice
 ) -> None:
     disk, held = await stopped(clean=True)

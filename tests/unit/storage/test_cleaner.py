@@ -42,7 +42,7 @@ async def test_the_first_dirty_offset_is_written_down_as_apache_kafka_does_it_an
     assert not await again.cleaner.clean_once()
 
 
-async def test_a_clean_stop_writes_the_checkpoint_of_a_log_that_was_cut() -> None:
+async def test_a_clean_stop_writes_the_checkpoint_of_a_log_that_was_truncated() -> None:
     store = Compacting()
     log = await store.filled(*THREE)
     await store.cleaner.clean_once()
@@ -69,7 +69,7 @@ async def test_a_damaged_checkpoint_is_reported_and_mended() -> None:
     assert again.manager.offline_directories == []
 
 
-async def test_a_second_cleaning_goes_on_where_the_first_ended() -> None:
+async def test_a_second_cleaning_continues_where_the_first_ended() -> None:
     store = Compacting()
     log = await store.filled(*THREE)
     await store.cleaner.clean_once()
@@ -231,7 +231,7 @@ async def test_retention_leaves_segments_in_place_while_they_are_read_and_goes_f
     assert log.apply_retention(5_000, log.high_watermark) == [3, 8]
 
 
-async def test_a_damaged_log_is_reported_once_and_the_others_go_on() -> None:
+async def test_a_damaged_log_is_reported_once_and_the_others_continue() -> None:
     store = Compacting()
     log = await store.filled(*THREE)
     store.disk.flip(f"{log.directory}/{0:020d}.log", 70)
@@ -278,7 +278,7 @@ class Dying:
         """It has."""
 
 
-async def test_a_log_whose_worker_dies_again_and_again_is_left_alone_in_the_end() -> None:
+async def test_a_log_whose_cleaning_worker_crashes_repeatedly_becomes_uncleanable() -> None:
     store = Compacting()
     log = await store.filled(*THREE)
     dying = Dying()
@@ -290,7 +290,7 @@ async def test_a_log_whose_worker_dies_again_and_again_is_left_alone_in_the_end(
     assert log.compaction.uncleanable == "it died"
 
 
-async def test_a_worker_that_comes_no_further_is_no_reason_to_try_for_ever() -> None:
+async def test_a_cleaning_without_progress_is_not_retried_forever() -> None:
     store = Compacting()
     log = await store.filled(*THREE)
 

@@ -150,7 +150,7 @@ def test_what_is_overdue_and_may_not_be_cleaned_is_not_due() -> None:
     assert not part.is_due(config)
 
 
-def test_first_times_are_only_asked_for_where_they_can_matter() -> None:
+def test_first_timestamps_are_only_read_where_they_can_matter() -> None:
     assert not needs_first_times(COMPACTED, NOW_MS)
     assert needs_first_times(COMPACTED._replace(max_compaction_lag_ms=600), NOW_MS)
 

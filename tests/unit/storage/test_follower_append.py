@@ -1,4 +1,4 @@
-"""A follower's log: what a leader sent is stored as it is, cut where the leader says, and begun anew."""
+"""A follower's log stores batches as the leader sent them, is truncated at a divergence, and can restart elsewhere."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_bytes_offsets_epochs_and_gaps_are_the_leaders() -> None:
     assert log.epochs.entries == [(2, 4), (5, 9)]
     piece = log.read(7, 1_000, 100, whole_first=True)
     assert piece is not None
-    assert piece.base == 9, "what a gap swallowed is followed by what comes after it"
+    assert piece.base == 9, "a read within a gap returns the next batch"
     piece.release()
 
 
@@ -58,7 +58,9 @@ def test_what_begins_below_the_end_is_refused_and_nothing_is_written() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2), st.integers(0, 1), st.integers(0, 400)), max_size=12))
 @settings(deadline=None, max_examples=60)
-def test_however_it_is_cut_into_answers_the_log_is_the_same(pieces: list[tuple[int, int, int, int]]) -> None:
+def test_however_the_records_are_split_into_answers_the_log_is_the_same(
+    pieces: list[tuple[int, int, int, int]],
+) -> None:
     whole, apart = a_log(segment_bytes=700), a_log(segment_bytes=700)
     sent, offset, epoch = b"", 0, 0
     for count, gap, newer, size in pieces:
@@ -94,16 +96,16 @@ def test_messages_of_old_formats_leave_no_epochs() -> None:
     assert (log.epochs.entries, log.log_end_offset) == ([], 3)
 
 
-def test_an_epoch_without_records_goes_with_a_cut_that_cuts_nothing() -> None:
+def test_an_epoch_without_records_is_removed_by_a_truncation_to_the_log_end() -> None:
     log = a_log()
     take(log, a_batch(3, leader_epoch=0))
     log.assign_epoch(1)
     assert log.epochs.latest == 1
     assert not log.truncate_to(3)
-    assert log.epochs.entries == [(0, 0)], "else the next leader would be asked about it for ever"
+    assert log.epochs.entries == [(0, 0)], "or the follower would send epoch requests about it forever"
 
 
-def test_a_log_that_begins_again_holds_nothing_and_goes_on_at_its_new_start() -> None:
+def test_a_fully_truncated_log_is_empty_and_continues_at_its_new_start() -> None:
     disk = a_disk()
     log = a_log(disk, segment_bytes=300)
     for base in range(0, 30, 3):

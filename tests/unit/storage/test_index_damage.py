@@ -56,7 +56,7 @@ def indexes(disk: ForgetfulDisk, suffix: str) -> list[str]:
 
 
 def agree(log: Log, scanned: list[Scanned], asked: list[int]) -> None:
-    """Every offset and every time asked for is found where the walk found it."""
+    """A lookup of every offset and every timestamp finds what the scan found."""
     assert log.log_end_offset == len(scanned)
     for record in scanned:
         piece = log.read(record.offset, 10_000, log.log_end_offset, whole_first=True)
@@ -214,7 +214,7 @@ async def test_times_given_by_the_broker_are_found_exactly() -> None:
 
 
 async def test_an_index_entry_may_stand_for_several_batches_as_apache_kafkas_do() -> None:
-    """One append of several batches has one entry there: the last of their offsets, and where the first begins."""
+    """One append of several batches has one entry: their last offset, and the position of the first batch."""
     disk, scanned = await a_stopped_log(RISING[:12])
     path = indexes(disk, ".index")[0]
     data = disk.contents(path)

@@ -296,7 +296,7 @@ def test_who_may_be_sending_what_is_cut_is_reported_the_file_and_the_place() -> 
     assert reported == [(log_file(log), 2 * size, 4 * size)], "before it is shorter"
 
 
-def test_a_cut_takes_back_what_producers_sent() -> None:
+def test_truncation_rolls_back_the_producer_state() -> None:
     log = a_log()
     for sequence in range(0, 20, 2):
         put(log, an_idempotent_batch(2, sequence=sequence))
@@ -305,7 +305,7 @@ def test_a_cut_takes_back_what_producers_sent() -> None:
     assert put(log, an_idempotent_batch(2, sequence=8)).base_offset == 8
 
 
-def test_behind_a_cut_each_of_a_producers_last_five_batches_is_a_duplicate_though_a_snapshot_has_one_alone() -> None:
+def test_after_truncation_each_of_a_producers_last_five_batches_is_a_duplicate_though_a_snapshot_has_one() -> None:
     log = a_log()
     for sequence in range(0, 20, 2):
         put(log, an_idempotent_batch(2, sequence=sequence))
@@ -352,7 +352,7 @@ async def test_flush_is_due_after_so_many_records_and_moves_the_recovery_point()
     assert (log.recovery_point, log.unflushed_messages, log.needs_flush) == (4, 0, False)
 
 
-async def test_a_cut_during_a_flush_keeps_the_recovery_point_below_it() -> None:
+async def test_a_truncation_during_a_flush_keeps_the_recovery_point_below_it() -> None:
     disk = a_disk()
     log = a_log(disk)
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""Message formats 0 and 1 in a log: written, found, cut, recovered, and mixed with batches."""
+"""Message formats 0 and 1 in a log: written, found, truncated, recovered, and mixed with batches."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_time_is_found_exactly_wherever_it_stands(written: list[Piece], data: 
 
 @settings(max_examples=60)
 @given(pieces, st.data())
-def test_a_cut_leaves_whole_entries_and_ends_where_the_first_that_went_began(
+def test_truncation_leaves_whole_entries_and_ends_where_the_first_removed_one_began(
     written: list[Piece], data: st.DataObject
 ) -> None:
     _, _, log = a_log()
@@ -186,7 +186,7 @@ def one_segment() -> tuple[ForgetfulDisk, bytes, list[Record], list[tuple[int, i
     return disk.killed(), disk.contents(path_of(0)), expected, bounds
 
 
-def test_a_torn_tail_is_cut_behind_the_last_whole_entry_wherever_it_was_torn() -> None:
+def test_a_torn_tail_is_truncated_behind_the_last_whole_entry_wherever_it_was_torn() -> None:
     disk, whole, expected, bounds = one_segment()
     for size in random.Random(1).sample(range(len(whole)), 150):
         disk.replace(path_of(0), whole[:size])
@@ -239,7 +239,7 @@ def test_an_offset_that_does_not_rise_ends_the_log(magic: int) -> None:
 @pytest.mark.parametrize(
     "tail", [bytes(12), bytes(26), bytes(40), bytes(5_000), b"\xff" * 50, bytes(16) + b"\1" + bytes(40)]
 )
-def test_zeros_and_nonsense_behind_old_messages_are_cut(tail: bytes) -> None:
+def test_zeros_and_garbage_behind_old_messages_are_truncated(tail: bytes) -> None:
     disk, _, log = a_log(WIDE)
     expected = fill(log, [Piece(0, NO_CODEC, 3), Piece(1, GZIP, 3)])
     copy = disk.killed()

@@ -71,7 +71,7 @@ def test_what_a_rolled_segment_or_a_deleted_log_had_is_free_for_others(disk: Sma
     assert held(manager) == sum(disk.reserved.values()) == 2 * MIB
 
 
-def test_a_log_that_begins_again_gives_its_room_back_at_the_next_roll(disk: SmallDisk) -> None:
+def test_a_fully_truncated_log_frees_its_preallocated_space_at_the_next_roll(disk: SmallDisk) -> None:
     manager = opened(disk)
     log = manager.create(PARTITION, TOPIC_ID, SEGMENT)
     put(log)

@@ -92,7 +92,7 @@ async def test_a_clean_start_gives_everything_back_and_reads_only_the_end() -> N
     assert put(log, an_idempotent_batch(2, sequence=40)).base_offset == 40
 
 
-async def test_a_torn_tail_is_cut_at_restart() -> None:
+async def test_a_torn_tail_is_truncated_at_restart() -> None:
     disk, held = await stopped(clean=False)
     path = path_of(bases(disk)[-1], ".log")
     disk.replace(path, disk.contents(path)[:-5])
@@ -102,7 +102,7 @@ async def test_a_torn_tail_is_cut_at_restart() -> None:
     assert put(log, an_idempotent_batch(2, sequence=38)).base_offset == 38
 
 
-async def test_a_torn_tail_behind_a_clean_marker_is_cut_and_nothing_else_is_lost() -> None:
+async def test_a_torn_tail_behind_a_clean_marker_is_truncated_and_nothing_else_is_lost() -> None:
     disk, held = await stopped(clean=True)
     path = path_of(bases(disk)[-1], ".log")
     disk.replace(path, disk.contents(path)[:-5])
@@ -113,14 +113,14 @@ async def test_a_torn_tail_behind_a_clean_marker_is_cut_and_nothing_else_is_lost
 
 
 @pytest.mark.parametrize("tail", [bytes(12), bytes(61), bytes(5_000), b"\xff" * 70, bytes(16) + b"\2" + bytes(80)])
-async def test_garbage_after_the_last_batch_is_cut(tail: bytes) -> None:
+async def test_garbage_after_the_last_batch_is_truncated(tail: bytes) -> None:
     disk, held = await stopped(clean=False)
     path = path_of(bases(disk)[-1], ".log")
     disk.replace(path, disk.contents(path) + tail)
     assert contents(opened(disk)[1]) == held
 
 
-async def test_sectors_of_zeros_between_batches_cut_the_log_there() -> None:
+async def test_the_log_is_truncated_at_sectors_of_zeros_between_batches() -> None:
     """The checksum of 12 zeros, a batch of nothing, is right: the length must give it away."""
     disk, held = await stopped(clean=False)
     path = path_of(bases(disk)[-1], ".log")
@@ -213,7 +213,7 @@ async def test_a_missing_or_empty_checkpoint_is_as_one_without_entries(name: str
     assert contents(opened(disk)[1]) == held
 
 
-async def test_a_high_watermark_past_the_end_is_cut_to_it() -> None:
+async def test_a_high_watermark_past_the_log_end_is_lowered_to_it() -> None:
     disk, _ = await stopped(clean=True)
     disk.replace("/data/replication-offset-checkpoint", b"0\n1\norders 3 99\n")
     assert opened(disk)[1].high_watermark == 40
@@ -308,7 +308,7 @@ async def test_aborted_transactions_are_indexed_again_after_a_crash() -> None:
         assert opened(disk)[1].aborted_transactions(0, 9) == held
 
 
-async def test_a_snapshot_of_records_that_were_cut_and_replaced_is_not_used() -> None:
+async def test_a_snapshot_of_records_that_were_truncated_and_replaced_is_not_used() -> None:
     disk, _ = await stopped(clean=False)
     other, _ = await stopped(clean=True)
     stale = other.contents(path_of(40, ".snapshot"))
@@ -318,7 +318,7 @@ async def test_a_snapshot_of_records_that_were_cut_and_replaced_is_not_used() ->
     assert put(log, an_idempotent_batch(2, sequence=40)).base_offset == 40
 
 
-async def test_what_recovery_cuts_off_is_cut_on_the_disk_before_anything_is_appended() -> None:
+async def test_recovery_truncates_on_the_disk_before_anything_is_appended() -> None:
     disk, _ = await stopped(clean=False)
     path = path_of(bases(disk)[-1], ".log")
     disk.replace(path, disk.contents(path)[:-5])
@@ -327,7 +327,7 @@ async def test_what_recovery_cuts_off_is_cut_on_the_disk_before_anything_is_appe
     assert ("sync", path) in disk.log[cut:]
 
 
-async def test_a_cut_below_the_recovery_point_is_written_down_before_it_happens() -> None:
+async def test_a_recovery_point_is_lowered_on_disk_before_a_truncation_below_it() -> None:
     disk, _ = await stopped(clean=True)
     _, log, _ = opened(disk)
     before = len(disk.log)

@@ -79,7 +79,7 @@ def test_a_compacted_topic_keeps_old_and_large_segments() -> None:
 
 
 class Answering:
-    """A policy of somebody else's."""
+    """A policy of another package."""
 
     def __init__(self, answer: Callable[[Sequence[SegmentAge]], object]) -> None:
         self._answer = answer
@@ -88,7 +88,7 @@ class Answering:
         return self._answer(segments)  # type: ignore[return-value]
 
 
-def test_a_policy_of_ones_own_deletes_beside_those_built_in() -> None:
+def test_a_custom_policy_deletes_beside_the_built_in_ones() -> None:
     segments = ages(1, 2, 3, 4)
     config = KEEP._replace(retention_bytes=300)
     assert Retention([*BUILT_IN.values(), Answering(lambda _: 2)]).due(segments, context_of(segments, config)) == 2
@@ -166,7 +166,7 @@ def test_what_goes_is_bounded_by_every_limit(
         assert not (segment.is_active and segment.size == 0)
 
 
-def test_a_segments_indexes_are_only_read_when_its_turn_comes() -> None:
+def test_a_segments_indexes_are_only_read_when_the_segment_is_checked() -> None:
     disk = a_disk()
     log = a_log(disk)
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Compacted segments in the place of old ones: whenever the process dies, the old are there or the new."""
+"""Compacted segments replace old ones: after a crash at any time there are the old or the new."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIGURES = CleaningFigures(0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)
 HISTORIES: dict[str, tuple[int, list[str]]] = {
     "one group": (2_000, ["a1 b1|c1", "a2 d1|b2", "a3 e1", "f1"]),
     "several groups": (350, ["a1 b1|c1", "a2|x1|b2", "c2 y1", "a3 d1|e1", "z1 a4|b3", "f1|a5", "g1", "h1"]),
-    # Everything in the last segments of the group was written anew in the dirty part's end.
+    # The dirty part's end has newer records for all keys of the group's last segments.
     "the last segments become empty": (2_000, ["a1 b1|c1", "d1", "d2", "d3", "d4 a2"]),
     "a whole group becomes empty": (250, ["a1|b1", "a2|b2", "c1|d1", "a3|b3", "e1 c2"]),
     "segments end before the last one": (430, ["a1 b1|c1", "a2 x1", "a3 x2", "x3 a4", "a5 b3", "f1|x4", "y2 x5", "h1"]),
@@ -177,7 +177,7 @@ async def test_apache_kafkas_order_of_renames_is_understood() -> None:
         path = f"{directory}/{made.base:020d}{suffix}"
         disk.rename(path + old_end, path + new_end)
 
-    # Its log goes first, here and at the end: while an index is still `.cleaned`, nothing has happened.
+    # The log file is renamed first, here and at the end: while an index is still `.cleaned`, nothing is replaced.
     rename(".log", ".cleaned", ".swap")
     assert reopened(disk.killed(), "one group") == old
     rename(".index", ".cleaned", ".swap")

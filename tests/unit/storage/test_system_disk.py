@@ -65,7 +65,7 @@ def test_what_was_appended_last_is_at_hand_until_something_else_is_appended_or_i
     other.append((b"pq",))
     other.append((b"r", b"s"))
     other.append((bytes(NEWEST_BYTES_MAX + 1),))
-    assert other.newest(end, 2) == b"pq", "what comes in pieces, or is large, is not kept"
+    assert other.newest(end, 2) == b"pq", "split or large writes are not kept"
     assert other.newest(end + 2, 2) is None
     assert other.newest(end + 4, 1) is None
 

@@ -58,13 +58,13 @@ def test_a_wrong_value_names_key_value_and_what_is_allowed(key: str, text: str, 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])
 @pytest.mark.parametrize(
-    ("advertised", "told"), [("", os.uname().nodename), ("localhost", "localhost"), ("::1", "::1")]
+    ("advertised", "expected"), [("", os.uname().nodename), ("localhost", "localhost"), ("::1", "::1")]
 )
 def test_a_listener_on_all_addresses_is_advertised_by_the_machines_name_or_the_host_that_is_set(
-    host: str, advertised: str, told: str
+    host: str, advertised: str, expected: str
 ) -> None:
     config, _ = build_config({"listeners": f"PLAINTEXT://{host}:9092", "sordini.advertised.host": advertised})
-    assert [(end.host, end.port) for end in config.advertised(config.endpoints)] == [(told, 9092)]
+    assert [(end.host, end.port) for end in config.advertised(config.endpoints)] == [(expected, 9092)]
 
 
 def test_the_advertised_host_is_for_no_listener_with_an_address_of_its_own_and_for_no_advertised_listener() -> None:
@@ -76,7 +76,7 @@ def test_the_advertised_host_is_for_no_listener_with_an_address_of_its_own_and_f
     assert [str(end) for end in config.advertised(config.endpoints)] == ["IN://a:1"]
 
 
-def test_a_wrong_password_is_not_told() -> None:
+def test_the_value_of_an_invalid_password_is_hidden_in_the_error() -> None:
     rule = matching(r"\d+", "digits", ValueKind.PASSWORD)
     with pytest.raises(ConfigError) as refusal:
         rule.read("some.password", "hush")

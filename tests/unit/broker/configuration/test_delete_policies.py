@@ -1,4 +1,4 @@
-"""Delete policies that installed packages bring are found by name, and nobody names them over the wire."""
+"""Delete policies of installed packages are found by name, and cannot be set over the wire."""
 
 from __future__ import annotations
 

@@ -52,10 +52,10 @@ def test_what_is_taken_out_of_a_layer_gives_way_to_the_next() -> None:
         ("log.dirs", "/elsewhere"),
         ("num.network.threads", "9"),
         ("no.such.key", "secret"),
-        ("max.connections.per.ip.overrides", "nobody"),
+        ("max.connections.per.ip.overrides", "unreadable"),
     ],
 )
-def test_an_entry_without_use_is_passed_over_told_without_its_value_and_disturbs_no_other(key: str, text: str) -> None:
+def test_an_unusable_entry_is_ignored_reported_without_its_value_and_affects_no_other(key: str, text: str) -> None:
     dynamic = a_config()
     (reported,) = dynamic.set_layer(OF_ALL, {key: text, "min.insync.replicas": "2"})
     assert reported.key == key
@@ -71,7 +71,7 @@ def test_a_key_known_to_have_no_effect_is_passed_over_in_silence() -> None:
     assert dynamic.config == Config()
 
 
-def test_listeners_hear_of_changes_and_only_of_changes() -> None:
+def test_listeners_are_notified_of_changes_and_only_of_changes() -> None:
     dynamic = a_config()
     received: list[int] = []
     dynamic.on_change(lambda config: received.append(config.message_max_bytes))
@@ -82,7 +82,7 @@ def test_listeners_hear_of_changes_and_only_of_changes() -> None:
     assert received == [100, 50]
 
 
-def test_a_coarser_keys_default_is_told_only_beside_a_value_that_was_set() -> None:
+def test_a_coarser_synonyms_default_is_listed_only_beside_a_value_that_was_set() -> None:
     family = ["log.retention.ms", "log.retention.minutes", "log.retention.hours"]
     dynamic = a_config()
     assert dynamic.synonyms(family) == []
@@ -93,10 +93,10 @@ def test_a_coarser_keys_default_is_told_only_beside_a_value_that_was_set() -> No
     ]
 
 
-def test_every_dynamic_key_that_topics_do_not_inherit_has_somebody_who_hears_of_it() -> None:
+def test_every_dynamic_key_that_topics_do_not_inherit_has_a_listener() -> None:
     inherited = {key.key for topic in TOPIC_SETTINGS.values() for key in topic.inherits}
     alone = {key for key, (_, declared) in SETTINGS.items() if declared.is_dynamic} - inherited
-    # The queue of jobs on records reads its own when a job comes, the cleaner listens to its own, the network to the next
+    # The record job queue reads its own at each job, the cleaner listens to its own, the network to the next
     # three, throttles and fetchers to those of replication, the log manager to the cordon, and the settings of
     # partitions take the others.
     assert alone == {
@@ -146,7 +146,7 @@ def test_a_cordon_names_directories_of_one_broker_however_they_are_spelt() -> No
         dynamic.check(OF_ALL, {CORDON: "/one"})
     (reported,) = dynamic.set_layer(OF_ALL, {CORDON: "/one"})
     assert (reported.key, dynamic.config.cordoned_directories) == (CORDON, frozenset())
-    assert dynamic.set_layer(OF_BROKER, {CORDON: "/one/,/nowhere"}) == []  # As somebody wrote it past us.
+    assert dynamic.set_layer(OF_BROKER, {CORDON: "/one/,/nowhere"}) == []  # As another tool wrote it to the store.
     assert dynamic.config.cordoned_directories == {"/one"}
 
 

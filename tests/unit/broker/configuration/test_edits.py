@@ -1,4 +1,4 @@
-"""What may be changed of settings, and what comes of it: Apache Kafka's rules and codes."""
+"""Which edits of settings are allowed and their results: Apache Kafka's rules and codes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_edits_change_what_they_name_and_leave_the_rest(
 
 
 @pytest.mark.parametrize(
-    ("edits", "code", "told"),
+    ("edits", "code", "named"),
     [
         ([Edit("retention.ms", SET, "x")], ErrorCode.INVALID_CONFIG, "whole number"),
         ([Edit("retention.ms", SET, "-2")], ErrorCode.INVALID_CONFIG, "at least -1"),
@@ -70,12 +70,12 @@ def test_edits_change_what_they_name_and_leave_the_rest(
         ),
     ],
 )
-def test_a_wrong_edit_of_a_topic_is_refused_with_what_is_allowed(edits: list[Edit], code: int, told: str) -> None:
+def test_a_wrong_edit_of_a_topic_is_refused_with_what_is_allowed(edits: list[Edit], code: int, named: str) -> None:
     def change() -> None:
         check_edits(edits)
         edit_topic({}, edits)
 
-    with pytest.raises(BrokerError, match=told) as refusal:
+    with pytest.raises(BrokerError, match=named) as refusal:
         change()
     assert refusal.value.code == code
 
@@ -85,7 +85,7 @@ def test_two_keys_that_contradict_each_other_are_refused_whichever_came_first() 
         edit_topic({"min.compaction.lag.ms": "100"}, [Edit("max.compaction.lag.ms", SET, "50")])
 
 
-def test_what_somebody_else_wrote_wrong_stays_and_does_not_stand_in_the_way() -> None:
+def test_an_invalid_override_already_stored_is_kept_and_does_not_block_edits_of_other_keys() -> None:
     before = {"theirs": "1", "segment.ms": "soon"}
     assert edit_topic(before, [Edit("retention.ms", SET, "5")]) == {**before, "retention.ms": "5"}
     with pytest.raises(BrokerError, match="theirs"):

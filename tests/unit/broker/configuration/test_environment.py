@@ -1,4 +1,4 @@
-"""Names in the environment become keys; a misspelt one is told, and what is nobody's configuration is left alone."""
+"""Names in the environment become keys; a misspelt one is reported, and other variables are ignored."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_ours_goes_before_theirs_however_they_are_ordered(turned: bool) -> None:
     assert environment_entries(dict(reversed(variables) if turned else variables)) == {"num.partitions": "2"}
 
 
-def test_what_looks_like_a_key_and_is_none_is_told() -> None:
+def test_a_variable_that_is_named_like_a_key_and_is_none_is_reported() -> None:
     environment = {"KAFKA_LOG_RETENTION_HUORS": "1", "KAFKA_CFG_LISTENERS": "x", "KAFKA_PROCESS_ROLES": "broker"}
     assert unknown_names(environment) == sorted(environment)
     assert environment_entries(environment) == {}

@@ -1,4 +1,4 @@
-"""Who a broker is and how it joins and leaves a cluster, as configured."""
+"""The keys of a broker's identity and of joining and leaving a cluster."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def test_a_number_that_could_be_given_out_to_another_broker_is_refused(entries: 
         {"broker.id": "-1", "reserved.broker.max.id": "5"},
     ],
 )
-def test_a_number_of_ones_own_is_taken(entries: dict[str, str]) -> None:
+def test_a_configured_broker_id_is_used(entries: dict[str, str]) -> None:
     assert build_config(entries)[0].broker_id == int(entries["broker.id"])
 
 
-def test_the_listener_for_brokers_must_be_told_to_them() -> None:
+def test_the_inter_broker_listener_must_be_advertised() -> None:
     entries = {
         "listeners": "PLAINTEXT://:9092,OUT://:9093",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:PLAINTEXT",

@@ -1,4 +1,4 @@
-"""Keys by which an operator asks for protection: what is not given refuses the start, wherever the key stands."""
+"""Keys that request protection: where it is not implemented the start is refused, wherever the key is set."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_misspelt_key_of_protection_refuses_the_start(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["metric.reporters", "vendor.reporter.ssl.keystore.location", "listener.name.a.some"])
-def test_an_unknown_key_of_something_else_is_only_told(key: str) -> None:
+def test_an_unknown_key_that_asks_for_no_protection_is_only_reported(key: str) -> None:
     assert build_config({key: "x"}) == (Config(), [key])
 
 

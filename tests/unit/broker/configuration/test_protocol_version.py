@@ -121,7 +121,7 @@ def test_zstd_is_stored_from_protocol_2_1_on(protocol: str, zstd: bool) -> None:
     assert known.settings_of("orders").rules.zstd is zstd
 
 
-def test_a_format_that_is_not_stored_is_told() -> None:
+def test_a_message_format_that_the_protocol_version_overrules_is_reported() -> None:
     old, _ = build_config(entries("0.10.2", "0.10.2"))
     new, _ = build_config(entries("3.9", "0.10.2"))
     assert new.is_format_overruled

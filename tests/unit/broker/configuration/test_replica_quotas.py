@@ -39,7 +39,7 @@ def test_rates_and_lists_take_effect_when_they_are_set_and_when_they_are_taken_a
 
     assert held_back() == [False] * 4
     dynamic.set_layer(ConfigSource.DYNAMIC_BROKER, {"leader.replication.throttled.rate": "100"})
-    assert held_back() == [False] * 4, "a rate alone throttles nobody"
+    assert held_back() == [False] * 4, "a rate alone throttles no replica"
     topics.set("orders", {"leader.replication.throttled.replicas": "3:1,4:2"})
     assert held_back() == [True, False, False, False]
     dynamic.set_layer(ConfigSource.DYNAMIC_BROKER, {})

@@ -42,11 +42,11 @@ def test_an_override_goes_before_the_broker_and_lists_it_as_a_synonym() -> None:
     ]
 
 
-def test_minus_one_hour_of_retention_keeps_for_ever() -> None:
+def test_minus_one_hour_of_retention_keeps_records_forever() -> None:
     assert a_topic({}, {"log.retention.hours": "-1"})["retention.ms"] == -1
 
 
-def test_an_override_nobody_can_read_is_passed_over() -> None:
+def test_an_unreadable_override_is_ignored() -> None:
     assert a_topic({"segment.bytes": "lots"})["segment.bytes"] == 1073741824
 
 
@@ -85,7 +85,7 @@ def test_a_right_topic_configuration_is_taken(key: str, text: str) -> None:
     check_topic_configs({key: text})
 
 
-def test_what_cannot_be_used_is_told_by_its_key_and_by_what_is_allowed() -> None:
+def test_an_unusable_override_is_reported_with_its_key_and_the_allowed_values() -> None:
     reported = unusable_overrides({"segment.bytes": "lots", "theirs": "hush", "retention.ms": "5"})
     assert [(entry.key, "hush" in entry.reason or "lots" in entry.reason) for entry in reported] == [
         ("segment.bytes", False),

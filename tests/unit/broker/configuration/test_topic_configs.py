@@ -22,7 +22,7 @@ def configs(overrides: Mapping[str, Mapping[str, str]] | None = None, **broker: 
     return TopicConfigs(DynamicConfig(build_config(entries)[0], frozenset(entries)), read)
 
 
-async def test_what_was_loaded_is_a_topics_until_it_is_set_anew_or_forgotten() -> None:
+async def test_loaded_overrides_apply_to_a_topic_until_they_are_replaced_or_forgotten() -> None:
     known = configs({"orders": {"segment.bytes": "1000"}, "bills": {"segment.bytes": "2000"}})
     assert known.config_of("orders")["segment.bytes"] == 1 << 30
     await known.load(["orders", "bills"])

@@ -65,7 +65,7 @@ class Server:
 
 
 class Scene:
-    """A store, a server of it, and who compares commands with it."""
+    """A store, a server of it, and the check of commands against it."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -95,7 +95,7 @@ async def a_scene() -> AsyncIterator[Scene]:
         await store.close()
 
 
-async def test_one_look_at_the_store_serves_all_commands_of_a_controller() -> None:
+async def test_one_read_of_the_store_serves_all_commands_of_a_controller() -> None:
     async with a_scene() as scene:
         await scene.elect(2, 7)
         assert [await scene.judge(2, 7) for _ in range(100)] == [NONE] * 100
@@ -117,7 +117,7 @@ async def test_a_command_must_name_the_controller_and_the_epoch_of_the_store(con
         assert scene.origin.known == (2, 7)
 
 
-async def test_a_replaced_controller_is_refused_without_a_look() -> None:
+async def test_a_replaced_controller_is_refused_without_a_read_of_the_store() -> None:
     async with a_scene() as scene:
         await scene.elect(2, 7)
         await scene.judge(2, 7)
@@ -137,7 +137,7 @@ async def test_a_server_that_is_behind_is_brought_up_to_date_before_a_controller
         assert scene.server.writes == 1
 
 
-async def test_the_first_controller_of_all_is_obeyed_by_a_server_that_has_not_heard_of_it() -> None:
+async def test_commands_of_the_first_controller_are_obeyed_though_the_store_server_lags_behind_its_election() -> None:
     async with a_scene() as scene:
         await scene.server.fall_behind()
         await scene.elect(2, 1)
@@ -152,7 +152,7 @@ async def test_many_wrong_commands_at_once_cost_two_writes() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"{}"])
-async def test_what_the_store_does_not_say_nobody_is(data: bytes) -> None:
+async def test_commands_are_stale_when_the_controller_in_the_store_is_missing_or_unreadable(data: bytes) -> None:
     async with a_scene() as scene:
         assert await scene.judge(2, 1) is STALE
         await scene.elect(2, 1)

@@ -88,8 +88,8 @@ class CountingDisk(ForgetfulDisk):
         return await super().offload(beside)
 
 
-class Nobody:
-    """Who should grant changes of in-sync sets, and answers nothing."""
+class UnansweredProposals:
+    """ISR proposals that get no answer."""
 
     def propose(self, *_asked: Any) -> None:
         return
@@ -99,7 +99,7 @@ class Nobody:
 
 
 class Receiving:
-    """A receiver with real logs; `overrides` are what the store says of topics."""
+    """A receiver with real logs; `overrides` are the topic settings in the store."""
 
     def __init__(self, *directories: str, disk: ForgetfulDisk | None = None) -> None:
         self.overrides: dict[str, dict[str, str]] = {}
@@ -115,7 +115,7 @@ class Receiving:
             lambda: 0,
             lambda: 0,
             self.log,
-            peers=Peers(Nobody(), lambda broker_id: broker_id in self.metadata.brokers),
+            peers=Peers(UnansweredProposals(), lambda broker_id: broker_id in self.metadata.brokers),
         )
         self.replicas = ReplicaSet(ME, self.logs, around)
         self.receiver = CommandReceiver(self.replicas, self.metadata, self.configs, self.log)
@@ -228,7 +228,7 @@ async def test_a_refused_follower_may_be_proposed_again_when_brokers_come_or_go_
     await broker.receive(telling(brokers=(me, other)))
     await broker.receive(leading(info(replicas=(ME, OTHER), state=state)))
     leader = broker.replicas.partition(*ORDERS).require_leader()
-    for told, may_join in (
+    for update, may_join in (
         (telling(brokers=(me, other)), False),
         (telling(brokers=(me, other, third)), True),
         (telling(brokers=(me, other)), True),
@@ -238,11 +238,11 @@ async def test_a_refused_follower_may_be_proposed_again_when_brokers_come_or_go_
         if leader.may_join(OTHER):
             leader.ineligible(leader.expand(OTHER))
         assert not leader.may_join(OTHER)
-        await broker.receive(told)
+        await broker.receive(update)
         assert leader.may_join(OTHER) is may_join
 
 
-async def test_others_have_their_turn_after_each_log_that_a_command_makes_or_puts_away() -> None:
+async def test_the_event_loop_runs_other_tasks_after_each_log_that_a_command_creates_or_deletes() -> None:
     broker = await knowing_orders()
     made: list[int] = []
     task = asyncio.ensure_future(broker.receive(leading(*many(50))))
@@ -331,7 +331,7 @@ async def test_a_command_logs_which_partitions_became_leader_and_follower() -> N
     ]
 
 
-async def test_a_partition_that_somebody_else_leads_is_not_served_here_any_more() -> None:
+async def test_a_partition_that_moved_to_another_leader_is_no_longer_served_here() -> None:
     broker = Receiving()
     await broker.receive(leading(info()))
     log = broker.logs.get(ORDERS)
@@ -349,7 +349,7 @@ async def test_without_a_log_directory_leading_is_a_storage_error() -> None:
     assert dict(answer.partitions) == {ORDERS: ErrorCode.KAFKA_STORAGE_ERROR}
 
 
-async def test_a_partition_whose_log_may_lie_in_a_failed_directory_is_not_begun_anew_elsewhere() -> None:
+async def test_a_partition_whose_log_may_be_in_a_failed_directory_is_not_created_again_in_another() -> None:
     broker = Receiving("/a", "/b")
     await broker.receive(leading(info(BILLS)))
     broker.logs.get(BILLS).log_dir.take_offline(OSError(errno.EIO, "gone"))
@@ -393,7 +393,7 @@ async def test_deleting_on_a_full_disk_is_refused_and_leaves_the_broker_alive() 
         broker.replicas.partition("orders", 0)
 
 
-async def test_metadata_is_learned_whole_and_told_once() -> None:
+async def test_metadata_is_updated_as_a_whole_and_listeners_are_notified_once() -> None:
     broker = Receiving()
     changes: list[int] = []
     broker.metadata.on_change(lambda: changes.append(len(broker.metadata.topics)))

@@ -242,7 +242,7 @@ def a_partition(topic: str = "orders", index: int = 0, topic_id: TopicId | None 
     return PartitionInfo(TopicPartition(topic, index), id_of(topic) if topic_id is None else topic_id, (ME,), state, 4)
 
 
-def test_a_deleted_partition_is_told_by_the_leader_minus_two() -> None:
+def test_a_deleted_partition_is_encoded_as_leader_minus_two() -> None:
     gone = DeletedPartition(TopicPartition("orders", 5), id_of("orders"))
     request: Any = request_of(UpdateMetadata(ME, 2, 7, (), (a_partition(),), (gone,)), 8, LISTENER)
     rows = [
@@ -261,7 +261,7 @@ def test_a_topic_that_is_gone_and_there_again_keeps_both_ids() -> None:
     assert arrived == command
 
 
-def test_a_leaderless_partition_is_told_by_the_leader_minus_one() -> None:
+def test_a_leaderless_partition_is_encoded_as_leader_minus_one() -> None:
     info = a_partition()
     info = info._replace(state=replace(info.state, leader=None))
     for command in (LeaderAndIsr(ME, 2, 7, (info,), ()), UpdateMetadata(ME, 2, 7, (), (info,))):
@@ -285,14 +285,14 @@ def test_old_versions_of_stop_replica_cannot_delete_some_and_keep_others() -> No
     assert over_the_wire(StopReplica(ME, 2, 7, rows), 3) == StopReplica(ME, 2, 7, rows)
 
 
-def test_leaders_are_told_with_their_address_between_brokers() -> None:
+def test_leaders_are_sent_with_their_inter_broker_address() -> None:
     leader = Broker(ME, 9, (Endpoint("EXTERNAL", "out", 9092), Endpoint(LISTENER, "in", 9093, "SSL")), "rack")
     other = Broker(BrokerId(2), 9, (Endpoint("EXTERNAL", "out", 9092),))
     request: Any = request_of(LeaderAndIsr(ME, 2, 7, (a_partition(),), (leader, other)), 7, LISTENER)
     assert [(row.broker_id, row.host_name, row.port) for row in request.live_leaders] == [(1, "in", 9093)]
 
 
-def test_an_address_of_an_unknown_security_protocol_is_not_told_and_not_taken() -> None:
+def test_an_endpoint_of_an_unknown_security_protocol_is_neither_sent_nor_accepted() -> None:
     strange = Broker(ME, -1, (Endpoint("X", "h", 1, "CARRIER_PIGEON"), Endpoint(LISTENER, "h", 2)))
     arrived = over_the_wire(UpdateMetadata(ME, 2, 7, (strange,)), 8)
     assert isinstance(arrived, UpdateMetadata)

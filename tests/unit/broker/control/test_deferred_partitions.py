@@ -30,7 +30,7 @@ def test_each_partition_has_one_line_when_it_is_put_off_and_one_when_it_is_taken
     assert [event for _, event, _ in log.lines] == ["partition deferred", "deferred partition opened"]
 
 
-def test_what_is_taken_before_the_controller_was_told_is_told_of_once() -> None:
+def test_a_partition_opened_before_the_controller_was_notified_is_notified_once() -> None:
     """A command that takes the replica's leader away makes its log, and the controller still counts it as offline."""
     deferred = DeferredPartitions(ListLog())
     deferred.defer(NAME, "no descriptor")
@@ -38,7 +38,7 @@ def test_what_is_taken_before_the_controller_was_told_is_told_of_once() -> None:
     assert dues(deferred, 10_000) == [RETRY_MS]
 
 
-def test_what_is_taken_after_the_controller_was_told_needs_no_second_note() -> None:
+def test_a_partition_opened_after_the_controller_was_notified_is_not_notified_again() -> None:
     deferred = DeferredPartitions(ListLog())
     deferred.defer(NAME, "no descriptor")
     assert dues(deferred, RETRY_MS + 500) == [RETRY_MS]

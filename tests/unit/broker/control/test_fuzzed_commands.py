@@ -1,8 +1,7 @@
-"""What brokers ask of each other, by chance, of one broker of several: also as the controller that the store names.
+"""Random inter-broker requests to one broker of a cluster, also as the controller that the store names.
 
-Whoever has that name may make and delete partitions; so the law is not that nothing happens. It is that nothing breaks:
-each request has an answer or ends its connection, no handler fails, every directory is a partition's, and the next start
-finds checkpoints that it can read. `SORDINI_FUZZED=100000` asks for so many.
+A controller may create and delete partitions, so changes are allowed. The law is that nothing breaks: each request has an answer or ends its connection, no handler fails, every directory is a partition's, and the next start
+finds checkpoints that it can read. `SORDINI_FUZZED=100000` sets their number.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ async def open_store(path: Path | str = ":memory:") -> EmbeddedStore:
     return await EmbeddedStore.open(str(path), inline, SystemClock())
 
 
-async def test_what_stays_is_there_after_a_restart_and_what_dies_is_not(tmp_path: Path) -> None:
+async def test_persistent_nodes_survive_a_restart_and_ephemeral_ones_do_not(tmp_path: Path) -> None:
     store = await open_store(tmp_path / "store.db")
     session = await store.open_session()
     await session.create("/a/b", b"\x00bytes", make_parents=True)
@@ -96,7 +96,7 @@ asyncio.run(main())
     await store.close()
 
 
-async def test_a_second_opener_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+async def test_a_second_opener_is_refused_and_the_first_continues(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     store = await open_store(path)
     with pytest.raises(StoreUnusable, match=r"store\.db is in use by another broker"):
@@ -153,7 +153,7 @@ async def test_calls_that_wait_together_are_saved_together() -> None:
     await asyncio.gather(*(session.create(f"/{n}") for n in range(50)))
     assert len(saves) == 1
     await asyncio.gather(*(session.get(f"/{n}") for n in range(50)))
-    assert len(saves) == 1, "reading asks nothing of the disk"
+    assert len(saves) == 1, "reads do not use the disk"
     await store.close()
 
 
@@ -186,7 +186,7 @@ async def test_nothing_is_answered_or_seen_before_it_is_saved() -> None:
     await store.close()
 
 
-async def test_a_turn_that_cannot_be_saved_did_not_happen() -> None:
+async def test_a_batch_that_cannot_be_saved_is_undone() -> None:
     store = await open_store()
     session, other = await store.open_session(), await store.open_session()
     states: list[SessionState] = []
@@ -213,7 +213,7 @@ async def test_a_turn_that_cannot_be_saved_did_not_happen() -> None:
     await store.close()
 
 
-async def test_a_path_that_makes_no_sense_is_the_callers_bug_and_nobody_elses() -> None:
+async def test_an_invalid_path_raises_at_the_caller_and_leaves_the_session_usable() -> None:
     session = await (store := await open_store()).open_session()
     for path in ("a", "", "/a/", "//", "/a//b", "/a\0"):
         with pytest.raises(ValueError, match="not the path of a znode"):
@@ -253,7 +253,7 @@ def apply_all(tree: ZnodeTree, transactions: list[list[Any]]) -> None:
 
 
 @given(TRANSACTIONS, TRANSACTIONS)
-def test_undoing_a_turn_brings_back_exactly_what_was(first: list[Any], second: list[Any]) -> None:
+def test_undoing_a_batch_restores_exactly_the_former_tree(first: list[Any], second: list[Any]) -> None:
     tree = ZnodeTree()
     tree.begin_batch()
     apply_all(tree, first)

@@ -10,7 +10,7 @@ from tests.support.fake_ports import StillClock
 from tests.support.unit_broker import inline
 
 
-async def test_the_end_of_a_lease_ends_its_own_sessions_and_nobody_elses() -> None:
+async def test_the_end_of_a_lease_ends_only_its_own_sessions() -> None:
     store = await EmbeddedStore.open(":memory:", inline, StillClock())
     one, other = StoreLease(store), StoreLease(store)
     first, second, third = await one.open_session(), await one.open_session(), await other.open_session()

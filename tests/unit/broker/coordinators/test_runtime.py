@@ -107,7 +107,7 @@ async def test_the_last_value_of_each_key_is_replayed_and_what_cannot_be_read_is
         assert skipped == [{"partition": f"{NUMBERS}-0", "count": 1, "first": "no number"}]
 
 
-async def test_requests_that_wait_for_the_loading_go_on_after_it() -> None:
+async def test_requests_that_wait_for_the_loading_continue_after_it() -> None:
     async with a_runtime(await written()) as (broker, runtime):
         shard, done = runtime.led_shard("a"), list[object]()
         shard.wait_until_loaded(lambda: done.append(shard.state.values["a"]), done.append)

@@ -1,4 +1,4 @@
-"""What the log says of groups: members fenced, rebalances completed, groups loaded and unloaded."""
+"""Log lines of groups: members fenced, rebalances completed, groups loaded and unloaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LeaderAndIsr, UpdateMetadata and StopReplica as they come over the wire, and who may send what only brokers send."""
+"""LeaderAndIsr, UpdateMetadata and StopReplica over the wire, and which connections may send inter-broker requests."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def answered_as_it_is(broker: UnitBroker, command: Command, version: int) 
 
 
 async def until_answered(*pending: DelayedResponse) -> None:
-    """Not until all is done: who follows goes on asking its leader."""
+    """Not until all is done: a follower keeps fetching from its leader."""
     for _ in range(ROUNDS_MAX):
         if all(one.is_answered for one in pending):
             return
@@ -93,7 +93,7 @@ def codes(answer: Any) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("version", range(8))
-async def test_a_broker_leads_and_follows_as_it_is_told_in_every_version(version: int) -> None:
+async def test_a_broker_leads_and_follows_as_the_controller_commands_in_every_version(version: int) -> None:
     async with a_broker() as broker:
         answer = await answered(broker, become(), version)
         assert (answer.error_code, codes(answer)) == (0, [(0, 0)])
@@ -120,14 +120,14 @@ async def test_what_is_known_already_is_answered_as_stale_for_that_partition_alo
 async def test_metadata_are_learnt_and_forgotten_in_every_version(version: int) -> None:
     async with a_broker() as broker:
         other = Broker(OTHER, -1, (Endpoint("PLAINTEXT", "other", 9092),))
-        told = UpdateMetadata(OTHER, 1, -1, (other,), become(OTHER).partitions)
-        assert (await answered(broker, told, version)).error_code == 0
+        update = UpdateMetadata(OTHER, 1, -1, (other,), become(OTHER).partitions)
+        assert (await answered(broker, update, version)).error_code == 0
         cache = broker.parts.metadata
         assert cache.controller_id == OTHER
         assert cache.brokers[OTHER].endpoints == {"PLAINTEXT": ("other", 9092)}
         assert cache.topics["orders"].partitions[0].leader == OTHER
         assert cache.topics["orders"].topic_id == (topic_id_of("orders") if version >= 7 else NO_TOPIC_ID)
-        gone = replace(told, partitions=(), deleted=(DeletedPartition(NAME, topic_id_of("orders")),))
+        gone = replace(update, partitions=(), deleted=(DeletedPartition(NAME, topic_id_of("orders")),))
         await answered(broker, gone, version)
         assert cache.topics == {}
 
@@ -175,7 +175,7 @@ async def test_a_command_for_an_earlier_life_of_this_broker_is_refused() -> None
 async def test_commands_are_carried_out_in_the_order_in_which_they_came() -> None:
     async with a_broker() as broker:
         await broker.elect()
-        # The first has to read the topic's configuration before it can begin: nobody may overtake it meanwhile.
+        # The first has to read the topic's configuration before it can begin: no other command may overtake it.
         first, second = send(broker, become(), 7), send(broker, stop(), 4)
         await until_answered(first, second)
         assert codes(answer_of(first, ApiKey.LEADER_AND_ISR, 7)) == [(0, 0)]
@@ -197,7 +197,7 @@ async def test_a_stale_command_that_came_second_is_judged_by_what_the_first_said
 
 
 def bare(key: ApiKey) -> Any:
-    """A request that asks for something, where an answer without that would say nothing."""
+    """A request with content, where the answer to an empty one would say nothing."""
     if key != ApiKey.WRITE_TXN_MARKERS:
         return APIS[key].request()
     topics = [WritableTxnMarkerTopic(name="orders", partition_indexes=[0])]

@@ -83,7 +83,7 @@ class Counter:
 
 @pytest.fixture
 async def whole() -> AsyncIterator[Counter]:
-    """Broker 1 reigns, and leads the one partition of orders, which broker 2 follows."""
+    """Broker 1 is the controller and leads the one partition of orders, which broker 2 follows."""
     store = await EmbeddedStore.open(":memory:", inline, StillClock())
     session = await store.open_session()
     await ensure_base_paths(session)

@@ -107,7 +107,7 @@ async def test_a_fetch_at_the_end_is_answered_when_its_time_is_up() -> None:
         assert not broker.parts.replicas.partition("orders", 0).purgatory
 
 
-async def test_less_than_was_asked_for_is_held_back_and_given_when_the_time_is_up() -> None:
+async def test_less_than_min_bytes_waits_in_purgatory_and_is_sent_after_max_wait() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         append(broker)
@@ -119,7 +119,7 @@ async def test_less_than_was_asked_for_is_held_back_and_given_when_the_time_is_u
         assert len(records(only(answer_of(pending, FETCH, 12)))) == 2 * len(BATCH)
 
 
-async def test_a_fetch_nobody_waits_for_any_more_leaves_nothing_behind() -> None:
+async def test_a_fetch_whose_client_disconnected_leaves_nothing_in_purgatory() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", 2)
         pending = parked(broker, 12, waiting(requested(0), requested(1)))
@@ -131,7 +131,7 @@ async def test_a_fetch_nobody_waits_for_any_more_leaves_nothing_behind() -> None
         assert not pending.is_answered
 
 
-async def test_a_fetch_that_waits_hears_of_it_when_its_partition_is_led_elsewhere() -> None:
+async def test_a_delayed_fetch_is_answered_when_its_partition_gets_another_leader() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         pending = parked(broker, 12, waiting(requested()))
@@ -156,7 +156,7 @@ async def test_an_error_does_not_wait(fields: dict[str, int], code: ErrorCode) -
         assert only(answer).error_code == code
 
 
-async def test_a_failed_log_directory_is_told_and_the_other_partition_is_served() -> None:
+async def test_a_failed_log_directory_is_an_error_of_its_partition_and_the_other_is_served() -> None:
     async with a_broker({"log.dirs": "/a,/b"}) as broker:
         await broker.lead("orders", 2)
         append(broker, 1)
@@ -226,7 +226,7 @@ async def test_negative_limits_are_none_at_all(limit: int) -> None:
         assert records(rows[1]) == b""
 
 
-async def test_before_version_3_an_answer_is_never_larger_than_was_asked_for() -> None:
+async def test_before_version_3_an_answer_is_never_larger_than_the_requested_bytes() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         append(broker)
@@ -281,14 +281,14 @@ async def test_a_committed_reader_stops_before_an_open_transaction() -> None:
         assert row.aborted_transactions is None
 
 
-async def test_an_isolation_level_nobody_knows_is_refused_for_every_partition() -> None:
+async def test_an_unknown_isolation_level_is_refused_for_every_partition() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         answer = broker.ask(FETCH, 12, request(requested(), isolation_level=2))
         assert (answer.error_code, only(answer).error_code) == (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST)
 
 
-async def test_a_reader_whose_history_parted_from_ours_is_told_where() -> None:
+async def test_a_reader_whose_log_diverges_gets_the_diverging_epoch_and_its_end_offset() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", epoch=1)
         append(broker)
@@ -302,7 +302,7 @@ async def test_a_reader_whose_history_parted_from_ours_is_told_where() -> None:
         assert records(row)
 
 
-async def test_a_topic_id_nobody_has_is_told_apart_from_a_partition_that_is_not_there() -> None:
+async def test_an_unknown_topic_id_and_an_unknown_partition_have_different_error_codes() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         assert (
@@ -333,7 +333,7 @@ async def test_a_sessions_incremental_answer_holds_only_what_is_news() -> None:
         assert records(found[2]) == BATCH
 
 
-async def test_a_session_hears_of_a_high_watermark_that_moved_without_records() -> None:
+async def test_a_session_receives_a_high_watermark_that_moved_without_records() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         opened = broker.ask(FETCH, 12, request(requested(offset=0), session_epoch=0))
@@ -348,7 +348,7 @@ async def test_a_session_hears_of_a_high_watermark_that_moved_without_records() 
         assert rows_of(again) == {}
 
 
-async def test_a_session_hears_of_an_error_until_it_is_over() -> None:
+async def test_a_session_receives_an_error_until_it_is_over() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         opened = broker.ask(FETCH, 12, request(requested(offset=99), session_epoch=0))
@@ -370,7 +370,7 @@ async def test_a_partition_that_was_served_goes_behind_the_others_of_its_session
         for epoch in range(1, 5):
             step = FetchRequest(session_id=opened.session_id, session_epoch=epoch, max_bytes=1)
             served += [index for index, row in rows_of(broker.ask(FETCH, 12, step)).items() if records(row)]
-        assert sorted(served[:2]) == sorted(served[2:]) == [0, 1], "nobody starves"
+        assert sorted(served[:2]) == sorted(served[2:]) == [0, 1], "no partition starves"
 
 
 async def test_a_session_that_is_not_known_is_refused_as_a_whole() -> None:
@@ -380,7 +380,7 @@ async def test_a_session_that_is_not_known_is_refused_as_a_whole() -> None:
         assert (answer.error_code, answer.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
 
 
-async def test_a_waiting_fetch_of_a_session_is_told_what_came() -> None:
+async def test_a_delayed_fetch_of_a_session_is_answered_with_the_partition_that_got_records() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", 2)
         opened = broker.ask(FETCH, 12, request(requested(0), requested(1), session_epoch=0))

@@ -88,19 +88,19 @@ async def test_a_broker_named_by_digits_without_end_is_another_broker(name: str)
         assert broker.log.at("error") == []
 
 
-async def test_a_retention_past_the_end_of_time_keeps_for_ever() -> None:
+async def test_a_retention_past_the_largest_timestamp_keeps_records_forever() -> None:
     async with a_coordinator() as broker:
         request = commit_request({0: 5}, retention_time_ms=2**63 - 1)
         assert codes(broker.ask(ApiKey.OFFSET_COMMIT, 4, request)) == [0]
         assert [held.expires_ms for _, held in broker.parts.groups.offsets("g").items()] == [2**63 - 1]
 
 
-async def test_assignments_for_nobody_and_twice_for_one_harm_nobody() -> None:
+async def test_assignments_for_unknown_members_and_duplicates_harm_no_member() -> None:
     async with a_coordinator() as broker:
         joined = join(broker)
         given = {
             "": b"x",
-            "nobody": b"y",
+            "unknown": b"y",
             **{f"../{number}": b"z" for number in range(1_000)},
             joined.member_id: b"own",
         }

@@ -101,8 +101,8 @@ async def test_metadata_of_what_cannot_be_is_passed_over(version: int) -> None:
             Broker(BrokerId(5), -1, (Endpoint("PLAINTEXT", "b", 70_000),)),
             Broker(OTHER, -1, (Endpoint("PLAINTEXT", "c", 9092),)),
         )
-        told = UpdateMetadata(OTHER, 1, -1, living, (*map(info, NO_PARTITIONS), info(GOOD)))
-        assert (await answered(broker, told, version)).error_code == 0
+        update = UpdateMetadata(OTHER, 1, -1, living, (*map(info, NO_PARTITIONS), info(GOOD)))
+        assert (await answered(broker, update, version)).error_code == 0
         cache = broker.parts.metadata
         assert {number: dict(known.endpoints) for number, known in cache.brokers.items()} == {
             5: {},
@@ -226,8 +226,8 @@ async def test_alone_no_fetch_session_of_a_follower_displaces_one_of_a_consumer(
         await broker.lead("orders")
 
         def fetch(replica: int) -> int:
-            wish = FetchTopic(topic="orders", partitions=[FetchPartition(partition=0, partition_max_bytes=1)])
-            request = FetchRequest(replica_id=replica, session_epoch=0, topics=[wish], max_wait_ms=0)
+            wanted = FetchTopic(topic="orders", partitions=[FetchPartition(partition=0, partition_max_bytes=1)])
+            request = FetchRequest(replica_id=replica, session_epoch=0, topics=[wanted], max_wait_ms=0)
             return int(broker.ask(ApiKey.FETCH, 11, request).session_id)
 
         assert fetch(-1) != 0

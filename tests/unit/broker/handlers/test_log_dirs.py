@@ -59,7 +59,7 @@ async def a_filled_broker(broker: UnitBroker) -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_every_directory_is_told_with_what_lies_in_it_and_how_much_room_there_is(version: int) -> None:
+async def test_every_directory_is_listed_with_its_replicas_their_sizes_and_its_free_space(version: int) -> None:
     async with a_broker(TWO) as broker:
         await a_filled_broker(broker)
         results = described(broker, version=version)
@@ -72,7 +72,7 @@ async def test_every_directory_is_told_with_what_lies_in_it_and_how_much_room_th
         assert [(result.total_bytes, result.usable_bytes) for result in results] == [room, room]
 
 
-async def test_asked_for_some_partitions_only_those_are_told_and_asked_for_none_only_the_directories() -> None:
+async def test_a_request_for_some_partitions_lists_only_those_and_for_none_only_the_directories() -> None:
     async with a_broker(TWO) as broker:
         await a_filled_broker(broker)
         some = {"orders": [1, 9], "nothing": [0], "bills": []}
@@ -80,7 +80,7 @@ async def test_asked_for_some_partitions_only_those_are_told_and_asked_for_none_
         assert held(described(broker, {})) == {"/one": {}, "/two": {}}
 
 
-async def test_a_directory_that_is_offline_is_told_with_its_error_and_nothing_else() -> None:
+async def test_an_offline_directory_is_listed_with_its_error_and_nothing_else() -> None:
     async with a_broker(TWO) as broker:
         await a_filled_broker(broker)
         log = broker.parts.replicas.partition("orders", 0).log
@@ -95,7 +95,7 @@ class SilentDisk(ForgetfulDisk):
     """A disk whose volumes do not say how large they are."""
 
     def space(self, path: str) -> tuple[int, int]:
-        raise OSError(errno.ENOSYS, "not told", path)
+        raise OSError(errno.ENOSYS, "not supported", path)
 
 
 async def test_a_volume_that_does_not_say_how_large_it_is_takes_nothing_from_the_answer() -> None:
@@ -106,7 +106,7 @@ async def test_a_volume_that_does_not_say_how_large_it_is_takes_nothing_from_the
         assert len(held([result])["/logs"]) == 4
 
 
-async def test_a_cordoned_directory_takes_no_new_partitions_and_is_told_from_version_5_on() -> None:
+async def test_a_cordoned_directory_takes_no_new_partitions_and_is_flagged_from_version_5_on() -> None:
     async with a_broker({**TWO, "cordoned.log.dirs": "/two"}) as broker:
         await a_filled_broker(broker)
         results = described(broker)
@@ -134,7 +134,7 @@ async def test_a_cordoned_directory_takes_a_partition_when_no_other_is_online() 
         assert [topic.name for topic in second.topics] == ["bills"]
 
 
-async def test_a_deleted_partition_is_not_told() -> None:
+async def test_a_deleted_partition_is_not_listed() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         (log,) = broker.logs.logs()

@@ -90,7 +90,7 @@ async def test_a_time_that_means_nothing_is_refused() -> None:
         assert listed(broker, 11, requested(-99))[0].error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_a_partition_asked_for_twice_is_refused_and_the_other_is_answered() -> None:
+async def test_a_partition_requested_twice_is_refused_and_the_other_is_answered() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", 2)
         rows = listed(broker, 9, requested(LATEST), requested(LATEST, 1), requested(EARLIEST))

@@ -59,7 +59,7 @@ async def test_an_old_format_takes_no_idempotent_producer() -> None:
         assert produced(broker, an_idempotent_batch()) == (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, -1)
 
 
-async def test_whoever_waits_for_records_hears_of_old_messages_as_they_are_stored() -> None:
+async def test_a_delayed_fetch_counts_the_bytes_of_old_messages_as_they_are_stored() -> None:
     async with a_broker(entries(0, **{"compression.type": "gzip"})) as broker:
         await broker.lead("orders")
         woken: list[bool] = []
@@ -105,7 +105,9 @@ async def test_format_1_is_looked_up_by_its_times() -> None:
         assert test_offsets.listed(broker, 7, test_offsets.requested(-3))[0].offset == 3
 
 
-async def test_a_format_that_the_protocol_overrules_is_told_once_for_the_topic_and_batches_are_stored() -> None:
+async def test_a_format_that_the_protocol_version_overrules_is_logged_once_for_the_topic_and_batches_are_stored() -> (
+    None
+):
     async with a_broker() as broker:
         parts = broker.parts
         receiver = ConfigReceiver(ME, broker.dynamic, parts.topic_configs, parts.replicas, broker.log)

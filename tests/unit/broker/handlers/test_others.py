@@ -105,7 +105,7 @@ async def test_where_no_broker_coordinates_transactions_the_answer_is_one_at_whi
 
 
 @pytest.mark.parametrize("version", range(2))
-async def test_a_member_of_the_consumer_protocol_is_told_which_protocol_is_served(version: int) -> None:
+async def test_a_member_of_the_consumer_protocol_gets_an_error_naming_the_protocol_that_is_served(version: int) -> None:
     async with a_broker() as broker:
         request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=["orders"])
         answer = broker.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, request)
@@ -131,7 +131,7 @@ async def test_the_cluster_describes_its_brokers_and_no_controllers(endpoint_typ
         assert [(row.broker_id, row.host, row.port) for row in answer.brokers] == ([] if code else [(ME, *ADDRESS)])
 
 
-async def test_sasl_is_refused_in_its_own_words() -> None:
+async def test_sasl_is_refused_with_illegal_sasl_state() -> None:
     async with a_broker() as broker:
         answer = broker.ask(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN"))
         assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE

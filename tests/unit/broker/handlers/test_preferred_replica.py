@@ -64,7 +64,7 @@ class Side(LeaderSide):
         return self.replicas.partition(*name)
 
     def lead(self) -> Partition:
-        """Lead with three records that everybody has."""
+        """Lead with three records that every replica has."""
         partition = self.become(ME)
         self.append()
         for other in (NEAR, FAR):
@@ -124,7 +124,7 @@ def later(first_offset: int) -> bytes:
 
 
 @pytest.mark.parametrize("version", [11, 12, 13, 18])
-async def test_a_leader_sends_its_reader_to_the_copy_in_the_readers_rack_and_reads_nothing(version: int) -> None:
+async def test_a_leader_names_the_replica_in_the_readers_rack_and_reads_nothing(version: int) -> None:
     side = Side()
     side.lead()
     row = side.fetch(rack="near", version=version)
@@ -132,7 +132,7 @@ async def test_a_leader_sends_its_reader_to_the_copy_in_the_readers_rack_and_rea
     assert (row.high_watermark, row.last_stable_offset, row.log_start_offset) == (3, 3, 0)
 
 
-async def test_a_leader_serves_who_names_no_rack_its_own_rack_or_one_without_a_copy() -> None:
+async def test_a_leader_serves_readers_of_no_rack_of_its_own_rack_or_of_one_without_a_replica() -> None:
     side = Side()
     side.lead()
     for rack in ("", "leader's", "elsewhere"):
@@ -152,7 +152,7 @@ async def test_a_reader_at_the_end_is_sent_away_at_once_instead_of_waiting() -> 
     assert side.fetch(3, rack="near", max_wait_ms=500).preferred_read_replica == NEAR
 
 
-async def test_a_leader_refuses_what_is_wrong_before_it_sends_anybody_anywhere() -> None:
+async def test_a_leader_refuses_an_invalid_fetch_before_it_names_a_preferred_read_replica() -> None:
     side = Side()
     partition = side.lead()
     for offset in (-1, 4):
@@ -160,7 +160,7 @@ async def test_a_leader_refuses_what_is_wrong_before_it_sends_anybody_anywhere()
         assert (row.error_code, row.preferred_read_replica) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
     assert side.fetch(rack="near", epoch=5).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
     partition.log.advance_log_start(2)
-    assert side.fetch(1, rack="near").error_code == ErrorCode.OFFSET_OUT_OF_RANGE, "the copy may still have it"
+    assert side.fetch(1, rack="near").error_code == ErrorCode.OFFSET_OUT_OF_RANGE, "the replica may still have it"
 
 
 async def test_every_answer_of_a_session_says_where_to_read() -> None:
@@ -174,7 +174,7 @@ async def test_every_answer_of_a_session_says_where_to_read() -> None:
     assert not read_answer(FETCH, 12, side.serve(12, FetchRequest(session_id=session_id, session_epoch=3))).responses
 
 
-async def test_nobody_is_sent_to_a_broker_that_is_gone_or_cannot_be_reached_from_where_he_asks() -> None:
+async def test_a_broker_that_is_gone_or_lacks_the_readers_listener_is_never_the_preferred_read_replica() -> None:
     side = Side()
     side.lead()
     outside = {"OUTSIDE": ("broker.example", 9093)}
@@ -188,7 +188,7 @@ async def test_nobody_is_sent_to_a_broker_that_is_gone_or_cannot_be_reached_from
     assert side.fetch(rack="near").preferred_read_replica == NEAR
 
 
-async def test_nobody_is_sent_anywhere_unless_the_broker_is_configured_so() -> None:
+async def test_no_preferred_read_replica_is_named_unless_a_replica_selector_is_configured() -> None:
     for entries, preferred in (({}, -1), ({"replica.selector.class": SELECTOR}, NEAR)):
         async with a_broker({"broker.rack": "leader's", **entries}) as broker:
             await broker.lead("orders", isr=(ME, NEAR))
@@ -262,14 +262,14 @@ async def test_a_follower_refuses_readers_of_another_epoch() -> None:
     assert row.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-async def test_a_follower_sends_nobody_on() -> None:
+async def test_a_follower_names_no_preferred_read_replica() -> None:
     side = Side()
     side.follow()
     row = side.fetch(rack="far")
     assert (row.preferred_read_replica, len(row.records)) == (-1, len(BATCH))
 
 
-async def test_who_neither_leads_nor_follows_serves_nobody() -> None:
+async def test_a_broker_without_a_replica_serves_no_fetch() -> None:
     side = Side()
     side.follow()
     side.replicas.stop_replica(TopicPartition("orders", 0), delete=False)
@@ -298,7 +298,7 @@ async def test_a_reader_that_waits_for_more_bytes_at_a_follower_is_not_woken_by_
 
 
 @pytest.mark.parametrize("finds", ["where both part", "a shorter log"])
-async def test_what_a_follower_cut_off_wakes_nobody(finds: str) -> None:
+async def test_records_that_a_follower_truncated_complete_no_delayed_fetch(finds: str) -> None:
     side = Side()
     partition = side.follow()
     pending = side.park(3)
@@ -314,15 +314,17 @@ async def test_what_a_follower_cut_off_wakes_nobody(finds: str) -> None:
     assert answer_of(pending, FETCH, 12).responses
 
 
-async def test_a_reader_that_waits_hears_at_once_of_another_term() -> None:
+async def test_a_delayed_fetch_is_answered_at_once_when_the_leader_epoch_changes() -> None:
     side = Side()
     side.follow()
     pending = side.park(3, epoch=0)
     side.become(FAR, epoch=1)
-    assert only(answer_of(pending, FETCH, 12)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "so he asks who leads"
+    assert only(answer_of(pending, FETCH, 12)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, (
+        "so that the client refreshes its metadata"
+    )
 
 
-async def test_a_follower_tells_read_committed_readers_where_open_transactions_begin() -> None:
+async def test_a_follower_serves_read_committed_readers_with_the_aborted_transactions() -> None:
     side = Side()
     side.follow()
     row = side.fetch(isolation_level=1)

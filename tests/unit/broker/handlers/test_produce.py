@@ -120,7 +120,7 @@ async def test_where_weak_acks_need_the_store_they_are_refused_from_the_doubt_ab
     async with a_broker(NEEDS_STORE) as broker:
         await broker.lead("orders")
         broker.contact.disconnected(broker.clock.ms + 100)
-        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=1))) == [0], "the session lives"
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch(), acks=1))) == [0], "the session continues"
         broker.clock.ms += 100
         broker.timers.fire()
         for _ in range(2):
@@ -128,7 +128,7 @@ async def test_where_weak_acks_need_the_store_they_are_refused_from_the_doubt_ab
             assert codes_of(refused) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
             with pytest.raises(WireError, match="acks=0 was refused"):
                 broker.serve(PRODUCE, 9, request(a_batch(), acks=0))
-            assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "acks=all says what it means"
+            assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "acks=all waits for the commit"
             broker.contact.expired()
         assert end_of(broker) == 9
         broker.contact.registered()
@@ -184,7 +184,7 @@ async def test_a_duplicate_is_answered_as_the_first_was_and_not_stored_again() -
         assert end_of(broker) == 6
 
 
-async def test_a_transactional_batch_is_refused_while_nobody_coordinates() -> None:
+async def test_a_transactional_batch_is_refused_while_there_is_no_transaction_coordinator() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         batch = an_idempotent_batch(transactional=True)
@@ -201,7 +201,7 @@ async def test_with_acks_0_nothing_is_answered_late_either() -> None:
         assert await broker.ask_later(PRODUCE, 9, request(a_batch(), acks=0)) is None
 
 
-async def test_who_waits_for_records_is_told_once_per_request() -> None:
+async def test_delayed_fetches_are_checked_once_per_produce_request() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", 2)
         woken: list[bool] = []
@@ -232,7 +232,7 @@ async def test_flush_messages_holds_the_answer_back_until_the_disk_has_the_recor
         survivor = broker.disk.power_lost(seed=1)
         assert len(survivor.contents("/logs/orders-0/00000000000000000000.log")) == 2 * len(a_batch())
         broker.disk.before_offload = None
-        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "and counting begins anew"
+        assert codes_of(broker.ask(PRODUCE, 9, request(a_batch()))) == [0], "the count starts at 0 again"
 
 
 async def test_what_was_flushed_in_a_term_that_is_over_by_then_is_not_acknowledged_by_the_next_one() -> None:
@@ -282,7 +282,7 @@ async def test_what_comes_behind_a_batch_that_the_disk_refused_is_refused_as_tha
             "it is under way when the first is refused"
         )
         broker.disk.heal()
-        assert codes_of(broker.ask(PRODUCE, 9, request(sent[2]))) == refused, "it comes before its turn"
+        assert codes_of(broker.ask(PRODUCE, 9, request(sent[2]))) == refused, "its sequence is out of order"
         answers = [rows_of(broker.ask(PRODUCE, 9, request(batch)))[0] for batch in (*sent[1:], sent[1])]
         assert [(row.error_code, row.base_offset) for row in answers] == [(0, 3), (0, 6), (0, 3)]
 
@@ -315,7 +315,7 @@ async def test_what_comes_behind_a_batch_for_a_partition_that_a_started_broker_d
     async with a_broker(disk=disk) as broker:
         assert codes_of(broker.ask(PRODUCE, version, request(sent[1]))) == [code]
         await broker.lead("orders", epoch=1)
-        assert codes_of(broker.ask(PRODUCE, version, request(sent[2]))) == [code], "it comes before its turn"
+        assert codes_of(broker.ask(PRODUCE, version, request(sent[2]))) == [code], "its sequence is out of order"
         assert [codes_of(broker.ask(PRODUCE, version, request(batch))) for batch in sent[1:]] == [[0], [0]]
 
 
@@ -339,10 +339,10 @@ async def test_where_compressed_batches_are_opened_a_bomb_is_too_large() -> None
         assert end_of(broker) == 0
     async with a_broker() as broker:
         await broker.lead("orders")
-        assert codes_of(broker.ask(PRODUCE, 9, request(bomb))) == [0], "elsewhere nobody opens it"
+        assert codes_of(broker.ask(PRODUCE, 9, request(bomb))) == [0], "without validation it is not decompressed"
 
 
-async def test_a_topic_id_nobody_has_is_refused() -> None:
+async def test_an_unknown_topic_id_is_refused() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
         assert codes_of(broker.ask(PRODUCE, 13, request(a_batch(), topic="nothing"))) == [ErrorCode.UNKNOWN_TOPIC_ID]

@@ -57,7 +57,7 @@ def deleted(broker: UnitBroker, *wanted: tuple[str, int, int], version: int = 2)
 
 
 def bounds(broker: UnitBroker, name: str = "orders") -> tuple[int, int]:
-    """What ListOffsets says of a partition's ends."""
+    """A partition's earliest and latest offset by ListOffsets."""
     found = []
     for timestamp in (EARLIEST, LATEST):
         requested = ListOffsetsTopic(
@@ -82,7 +82,7 @@ def fetched(broker: UnitBroker, offset: int) -> tuple[int, int, bytes]:
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_the_log_starts_later_at_once_for_everybody_who_asks(version: int) -> None:
+async def test_a_new_log_start_offset_applies_at_once_to_every_request(version: int) -> None:
     async with a_broker() as broker:
         await a_topic(broker)
         assert deleted(broker, ("orders", 0, 4), version=version) == [("orders", 0, 4, 0)]
@@ -93,7 +93,7 @@ async def test_the_log_starts_later_at_once_for_everybody_who_asks(version: int)
         assert records, "the batch that holds the offset is given whole"
 
 
-async def test_below_the_start_there_is_nothing_to_do_and_the_start_is_told() -> None:
+async def test_below_the_log_start_offset_nothing_is_deleted_and_the_log_start_offset_is_the_answer() -> None:
     async with a_broker() as broker:
         await a_topic(broker)
         deleted(broker, ("orders", 0, 5))
@@ -102,7 +102,7 @@ async def test_below_the_start_there_is_nothing_to_do_and_the_start_is_told() ->
         assert bounds(broker) == (5, 9)
 
 
-async def test_minus_one_deletes_up_to_the_high_watermark_and_producing_goes_on() -> None:
+async def test_minus_one_deletes_up_to_the_high_watermark_and_producing_continues() -> None:
     async with a_broker() as broker:
         await a_topic(broker)
         assert deleted(broker, ("orders", 0, HIGH_WATERMARK)) == [("orders", 0, 9, 0)]
@@ -169,7 +169,7 @@ async def test_of_a_partition_named_twice_the_last_word_counts() -> None:
         assert bounds(broker) == (2, 9)
 
 
-async def test_a_partition_whose_directory_is_offline_is_told_as_a_storage_error() -> None:
+async def test_a_partition_whose_directory_is_offline_is_a_storage_error() -> None:
     async with a_broker({"log.dirs": "/one,/two"}) as broker:
         await a_topic(broker)
         broker.parts.replicas.partition("orders", 0).log.log_dir.take_offline(OSError(errno.EIO, "gone"))
@@ -235,7 +235,7 @@ async def test_a_refused_request_names_every_partition() -> None:
 # DescribeProducers.
 
 
-async def test_a_partitions_producers_are_told_as_its_leader_knows_them() -> None:
+async def test_a_partitions_producers_are_described_by_its_leader() -> None:
     async with a_broker() as broker:
         await a_topic(broker, batches=1)
         append(broker, batch=an_idempotent_batch(3, producer_id=7, producer_epoch=2))
@@ -253,7 +253,7 @@ async def test_a_partitions_producers_are_told_as_its_leader_knows_them() -> Non
         assert [one.current_txn_start_offset for one in row.active_producers] == [-1, 8]
 
 
-async def test_producers_of_partitions_that_cannot_be_told() -> None:
+async def test_producers_of_partitions_that_cannot_be_described() -> None:
     async with a_broker() as broker:
         await a_topic(broker)
         broker.parts.replicas.partition("orders", 0).resign()

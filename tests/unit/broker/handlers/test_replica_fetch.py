@@ -34,7 +34,7 @@ PLENTY = 1_000_000
 
 
 class Side(LeaderSide):
-    """The leader of `orders`, on a still clock, whose timers fire when a test says so."""
+    """The leader of `orders`, on a still clock, whose timers a test fires."""
 
     def __init__(self, **options: Any) -> None:
         self.clock = StillClock()
@@ -154,7 +154,7 @@ async def test_a_held_fetch_with_nothing_new_is_answered_when_its_time_is_up() -
     assert len(only(answer_of(pending)).records) == 0
 
 
-async def test_the_watermark_alone_wakes_nobody_and_is_on_the_next_answer() -> None:
+async def test_a_new_watermark_alone_completes_no_delayed_fetch_and_is_in_the_next_answer() -> None:
     side = Side()
     side.lead()
     side.append()
@@ -176,10 +176,10 @@ async def test_only_the_question_counts_and_not_the_later_reading() -> None:
     side.clock.ms += 400
     side.append()
     assert (replica.caught_up_ms, replica.fetched_ms, replica.end_offset) == (came_ms, came_ms, 3)
-    assert replica.leader_end == 3, "where the log ended when it asked"
+    assert replica.leader_end == 3, "the leader's log end at the fetch"
 
 
-async def test_a_held_fetch_hears_of_the_end_of_the_term() -> None:
+async def test_a_delayed_follower_fetch_is_answered_when_the_leader_resigns() -> None:
     side = Side()
     side.lead()
     pending = side.park(requested(0))
@@ -187,7 +187,7 @@ async def test_a_held_fetch_hears_of_the_end_of_the_term() -> None:
     assert only(answer_of(pending)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_whoever_asks_a_former_leader_is_told_who_leads_now() -> None:
+async def test_a_former_leaders_refusal_names_the_current_leader() -> None:
     side = Side()
     side.lead()
     side.lead(epoch=1, leader=OTHER)
@@ -197,7 +197,7 @@ async def test_whoever_asks_a_former_leader_is_told_who_leads_now() -> None:
         assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (OTHER, 1)
 
 
-# Who may.
+# Authorization of followers.
 
 
 @pytest.mark.parametrize("version", [12, 16])
@@ -263,7 +263,7 @@ async def test_a_fetch_without_an_epoch_reads_and_counts_for_nothing() -> None:
         (7, 5, (5, 6)),
     ],
 )
-async def test_a_follower_is_told_exactly_where_its_log_parts(
+async def test_a_follower_gets_the_exact_diverging_epoch_and_its_end_offset(
     offset: int, epoch: int, expected: tuple[int, int] | None
 ) -> None:
     side = Side()
@@ -278,7 +278,7 @@ async def test_a_follower_is_told_exactly_where_its_log_parts(
     assert row.error_code == 0
     if expected is not None:
         assert len(row.records) == 0
-        assert partition.leader.replicas[OTHER].end_offset == before, "it does not have what it says"
+        assert partition.leader.replicas[OTHER].end_offset == before, "its log does not have that offset"
 
 
 # Partitions without news.
@@ -306,7 +306,7 @@ async def test_a_partition_without_news_is_passed_over_and_still_waited_for() ->
     assert other.leader.replicas[OTHER].caught_up_ms == side.clock.ms, "now all were looked at"
 
 
-async def test_a_partition_that_is_passed_over_hears_of_a_new_start_at_the_next_look() -> None:
+async def test_a_session_checks_an_idle_partition_again_and_sends_its_new_log_start_offset() -> None:
     side = Side()
     partition = side.lead(isr=(ME, OTHER))
     side.append()
@@ -336,7 +336,7 @@ async def test_a_new_question_is_never_passed_over() -> None:
     assert partition.leader.replicas[OTHER].end_offset == 0
 
 
-async def test_a_watermark_that_was_not_told_yet_is_news() -> None:
+async def test_a_watermark_that_was_not_sent_yet_is_in_the_next_answer() -> None:
     side = Side()
     side.lead()
     side.append()
@@ -389,14 +389,14 @@ def listed(side: Side, timestamp: int, replica: int, version: int = 9) -> tuple[
     return row.error_code, row.offset
 
 
-async def test_a_follower_is_told_where_the_log_ends_and_a_client_where_the_watermark_is() -> None:
+async def test_the_latest_offset_is_the_log_end_for_a_follower_and_the_watermark_for_a_client() -> None:
     side = Side()
     side.lead()
     side.append()
     assert (listed(side, -1, OTHER), listed(side, -1, -1)) == ((0, 3), (0, 0))
 
 
-async def test_a_follower_is_told_where_an_epoch_ended() -> None:
+async def test_a_follower_gets_the_end_offset_of_an_epoch() -> None:
     side = Side()
     side.lead()
     side.append()
@@ -404,7 +404,7 @@ async def test_a_follower_is_told_where_an_epoch_ended() -> None:
     assert answer.topics[0].partitions[0].end_offset == 3
 
 
-async def test_while_a_new_leaders_watermark_is_behind_the_begin_of_its_term_clients_are_told_no_end() -> None:
+async def test_the_latest_offset_is_not_available_while_the_watermark_is_below_the_start_of_the_leader_epoch() -> None:
     side = Side()
     side.lead()
     side.append(timestamp=1000)

@@ -80,7 +80,7 @@ async def test_a_leader_that_resigned_meanwhile_refuses() -> None:
         assert end_of(broker) == 0
 
 
-async def test_a_topic_that_was_configured_otherwise_meanwhile_checks_anew() -> None:
+async def test_a_batch_is_validated_again_when_the_topics_settings_changed_meanwhile() -> None:
     async with a_broker(CHECKED) as broker:
         await broker.lead("orders")
         partition = broker.parts.replicas.partition("orders", 0)
@@ -126,7 +126,7 @@ async def test_acks_0_that_fails_later_closes_the_connection() -> None:
         assert end_of(broker, 0) == 1
 
 
-async def test_a_message_set_for_format_0_is_written_anew_when_the_log_grew_meanwhile() -> None:
+async def test_a_message_set_for_format_0_is_rewritten_when_the_log_grew_meanwhile() -> None:
     async with a_broker({"inter.broker.protocol.version": "2.8", "log.message.format.version": "0.9.0"}) as broker:
         await broker.lead("orders")
         grows = request(worst_batches.old_messages(100, 0), acks=1)
@@ -183,7 +183,7 @@ async def test_much_that_is_converted_for_an_old_reader_is_converted_by_a_worker
 
 
 @pytest.mark.parametrize("version", [1, 3])
-async def test_what_is_converted_is_no_more_than_the_reader_asked_for_but_for_a_whole_batch(version: int) -> None:
+async def test_no_more_is_converted_than_the_requested_bytes_except_to_complete_the_first_batch(version: int) -> None:
     allowed = 2_000
     async with a_broker() as broker:
         await broker.lead("orders")
@@ -192,7 +192,7 @@ async def test_what_is_converted_is_no_more_than_the_reader_asked_for_but_for_a_
         [row] = broker.ask(ApiKey.FETCH, version, a_fetch(version, bytes_max=allowed)).responses[0].partitions
         if version < 3:
             assert allowed - 40 <= len(row.records) <= allowed
-        else:  # As Apache Kafka: the first batch is whole, however little was asked for.
+        else:  # As Apache Kafka: the first batch is whole, however small the request's limit.
             assert len(list(entries(bytes(row.records)))) == len(records)
 
 
@@ -224,7 +224,7 @@ async def test_a_time_is_looked_up_in_a_large_batch_by_a_worker(timestamp: int) 
         assert [type(job) for job in broker.records.jobs] == [SearchJob]
 
 
-async def test_a_look_up_by_time_finds_another_leader_epoch_out() -> None:
+async def test_a_lookup_by_timestamp_notices_a_new_leader_epoch() -> None:
     records = [Record(number, worst_batches.TIMESTAMP + number, b"k", None) for number in range(30_000)]
     async with a_broker() as broker:
         await broker.lead("orders")

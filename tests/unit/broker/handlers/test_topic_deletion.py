@@ -1,4 +1,4 @@
-"""A topic is deleted while it is used: whoever waits is answered, and what he was given stays readable until sent."""
+"""A topic is deleted in use: delayed operations are answered, and what was read stays readable until sent."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def last_marker(partition: Partition) -> tuple[Any, Marker]:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_a_commit_lets_readers_of_committed_records_go_on(version: int) -> None:
+async def test_a_commit_advances_the_last_stable_offset_for_read_committed_readers(version: int) -> None:
     async with a_broker() as broker:
         await broker.lead("orders", epoch=2)
         partition = begun(broker)
@@ -195,7 +195,7 @@ async def test_the_answer_waits_until_every_in_sync_replica_has_the_marker() -> 
         assert not broker.tasks
 
 
-async def test_a_marker_that_does_not_arrive_in_time_is_answered_so_that_the_coordinator_asks_again() -> None:
+async def test_a_marker_that_is_late_gets_a_retriable_error() -> None:
     async with a_broker() as broker:
         await broker.lead("orders", isr=(ME, OTHER))
         begun(broker)

@@ -1,4 +1,4 @@
-"""How a broker is, in its own words: asked for by name in DescribeConfigs, and read from the store at that moment."""
+"""A broker's condition: requested by name in DescribeConfigs, and read from the store at that moment."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_a_broker_in_contact_says_so_and_what_the_store_has() -> None:
     assert reported == {STORE_CONTACT: "connected", STORE_BROKERS: "1", STORE_CONTROLLER: "1", SERVING: YES}
 
 
-async def test_a_store_without_a_controller_is_told_as_such() -> None:
+async def test_a_store_without_a_controller_is_reported_as_such() -> None:
     async with a_registered_broker() as broker:
         await broker.session.delete(paths.CONTROLLER)
         assert (await said(broker))[STORE_CONTROLLER] == NONE
@@ -181,7 +181,7 @@ async def test_a_store_that_does_not_answer_is_silent_and_why(failure: Exception
     assert (word.contact, str(word), word.brokers) == (StoreFinding.SILENT, reason, None)
 
 
-async def test_a_silent_store_is_told_with_the_time_of_its_silence_and_a_lost_one_as_lost() -> None:
+async def test_a_silent_store_is_reported_with_the_time_of_its_silence_and_a_lost_one_as_lost() -> None:
     clock = StillClock()
     contact = StoreContact(clock, Timers().call_later, ListLog())
     contact.disconnected(clock.ms + 60_000)
@@ -199,7 +199,7 @@ async def test_however_many_ask_the_store_is_read_once_at_a_time() -> None:
     assert {word.contact for word in words} == {StoreFinding.SILENT}
     assert session.reads == 1
     await probe.read()
-    assert session.reads == 2, "an answer is not kept for those who ask later"
+    assert session.reads == 2, "an answer is not cached for later requests"
 
 
 async def test_a_reading_that_is_cancelled_leaves_the_way_free_for_the_next() -> None:

@@ -46,7 +46,7 @@ async def test_a_configured_id_is_taken(session: Session) -> None:
 
 
 async def test_a_configured_id_goes_before_what_the_directories_say(session: Session) -> None:
-    # That the directories are another broker's is found out by the log manager, which says so.
+    # The log manager checks whether the directories are another broker's.
     found = await find_identity(configured(broker_id="7"), disk_of(a=3), session)
     assert found.broker_id == 7
 

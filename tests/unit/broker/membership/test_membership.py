@@ -42,14 +42,14 @@ class Away:
     async def open_session(self) -> EmbeddedSession:
         if self.is_away:
             self.refused.set()
-            raise StoreUnusable("nobody answers")
+            raise StoreUnusable("the store does not answer")
         return await self._store.open_session()
 
     async def close(self) -> None: ...
 
 
 class Life:
-    """A membership with the store, the session of the moment, and all that it told the rest of the broker."""
+    """A membership with the store, the current session, and all that it reported to the rest of the broker."""
 
     def __init__(self, store: EmbeddedStore, session: EmbeddedSession, watcher: EmbeddedSession) -> None:
         self.store, self.watcher = Away(store), watcher
@@ -97,7 +97,7 @@ class Life:
         await current.expire()
 
     async def back(self) -> None:
-        """Wait until it has its place anew."""
+        """Wait until it is registered again."""
         await asyncio.wait_for(self.again.wait(), 20)
         assert self.membership.controller is not None
         await self.membership.controller.caught_up()
@@ -144,7 +144,7 @@ async def joined(life: Life) -> int:
     return life.membership.broker_epoch
 
 
-async def test_a_broker_takes_its_place_before_anybody_can_command_it(life: Life) -> None:
+async def test_a_broker_is_registered_before_a_controller_can_command_it(life: Life) -> None:
     order: list[str] = []
     await life.membership.join(
         lambda: order.append(f"registered, {'no' if not life.again.is_set() else 'a'} new_controller")
@@ -154,14 +154,14 @@ async def test_a_broker_takes_its_place_before_anybody_can_command_it(life: Life
     assert life.reported == [await life.epoch_in_store()], "and settings were read before: nothing is read twice"
 
 
-async def test_when_its_session_expires_it_comes_back_with_a_newer_epoch(life: Life) -> None:
+async def test_when_its_session_expires_a_broker_registers_again_with_a_newer_epoch(life: Life) -> None:
     first = await joined(life)
     await life.expire()
     await life.back()
     second = await life.epoch_in_store()
     assert second > first
     assert life.contact.state is ContactState.ANSWERS
-    assert life.reported == [first, first + 1, second, "settings"], "settings are read anew once it is registered"
+    assert life.reported == [first, first + 1, second, "settings"], "settings are read again once it is registered"
     assert life.membership.broker_epoch == second
     assert life.membership.is_active
 
@@ -192,7 +192,7 @@ async def test_it_tries_for_as_long_as_the_store_is_away_and_says_so_once(life: 
     await life.back()
     assert await life.epoch_in_store() == life.membership.broker_epoch
     reasons = [fields["reason"] for event, fields in life.log.at("warning") if "no new session" in event]
-    assert reasons == ["nobody answers"]
+    assert reasons == ["the store does not answer"]
 
 
 async def test_session_after_session_may_end(life: Life) -> None:
@@ -230,7 +230,7 @@ async def test_while_the_connection_is_away_it_waits_instead_of_trying(life: Lif
     assert not life.failures
 
 
-async def test_an_id_that_somebody_else_took_meanwhile_ends_the_broker(life: Life) -> None:
+async def test_a_broker_whose_id_was_registered_by_another_meanwhile_ends(life: Life) -> None:
     await joined(life)
     life.store.is_away = True
     await life.expire()
@@ -242,7 +242,9 @@ async def test_an_id_that_somebody_else_took_meanwhile_ends_the_broker(life: Lif
         await asyncio.wait_for(asyncio.shield(life.keeping), 20)
 
 
-async def test_who_leaves_gives_up_the_reign_and_keeps_the_registration_until_the_session_ends(life: Life) -> None:
+async def test_a_leaving_broker_resigns_as_controller_and_keeps_its_registration_until_the_session_ends(
+    life: Life,
+) -> None:
     await joined(life)
     assert life.keeping is not None
     life.keeping.cancel()
@@ -255,7 +257,7 @@ async def test_who_leaves_gives_up_the_reign_and_keeps_the_registration_until_th
     assert life.contact.state is ContactState.ANSWERS, "an orderly end is no expiry"
 
 
-async def test_a_hung_store_does_not_hold_up_whoever_leaves(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hung_store_does_not_delay_a_leaving_broker(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     await life.membership.join()
 
     async def never(_: object) -> None:
@@ -267,7 +269,7 @@ async def test_a_hung_store_does_not_hold_up_whoever_leaves(life: Life, monkeypa
     await asyncio.wait_for(life.membership.leave(), 20)
 
 
-async def test_the_session_of_the_moment_serves_whoever_kept_the_first(life: Life) -> None:
+async def test_calls_and_listeners_of_the_first_session_reach_the_current_one(life: Life) -> None:
     await joined(life)
     await life.expire()
     await life.back()

@@ -54,7 +54,7 @@ class Scene:
             await asyncio.sleep(0)
 
     def warned(self) -> list[tuple[int, int]]:
-        """Whom it has warned of since it was asked last, and by how much each is ahead."""
+        """The brokers warned about since the last call, and by how much each clock is ahead."""
         found = [(fields["broker"], fields["ahead_ms"]) for event, fields in self.log.at("warning") if event == WARNING]
         self.log.lines.clear()
         return found
@@ -84,7 +84,7 @@ async def test_a_difference_is_that_of_two_clocks_whatever_the_stores_own_says(s
 
 
 @pytest.mark.parametrize(
-    ("difference_ms", "is_told"),
+    ("difference_ms", "is_logged"),
     [
         (DIFFERENCE_MS_MAX, False),
         (DIFFERENCE_MS_MAX + 1, True),
@@ -92,13 +92,13 @@ async def test_a_difference_is_that_of_two_clocks_whatever_the_stores_own_says(s
         (-DIFFERENCE_MS_MAX - WRITE_MS_MAX - 1, True),
     ],
 )
-async def test_a_clock_is_told_of_when_no_slow_write_explains_it(
+async def test_a_clock_difference_is_logged_when_no_slow_write_explains_it(
     scene: Scene,
     difference_ms: int,
-    is_told: bool,
+    is_logged: bool,
 ) -> None:
     await scene.register(OTHER, 100 + difference_ms)
-    assert scene.warned() == ([(OTHER, difference_ms)] if is_told else [])
+    assert scene.warned() == ([(OTHER, difference_ms)] if is_logged else [])
     assert scene.clocks.differences_ms == {OTHER: difference_ms}
 
 
@@ -110,7 +110,7 @@ async def test_what_the_own_registration_took_to_be_written_excuses_others_that_
     assert scene.warned() == [(THIRD, DIFFERENCE_MS_MAX + 501)]
 
 
-async def test_each_registration_is_told_of_once_and_one_that_comes_again_is_judged_again(scene: Scene) -> None:
+async def test_a_clock_difference_is_logged_once_per_registration_and_checked_again_for_a_new_one(scene: Scene) -> None:
     await scene.register(OTHER, 9_100)
     await scene.register(THIRD, 100)
     assert scene.warned() == [(OTHER, 9_000)]

@@ -19,7 +19,7 @@ class Contacted:
         self.contact = StoreContact(self.clock, self.timers.call_later, self.log)
 
     def silent(self, ms: int = SESSION_MS) -> None:
-        """The connection is lost, and the session lives for so long."""
+        """The connection is lost, and the session times out after this."""
         self.contact.disconnected(self.clock.monotonic_ms() + ms)
 
     def passed(self, ms: int) -> None:
@@ -42,7 +42,7 @@ def test_the_session_is_doubtful_once_the_session_timeout_has_passed_and_not_bef
     (timer,) = contacted.timers.waiting
     assert timer.seconds == SESSION_MS / 1000
     contacted.passed(SESSION_MS - 1)
-    assert contacted.seen() == (ContactState.SILENT, False, SESSION_MS - 1), "a timer that is early says nothing"
+    assert contacted.seen() == (ContactState.SILENT, False, SESSION_MS - 1), "an early timer changes nothing"
     contacted.passed(1)
     assert contacted.seen() == (ContactState.DOUBTFUL, True, SESSION_MS)
     assert not contacted.timers.waiting
@@ -111,7 +111,7 @@ def test_a_process_that_was_stopped_for_longer_than_its_session_lived_doubts_at_
     assert contacted.log.at("warning")[0][1] == {"session_expires_in_ms": 0}
 
 
-def test_a_second_silence_counts_from_what_was_heard_last(contacted: Contacted) -> None:
+def test_a_second_silence_counts_from_the_last_answer(contacted: Contacted) -> None:
     contacted.silent()
     contacted.passed(4_000)
     contacted.contact.connected()

@@ -140,7 +140,7 @@ class FailingSession:
 
 @asynccontextmanager
 async def a_broker_on(protocol: str) -> AsyncIterator[tuple[UnitBroker, FailingSession]]:
-    """A broker that knows the topic orders, on a store that fails when it is told to."""
+    """A broker that knows the topic orders, on a store that fails on demand."""
     store = await EmbeddedStore.open(":memory:", inline, _Clock())
     session = FailingSession(await store.open_session())
     await ensure_base_paths(session)  # type: ignore[arg-type]  # It passes on what it does not know.
@@ -200,7 +200,7 @@ async def outage(broker: UnitBroker) -> None:
 
 
 def check(broker: UnitBroker) -> None:
-    """No task has died, and no line tells of a bug."""
+    """No task has ended by an exception, and no log line reports a bug."""
     for task in broker.tasks:
         assert not task.done() or task.cancelled() or task.exception() is None, task.exception()
     assert [fields for _, event, fields in broker.log.lines if event == "request failed" or "exc_info" in fields] == []

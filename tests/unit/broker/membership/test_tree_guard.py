@@ -1,4 +1,4 @@
-"""A running broker whose coordination store has another tree: it writes nothing there, and goes on once it is restored."""
+"""A running broker whose coordination store has another tree: it writes nothing there, and continues once it is restored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def life() -> AsyncIterator[Life]:
 
 
 def findings(life: Life) -> list[object]:
-    """Why the tree was said not to be the cluster's, in order."""
+    """The reasons reported for a tree that is not the cluster's, in order."""
     return [fields["reason"] for event, fields in life.log.at("error") if event.startswith(LOST)]
 
 
@@ -92,7 +92,7 @@ async def test_a_tree_without_topics_is_not_the_cluster_of_a_broker_with_replica
     await life.back()
 
 
-async def test_a_registration_that_is_gone_from_a_living_session_is_made_anew(life: Life) -> None:
+async def test_a_registration_deleted_during_its_session_is_created_again_in_a_new_one(life: Life) -> None:
     first = await joined(life)
     session = life.session.current
     life.again.clear()

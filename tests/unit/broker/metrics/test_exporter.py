@@ -128,7 +128,7 @@ def page() -> str:
 
 
 def test_the_page_lists_every_metric() -> None:
-    """`UPDATE=1` writes the table anew."""
+    """`UPDATE=1` rewrites the table."""
     if os.environ.get("UPDATE"):
         PAGE.write_text(page(), encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == page()

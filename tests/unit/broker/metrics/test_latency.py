@@ -1,4 +1,4 @@
-"""How long requests take is counted per API, whenever the answer comes."""
+"""How long requests take is counted per API, whenever the answer is sent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Watch:
 
 
 class Scripted:
-    """A service that takes `cost_ns` and answers what it is told."""
+    """A service that takes `cost_ns` and gives the prepared answer."""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
@@ -92,7 +92,7 @@ def test_an_abandoned_answer_and_a_closed_connection_never_count() -> None:
     pending = timed.inner.answer = DelayedResponse()
     timed.service.serve(PEER, a_frame(PRODUCE))
     pending.abandon()
-    pending.resolve([b"nobody reads it"])
+    pending.resolve([b"not read"])
     timed.inner.answer = WireError("wrong")
     try:
         timed.service.serve(PEER, a_frame(PRODUCE))

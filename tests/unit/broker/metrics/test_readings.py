@@ -1,4 +1,4 @@
-"""Where the numbers come from: the families, read from the parts of a broker."""
+"""The metric families, read from the parts of a broker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.builders import a_batch
 from tests.support.fake_ports import UnconnectedNetwork, WarmCache
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker
 
-NOBODY: Any = None  # Only counted.
+MEMBER: Any = None  # Only counted.
 FAMILIES = {family.name: family for family in (*BROKER_FAMILIES, *LOG_FAMILIES)}
 
 
@@ -41,7 +41,7 @@ class GroupsOfATest:
         self.listed: list[Group] = []
 
     def add(self, name: str, state: GroupState, members: int, committed: dict[TopicPartition, int]) -> None:
-        some = {f"member-{number}": NOBODY for number in range(members)}
+        some = {f"member-{number}": MEMBER for number in range(members)}
         self.listed.append(Group(name, state, members=MappingProxyType(some)))
         self.committed[name] = committed
 
@@ -57,7 +57,7 @@ class GroupsOfATest:
 
 
 class Scraped:
-    """A broker's parts, and what their metrics say."""
+    """A broker's parts and the values of their metrics."""
 
     def __init__(self, broker: UnitBroker) -> None:
         self.broker = broker
@@ -119,7 +119,9 @@ async def test_partitions_are_counted_by_what_this_broker_does_with_them(scraped
     await scraped.broker.lead("orders", 3)
     assert scraped["sordini_partitions"] == {(): 3}
     assert scraped["sordini_partitions_led"] == {(): 3}
-    assert scraped["sordini_partitions_under_min_isr"] == {(): 0}, "one replica cannot be asked to be two"
+    assert scraped["sordini_partitions_under_min_isr"] == {(): 0}, (
+        "min.insync.replicas is bounded by the number of replicas"
+    )
     scraped.broker.parts.replicas.resign_all()
     assert scraped["sordini_partitions"] == {(): 3}
     assert scraped["sordini_partitions_led"] == {(): 0}

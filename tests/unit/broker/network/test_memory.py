@@ -11,7 +11,7 @@ LARGE = 100 * MIB
 
 
 class FakeHolder:
-    """A connection that counts how often it was told to go on."""
+    """A connection that counts how often it was admitted."""
 
     def __init__(self, memory):
         self.memory = memory
@@ -47,7 +47,7 @@ def memory():
 
 
 def full(memory, count=3, size=500):
-    """Holders that have asked to go on: the first has the pass, the others wait."""
+    """Holders that wait for admission: the first is admitted, the others wait."""
     holders = [FakeHolder(memory) for _ in range(count)]
     for holder in holders:
         holder.hold(size)
@@ -61,14 +61,14 @@ def ticks(memory, count):
         memory.tick()
 
 
-def test_below_the_cap_everybody_goes_on(memory):
+def test_below_the_cap_every_connection_is_admitted(memory):
     holder = FakeHolder(memory)
     holder.hold(999)
     assert holder.admitted()
     assert memory.held_bytes == 999
 
 
-def test_without_a_cap_everybody_goes_on_and_nothing_is_kept():
+def test_without_a_cap_every_connection_is_admitted_and_nothing_is_recorded():
     memory = RequestMemory(-1)
     holder = FakeHolder(memory)
     holder.hold(10**12)
@@ -78,7 +78,7 @@ def test_without_a_cap_everybody_goes_on_and_nothing_is_kept():
     assert not memory._shares
 
 
-def test_at_the_cap_one_goes_on_and_the_others_wait(memory):
+def test_at_the_cap_one_connection_is_admitted_and_the_others_wait(memory):
     first, second, third = full(memory)
     assert memory.waiting_count == 2
     first.hold(900)
@@ -128,7 +128,7 @@ def test_a_connection_that_closes_while_it_waits_is_forgotten(memory):
     assert memory.waiting_count == 0
 
 
-def test_when_memory_is_free_again_all_of_them_go_on(memory):
+def test_when_memory_is_free_again_every_connection_is_admitted(memory):
     first, second, third = full(memory)
     first.hold(0)
     second.hold(0)
@@ -188,7 +188,7 @@ def test_what_the_broker_itself_keeps_waiting_is_not_judged_by_time(memory):
     waiting = full(memory)[1:]
     ours = FakeHolder(memory)
     ours.hold(400)
-    ours.is_awaited = False  # Its requests wait for answers of ours.
+    ours.is_awaited = False  # Its requests wait for this broker's answers.
     ticks(memory, SILENT_TICKS + REFILL_TICKS)
     assert not ours.is_shed
     assert not any(holder.is_shed for holder in waiting if not holder.resumed)
@@ -280,10 +280,10 @@ def test_whatever_hoarders_do_memory_is_bounded_and_honest_requests_are_finished
     chance = random.Random(seed)
     memory = RequestMemory(CAP)
     hoarders, small, large = crowd(chance, memory)
-    everybody = hoarders + small + large
+    connections = hoarders + small + large
     for count in range(4000):
-        chance.shuffle(everybody)
-        for peer in everybody:
+        chance.shuffle(connections)
+        for peer in connections:
             peer.round()
             assert memory.held_bytes <= CAP + memory.slack_bytes + REQUEST_MAX
             assert memory.held_bytes == sum(peer.held for peer in memory._shares)

@@ -37,7 +37,7 @@ def file(tmp_path):
 
 
 def old_cache(file, clock):
-    """A cache for whom the file was written long ago."""
+    """A cache that considers the file written long ago."""
     clock.ms = os.fstat(file.fileno()).st_mtime_ns // 1_000_000 + NEWEST_MS + 1000
     return SystemPageCache(clock, inline)
 

@@ -1,4 +1,4 @@
-"""How late the loop is, and who held it."""
+"""How late the event loop is, and which call blocked it."""
 
 import asyncio
 import re
@@ -33,7 +33,7 @@ async def test_a_stall_is_logged_once_with_the_stack_that_caused_it():
     await until(lambda: watchdog.beats == 1)
 
     def hold_the_loop():
-        # What a turn that takes too long looks like: it goes on for several looks after it was noticed.
+        # Hold the loop for several checks after the stall was noticed.
         began = time.monotonic()
         while not log.lines or time.monotonic() - began < 0.25:
             pass

@@ -34,7 +34,7 @@ BROKER_EPOCH = 77
 
 
 class Bench:
-    """Broker 1's supply; the controller is broker 2, which answers AllocateProducerIds as `answer` says."""
+    """Broker 1's supply; the controller is broker 2, which answers AllocateProducerIds by `answer`."""
 
     def __init__(self, answer: Callable[[AllocateProducerIdsRequest], Any], served: int = 0) -> None:
         async def reply(sent: Sent) -> Any:
@@ -65,7 +65,7 @@ async def code_of(call: Awaitable[Any]) -> ErrorCode:
     return refusal.value.code
 
 
-def test_a_block_of_the_controller_s_is_handed_out_one_by_one_and_asked_for_when_it_is_used_up() -> None:
+def test_producer_ids_of_a_block_are_handed_out_one_by_one_and_a_used_up_block_is_replaced() -> None:
     async def main(loop: SimLoop) -> None:
         starts = iter((5_000, 9_000))
         bench = Bench(lambda _: AllocateProducerIdsResponse(producer_id_start=next(starts), producer_id_len=3))
@@ -143,7 +143,7 @@ def test_a_node_without_a_block_is_answered_at_once_and_not_read_again() -> None
     in_virtual_time(main)
 
 
-def test_blocks_that_other_brokers_take_first_are_not_tried_for_ever() -> None:
+def test_a_block_that_other_brokers_take_first_is_retried_a_bounded_number_of_times() -> None:
     async def main(loop: SimLoop) -> None:
         store = await EmbeddedStore.open(":memory:", inline, StillClock())
         session = await store.open_session()

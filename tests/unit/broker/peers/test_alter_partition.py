@@ -74,7 +74,7 @@ async def agree(request: AlterPartitionRequest, version: int) -> AlterPartitionR
 
 
 class Bench:
-    """Broker 1 asks; broker 2 is the controller and serves AlterPartition up to `served`."""
+    """Broker 1 sends requests; broker 2 is the controller and serves AlterPartition up to `served`."""
 
     def __init__(self, judge: Judge = agree, versions: Any = NEWEST, served: int = 3) -> None:
         self.judge = judge
@@ -92,7 +92,7 @@ class Bench:
 
     def spawn(self, work: Any) -> None:
         self.tasks.append(task := asyncio.create_task(work))
-        # Who raises here is heard by the loop, and fails the test.
+        # An exception here reaches the loop and fails the test.
         task.add_done_callback(lambda done: done.cancelled() or done.result())
 
     async def answer(self, sent: Sent) -> Any:
@@ -125,7 +125,7 @@ class Bench:
         ]
 
 
-def test_a_granted_change_comes_back_with_the_partition_epoch_that_the_controller_gave_it() -> None:
+def test_a_granted_change_is_answered_with_its_new_partition_epoch() -> None:
     async def main(loop: SimLoop) -> None:
         bench = Bench()
         bench.propose(ONE, wanted(ME, THIRD))
@@ -144,7 +144,7 @@ def test_a_granted_change_comes_back_with_the_partition_epoch_that_the_controlle
     in_virtual_time(main)
 
 
-def test_versions_are_asked_for_first_and_the_highest_common_one_is_used() -> None:
+def test_api_versions_are_requested_first_and_the_highest_common_version_is_used() -> None:
     async def main(loop: SimLoop) -> None:
         bench = Bench(served=2)
         bench.propose(ONE, wanted(ME, THIRD))
@@ -204,7 +204,7 @@ def test_one_request_is_under_way_and_what_comes_meanwhile_goes_together_in_the_
 
 
 @pytest.mark.parametrize("code", [74, 95, 3, 100, 42])
-def test_a_change_made_on_a_state_that_is_gone_is_stale_and_is_not_asked_for_again(code: int) -> None:
+def test_a_change_based_on_an_old_partition_epoch_is_stale_and_not_retried(code: int) -> None:
     async def main(loop: SimLoop) -> None:
         async def refuse(request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
             return granting(request, version, code)
@@ -275,7 +275,7 @@ def test_refusals_of_one_answer_are_one_log_line() -> None:
 
 @pytest.mark.parametrize("code", [41, 77, -1, 13, 56])
 @pytest.mark.parametrize("whole", [True, False])
-def test_any_other_error_is_no_verdict_and_the_change_is_asked_for_again(code: int, whole: bool) -> None:
+def test_a_change_is_retried_after_any_other_error(code: int, whole: bool) -> None:
     async def main(loop: SimLoop) -> None:
         async def later(request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
             if len(bench.asked()) > 3:
@@ -295,7 +295,7 @@ def test_any_other_error_is_no_verdict_and_the_change_is_asked_for_again(code: i
     in_virtual_time(main)
 
 
-def test_of_several_partitions_only_those_without_a_verdict_are_asked_for_again() -> None:
+def test_of_several_partitions_only_those_without_an_answer_are_retried() -> None:
     async def main(loop: SimLoop) -> None:
         async def partly(request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
             answer = granting(request, version)
@@ -343,7 +343,7 @@ def test_a_newer_proposal_takes_the_place_of_one_under_way_whose_answer_then_mea
     in_virtual_time(main)
 
 
-def test_a_withdrawn_proposal_is_not_answered_and_not_asked_for_again() -> None:
+def test_a_withdrawn_proposal_is_not_answered_and_not_retried() -> None:
     async def main(loop: SimLoop) -> None:
         async def never(request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
             raise Unreachable("connection refused")
@@ -415,7 +415,7 @@ def test_while_no_controller_is_known_nothing_is_sent_and_nothing_is_lost() -> N
     in_virtual_time(main)
 
 
-def test_a_controller_in_this_very_process_is_asked_without_the_network() -> None:
+def test_a_controller_in_the_same_process_gets_requests_without_the_network() -> None:
     async def main(loop: SimLoop) -> None:
         bench = Bench()
         bench.metadata.set_brokers(ME, [])
@@ -427,7 +427,7 @@ def test_a_controller_in_this_very_process_is_asked_without_the_network() -> Non
     in_virtual_time(main)
 
 
-def test_versions_are_asked_for_again_after_a_broken_connection() -> None:
+def test_api_versions_are_requested_again_after_a_broken_connection() -> None:
     async def main(loop: SimLoop) -> None:
         async def once(request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
             if len(bench.asked()) == 1:
@@ -452,7 +452,7 @@ FATES = ("granted", "stale", "again", "lost", "refused", "whole")
     st.lists(st.sampled_from(FATES), max_size=15),
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), min_size=1, max_size=12),
 )
-def test_every_proposal_that_stays_gets_one_verdict_and_none_is_asked_for_after_it(
+def test_every_proposal_that_is_not_withdrawn_gets_one_answer_and_is_not_requested_after_it(
     fates: list[str], proposals: list[tuple[int, int]]
 ) -> None:
     async def main(loop: SimLoop) -> None:
@@ -461,7 +461,7 @@ def test_every_proposal_that_stays_gets_one_verdict_and_none_is_asked_for_after_
 
         async def fickle(request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
             asked = {(row.partition_index, row.leader_epoch) for topic in request.topics for row in topic.partitions}
-            assert not asked & settled, "asked for again after its verdict"
+            assert not asked & settled, "requested again after its answer"
             fate = next(left, "granted")
             if fate == "refused":
                 raise Unreachable("connection refused")

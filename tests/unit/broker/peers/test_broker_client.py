@@ -70,7 +70,7 @@ async def bench() -> AsyncIterator[Bench]:
     made.close()
 
 
-async def test_requests_go_out_in_the_version_asked_for_with_rising_correlation_ids(bench: Bench) -> None:
+async def test_requests_are_sent_in_the_given_version_with_rising_correlation_ids(bench: Bench) -> None:
     peer, link = bench.peer(), bench.link()
     for version in (3, 4):
         answer = await link.ask(REQUEST, version, LONG_MS)
@@ -364,7 +364,7 @@ def test_the_death_of_the_asking_process_is_seen_by_the_peer() -> None:
     bench.run(main)
 
 
-def test_a_connection_that_waits_to_be_accepted_outlives_the_process_that_asked_for_it() -> None:
+def test_a_connection_that_waits_to_be_accepted_outlives_the_process_that_opened_it() -> None:
     bench = SimBench(3)
 
     async def main() -> None:

@@ -39,7 +39,7 @@ async def done(_sent: Sent) -> UpdateMetadataResponse:
 
 
 class Line:
-    """A channel; this broker answers one command per `let_go`, others as a test says."""
+    """A channel; this broker answers one command per `let_go`, others as a test sets."""
 
     def __init__(self, answer: Callable[[Sent], Awaitable[Any]] = done) -> None:
         self.received: list[int] = []

@@ -1,4 +1,4 @@
-"""A broker that is about to stop asks the controller to move what it leads."""
+"""A broker that is about to stop requests that the controller moves its leaderships."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REMAINING = ControlledShutdownResponse(remaining_partitions=[RemainingPartition(
 
 
 class Bench:
-    """Broker 1 leaves; broker 2 is registered, and is the controller unless a test says otherwise."""
+    """Broker 1 leaves; broker 2 is registered, and is the controller by default."""
 
     def __init__(self, session: Any, loop: SimLoop) -> None:
         self.session = session
@@ -79,7 +79,7 @@ def on_a_store(main: Callable[[Bench], Awaitable[None]]) -> None:
     in_virtual_time(started)
 
 
-def test_the_controller_named_in_the_store_is_asked_on_the_listener_for_brokers() -> None:
+def test_the_controller_named_in_the_store_gets_the_request_on_the_inter_broker_listener() -> None:
     async def main(bench: Bench) -> None:
         bench.answers = [DONE]
         assert await bench.leaving.leave(LONG_MS)
@@ -94,7 +94,9 @@ def test_the_controller_named_in_the_store_is_asked_on_the_listener_for_brokers(
 
 
 @pytest.mark.parametrize("failure", [REFUSED, REMAINING])
-def test_it_is_asked_again_after_a_pause_until_nothing_remains(failure: ControlledShutdownResponse) -> None:
+def test_the_request_is_retried_after_a_backoff_until_no_leadership_remains(
+    failure: ControlledShutdownResponse,
+) -> None:
     async def main(bench: Bench) -> None:
         bench.answers = [failure, failure, DONE]
         assert await bench.leaving.leave(LONG_MS)
@@ -104,7 +106,7 @@ def test_it_is_asked_again_after_a_pause_until_nothing_remains(failure: Controll
 
 
 @pytest.mark.parametrize("failure", [REFUSED, REMAINING])
-def test_it_is_asked_as_often_as_the_configuration_says_and_not_more(failure: ControlledShutdownResponse) -> None:
+def test_the_request_is_retried_as_often_as_configured_and_not_more(failure: ControlledShutdownResponse) -> None:
     async def main(bench: Bench) -> None:
         bench.answers = [failure] * 9
         assert not await bench.leaving.leave(LONG_MS)
@@ -139,7 +141,7 @@ def test_a_controller_elected_meanwhile_is_found() -> None:
     on_a_store(main)
 
 
-def test_a_broker_that_is_the_controller_itself_is_asked_without_the_network() -> None:
+def test_a_broker_that_is_the_controller_itself_handles_the_request_without_the_network() -> None:
     async def main(bench: Bench) -> None:
         await bench.controller_is(ME)
         bench.answers = [DONE]
@@ -204,7 +206,7 @@ def test_a_change_of_controller_is_followed_by_a_request_and_spends_no_retry() -
     on_a_store(main)
 
 
-def test_a_controller_that_has_resigned_is_asked_again_soon_and_its_successor_at_once() -> None:
+def test_a_resigned_controller_is_retried_soon_and_its_successor_at_once() -> None:
     async def main(bench: Bench) -> None:
         bench.answers = [NOT_CONTROLLER, NOT_CONTROLLER, DONE]
         await bench.controller_is(OTHER)

@@ -253,7 +253,7 @@ def test_the_controller_is_notified_once_of_changes_close_together() -> None:
     on_a_store(main)
 
 
-def test_a_notification_waits_while_changes_go_on_but_not_for_ever() -> None:
+def test_a_notification_waits_while_changes_continue_but_for_a_bounded_time() -> None:
     async def main(bench: Bench, loop: SimLoop) -> None:
         times: list[float] = []
         known = 0

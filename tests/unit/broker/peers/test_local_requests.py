@@ -1,4 +1,4 @@
-"""A broker that asks itself as another broker would."""
+"""A broker that sends requests to itself as another broker would."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWER = ControlledShutdownResponse(error_code=7)
 
 
 class Service:
-    """Answers at once, or when a test says so."""
+    """Answers at once, or when a test resolves it."""
 
     def __init__(self) -> None:
         self.pending: DelayedResponse | None = None

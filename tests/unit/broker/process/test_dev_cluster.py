@@ -1,4 +1,4 @@
-"""What the brokers of one process are told."""
+"""The configuration of the brokers of one process."""
 
 from __future__ import annotations
 

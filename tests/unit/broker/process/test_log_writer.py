@@ -1,4 +1,4 @@
-"""Log lines never wait for whoever reads them, and come out in order."""
+"""Writing a log line never waits for the reader, and lines come out in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIPE_BYTES = 4096
 
 
 class Pipe:
-    """A pipe of one page whose reader reads when it is told to."""
+    """A pipe of one page that is read on demand."""
 
     def __init__(self) -> None:
         self.reading, self.writing = os.pipe()
@@ -44,7 +44,7 @@ def lines(count: int, start: int = 0) -> list[str]:
 
 
 def everything(pipe: Pipe, writer: LogWriter) -> list[str]:
-    """What comes out while the reader reads until the writer has nothing left."""
+    """The output read until the writer's queue is empty."""
     found = bytearray()
 
     def read() -> None:
@@ -59,7 +59,7 @@ def everything(pipe: Pipe, writer: LogWriter) -> list[str]:
     return found.decode().splitlines()[:-1]
 
 
-def test_lines_to_a_pipe_that_nobody_reads_are_kept_and_come_out_in_order(pipe: Pipe) -> None:
+def test_lines_to_a_pipe_without_a_reader_are_kept_and_come_out_in_order(pipe: Pipe) -> None:
     writer = LogWriter(lambda: pipe.writing)
     written = lines(1000)
     for line in written:
@@ -68,7 +68,7 @@ def test_lines_to_a_pipe_that_nobody_reads_are_kept_and_come_out_in_order(pipe: 
     assert everything(pipe, writer) == [line.rstrip() for line in written]
 
 
-def test_past_the_buffer_lines_are_dropped_counted_and_told_of_when_there_is_room(pipe: Pipe) -> None:
+def test_past_the_buffer_lines_are_dropped_counted_and_reported_when_there_is_room(pipe: Pipe) -> None:
     writer = LogWriter(lambda: pipe.writing, bytes_max=20_000)
     written = lines(1000)
     for line in written:
@@ -122,17 +122,17 @@ def test_a_reader_that_goes_while_lines_wait_for_it_ends_the_wait(pipe: Pipe) ->
     assert 0 < writer.lines_lost < 200
 
 
-def test_the_end_waits_for_a_reader_no_longer_than_it_was_told_to(pipe: Pipe) -> None:
+def test_closing_waits_for_a_reader_no_longer_than_the_timeout(pipe: Pipe) -> None:
     writer = LogWriter(lambda: pipe.writing)
     for line in lines(200):
         writer.write(line)
     writer.close(0)
     assert writer._queue, "it did not wait"
     pipe.hang_up()
-    writer.close(30)  # Its thread asks for the descriptor, whose number the next test may be given.
+    writer.close(30)  # Its thread uses the descriptor, whose number the next test may get.
 
 
-def test_a_full_disk_costs_lines_and_tells_of_them_when_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_drops_lines_and_their_number_is_logged_when_there_is_room(tmp_path: Path) -> None:
     full, room = os.open("/dev/full", os.O_WRONLY), os.open(tmp_path / "log", os.O_RDWR | os.O_CREAT)
     where = [full]
     writer = LogWriter(lambda: where[0])

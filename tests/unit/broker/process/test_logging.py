@@ -30,7 +30,7 @@ def lines_of(level: str, *calls: tuple[str, str, dict[str, object]]) -> list[str
 @pytest.mark.parametrize(
     "forged", ["x\n2030-01-01 [error] all is lost", "x\r\nmore", "\x1b[2Jx", "a\u2028b", "a\x85b", "\x00", "tab\there"]
 )
-def test_nobody_can_forge_a_line(forged: str) -> None:
+def test_a_field_cannot_forge_a_line(forged: str) -> None:
     (line,) = lines_of("info", ("info", "client said", {"client_id": forged, "other": 1}))
     assert line.isprintable()
     assert "other=1" in line
@@ -115,7 +115,7 @@ class FullDisk(io.StringIO):
         return super().write(text)
 
 
-def test_a_line_that_cannot_be_written_is_counted_and_stops_nobody() -> None:
+def test_a_line_that_cannot_be_written_is_counted_and_does_not_raise() -> None:
     file = FullDisk()
     log = Logger("info", file)
     log.info("lost")
@@ -146,7 +146,7 @@ def test_a_log_file_that_was_cut_is_written_from_its_new_end(tmp_path: Path) -> 
     assert path.read_bytes() == b"next\n", "and not after as many zeros as there were letters"
 
 
-def test_a_log_file_that_was_moved_is_made_anew_when_it_is_reopened(tmp_path: Path) -> None:
+def test_a_log_file_that_was_moved_is_created_again_when_it_is_reopened(tmp_path: Path) -> None:
     path, moved = tmp_path / "broker.log", tmp_path / "broker.log.1"
     log_file = LogFile(SystemDisk(), str(path))
     writer = LogWriter(log_file.fileno)
@@ -164,7 +164,7 @@ def test_a_log_file_that_was_moved_is_made_anew_when_it_is_reopened(tmp_path: Pa
         os.fstat(former)
 
 
-def test_a_log_file_that_cannot_be_reopened_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_log_file_that_cannot_be_reopened_continues_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     log_file = LogFile(SystemDisk(), str(tmp_path / "logs" / "broker.log"))
     (tmp_path / "logs").rename(tmp_path / "moved")

@@ -55,7 +55,7 @@ def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path, content: str 
     assert (target.read_text() if target.exists() else None) == content
 
 
-def test_nobody_holds_a_file_without_a_lock_whatever_number_is_in_it(tmp_path: Path) -> None:
+def test_a_pid_file_without_a_lock_has_no_holder_whatever_number_is_in_it(tmp_path: Path) -> None:
     path = tmp_path / "own.pid"
     path.write_text(f"{os.getppid()}\n")
     assert pid_file.holder(DISK, str(path)) is None

@@ -17,7 +17,7 @@ OUTCOME = Found(None)
 
 
 class Gates:
-    """A worker whose jobs end when a test says so."""
+    """A worker whose jobs a test ends."""
 
     died = 0
 

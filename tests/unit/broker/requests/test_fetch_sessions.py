@@ -103,7 +103,7 @@ def test_a_followers_session_pushes_out_a_consumers_and_never_the_other_way_roun
     sessions.plan(a_fetch(0, 0, large), VERSION, 0)
     sessions.plan(a_fetch(0, 0, {0: 0}), VERSION, 0, privileged=True)
     follower = sessions.plan(a_fetch(0, 0, {0: 0}), VERSION, 0, privileged=True)
-    assert follower.session is not None, "a large session of a consumer's goes before a small one of a follower's"
+    assert follower.session is not None, "a consumer's large session is evicted before a follower's small one"
     assert sessions.plan(a_fetch(0, 0, large), VERSION, 0).session is None
     assert sessions.plan(a_fetch(0, 0, {0: 0}), VERSION, 0, privileged=True).session is None, "it is no larger"
     assert sessions.plan(a_fetch(0, 0, large), VERSION, 0, privileged=True).session is not None

@@ -28,7 +28,7 @@ def test_a_topic_that_may_not_have_been_received_yet_is_not_reported_as_unknown(
     cache.set_brokers(ME, [])
     cache.changed()
     assert cache.unknown_topic_code("orders") is ErrorCode.LEADER_NOT_AVAILABLE, (
-        "a new controller tells of brokers first"
+        "a new controller sends the brokers first"
     )
     cache.set_partition("payments", OLD_ID, 0, led())
     assert cache.unknown_topic_code("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "all topics are received at once"

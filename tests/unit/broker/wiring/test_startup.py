@@ -68,7 +68,7 @@ async def test_an_address_of_another_broker_is_refused(session: EmbeddedSession)
         )
 
 
-async def test_a_store_that_goes_away_meanwhile_is_told_as_such(session: EmbeddedSession) -> None:
+async def test_a_store_connection_lost_meanwhile_is_reported_as_such(session: EmbeddedSession) -> None:
     await session.close()
     with pytest.raises(
         StartRefused, match="the connection to the coordination store was lost while the broker started"

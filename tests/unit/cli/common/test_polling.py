@@ -56,7 +56,7 @@ def test_a_wait_looks_again_and_ends_with_what_was_found_last() -> None:
 
 
 def test_a_cluster_that_cannot_be_asked_is_asked_again() -> None:
-    looks = Looks(Unreachable("nobody there"), 0)
+    looks = Looks(Unreachable("no answer"), 0)
     assert (until(MOMENT_S, looks), looks.count) == (0, 2)
 
 

@@ -1,4 +1,4 @@
-"""What the jobs decide by themselves: counts side by side, places, lags, what Spark is told and what it told us."""
+"""What the jobs decide: compared counts, positions, lags, what they pass to Spark and read from it."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_a_new_partition_is_read_from_its_first_offset() -> None:
 def test_the_end_of_the_first_batch_remembers_where_the_query_started() -> None:
     start = at({"a": {0: 40}}, started_at={"a": {0: 40}})
     end = advance(start, at({"a": {0: 50}}), None)
-    # Killed here, the query asks for "latest" again and is told 60; the logged end knows better.
+    # Killed here, the query resolves "latest" again, to 60; the logged end applies.
     asked_again = at({"a": {0: 60}}, started_at={"a": {0: 60}})
     assert ranges(asked_again, end) == ranges(start, end) == [Range("a", 0, 40, 50)]
 

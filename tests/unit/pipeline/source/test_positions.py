@@ -97,5 +97,5 @@ def test_the_lag_of_a_partition_without_a_position_is_all_it_has() -> None:
     assert lag({"a": {0: 5}}, {"a": {0: 7, 1: 3}, "b": {0: 2}}) == {"a": {0: 2, 1: 3}, "b": {0: 2}}
 
 
-def test_a_partition_whose_log_was_cut_has_no_negative_lag() -> None:
+def test_a_partition_whose_log_was_truncated_has_no_negative_lag() -> None:
     assert lag({"a": {0: 5}}, {"a": {0: 3}}) == {"a": {0: 0}}

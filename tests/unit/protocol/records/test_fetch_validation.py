@@ -25,8 +25,8 @@ def is_corrupt(records: bytes) -> bool:
 
 def test_batches_keep_their_offsets_and_epochs_gaps_included() -> None:
     fetched = check_fetched(writable(three_batches()))
-    told = [(header.base_offset, header.next_offset, header.partition_leader_epoch) for _, header in fetched.batches]
-    assert told == [(5, 8, -1), (8, 10, 1), (20, 21, -1)]
+    rows = [(header.base_offset, header.next_offset, header.partition_leader_epoch) for _, header in fetched.batches]
+    assert rows == [(5, 8, -1), (8, 10, 1), (20, 21, -1)]
     assert bytes(fetched.buffer) == three_batches()
 
 

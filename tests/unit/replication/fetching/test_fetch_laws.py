@@ -1,4 +1,4 @@
-"""Whatever goes wrong between them: once it is over, the follower's log is the leader's, byte for byte."""
+"""After any faults between them end, the follower's log is the leader's, byte for byte."""
 
 from __future__ import annotations
 

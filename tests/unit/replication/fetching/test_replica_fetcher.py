@@ -54,7 +54,7 @@ def in_purgatory(pair: Pair, name: TopicPartition = NAME) -> bool:
 
 
 @virtual
-async def test_a_fetch_with_nothing_new_is_held_until_its_wait_is_over_and_told_the_watermark(loop: SimLoop) -> None:
+async def test_a_fetch_with_nothing_new_waits_in_purgatory_and_is_answered_with_the_watermark(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.leader.topics = {}
     pair.assign()
@@ -123,7 +123,7 @@ async def test_what_is_followed_no_longer_is_forgotten_and_the_last_one_ends_the
 
 
 @virtual
-async def test_a_session_that_the_leader_has_dropped_is_begun_anew_without_a_pause(loop: SimLoop) -> None:
+async def test_a_session_that_the_leader_evicted_is_opened_again_without_a_pause(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.assign()
     await pair.until(lambda: in_purgatory(pair))
@@ -143,7 +143,7 @@ async def test_a_broken_connection_leaves_no_session_behind(loop: SimLoop) -> No
     for trouble in ("before", "after", "after", "before"):
         await pair.until(lambda: in_purgatory(pair))
         troubles = [trouble]
-        # An answer that opens a session is another matter: nobody here can know of the session then.
+        # An answer that opens a session is another matter: this side cannot know of the session then.
         pair.wire.trouble = lambda one, troubles=troubles: troubles.pop() if one.session_epoch and troubles else None
         pair.leader.append()
         await pair.until(lambda troubles=troubles: not troubles and fetches(pair)[-1].session_epoch > 0)
@@ -153,7 +153,7 @@ async def test_a_broken_connection_leaves_no_session_behind(loop: SimLoop) -> No
 
 
 @virtual
-async def test_a_leader_that_keeps_no_sessions_is_told_everything_each_time(loop: SimLoop) -> None:
+async def test_a_leader_without_fetch_sessions_gets_full_fetch_requests(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.leader.sessions._slots = 0
     pair.assign(NAME)
@@ -265,7 +265,7 @@ async def test_a_partition_that_is_refused_pauses_alone(loop: SimLoop) -> None:
     assert loop.time() - begin < 0.01
     pair.leader.append()
     await pair.until(pair.is_equal)
-    assert loop.time() - begin < 0.02, "the other one is asked for again after a moment, and this one at once"
+    assert loop.time() - begin < 0.02, "the other partition is fetched again after a backoff, this one at once"
     pair.assign(SECOND, only=pair.leader.replicas)
     pair.leader.append(3, SECOND)
     await pair.until(lambda: pair.is_equal(SECOND))
@@ -274,14 +274,14 @@ async def test_a_partition_that_is_refused_pauses_alone(loop: SimLoop) -> None:
 
 
 @virtual
-async def test_a_leader_that_has_not_heard_of_its_election_is_asked_again_soon_and_then_less_and_less(
+async def test_fetches_to_a_leader_that_does_not_know_its_election_yet_are_retried_with_backoff(
     loop: SimLoop,
 ) -> None:
     pair = Pair(loop)
     pair.assign(only=pair.replicas)
     await elapse(60)
     assert 60 < len(pair.wire.of(FetchRequest)) < 70, "a second apart after the first few"
-    assert [event for _, event, _ in pair.log.lines] == ["partitions not fetched"], "told once"
+    assert [event for _, event, _ in pair.log.lines] == ["partitions not fetched"], "logged once"
     pair.assign(only=pair.leader.replicas)
     pair.leader.append()
     await pair.until(pair.is_equal)
@@ -343,7 +343,7 @@ async def test_a_new_term_ends_a_pause(loop: SimLoop) -> None:
 
 
 @virtual
-async def test_records_that_are_not_the_leaders_are_cut_where_the_leader_says(loop: SimLoop) -> None:
+async def test_diverging_records_are_truncated_where_the_leader_says(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.assign()
     pair.leader.append(3)
@@ -360,7 +360,7 @@ async def test_records_that_are_not_the_leaders_are_cut_where_the_leader_says(lo
 
 
 @virtual
-async def test_where_a_followers_log_starts_is_told_when_there_is_nothing_else_to_do(loop: SimLoop) -> None:
+async def test_an_idle_follower_sends_its_new_log_start_offset(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.assign()
     pair.leader.append()
@@ -488,7 +488,7 @@ async def test_a_batch_larger_than_every_bound_comes_whole(loop: SimLoop) -> Non
 
 
 @virtual
-async def test_damaged_records_are_not_taken_and_asked_for_again(loop: SimLoop) -> None:
+async def test_damaged_records_are_not_appended_and_are_fetched_again(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.assign()
     await pair.until(lambda: in_purgatory(pair))
@@ -508,7 +508,7 @@ async def test_damaged_records_are_not_taken_and_asked_for_again(loop: SimLoop) 
 
 
 @virtual
-async def test_a_leader_that_cannot_be_reached_is_told_once_and_asked_again_after_each_pause(loop: SimLoop) -> None:
+async def test_an_unreachable_leader_is_logged_once_and_retried_after_each_backoff(loop: SimLoop) -> None:
     pair = Pair(loop)
     pair.wire.leaders.clear()
     pair.assign()
@@ -534,7 +534,7 @@ async def test_an_answer_that_does_not_come_in_time_costs_the_connection_and_not
     pair.leader.append()
     await pair.until(pair.is_equal)
     assert not in_purgatory(pair) or len(pair.led().log_end_waiters.purgatory) == 1, (
-        "nobody waits for a connection that is gone"
+        "no request waits for a closed connection"
     )
     await pair.stop()
 
@@ -543,7 +543,7 @@ async def test_an_answer_that_does_not_come_in_time_costs_the_connection_and_not
 
 
 @virtual
-async def test_partitions_are_dealt_out_among_the_fetchers_of_a_leader_and_dealt_anew_when_their_number_changes(
+async def test_partitions_are_distributed_over_the_fetchers_of_a_leader_and_again_when_their_number_changes(
     loop: SimLoop,
 ) -> None:
     pair = Pair(loop, per_leader=3)

@@ -233,7 +233,7 @@ def test_a_transaction_that_was_aborted_in_a_later_segment_is_dropped_from_an_ea
     history.data([(b"b", b"1")], producer_id=2, transactional=True)
     history.roll()
     history.end(1, commit=False)
-    # Producer 2's transaction is open: the marker of the first lies where nothing may be cleaned yet.
+    # Producer 2's transaction is open: the marker of the first is in the uncleanable part of the log.
     task = history.task()
     assert (task.uncleanable_offset, len(task.segments)) == (2, 1)
     history.clean(producers=())
@@ -319,7 +319,7 @@ def test_an_abort_beyond_what_is_cleaned_is_reported_as_before(uncleanable: int)
 
 
 @pytest.mark.parametrize("codec", [0, 1])
-def test_an_emptied_batch_stays_when_it_tells_the_last_sequence_of_a_live_producer(codec: int) -> None:
+def test_an_emptied_batch_stays_when_it_has_the_last_sequence_of_an_active_producer(codec: int) -> None:
     history = History()
     history.data([(b"a", b"1"), (b"b", b"2")], producer_id=7, codec=codec)
     history.data([(b"a", b"3"), (b"b", b"4")], producer_id=7, codec=codec)

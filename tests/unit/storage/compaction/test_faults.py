@@ -1,4 +1,4 @@
-"""Whatever fails while a log is cleaned, and wherever the process dies: the log is as it was."""
+"""A fault or a crash while a log is cleaned leaves the log as it was."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.forgetful_disk import Died, ForgetfulDisk
 
 
 def a_history() -> History:
-    """Three segments, of which two become one and one is written anew; with tombstones and aborted records."""
+    """Three segments, of which two are merged and one is rewritten; with tombstones and aborted records."""
     history = History()
     for number in range(3):
         history.data([(b"a", b"%d" % number), (b"b", None), (b"%d" % number, b"x" * 90)])

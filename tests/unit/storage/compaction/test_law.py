@@ -123,7 +123,7 @@ class Check:
                 continue
             if read.get(key) == record:
                 continue
-            # Only a deletion that everybody had time to see may be gone, and then so is all that it deleted.
+            # Only a tombstone past delete.retention.ms may be gone, and then so is all that it deleted.
             assert record.value is None, f"{record} is missing"
             assert key not in read, f"{read[key]} rose from the dead"
             since = self.first_cleaned_ms[record.offset]

@@ -1,4 +1,4 @@
-"""The map of the newest records, and what it says of its own size."""
+"""The map of the newest records and its size."""
 
 from __future__ import annotations
 

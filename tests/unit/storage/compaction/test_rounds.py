@@ -1,4 +1,4 @@
-"""How far one round goes, what files it makes, and what it makes of damaged ones."""
+"""How far one pass of the cleaner goes, which files it writes, and how it treats damaged ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_segment_counts_as_cleaned_to_its_end_when_its_last_records_went_befor
     assert history.clean(first_dirty_offset=0, uncleanable_offset=6).cleaned_to == 6
 
 
-def test_a_full_map_ends_a_round_between_two_batches_and_the_next_goes_on() -> None:
+def test_a_full_offset_map_ends_a_pass_between_two_batches_and_the_next_pass_continues() -> None:
     keys = [b"key %d" % (number % 50) for number in range(200)]
     whole = a_history(*keys)
     whole.clean(segment_bytes=1 << 30)

@@ -1,4 +1,4 @@
-"""What a stop costs, told from what the cluster says of each partition."""
+"""The impact of a stop, from the cluster's state of each partition."""
 
 from __future__ import annotations
 

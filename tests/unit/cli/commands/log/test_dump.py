@@ -252,7 +252,7 @@ def test_transactions_are_decoded_for_people_too(tmp_path: Path) -> None:
     assert shown[1].endswith("transactional id pay  removed")
     assert all("not decoded" in line for line in shown[2:])
     assert '"state":"Ongoing"' in dump(path, "--json", "--transaction-log-decoder").stdout
-    assert dump(path, "--transaction-log-decoder").exit_code == 1  # The tool dies of what is no transaction.
+    assert dump(path, "--transaction-log-decoder").exit_code == 1  # The tool fails on records of no transaction.
 
 
 def test_a_wrapper_that_holds_nothing_readable_is_reported(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_fetch_tells_the_leader_epoch_and_that_of_the_last_record(world: FakeW
 
 def test_older_metadata_is_not_believed(world: FakeWorld) -> None:
     world.log.leader, world.log.epoch = 2, 6
-    world.believed[1] = (1, 5)  # Broker 1 has not heard of it.
+    world.believed[1] = (1, 5)  # Broker 1 has stale metadata.
     world.on_pause = [nothing, nothing, world.down.clear]
     with a_client(world) as client:
         client._topics.find([TOPIC])
@@ -211,7 +211,7 @@ def test_a_truncated_log_is_found_by_its_epochs(world: FakeWorld) -> None:
 
 
 @pytest.mark.parametrize("end_offset", [-1, 100])
-def test_a_leader_that_knows_nothing_of_the_last_records_epoch_is_asked_before_the_log_is_called_cut(
+def test_before_a_log_is_reported_truncated_its_leader_gets_a_request_for_the_last_epochs_end(
     world: FakeWorld, end_offset: int
 ) -> None:
     def answer(request: OffsetForLeaderEpochRequest, version: int) -> OffsetForLeaderEpochResponse:

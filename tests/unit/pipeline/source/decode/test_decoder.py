@@ -60,7 +60,7 @@ def test_rows_before_the_start_and_from_the_end_on_are_cut_off(log: list[bytes],
 
 @settings(max_examples=25)
 @given(logs(), st.data())
-def test_how_the_bytes_are_cut_into_responses_does_not_matter(log: list[bytes], data: st.DataObject) -> None:
+def test_how_the_bytes_are_split_into_responses_does_not_matter(log: list[bytes], data: st.DataObject) -> None:
     """Each response begins with a batch that holds the next offset, or with one before it, and is cut anywhere."""
     whole = b"".join(log)
     starts = [len(b"".join(log[:number])) for number in range(len(log) + 1)]

@@ -1,4 +1,4 @@
-"""Records that somebody damaged and gave a right CRC: what is read of them is right, or they are refused."""
+"""Damaged records with a valid CRC: they are read correctly or refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def by_the_letter(batch: bytes) -> list[Row] | int:
             rows.append((record.key, record.value, record.offset, record.timestamp, kind, headers or None))
             expected = record.offset + 1
     except BrokerError:
-        # Of bytes behind the last record, and of too many records, the batch's offset is told.
+        # Of bytes behind the last record, and of too many records, the batch's offset is reported.
         is_of_batch = len(rows) == header.record_count or header.record_count * 7 > header.size - HEADER_SIZE
         return header.base_offset if is_of_batch else expected
     return rows
@@ -48,7 +48,7 @@ def test_damaged_records_are_read_as_they_stand_or_reported_by_the_offset_of_the
     found: list[Record], damage: list[tuple[int, int]]
 ) -> None:
     good = build_batch(found)
-    # Mostly the fields before keys and values, where the damage tells.
+    # Mostly the fields before keys and values, where damage matters.
     body = bytearray(good[HEADER_SIZE:])
     for at, byte in damage:
         body[at % len(body) if at % 3 else at % min(len(body), 16)] = byte
