@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from sordini.client.blocking import BlockingConnection
+from sordini.client.connection import ClientConnection
+from sordini.client.errors import ConnectionLost
 from sordini.pipeline.source.client import Client, Unauthorized, Unreachable
+from sordini.pipeline.source.client.broker_connection import RESPONSE_BYTES_MAX
 from sordini.pipeline.source.client.settings import Address
 from sordini.pipeline.source.client.transport import connect
+from sordini.protocol.messages.api_versions import ApiVersionsRequest
 from sordini.protocol.types import TopicPartition
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
@@ -45,10 +51,10 @@ def refusal(port: int, **options: object) -> str:
         (b"\x15\x03\x03\x00\x02\x02\x50", "speaks TLS: is kafka.security.protocol right?"),
         (b"\xff" * 100, "does not answer as a broker does: is this a Kafka listener?"),
         (b"\0" * 100, "does not answer as a broker does: is this a Kafka listener?"),
-        (struct.pack(">ii", 104, 1) + b"\0" * 10, "closed the connection when asked what it speaks"),
-        (struct.pack(">ii", 8, 77) + b"\0" * 4, "cannot be read: answer 77 to request 1"),
+        (struct.pack(">ii", 104, 1) + b"\0" * 10, "closed the connection in reply to ApiVersions"),
+        (struct.pack(">ii", 8, 77) + b"\0" * 4, "sent response 77 where 1 was due"),
         (struct.pack(">ii", 24, 1) + b"\0\0" + b"\xff" * 18, "cannot be read"),
-        (b"", "closed the connection when asked what it speaks: is kafka.security.protocol right?"),
+        (b"", "closed the connection in reply to ApiVersions: is kafka.security.protocol right?"),
     ],
 )
 def test_what_is_no_broker_is_reported_for_what_it_is(data: bytes, reported: str) -> None:
@@ -70,18 +76,21 @@ def test_no_listener_at_the_address_is_reported() -> None:
         client.check()
 
 
-def test_memory_follows_the_bytes_that_come_and_not_a_length() -> None:
-    with listener(lambda connection: connection.sendall(b"\0" * 1_000)) as port:
+def test_memory_follows_the_bytes_received_and_not_a_length() -> None:
+    announced = struct.pack(">ii", 500 * 1024 * 1024, 1) + b"\0" * 1_000
+    with listener(answering(announced)) as port:
         address = Address("127.0.0.1", port)
         transport = connect(address, settings(str(address)))
+        protocol = ClientConnection("spark", RESPONSE_BYTES_MAX)
+        connection = BlockingConnection(transport, protocol, time.monotonic, timeout_s=30)
         tracemalloc.start()
         try:
-            with pytest.raises(Unreachable, match="closed the connection"):
-                transport.receive(500 * 1024 * 1024, 30)
+            with pytest.raises(ConnectionLost, match="closed the connection"):
+                connection.request(ApiVersionsRequest(), 0)
             assert tracemalloc.get_traced_memory()[1] < 20 * 1024 * 1024
         finally:
             tracemalloc.stop()
-            transport.close()
+            connection.close()
 
 
 def test_a_broker_behind_tls_is_read_from_and_not_without_trust(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def steps_of(job: Job, spark: SparkSession) -> list[Step]:
     """The output of a load that resumes after a crash."""
     notices: list[str] = []
     steps = list(load(job, spark, lambda: False, notices.append))
-    assert notices == [f"batch {steps[0].batch.batch_id} was begun by an earlier run, and is done again"]
+    assert notices == [f"batch {steps[0].batch.batch_id} was begun by an earlier run and is repeated"]
     return steps
 
 

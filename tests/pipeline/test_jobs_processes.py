@@ -34,7 +34,7 @@ spark:
 def command(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
     """Start `sordini pipeline ...` in a process group of its own, as Spark's JVM belongs to it."""
     return subprocess.Popen(
-        [sys.executable, "-m", "sordini.broker", "pipeline", *arguments],
+        [sys.executable, "-m", "sordini.cli", "pipeline", *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / ".import"), **(environment or {})},
         stdout=subprocess.PIPE,
