@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, assert_never
 
 from sordini import __version__
-from sordini.broker.coordination.current_session import CurrentSession
+from sordini.broker.coordination_store.current_session import CurrentSession
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.membership.tree_guard import TreeGuard
 from sordini.replication.cluster_model import ClusterState

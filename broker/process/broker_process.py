@@ -19,9 +19,9 @@ from typing import NamedTuple
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.coordination.embedded import open_embedded
-from sordini.broker.coordination.kazoo_lines import KazooLines
-from sordini.broker.coordination.store_location import STORE_FILE, moved_to, refuse_moved
+from sordini.broker.coordination_store.embedded import open_embedded
+from sordini.broker.coordination_store.kazoo_lines import KazooLines
+from sordini.broker.coordination_store.store_location import STORE_FILE, moved_to, refuse_moved
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sd_notify import ServiceManager
 from sordini.broker.network.sockets import SystemNetwork
@@ -308,7 +308,7 @@ def _before_forced_exit(server: Server, reason: str) -> None:
 async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock, log: Logger) -> CoordinationStore:
     """ZooKeeper if it is configured, otherwise the embedded store in the first log directory."""
     if config.zookeeper_connect:
-        from sordini.broker.coordination.zookeeper import ZooKeeperStore  # Late: kazoo is slow to import.
+        from sordini.broker.coordination_store.zookeeper import ZooKeeperStore  # Late: kazoo is slow to import.
 
         KazooLines(log, asyncio.get_running_loop().call_soon_threadsafe).install()
         return ZooKeeperStore(

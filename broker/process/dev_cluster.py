@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.coordination.embedded import StoreLease, open_embedded
-from sordini.broker.coordination.store_location import STORE_FILE, moved_to, refuse_moved
+from sordini.broker.coordination_store.embedded import StoreLease, open_embedded
+from sordini.broker.coordination_store.store_location import STORE_FILE, moved_to, refuse_moved
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.process import pid_file

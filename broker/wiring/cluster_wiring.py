@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sordini.broker.configuration.receiver import load_layers
-from sordini.broker.coordination.current_session import CurrentSession
+from sordini.broker.coordination_store.current_session import CurrentSession
 from sordini.broker.membership.membership import Membership, MembershipHooks
 from sordini.broker.membership.peer_clocks import WRITE_MS_MAX, PeerClocks
 from sordini.broker.membership.tree_guard import TreeGuard

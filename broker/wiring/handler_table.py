@@ -9,7 +9,7 @@ from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.handlers.cluster import ClusterHandler
 from sordini.broker.handlers.configs import ConditionSource, ConfigsHandler
 from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
-from sordini.broker.handlers.control import ControlHandler
+from sordini.broker.handlers.controller_commands import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
 from sordini.broker.handlers.down_conversion import DownConversions
 from sordini.broker.handlers.fetch import FetchHandler, Readers

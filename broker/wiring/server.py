@@ -21,7 +21,7 @@ from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.listeners import Endpoint
 from sordini.broker.configuration.receiver import load_layers
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.coordination.current_session import CurrentSession
+from sordini.broker.coordination_store.current_session import CurrentSession
 from sordini.broker.membership.identity import BrokerIdentity, find_identity, owner_of
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.network.server import SocketServer

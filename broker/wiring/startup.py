@@ -15,7 +15,7 @@ from sordini.broker.configuration.protocol_version import read_version
 from sordini.broker.configuration.settings import INT64_MAX, ConfigError
 from sordini.broker.configuration.topic_config import TopicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.coordination.store_location import STORE_FILE
+from sordini.broker.coordination_store.store_location import STORE_FILE
 from sordini.broker.membership.identity import BrokerIdentity, Owner, owner_of
 from sordini.broker.network.ports import Network, PageCache
 from sordini.broker.process.descriptors import Descriptors

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterator
 import pytest
 
 from tests.cluster.cluster import OURS, Cluster
-from tests.cluster.lending import Lender
+from tests.cluster.lent_clusters import Lender
 from tests.cluster.witness import Witness
 from tests.outside.java import ZooKeeperProcess
 from tests.outside.versions import APACHE_KAFKA, BESIDE_OURS, OLDER_APACHE_KAFKA

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.keeping import assert_kept, written
+from tests.cluster.kept_records import assert_kept, written
 from tests.cluster.registrations import ALL_AT_ONCE, registered
 
 

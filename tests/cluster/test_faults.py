@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.cluster import Cluster, frozen
-from tests.cluster.work import Work
+from tests.cluster.load_and_checks import Work
 
 BOTH = [[2, 4, 1], [4, 2, 1]]
 """One partition led by an Apache Kafka and one led by ours; each follows the other."""

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from sordini.protocol.errors import ErrorCode
 from tests.cluster.cluster import SECONDS_MAX, STOPPED, Cluster, Partition, config_of
 from tests.cluster.history import History, Sent
-from tests.cluster.keeping import assert_kept, folders, written
+from tests.cluster.kept_records import assert_kept, folders, written
 from tests.outside.failing import failing
 from tests.support.wire_client import Client
 

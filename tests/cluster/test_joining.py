@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from sordini.cli.__main__ import main
 from tests.cluster.cluster import Cluster, frozen
-from tests.cluster.work import Work
+from tests.cluster.load_and_checks import Work
 from tests.outside.java import ZooKeeperProcess
 
 FOLLOWED = [[1, 2, 4], [4, 1, 2]]

@@ -12,7 +12,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from tests.cluster.cluster import OURS, SECONDS_MAX, Cluster, Partition, config_of
 from tests.cluster.conftest import PROTOCOLS
-from tests.cluster.keeping import assert_kept, folders, written
+from tests.cluster.kept_records import assert_kept, folders, written
 from tests.outside.tools import JavaTools
 from tests.outside.versions import OLDER_APACHE_KAFKA
 

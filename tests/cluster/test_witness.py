@@ -10,7 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.lending import Lender
+from tests.cluster.lent_clusters import Lender
 from tests.cluster.tree import Tree
 from tests.cluster.witness import GUARD, Witness
 from tests.outside.java import ZooKeeperProcess

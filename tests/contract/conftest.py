@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sordini.broker.clock import SystemClock
-from sordini.broker.coordination.embedded import EmbeddedStore, StoreThread
+from sordini.broker.coordination_store.embedded import EmbeddedStore, StoreThread
 from sordini.replication.ports import Session, SessionState
 from tests.support.fake_zookeeper import SimZk
 from tests.support.fake_zookeeper_session import SimZkStore
@@ -50,7 +50,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[
         yield Store(opened.open_session, lambda session: _expire_in_simulation(simulated, session))
         await opened.close()
         return
-    from sordini.broker.coordination.zookeeper import ZooKeeperStore
+    from sordini.broker.coordination_store.zookeeper import ZooKeeperStore
 
     address = request.getfixturevalue("zookeeper")
     chroot = f"/contract/{next(_chroots)}"

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sordini.broker.clock import SystemClock
-from sordini.broker.coordination import store_migration
-from sordini.broker.coordination.store_location import StoreLocations, location_of, refuse_moved
-from sordini.broker.coordination.store_migration import MigrationRefused, StoreTree, read_tree
+from sordini.broker.coordination_store import store_migration
+from sordini.broker.coordination_store.store_location import StoreLocations, location_of, refuse_moved
+from sordini.broker.coordination_store.store_migration import MigrationRefused, StoreTree, read_tree
 from sordini.cli.__main__ import main
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import PartitionState, TopicAssignment

@@ -11,8 +11,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from sordini.broker.clock import SystemClock
-from sordini.broker.coordination import zookeeper as module
-from sordini.broker.coordination.zookeeper import ZooKeeperSession, ZooKeeperStore
+from sordini.broker.coordination_store import zookeeper as module
+from sordini.broker.coordination_store.zookeeper import ZooKeeperSession, ZooKeeperStore
 from sordini.replication.ports import ConnectionLoss, CoordinationError, Create, NoNode, SessionState, StoreUnusable
 
 

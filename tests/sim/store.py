@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.znode_tree import Node, ZnodeTree
+from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.broker.coordination_store.znode_tree import Node, ZnodeTree
 from sordini.replication.ports import StoreUnusable
 from tests.sim.disk import SimDisk
 from tests.support.virtual_loop import SimClock, SimProcess
@@ -25,7 +25,7 @@ class DurableNodes:
 
 
 class SimDatabase:
-    """`sordini.broker.coordination.database.Database` without a file."""
+    """`sordini.broker.coordination_store.database.Database` without a file."""
 
     def __init__(self, durable: DurableNodes, process: SimProcess) -> None:
         if durable.holder is not None and durable.holder.alive:

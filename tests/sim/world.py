@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, Protocol
 
-from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.protocol.types import TopicPartition
 from tests.sim.disk import SimDisk
 from tests.sim.files import committed_in, dumps_of, partitions_in

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import Broker, Endpoint, KnownState, PartitionState
 from sordini.replication.controller.controller import Controller

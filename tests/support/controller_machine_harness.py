@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from sordini.broker.coordination.znode_tree import ZnodeTree
+from sordini.broker.coordination_store.znode_tree import ZnodeTree
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     DEFAULT_CLUSTER_SETTINGS,

@@ -13,7 +13,7 @@ from typing import Any
 
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.configuration.dynamic import DynamicConfig
-from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.membership.identity import BrokerIdentity
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.network.ports import DelayedResponse, ListeningSocket, Parts, Peer, Socket, SocketOptions

@@ -23,8 +23,8 @@ from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from sordini.broker.coordination.store_location import StoreLocation, StoreLocations
-    from sordini.broker.coordination.store_migration import MigrationSummary, StoreTree
+    from sordini.broker.coordination_store.store_location import StoreLocation, StoreLocations
+    from sordini.broker.coordination_store.store_migration import MigrationSummary, StoreTree
 
 
 class MoveCommand(ClientCommand):
@@ -42,7 +42,7 @@ class LocationType(click.ParamType["StoreLocation"]):
     name = "place"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> StoreLocation:
-        from sordini.broker.coordination.store_location import location_of
+        from sordini.broker.coordination_store.store_location import location_of
 
         try:
             return location_of(value)
@@ -184,8 +184,8 @@ def move(
     import asyncio
 
     from sordini.broker.clock import SystemClock
-    from sordini.broker.coordination.store_location import StoreLocations
-    from sordini.broker.coordination.store_migration import MigrationRefused
+    from sordini.broker.coordination_store.store_location import StoreLocations
+    from sordini.broker.coordination_store.store_migration import MigrationRefused
     from sordini.replication.ports import CoordinationError, StoreUnusable
     from sordini.storage.disk import SystemDisk
 
@@ -223,7 +223,7 @@ async def _moved(
 
 async def _returns_home(locations: StoreLocations, origin: StoreTree, target: StoreLocation) -> bool:
     """Whether this cluster was moved away from the target earlier. Raises MigrationRefused if another cluster was."""
-    from sordini.broker.coordination.store_migration import MigrationRefused, cluster_id_at
+    from sordini.broker.coordination_store.store_migration import MigrationRefused, cluster_id_at
 
     if locations.moved_to(target) is None:
         return False
@@ -238,7 +238,7 @@ async def _returns_home(locations: StoreLocations, origin: StoreTree, target: St
 async def _checked(
     locations: StoreLocations, origin: StoreTree, target: StoreLocation, *, returns_home: bool
 ) -> MigrationSummary:
-    from sordini.broker.coordination.store_migration import check
+    from sordini.broker.coordination_store.store_migration import check
 
     if returns_home or not locations.may_exist(target):
         return await check(origin, None)
@@ -249,7 +249,7 @@ async def _checked(
 async def _copied(
     locations: StoreLocations, origin: StoreTree, target: StoreLocation, *, returns_home: bool
 ) -> tuple[MigrationSummary, str | None]:
-    from sordini.broker.coordination.store_migration import check, copy
+    from sordini.broker.coordination_store.store_migration import check, copy
 
     former = None
     if returns_home:

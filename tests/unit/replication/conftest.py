@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Answer, Broker, Command
 from sordini.replication.metadata_store.registration import ensure_base_paths

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sordini.broker.control.command_origin import CommandOrigin
-from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import UpdateMetadata

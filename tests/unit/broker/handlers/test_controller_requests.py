@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
 from sordini.broker.network.ports import DelayedResponse

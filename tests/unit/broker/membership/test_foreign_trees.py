@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sordini.broker.configuration.config import build_config
-from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.broker.membership.identity import Owner, owner_of
 from sordini.broker.wiring.startup import StartRefused, refuse_lost_file, refuse_other_tree, warn_of_unknown_topics
 from sordini.protocol.types import TopicPartition

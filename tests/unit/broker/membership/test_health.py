@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.broker.membership.health import StoreProbe
 from sordini.broker.membership.health_keys import (
     MEANINGS,

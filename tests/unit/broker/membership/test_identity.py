@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sordini.broker.configuration.config import Config, build_config
-from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.membership.identity import find_identity
 from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.ports import Session

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination.current_session import CurrentSession
-from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.current_session import CurrentSession
+from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.broker.membership import membership as module
 from sordini.broker.membership.membership import Membership, MembershipHooks
 from sordini.broker.membership.store_contact import ContactState, StoreContact

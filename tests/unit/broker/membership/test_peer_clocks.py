@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination.current_session import CurrentSession
-from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.current_session import CurrentSession
+from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.broker.membership.peer_clocks import DIFFERENCE_MS_MAX, WRITE_MS_MAX, PeerClocks
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker, Endpoint, Malformed

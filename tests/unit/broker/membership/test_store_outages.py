@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sordini.broker.configuration.config import build_config
-from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.network.ports import DelayedResponse, Parts
 from sordini.broker.requests.store_error_codes import CODES, DEFAULT_CODE
 from sordini.protocol.api import APIS, ApiKey

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.coordinators.producer_id_manager import (
     RETRY_PAUSE_S,
     WAIT_S_MAX,

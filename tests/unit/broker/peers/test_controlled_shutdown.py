@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.peers.broker_client import Addresses
 from sordini.broker.peers.controlled_shutdown import ELECTION_PAUSE_S, ControlledShutdown, ControlledShutdownLimits
 from sordini.protocol.errors import ErrorCode

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordini.broker.coordination.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.peers.isr_in_store import NOTIFICATION_CHECK_MS, NOTIFICATION_WAIT_MAX_MS, IsrInStore
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import PartitionState

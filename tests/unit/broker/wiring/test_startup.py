@@ -8,8 +8,8 @@ import pytest
 
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
-from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.broker.wiring.startup import StartRefused, cluster_settings_of, policy_of, refuse_incompatible_cluster
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker, ClusterSettings, Endpoint

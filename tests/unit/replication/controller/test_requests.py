@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import (

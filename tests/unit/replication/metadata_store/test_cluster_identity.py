@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.cluster_model import Answer, Broker, Endpoint, Malformed

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.replication.metadata_store import configs, paths
 from sordini.replication.metadata_store.configs import (
     SETTINGS_BYTES_MAX,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination.current_session import CurrentSession
-from sordini.broker.coordination.embedded import EmbeddedStore
-from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.current_session import CurrentSession
+from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.broker.coordinators.producer_id_manager import ProducerIdManager
 from sordini.broker.peers.producer_ids_in_store import StoreProducerIdBlocks
 from sordini.protocol.errors import BrokerError

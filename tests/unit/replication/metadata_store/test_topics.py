@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.coordination.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.cluster_model import TopicAssignment

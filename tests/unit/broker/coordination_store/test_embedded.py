@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.broker.clock import SystemClock
-from sordini.broker.coordination.embedded import EmbeddedStore, open_embedded
-from sordini.broker.coordination.znode_tree import ZnodeTree
+from sordini.broker.coordination_store.embedded import EmbeddedStore, open_embedded
+from sordini.broker.coordination_store.znode_tree import ZnodeTree
 from sordini.replication.ports import (
     ANY_VERSION,
     ConnectionLoss,
@@ -81,7 +81,7 @@ async def test_an_acknowledged_write_survives_kill_nine(tmp_path: Path) -> None:
     script = """
 import asyncio, os, signal, sys
 from sordini.broker.clock import SystemClock
-from sordini.broker.coordination.embedded import open_embedded
+from sordini.broker.coordination_store.embedded import open_embedded
 async def main():
     session = await (await open_embedded(sys.argv[1], SystemClock())).open_session()
     await session.create("/kept", b"1")
@@ -102,7 +102,7 @@ async def test_a_second_opener_is_refused_and_the_first_continues(tmp_path: Path
     with pytest.raises(StoreUnusable, match=r"store\.db is in use by another broker"):
         await open_store(path)
     script = (
-        "import sys\nfrom sordini.broker.coordination.database import open_database\n"
+        "import sys\nfrom sordini.broker.coordination_store.database import open_database\n"
         "try: open_database(sys.argv[1])\nexcept Exception as error: print(error)"
     )
     other = run_python(script, str(path))

@@ -22,8 +22,8 @@ from kazoo import exceptions as kazoo_exceptions
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
 
-from sordini.broker.coordination.kazoo_handler import LoopHandler, OrderedResult, TimedClient
-from sordini.broker.coordination.znode_tree import check_path
+from sordini.broker.coordination_store.kazoo_handler import LoopHandler, OrderedResult, TimedClient
+from sordini.broker.coordination_store.znode_tree import check_path
 from sordini.replication.metadata_store.paths import parents
 from sordini.replication.ports import (
     ANY_VERSION,

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
-from sordini.broker.coordination.znode_tree import parent_of
+from sordini.broker.coordination_store.znode_tree import parent_of
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.paths import parents

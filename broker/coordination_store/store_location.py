@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
-from sordini.broker.coordination.embedded import open_embedded
-from sordini.broker.coordination.store_migration import MigrationRefused, StoreTree
-from sordini.broker.coordination.znode_tree import check_path
+from sordini.broker.coordination_store.embedded import open_embedded
+from sordini.broker.coordination_store.store_migration import MigrationRefused, StoreTree
+from sordini.broker.coordination_store.znode_tree import check_path
 from sordini.replication.ports import Clock, CoordinationStore, StoreUnusable
 from sordini.storage.checkpoints import DamagedFile, read_whole, write_whole
 from sordini.storage.disk import Disk
@@ -93,7 +93,7 @@ class StoreLocations:
         if location.kind == EMBEDDED:
             store = await open_embedded(self.file_of(location), self._clock)
         else:
-            from sordini.broker.coordination.zookeeper import ZooKeeperStore  # Late: kazoo is slow to import.
+            from sordini.broker.coordination_store.zookeeper import ZooKeeperStore  # Late: kazoo is slow to import.
 
             timeout_ms = self._connection_timeout_ms
             # Without the chroot: connecting to one creates it, and reading must not write.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.broker.coordination.embedded import EmbeddedStore, StoreLease
+from sordini.broker.coordination_store.embedded import EmbeddedStore, StoreLease
 from sordini.replication.ports import SessionExpired, SessionState
 from tests.support.fake_ports import StillClock
 from tests.support.unit_broker import inline

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from sordini.broker.coordination.znode_tree import Node
+from sordini.broker.coordination_store.znode_tree import Node
 from sordini.replication.ports import StoreUnusable
 from sordini.storage.disk import make_private_file
 

@@ -21,9 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from sordini.broker.coordination.database import Database, open_database
-from sordini.broker.coordination.embedded_session import EmbeddedSession
-from sordini.broker.coordination.znode_tree import Fired, ZnodeTree
+from sordini.broker.coordination_store.database import Database, open_database
+from sordini.broker.coordination_store.embedded_session import EmbeddedSession
+from sordini.broker.coordination_store.znode_tree import Fired, ZnodeTree
 from sordini.replication.ports import (
     Clock,
     ConnectionLoss,

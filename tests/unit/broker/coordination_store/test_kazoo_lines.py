@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sordini.broker.coordination.kazoo_lines import LOGGER, TEXTS_MAX, KazooLines
+from sordini.broker.coordination_store.kazoo_lines import LOGGER, TEXTS_MAX, KazooLines
 from tests.support.fake_ports import ListLog
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from sordini.broker.coordination.znode_tree import Fired, ZnodeTree
+from sordini.broker.coordination_store.znode_tree import Fired, ZnodeTree
 from sordini.replication.metadata_store.paths import parents
 from sordini.replication.ports import (
     ANY_VERSION,
