@@ -19,8 +19,8 @@ from sordini.protocol.messages.alter_partition_reassignments import (
 from sordini.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tests.cluster.cluster import SECONDS_MAX, STOPPED, Cluster, Partition, config_of, frozen
 from tests.cluster.kept_records import assert_kept, folders, written
-from tests.cluster.witness import Witness
 from tests.cluster.load_and_checks import Work
+from tests.cluster.witness import Witness
 from tests.outside.failing import failing
 from tests.support.wire_client import Client
 

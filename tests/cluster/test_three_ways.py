@@ -11,8 +11,8 @@ import pytest
 from tests.cluster.cluster import OURS, Cluster
 from tests.cluster.history import History
 from tests.cluster.kept_records import assert_kept, folders, written
-from tests.cluster.loads import Writer
 from tests.cluster.load_and_checks import Work
+from tests.cluster.loads import Writer
 from tests.outside.versions import APACHE_KAFKA, OLDER_APACHE_KAFKA
 
 OLDER, NEWER, OWN = 1, 2, 4

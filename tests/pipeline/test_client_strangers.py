@@ -23,8 +23,8 @@ from sordini.protocol.types import TopicPartition
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
 from tests.pipeline.certificates import make_certificates
-from tests.pipeline.sent import KEEP, fill
 from tests.pipeline.other_servers import listener, tls_before
+from tests.pipeline.sent import KEEP, fill
 from tests.pipeline.test_client import decoded, settings
 from tests.pipeline.topics import Place
 

@@ -27,7 +27,15 @@ from sordini.replication.cluster_model import (
 )
 from sordini.replication.metadata_store import paths
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, a_peer, topic_id_of
-from tests.unit.broker.handlers.test_controller_commands import KEYS, TWO_LISTENERS, answered, answered_as_it_is, bare, code_of, codes
+from tests.unit.broker.handlers.test_controller_commands import (
+    KEYS,
+    TWO_LISTENERS,
+    answered,
+    answered_as_it_is,
+    bare,
+    code_of,
+    codes,
+)
 from tests.unit.broker.handlers.test_txn_markers import begun, end, marker
 
 GOOD = TopicPartition("orders", 0)
