@@ -140,6 +140,7 @@ def test_an_unknown_line_a_stale_substitution_and_a_failing_line_fail(tmp_path: 
 
 
 def test_what_was_begun_in_one_process_goes_on_as_a_cluster_and_is_watched(site: Site) -> None:
+    site.operator.run("sordini cluster status --check --wait 60")  # The brokers have just started.
     site.operator.follow(PAGE[WATCHING])
     assert "0 without a leader, 0 under-replicated" in site.operator.outputs["sordini cluster status"]
     assert "1,2,3" in site.operator.outputs["sordini topics describe orders"]

@@ -252,8 +252,8 @@ def test_a_broker_is_drained_under_writes_though_its_watcher_is_interrupted_and_
     cluster.run("groups", "reset", "readers", "--topic", cluster.topic, "--to-earliest", "--execute")  # Internal, too.
     plan = tmp_path / "drain.json"
     plan.write_text(cluster.run(*generate))
-    topics = {row["topic"] for row in json.loads(plan.read_text())["partitions"]}
-    assert {cluster.topic, "__consumer_offsets"} <= topics
+    targets = {(row["topic"], row["partition"]): row["replicas"] for row in json.loads(plan.read_text())["partitions"]}
+    assert {cluster.topic, "__consumer_offsets"} <= {topic for topic, _ in targets}
     with ConfluentProducing(dev.bootstrap, cluster.topic) as producing:
         with cluster.started("reassign", "execute", str(plan), "--throttle", str(SLOW)) as watching:
             assert watching.stderr is not None
@@ -266,7 +266,8 @@ def test_a_broker_is_drained_under_writes_though_its_watcher_is_interrupted_and_
         assert (cluster.topic, 0) in moving
         assert cluster.throttles("--topic", cluster.topic)
         done = cluster.run(*execute[:-3], str(plan), *execute[-2:])
-        assert f"{cluster.topic}-0 is being moved already, to 3,2" in done
+        target = ",".join(map(str, targets[cluster.topic, 0]))
+        assert f"{cluster.topic}-0 is being moved already, to {target}" in done
         assert " is being moved to " not in done
         assert done.endswith("; broker 1 holds no replica; throttles removed\n")
     assert cluster.throttles("--topic", cluster.topic) == {}
