@@ -141,7 +141,7 @@ class _Stream:
                     [self._job],
                     self._spark,
                     available_now=False,
-                    reported=lambda *_: None,
+                    on_batch=lambda *_: None,
                     notice=lambda _: None,
                     gate=self._gate,
                 )
@@ -193,7 +193,7 @@ def _count(counting: Job, spark: SparkSession, end_ms: int) -> None:
         spark,
         list(counting.aggregates),
         available_now=True,
-        reported=lambda *_: None,
+        on_batch=lambda *_: None,
         notice=lambda _: None,
     )
     for one in counting.aggregates:

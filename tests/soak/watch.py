@@ -85,12 +85,16 @@ class LogLines:
 
 
 def strangers(logs: Path) -> list[str]:
-    """Names in a log directory that are neither a partition's nor the broker's own."""
-    return sorted(
-        entry.name
-        for entry in logs.iterdir()
-        if (_PARTITION if entry.is_dir() else _OWN_FILES).fullmatch(entry.name) is None
-    )
+    """Names in a log directory that are neither a partition's nor the broker's own.
+
+    What an entry is comes with the listing: a look at the path afterwards may find that a deletion has renamed it.
+    """
+    with os.scandir(logs) as entries:
+        return sorted(
+            entry.name
+            for entry in entries
+            if (_PARTITION if entry.is_dir(follow_symlinks=False) else _OWN_FILES).fullmatch(entry.name) is None
+        )
 
 
 def around(directory: Path, logs: Path) -> set[str]:

@@ -214,7 +214,7 @@ class Opened:
         cleaner = LogCleaner(self.manager, worker, self.reported, lambda: time.time_ns() // 1_000_000, CleanerConfig())
         assert await cleaner.clean_once()
         await worker.close()
-        assert self.reported.reported == ["cleaned"]
+        assert self.reported.lines == ["cleaned"]
 
     async def close(self) -> None:
         await self.manager.close()
