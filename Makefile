@@ -87,6 +87,7 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy -p sordini
+	$(BIN)/mypy --config-file tests/mypy.ini tests bench examples scripts
 	$(BIN)/lint-imports
 
 bench: .venv/.installed-dev

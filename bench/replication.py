@@ -85,8 +85,8 @@ def _rows(work: Work, theirs: Side, ours: Side, rounds: int, say: Say, *, quick:
             say(f"{work.name}, {side.label}: {'not settled' if runs is None else f'settled after {runs} runs'}")
     seen: tuple[list[Measured], list[Measured]] = ([], [])
     for _ in range(rounds):
-        for side, turn in zip(seen, turns, strict=True):
-            side.append(turn())
+        for measured, turn in zip(seen, turns, strict=True):
+            measured.append(turn())
     lines = table.work_rows(work, *([one.figures for one in side] for side in seen))
     lines[1] = lines[1].replace("broker CPU", "leader's CPU")
     unit = "request" if work.is_single else "record"

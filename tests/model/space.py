@@ -285,8 +285,12 @@ class Space:
             copy: Copy = self.copies.values[number]
             node: Shared = self.shares.values[shared]
             role, granted = copy.role, None
-            is_open = isinstance(role, Leading) and bool(role.proposed) and not role.is_granted
-            if is_open and self.rules.grants(copy, me, node):
+            if (
+                isinstance(role, Leading)
+                and role.proposed
+                and not role.is_granted
+                and self.rules.grants(copy, me, node)
+            ):
                 after = self._copied(number, copy._replace(role=role._replace(is_granted=True)))
                 granted = after, self.shares.number(node._replace(isr=role.proposed, version=1))
             self._granted[key] = granted

@@ -272,7 +272,7 @@ async def test_connections_have_the_options_against_delayed_packets_and_half_ope
         accepted = None
         while accepted is None:
             accepted = listening.accept()
-        raw = accepted._socket
+        raw = accepted._socket  # type: ignore[attr-defined]
         tcp = {
             socket.TCP_NODELAY: 1,
             socket.TCP_KEEPIDLE: 60,

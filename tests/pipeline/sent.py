@@ -80,7 +80,7 @@ def rows(frame: DataFrame) -> list[Row]:
     found = []
     for *columns, pairs in chosen.collect():
         reported = None if pairs is None else tuple((name, None if it is None else bytes(it)) for name, it in pairs)
-        found.append(Row(*columns, reported))
+        found.append(Row._make((*columns, reported)))
     return sorted(found, key=lambda row: row[:2])
 
 

@@ -137,7 +137,7 @@ def test_a_leader_without_the_epoch_of_what_was_read_says_so(place: Place) -> No
     topic = place.make_topic(configs=KEEP)
     fill(place.bootstrap, topic, 100, partitions=1)
     with Client(settings(place.bootstrap)) as client:
-        reading = Reading(client._cluster, client._topics, Range(TopicPartition(topic, 0), 50, 100, False, ""))
+        reading = Reading(client._pool, client._topics, Range(TopicPartition(topic, 0), 50, 100, False, ""))
         reading._last_epoch = 7  # As if the records before 50 had come from a leader that no other had followed.
         with pytest.raises(OffsetLost, match="an unclean election truncated the log"):
             list(reading.fetches())

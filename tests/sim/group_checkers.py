@@ -101,7 +101,10 @@ def _last(writes: list[_Write], at: float) -> str | None:
 def _writes(history: History) -> dict[Key, list[_Write]]:
     """Every write of every offset; each begins with nothing, as they all do."""
     groups = history.groups
-    keys = {(each.group_id, each.partition): None for each in [*groups.commits, *groups.reported]}
+    keys = {
+        (each.group_id, each.partition): None
+        for each in itertools.chain[Commit | ReportedState](groups.commits, groups.reported)
+    }
     writes = {key: [dataclasses.replace(_NOTHING)] for key in keys}
     for commit in groups.commits:
         if commit.outcome != "no":
@@ -216,7 +219,8 @@ def _text(partitions: frozenset[TopicPartition]) -> str:
 
 def _generations_going_back(history: History) -> Iterator[str]:
     groups: dict[str, list[Joined | Synced]] = {}
-    for seen in sorted([*history.groups.joined, *history.groups.synced], key=lambda seen: seen.ended):
+    all_seen = itertools.chain[Joined | Synced](history.groups.joined, history.groups.synced)
+    for seen in sorted(all_seen, key=lambda seen: seen.ended):
         groups.setdefault(seen.group_id, []).append(seen)
     for group_id, of_one in groups.items():
         for later in of_one:
@@ -248,7 +252,7 @@ def commits_of_the_past(history: History) -> Iterator[str]:
 
 def _why_not(history: History, commit: Commit) -> str | None:
     groups, at = history.groups, (commit.began, commit.ended)
-    for seen in [*groups.joined, *groups.synced]:
+    for seen in itertools.chain[Joined | Synced](groups.joined, groups.synced):
         if seen.group_id == commit.group_id and seen.generation_id > commit.generation_id and seen.ended < commit.began:
             now = seen._replace(began=at[0], ended=at[1])
             if _is_same_life(history, seen, now):

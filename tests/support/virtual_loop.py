@@ -18,6 +18,7 @@ import heapq
 import random
 import warnings
 from asyncio import base_events
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -121,6 +122,9 @@ class _Selector:
 class SimLoop(base_events.BaseEventLoop):
     """A deterministic event loop on a virtual clock. `stray` collects unhandled exceptions."""
 
+    _ready: deque[asyncio.Handle]  # The base class's own, as is the next.
+    _scheduled: list[Any]  # Of asyncio.TimerHandle with its own fields.
+
     def __init__(self, seed: int = 0, *, steps_max: int = STEPS_MAX) -> None:
         super().__init__()
         self._now = 1_000.0
@@ -159,7 +163,7 @@ class SimLoop(base_events.BaseEventLoop):
 
     def jump(self) -> None:
         """Move the clock to the first timer."""
-        self._now = max(self._now, self._scheduled[0]._when)
+        self._now = max(self._now, self._scheduled[0].when())
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
         handle = _unless_dead(super().call_soon(callback, *args, context=context))

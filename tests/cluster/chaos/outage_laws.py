@@ -33,7 +33,7 @@ def services(history: History) -> list[Service]:
         Service(
             outage,
             *(min((_count(times, outage) for times in done.values()), default=0) for done in kinds.values()),
-            max((_silence(times, outage) for times in kinds["acknowledged write"].values()), default=0.0),
+            silence=max((_silence(times, outage) for times in kinds["acknowledged write"].values()), default=0.0),
         )
         for outage in sorted(history.outages, key=lambda one: one.t0)
     ]

@@ -54,8 +54,8 @@ def test_on_an_axis_of_powers_every_kind_of_event_is_drawn_from_the_bottom() -> 
         draw_lateness(axes, found)
         drawn = [patch.get_data() for patch in axes.patches if isinstance(patch, StepPatch)]
         assert axes.get_yscale() == "symlog"
-    assert [list(line.values) for line in drawn] == [found.lateness[kind] for kind in KINDS]
-    assert [line.baseline for line in drawn] == [0, 0, 0]
+    assert [list(heights) for heights, _, _ in drawn] == [found.lateness[kind] for kind in KINDS]
+    assert [baseline for _, _, baseline in drawn] == [0, 0, 0]
 
 
 def test_the_page_counts_clicks_per_search_and_knows_three_tables_of_events(reported: str) -> None:

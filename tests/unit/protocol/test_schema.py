@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct as packing
 import traceback
+from typing import Any
 
 import pytest
 
@@ -105,7 +106,7 @@ class FileSliceOf10:
         raise AssertionError("the sender releases it, not the encoder")
 
 
-def read(cls: type, version: int, text: str) -> object:
+def read(cls: type, version: int, text: str) -> Any:
     frame = memoryview(bytes.fromhex(text))
     made, end = schema.decode(cls, version, frame)
     assert end == len(frame)
@@ -325,9 +326,9 @@ def test_messages_compare_by_value_and_print_their_fields() -> None:
 
 def test_a_misspelled_field_is_refused() -> None:
     with pytest.raises(TypeError, match="z"):
-        Point(z=1)
+        Point(z=1)  # type: ignore[call-arg]
     with pytest.raises(AttributeError):
-        Point().z = 1
+        Point().z = 1  # type: ignore[attr-defined]
 
 
 def test_a_field_without_a_default_is_not_declared() -> None:

@@ -7,7 +7,7 @@ import errno
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -386,7 +386,9 @@ async def test_a_log_that_cannot_be_deleted_is_said_so_and_the_others_are() -> N
 async def test_deleting_on_a_full_disk_is_refused_and_leaves_the_broker_alive() -> None:
     broker = Receiving()
     await broker.receive(leading(info()))
-    broker.logs.get(ORDERS).log_dir.disk.fail_while(lambda kind, path: kind == "rename", errno.ENOSPC)
+    cast("ForgetfulDisk", broker.logs.get(ORDERS).log_dir.disk).fail_while(
+        lambda kind, path: kind == "rename", errno.ENOSPC
+    )
     answer = await broker.receive(stopping(ORDERS))
     assert dict(answer.partitions) == {ORDERS: ErrorCode.KAFKA_STORAGE_ERROR}
     with pytest.raises(BrokerError):

@@ -108,7 +108,7 @@ infos = st.builds(
 deleted = st.builds(DeletedPartition, names, st.just(NO_TOPIC_ID)).map(with_id)
 stopped = st.builds(StoppedReplica, names, st.integers(-2, 2**31 - 1).map(LeaderEpoch), st.booleans())
 
-commands = {
+commands: dict[ApiKey, st.SearchStrategy[Any]] = {
     ApiKey.LEADER_AND_ISR: st.builds(LeaderAndIsr, broker_ids, int32, epochs, unique(infos), some_brokers),
     ApiKey.UPDATE_METADATA: st.builds(
         UpdateMetadata, broker_ids, int32, epochs, some_brokers, unique(infos), unique(deleted)

@@ -286,7 +286,7 @@ def test_whatever_hoarders_do_memory_is_bounded_and_honest_requests_are_finished
         for peer in connections:
             peer.round()
             assert memory.held_bytes <= CAP + memory.slack_bytes + REQUEST_MAX
-            assert memory.held_bytes == sum(peer.held for peer in memory._shares)
+            assert memory.held_bytes == sum(share.held for share in memory._shares.values())
             assert not memory.waiting_count or memory._passed is not None
         assert all(peer.is_awaited for peer in small)
         if count % ROUNDS_PER_TICK == 0:

@@ -193,6 +193,8 @@ async def test_other_brokers_are_reached_on_the_listener_for_brokers_wherever_th
 
 def test_a_command_is_sent_again_after_a_pause_until_the_broker_answers() -> None:
     async def main(loop: SimLoop) -> None:
+        line: Line
+
         async def third_time(sent: Sent) -> UpdateMetadataResponse:
             return await (done(sent) if len(line.links.sent) > 2 else refused(sent))
 

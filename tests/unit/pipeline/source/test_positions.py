@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -30,7 +31,7 @@ def test_reading_a_position_undoes_writing_it(position: Position) -> None:
 
 
 @given(POSITIONS, st.randoms())
-def test_the_same_position_is_always_the_same_text(position: Position, random: st.DataObject) -> None:
+def test_the_same_position_is_always_the_same_text(position: Position, random: Random) -> None:
     def shuffled(value: dict) -> dict:
         items = list(value.items())
         random.shuffle(items)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sordini.pipeline.source import TooOld, register
@@ -10,13 +12,13 @@ class Session:
 
     def __init__(self, version: str) -> None:
         self.version = version
-        self.registered: list[type] = []
+        self.registered: list[type[Any]] = []
 
     @property
     def dataSource(self) -> Session:  # noqa: N802 - Spark's name.
         return self
 
-    def register(self, source: type) -> None:
+    def register(self, source: type[Any]) -> None:
         self.registered.append(source)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -25,7 +26,7 @@ from tests.support.log_model import a_disk
 from tests.support.rich_log import aborts, offset_index, time_index
 
 
-def reported(*paths: str) -> tuple[str, dict]:  # type: ignore[type-arg] - whatever JSON holds.
+def reported(*paths: str) -> tuple[str, dict[str, Any]]:
     disk = a_store()
     lines: list[str] = []
     run = Statistics(disk, lines.append)

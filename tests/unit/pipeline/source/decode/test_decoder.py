@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecordsBuilder
 
-from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.source.decode import COLUMNS, BrokenRecords, Decoder, arrow_schema, decoder
 from sordini.protocol.records.batch import HEADER_SIZE, BatchHeader, Record, assemble_batch, build_batch, read_header
 from sordini.protocol.records.compression import CODEC_NAMES, GZIP, LZ4, SNAPPY, ZSTD, compress
@@ -330,7 +329,7 @@ def test_a_broken_old_message_is_reported() -> None:
 def test_what_is_reported_and_what_is_wanted_can_be_pickled() -> None:
     broken = BrokenRecords("views", 3, 17, codec=ZSTD, reason="the CRC is wrong", next_offset=20)
     again = pickle.loads(pickle.dumps(broken))
-    assert isinstance(again, PipelineError)
+    assert isinstance(again, BrokenRecords)
     assert (str(again), again.offset, again.next_offset) == (str(broken), 17, 20)
     assert pickle.loads(pickle.dumps(wanted())) == wanted()
     assert wanted().columns == ALL
