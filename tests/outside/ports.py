@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import socket
+import tempfile
+from pathlib import Path
 from random import Random
 
 # Below the range from which Linux takes the local ports of outgoing connections, so that none of
@@ -12,16 +16,30 @@ _FIRST = 20_000
 PORTS_END = 32_000
 _choose = Random(os.getpid())  # Test runs beside each other look in different places first.
 _given: set[int] = set()
+_reservations = os.open(Path(tempfile.gettempdir(), f"sordini-test-ports-{os.getuid()}"), os.O_RDWR | os.O_CREAT, 0o600)
+"""A file in which a process locks the byte of each port that it has returned. The locks end with the process."""
 
 
 def free_port() -> int:
-    """A free port of 127.0.0.1 that this process has not returned before."""
+    """A free port of 127.0.0.1 that no running test process has returned before.
+
+    A broker that was killed gets its port back when it starts again: no test beside this one may take it meanwhile.
+    """
     for _ in range(1_000):
         port = _choose.randrange(_FIRST, PORTS_END)
-        if port not in _given and _is_free(port):
+        if port not in _given and _is_reserved_here(port):
             _given.add(port)
-            return port
+            if _is_free(port):
+                return port
     raise RuntimeError(f"no free port between {_FIRST} and {PORTS_END}")
+
+
+def _is_reserved_here(port: int) -> bool:
+    """Reserve a port for this process; False when another process has it."""
+    with contextlib.suppress(BlockingIOError, PermissionError):
+        fcntl.lockf(_reservations, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        return True
+    return False
 
 
 def _is_free(port: int) -> bool:
