@@ -60,11 +60,14 @@ class Shell:
         self.environment = {**os.environ, "PATH": path, "SORDINI_BOOTSTRAP": self.broker}
 
     def text(self) -> str:
-        """The page, for this directory: with free ports and a shorter session timeout."""
+        """The page, for this directory: free ports, a shorter session timeout, and time for ZooKeeper's start."""
         found = PAGE.read_text(encoding="utf-8")
         found = found.replace("127.0.0.1:9092", self.broker).replace("127.0.0.1:2181", self.zookeeper)
         found = found.replace("clientPort=2181", f"clientPort={self.zookeeper.partition(':')[2]}")
-        found = found.replace("tickTime=2000", "tickTime=500").replace("timeout.ms=6000", "timeout.ms=1500")
+        found = found.replace("tickTime=2000", "tickTime=500")
+        found = found.replace(
+            "session.timeout.ms=6000", "session.timeout.ms=1500\nzookeeper.connection.timeout.ms=60000"
+        )
         return found.replace("factor=1\n", "factor=1\noffsets.topic.num.partitions=3\n")
 
     def run(self, block: str) -> str:
