@@ -258,19 +258,24 @@ class Segment:
     def headers_from_time(self, timestamp: int, interval_bytes: int) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of batches in order, from one before which no record has `timestamp` (ms) or a later one.
 
-        An index entry is trusted when its batch has its timestamp; else the indexes are rebuilt, once, at the first
-        step of the iterator. Raises OSError.
+        An index entry is trusted when its batch has its timestamp, and the offset index leads near it; else the indexes
+        are rebuilt, once, at the first step of the iterator. Raises OSError.
         """
         self.load(interval_bytes)
-        entry, start = self.times.lookup(timestamp), 0
-        if entry is not None:
-            found = self.find(entry[1], interval_bytes)
-            start = self.size if found is None else found[0]
+        entry = self.times.lookup(timestamp)
         is_trusted = entry is None
+        time, offset = entry or (NO_TIMESTAMP, self.base)
+        start = self.index.lookup(offset) if entry else 0
         for position, header in batch_scan.headers(self.handle, start, self.size):
-            if not is_trusted and entry is not None and header.max_timestamp != entry[0]:
-                break
-            is_trusted = True
+            if not is_trusted:
+                if header.last_offset < offset:
+                    continue
+                # The batch that an index entry leads to ends at or before the offset that was looked up.
+                leads_past = position == start > 0 and header.last_offset > offset
+                leads_far = position - start > interval_bytes + SHORT_INDEX_BYTES
+                if leads_past or leads_far or header.max_timestamp != time:
+                    break
+                is_trusted = True
             yield position, header
         if is_trusted:
             return

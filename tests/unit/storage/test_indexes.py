@@ -114,6 +114,19 @@ def test_a_search_of_an_index_that_was_truncated_and_written_again_finds_the_new
         index.truncate_to(5, 0)
 
 
+def test_entries_that_are_appended_between_searches_are_found() -> None:
+    _, handle = a_handle()
+    index = OffsetIndex(handle, 0)
+    for number in range(1, 4_001):
+        index.append(10 * number, number, entries_max=5_000)
+        if number % 300 == 0:
+            assert [index.lookup(10 * sought + 5) for sought in (number - 1, number - 250, 1)] == [
+                number - 1,
+                number - 250,
+                1,
+            ]
+
+
 def test_what_damage_makes_negative_is_read_as_past_every_log() -> None:
     entries = [(1, 10), (2, -(2**31)), (3, 30), (4, 40)]
     _, handle = a_handle(b"".join(struct.pack(">ii", *entry) for entry in entries))
