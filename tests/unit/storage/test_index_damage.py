@@ -190,6 +190,7 @@ async def test_an_offset_index_that_leads_past_a_record_does_not_hide_it_from_a_
             positions = [position for _, position in entries]
             moved = positions[steps:-1] + positions[-1 - steps :]
             pairs = [(offset, position) for (offset, _), position in zip(entries, moved, strict=True)]
+            pairs[0] = (0, pairs[0][1])  # As if the first batches were not there.
             disk.replace(path, b"".join(struct.pack(">ii", *pair) for pair in pairs))
         log = reopened(disk)
         found = log.find_timestamp(timestamp, log.log_end_offset)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from sordini.protocol.records.batch import Record, build_batch, read_header
@@ -16,14 +18,21 @@ EACH = 8
 NEVER_INDEXED = 1 << 20
 
 
-def a_log(disk: Watched, batches: int, value_bytes: int, *, interval_bytes: int = 4_096) -> Log:
+def a_log(
+    disk: Watched,
+    batches: int,
+    value_bytes: int,
+    *,
+    interval_bytes: int = 4_096,
+    time_of: Callable[[int], int] = lambda offset: 1_000 + offset,
+) -> Log:
     disk.make_directory("/data")
     config = SMALL._replace(segment_bytes=1 << 30, index_interval_bytes=interval_bytes, segment_index_bytes=1 << 20)
     manager = a_manager(disk, config)
     manager.open(0)
     log = manager.create(PARTITION, TOPIC_ID, config)
     for first in range(0, batches * EACH, EACH):
-        records = [Record(at, 1_000 + first + at, None, bytes(value_bytes)) for at in range(EACH)]
+        records = [Record(at, time_of(first + at), None, bytes(value_bytes)) for at in range(EACH)]
         buffer = writable(build_batch(records))
         log.append(buffer, [(0, read_header(buffer))], 0, 0)
     log.segments.recent.clear()  # Of an older log: the newest batches are found without the index.
@@ -63,6 +72,21 @@ def test_a_lookup_by_time_takes_five_reads_at_most_and_one_of_a_whole_batch(batc
         assert found.offset == offset
     assert len(disk.reads) <= 5 * 50, "two indexes; the headers of two batches; the records"
     assert len([size for _, size in disk.reads if size > 8_192]) == 50
+
+
+@pytest.mark.parametrize("late_ms", [0, 199])
+def test_a_lookup_by_time_among_small_batches_walks_from_the_index_entry_before_and_rebuilds_nothing(
+    late_ms: int,
+) -> None:
+    disk = Watched()
+    # With `late_ms` the first record of each 200 is the latest of them.
+    log = a_log(disk, 2_000, 32, time_of=lambda offset: 1_000 + offset + (late_ms if offset % 200 == 0 else 0))
+    for offset in range(0, log.log_end_offset, 97):
+        disk.reads.clear()
+        found = log.find_timestamp(1_000 + offset, log.log_end_offset)
+        assert found is not None
+        assert found.offset == (offset // 200 * 200 if late_ms else offset)
+        assert sum(size for _, size in disk.reads) <= 4 * 8_192 + 2 * 64 * 1024
 
 
 @pytest.mark.parametrize(("value_bytes", "bytes_max"), [(8_192, 50 * 4_096), (16, 2 * 64 * 1024)])

@@ -10,7 +10,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import compiled_reader, record_scan
 from sordini.protocol.records.batch import HEADER_SIZE, Record, build_batch
 from sordini.protocol.records.record_runs import find_run
-from sordini.protocol.records.varint import varint
+from sordini.protocol.records.varint import read_varint, varint
 
 
 def a_body(records: list[Record]) -> bytes:
@@ -104,6 +104,35 @@ def test_the_times_of_a_run_have_the_range_that_reading_each_gives(times: list[i
     times = [0, *(sorted(times) if in_order else times)]
     body = a_body([Record(at, 10**12 + time, None, b"value") for at, time in enumerate(times)])
     assert scanned(body, len(times)) == (min(times), max(times), True) == by_the_letter(body, len(times))
+
+
+TWO_BYTES = st.integers(64, 8_191)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(TWO_BYTES | TWO_BYTES.map(lambda time: -time - 1), min_size=40, max_size=63),
+    st.sampled_from(["as they are", "in order", "one earlier", "one later", "one negative"]),
+    st.integers(0, 39),
+)
+def test_the_times_of_a_run_that_take_two_bytes_have_the_range_that_reading_each_gives(
+    times: list[int], order: str, where: int
+) -> None:
+    if order != "as they are":
+        times = sorted(min(max(abs(time), 200), 8_000) for time in times)
+        times[where] = {"one earlier": 64, "one later": 8_191, "one negative": -times[where]}.get(order, times[where])
+    body = a_body([Record(at, 10**12 + time, None, b"value") for at, time in enumerate([0, *times])])
+    second = read_varint(body, 0)[0] + 1
+    taken, _, seen = find_run(body, second, 1, len(times))
+    assert (taken, seen) == (len(times), (min(times), max(times), True))
+
+
+def test_a_run_ends_where_a_time_differs_beyond_its_two_lowest_bytes() -> None:
+    times = [20_000] * 30 + [40_000] * 30
+    body = a_body([Record(at, 10**12 + time, None, b"value") for at, time in enumerate([0, *times])])
+    taken, _, seen = find_run(body, read_varint(body, 0)[0] + 1, 1, len(times))
+    assert (taken, seen) == (30, (20_000, 20_000, True))
+    assert scanned(body, 61) == (0, 40_000, True)
 
 
 @settings(deadline=None, max_examples=100)

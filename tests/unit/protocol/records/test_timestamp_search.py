@@ -46,8 +46,9 @@ def one_by_one(data: bytes, header: BatchHeader, timestamp: int, offset: int) ->
             found = header.base_offset + read_varint(data, offset_at)[0]
             if length <= 0:
                 raise ValueError
-            if header.base_timestamp + delta >= timestamp and found >= offset:
-                return header.base_timestamp + delta, found
+            time_ms = header.max_timestamp if header.is_log_append_time else header.base_timestamp + delta
+            if time_ms >= timestamp and found >= offset:
+                return time_ms, found
             next_offset, position = found + 1, at + length
     except (IndexError, ValueError):
         return max(header.max_timestamp, timestamp), max(next_offset, offset)
@@ -77,6 +78,19 @@ def test_a_run_of_records_of_one_size_is_searched_as_they_would_be_one_by_one(
     sought = data.draw(st.sampled_from(records)).timestamp + data.draw(st.integers(-1, 1))
     offset = data.draw(st.just(0) | st.integers(0, len(records) + 9))
     assert first_at_or_after(bytes(batch), header, sought, offset) == one_by_one(bytes(batch), header, sought, offset)
+
+
+@pytest.mark.parametrize("log_append_time", [False, True])
+@pytest.mark.parametrize("step_ms", [1, 7, 300, 20_000])
+@pytest.mark.parametrize("alike", [1, 3, 20])
+def test_the_first_of_records_of_one_time_is_found_wherever_it_is(
+    step_ms: int, alike: int, log_append_time: bool
+) -> None:
+    records = [Record(number, 1_000 + number // alike * step_ms, None, b"value") for number in range(150)]
+    data = build_batch(records, log_append_time=log_append_time)
+    header = read_header(data)
+    for timestamp in {record.timestamp + late for record in records for late in (-1, 0, 1)}:
+        assert first_at_or_after(data, header, timestamp, 0) == one_by_one(data, header, timestamp, 0)
 
 
 def test_the_records_of_a_long_batch_are_skipped_without_a_step_for_each() -> None:
