@@ -24,6 +24,8 @@ _SPAN_SIZE = _SPAN.size
 _LENGTH = struct.Struct(">8xi")
 LOOKUP_WINDOW = 4096
 WALK_WINDOW = 64 * 1024
+_LARGE_BATCH = 8 * 1024
+"""After a batch of this size only the next one's header is read: what a larger window holds would be skipped."""
 
 
 def find_batch(file: File, position: int, end: int, offset: int) -> tuple[int, int, int] | None:
@@ -73,8 +75,9 @@ def headers(handle: Handle, position: int, end: int) -> Iterator[tuple[int, Batc
 
 def headers_in(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """As `headers`, for a file that the caller keeps open."""
+    size = LOOKUP_WINDOW
     while end - position >= HEADER_SIZE:
-        window = file.read_at(position, min(WALK_WINDOW, end - position))
+        window = file.read_at(position, min(size, end - position))
         at = 0
         while len(window) - at >= HEADER_SIZE:
             header = read_header(window, at)
@@ -88,6 +91,7 @@ def headers_in(file: File, position: int, end: int) -> Iterator[tuple[int, Batch
         if at == 0:
             return
         position += at
+        size = LOOKUP_WINDOW if header.size >= _LARGE_BATCH else WALK_WINDOW
     yield from _last_messages(file, position, end)
 
 

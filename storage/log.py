@@ -131,22 +131,24 @@ class Log(LogState):
         segment = segments.active
         try:
             position = segments.recent.get(start)
-            base = start
+            base, batch_bytes = start, 0
             if position is None:
                 found = segments.locate(start, self._interval_bytes)
                 if found is None:
                     raise self._unreadable(start)
-                segment, position, base = found
+                segment, position, base, batch_bytes = found
                 if base >= limit:
                     return None
-                end_offset = segments.end_of(segments.number_of(segment.base), end_offset)
+                if segment is not segments.active:
+                    end_offset = segments.end_of(segments.number_of(segment.base), end_offset)
             if limit < end_offset:
                 size = segments.end_position(segment, limit, self._interval_bytes) - position
             else:
                 size = segment.size - position
             if size > bytes_max:
-                first = segments.batch_size(segment, position) if whole_first else 0
-                size = min(size, max(bytes_max, first))
+                if whole_first:
+                    bytes_max = max(bytes_max, batch_bytes or segments.batch_size(segment, position))
+                size = min(size, bytes_max)
                 if size <= 0:
                     return None
             return FileSlice(segment.handle, position, size, base, limit, self.topic_partition)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from sordini.protocol.records.batch import NO_TIMESTAMP
+from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader
 from sordini.protocol.records.legacy import ENTRY_BYTES_MIN
 from sordini.storage import batch_scan, names, offset_index, time_index
 from sordini.storage.disk import Disk, File
@@ -255,23 +255,35 @@ class Segment:
         first = next(batch_scan.headers(self.handle, position, self.size), None)
         return first is not None and self.base <= first[1].base_offset <= offset
 
-    def position_of_time(self, timestamp: int, interval_bytes: int) -> int:
-        """A position before which no record has `timestamp` (ms) or a later one. Raises OSError.
+    def headers_from_time(self, timestamp: int, interval_bytes: int) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of batches in order, from one before which no record has `timestamp` (ms) or a later one.
 
-        An index entry is trusted when its batch has its timestamp; else the indexes are rebuilt, once.
+        An index entry is trusted when its batch has its timestamp, and the offset index leads near it; else the indexes
+        are rebuilt, once, at the first step of the iterator. Raises OSError.
         """
         self.load(interval_bytes)
         entry = self.times.lookup(timestamp)
-        if entry is None:
-            return 0
-        found = self.find(entry[1], interval_bytes)
-        named = None if found is None else next(batch_scan.headers(self.handle, found[0], self.size), None)
-        if named is not None and named[1].max_timestamp == entry[0]:
-            return named[0]
+        is_trusted = entry is None
+        time, offset = entry or (NO_TIMESTAMP, self.base)
+        start = self.index.lookup(offset) if entry else 0
+        for position, header in batch_scan.headers(self.handle, start, self.size):
+            if not is_trusted:
+                if header.last_offset < offset:
+                    continue
+                # The batch that an index entry leads to ends at or before the offset that was looked up.
+                leads_past = position == start > 0 and header.last_offset > offset
+                leads_far = position - start > interval_bytes + SHORT_INDEX_BYTES
+                if leads_past or leads_far or header.max_timestamp != time:
+                    break
+                is_trusted = True
+            yield position, header
+        if is_trusted:
+            return
         if self._rebuilt:
-            return 0
-        self.rebuild(interval_bytes)
-        return self.position_of_time(timestamp, interval_bytes)
+            yield from batch_scan.headers(self.handle, 0, self.size)
+        else:
+            self.rebuild(interval_bytes)
+            yield from self.headers_from_time(timestamp, interval_bytes)
 
     def first_batch_timestamp(self) -> int:
         """The largest timestamp of the first batch, from which the age for rolling counts; -1 without a batch."""

@@ -75,12 +75,12 @@ class SegmentList:
         for old in list(self.recent)[: RECENT_MAX // 2]:
             del self.recent[old]
 
-    def locate(self, offset: int, interval_bytes: int) -> tuple[Segment, int, int] | None:
-        """(segment, position, base offset) of the batch that holds `offset`, or of the first one after it."""
+    def locate(self, offset: int, interval_bytes: int) -> tuple[Segment, int, int, int] | None:
+        """(segment, position, base offset, size) of the batch that holds `offset`, or of the first one after it."""
         for segment in self._segments[self.number_of(offset) :]:
             found = segment.find(offset, interval_bytes)
             if found is not None:
-                return segment, found[0], found[1]
+                return segment, *found
         return None
 
     def end_position(self, segment: Segment, below: int, interval_bytes: int) -> int:

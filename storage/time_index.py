@@ -5,7 +5,7 @@
 
 An entry comes with each entry of the offset index if the largest timestamp grew since, and a last one when the
 segment is rolled or cleanly closed, so that a closed segment's largest timestamp is in its last entry. Preallocation,
-trimming and the warm section are as in `offset_index`.
+trimming and the search are as in `offset_index`.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ import errno
 import struct
 
 from sordini.protocol.records.batch import NO_TIMESTAMP
-from sordini.storage.offset_index import WARM_BYTES, DamagedIndex, warm_search
+from sordini.storage.index_entries import IndexEntries
+from sordini.storage.offset_index import DamagedIndex
 from sordini.storage.open_files import Handle
 
 ENTRY_SIZE = 12
 _ENTRY = struct.Struct(">qi")
 
 
-class TimeIndex:
+class TimeIndex(IndexEntries):
     """The entries of one file; offsets are absolute at this interface."""
 
-    __slots__ = ("_base", "count", "handle", "is_preallocated", "last_offset", "last_timestamp")
+    __slots__ = ("_base", "count", "is_preallocated", "last_offset", "last_timestamp")
+
+    entry = _ENTRY
 
     def __init__(self, handle: Handle, base: int) -> None:
-        self.handle = handle
+        super().__init__(handle)
         self._base = base
         self.is_preallocated = False
         self.count = 0
@@ -39,11 +42,12 @@ class TimeIndex:
         size = self.handle.reopen().size()
         if size % ENTRY_SIZE:
             raise DamagedIndex(f"{self.handle.path} has {size} bytes")
+        self._forget()
         self.count = size // ENTRY_SIZE
         self._read_last()
         if not self.count:
             return
-        before = self._entry(self.count - 2) if self.count > 1 else (NO_TIMESTAMP, self._base)
+        before = self._absolute(self._read_one(self.count - 2)) if self.count > 1 else (NO_TIMESTAMP, self._base)
         if not (before[0] < self.last_timestamp and self._base <= before[1] <= self.last_offset):
             raise DamagedIndex(f"{self.handle.path} ends with {self.last_timestamp} at {self.last_offset}")
         if self.count == 1 and self.last_timestamp == 0 and self.last_offset == self._base:
@@ -70,8 +74,10 @@ class TimeIndex:
         """
         if self.count == 0:
             return None
-        found = warm_search(self.count, WARM_BYTES // ENTRY_SIZE, timestamp, lambda number: self._entry(number)[0])
-        return self._entry(found - 1) if found else None
+        if timestamp >= self.last_timestamp:
+            return self.last_timestamp, self.last_offset
+        found = self._find(timestamp, self.count)
+        return None if found is None else self._absolute(found)
 
     def trim(self) -> None:
         """Trim the preallocated zeros."""
@@ -82,12 +88,14 @@ class TimeIndex:
         """Forget every entry, before a rebuild, which trims. Old bytes stay until then: ext4 syncs a file at its close
         when it was truncated to 0 and written again.
         """
+        self._forget()
         self.count, self.last_timestamp, self.last_offset = 0, NO_TIMESTAMP, self._base
         self.handle.reopen(create=True)
         self.is_preallocated = False
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries of batches from `offset` on."""
+        self._forget()
         while self.count and self.last_offset >= offset:
             self.count -= 1
             self._read_last()
@@ -97,9 +105,7 @@ class TimeIndex:
         if self.count == 0:
             self.last_timestamp, self.last_offset = NO_TIMESTAMP, self._base
         else:
-            self.last_timestamp, self.last_offset = self._entry(self.count - 1)
+            self.last_timestamp, self.last_offset = self._absolute(self._read_one(self.count - 1))
 
-    def _entry(self, number: int) -> tuple[int, int]:
-        entry = self.handle.reopen().read_at(number * ENTRY_SIZE, ENTRY_SIZE)
-        timestamp, relative = _ENTRY.unpack(entry)
-        return timestamp, self._base + relative
+    def _absolute(self, entry: tuple[int, int]) -> tuple[int, int]:
+        return entry[0], self._base + entry[1]

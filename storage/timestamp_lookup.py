@@ -10,7 +10,6 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import BatchHeader
 from sordini.protocol.records.timestamp_search import first_at_or_after
 from sordini.protocol.records.work_budget import UNBOUNDED, WorkBudget
-from sordini.storage import batch_scan
 from sordini.storage.log_state import LogState
 from sordini.storage.segment import Segment
 
@@ -121,8 +120,7 @@ def _candidates(
         segment.load(interval_bytes)
         if segment.max_timestamp < timestamp:
             continue
-        position = segment.position_of_time(timestamp, interval_bytes)
-        for at, header in batch_scan.headers(segment.handle, position, segment.size):
+        for at, header in segment.headers_from_time(timestamp, interval_bytes):
             if header.base_offset >= below:
                 return
             if header.max_timestamp >= timestamp and header.last_offset >= start:
@@ -161,6 +159,6 @@ def _newest(segments: Sequence[Segment], interval_bytes: int) -> Segment | None:
         claimed = newest.max_timestamp
         if claimed < 0:
             return None
-        newest.position_of_time(claimed, interval_bytes)
+        next(newest.headers_from_time(claimed, interval_bytes), None)  # Checks its time index.
         if newest.max_timestamp == claimed:
             return newest  # Else its index was wrong and has been rebuilt, once per segment.

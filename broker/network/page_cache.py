@@ -2,9 +2,9 @@
 
 `sendfile` on a page that is not in memory waits for the disk and stops every connection of the process. So each
 window is probed first by a read that does not wait (`preadv` with RWF_NOWAIT), and read by a thread if it is cold.
-A probe reads single bytes, one every 64 KiB and the last: the kernel reads and evicts pages in runs, and reading every
-byte would make the copy that sendfile avoids. No probe is needed for the range last found warm, nor for the newest
-bytes of a file that was written moments ago.
+A probe reads single bytes, about one every 64 KiB and the last: the kernel reads and evicts pages in runs, and
+reading every byte would make the copy that sendfile avoids. No probe is needed for the range last found warm, nor for
+the newest bytes of a file that was written moments ago.
 
 Where the call is not supported (EOPNOTSUPP on tmpfs and overlayfs), anything but the newest bytes is read by a thread
 once, and then assumed to be warm for a while.
@@ -24,12 +24,14 @@ from sordini.storage.disk import File
 PROBE_STEP_BYTES: Final = 64 * 1024
 _READ_BYTES: Final = 256 * 1024
 READ_AHEAD_BYTES: Final = 1024 * 1024
+_NEAR_BYTES: Final = 16 * 1024
+"""No sample is read this near to the last one: batches are often a little larger than 64 KiB."""
 NEWEST_BYTES: Final = 1024 * 1024
 NEWEST_MS: Final = 10_000
 """Bytes this near to the end of a file that was written this recently are assumed to be warm."""
 
 STAT_BYTES_MIN: Final = 16 * 1024
-"""Below this size a probe costs no more than fstat, which gives the file's size and age."""
+"""Below this size a probe costs no more than fstat, which gives the file's age."""
 
 WARM_MS: Final = 2_000
 """How long a range that was found warm is assumed to stay so."""
@@ -76,20 +78,25 @@ class SystemPageCache:
 
     def _is_newest(self, file: File, end: int) -> bool:
         """Whether a range that ends at `end` was written moments ago."""
+        if end + NEWEST_BYTES <= file.size():
+            return False
         try:
             status = os.fstat(file.fileno())
         except OSError:
             return True
         age_ms = self._clock.now_ms() - status.st_mtime_ns // 1_000_000
-        return end + NEWEST_BYTES > status.st_size and age_ms < NEWEST_MS
+        return age_ms < NEWEST_MS
 
     def _probe(self, file: File, position: int, size: int) -> bool:
         """Whether samples of the range can be read without waiting."""
         assert _NOWAIT is not None
         self.probes += 1
-        descriptor, last = file.fileno(), position + size - 1
+        last = position + size - 1
         try:
-            for sample in range(position, last, PROBE_STEP_BYTES):
+            descriptor = file.fileno()
+            if last > position:
+                os.preadv(descriptor, self._scratch, position, _NOWAIT)
+            for sample in range(position + PROBE_STEP_BYTES, last - _NEAR_BYTES, PROBE_STEP_BYTES):
                 os.preadv(descriptor, self._scratch, sample, _NOWAIT)
             os.preadv(descriptor, self._scratch, last, _NOWAIT)
         except BlockingIOError:

@@ -236,7 +236,9 @@ def check_records(
     greatest += header.base_timestamp
     if least < _INT64_MIN or greatest > _INT64_MAX:
         raise BrokerError(ErrorCode.INVALID_TIMESTAMP, f"timestamps from {least} to {greatest}")
-    if times_are_bounded(rules):
+    # Usually every timestamp is between the topic's bounds, which is checked without an object.
+    is_inside = now_ms - rules.timestamp_before_ms_max <= least and greatest <= now_ms + rules.timestamp_after_ms_max
+    if not is_inside and times_are_bounded(rules):
         times = window(rules, now_ms)
         # The range is not enough where only some records have no timestamp.
         if not times.holds(least) or not times.holds(greatest) or least <= NO_TIMESTAMP <= greatest:

@@ -8,18 +8,16 @@ headers lie inside their record and fill it; the header count fits what is left;
 A length below 0 is null and the attributes are ignored, as in Apache Kafka.
 
 Three algorithms give the same result, chosen by cost (docs/record-checks.md has the figures):
-  - *runs*: records of one size and shape, one after another, are compared column by column: a strided slice
-    takes the same byte of every record in C, so a record costs what a few bytes of copying cost;
+  - *runs*: records of one size and shape, one after another, are compared column by column (`record_runs.py`);
   - *compiled*: many records without such shape go through aiokafka's compiled reader (`compiled_reader.py`);
   - *walk*: a loop in Python for few records, and for the final result when the other two find anything unusual.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import compiled_reader
+from sordini.protocol.records.record_runs import NO_RECORDS, RUN_RECORDS_MIN, Scanned, find_run
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint
 from sordini.protocol.records.work_budget import (
     COMPILED_RECORDS_PER_STEP,
@@ -31,43 +29,8 @@ from sordini.protocol.records.work_budget import (
 
 WALKED_RECORDS_MAX = 12
 """Up to this number the walk costs less than the set-up of the others."""
-RUN_RECORDS_MIN = 24
-"""A shorter run costs more to find than it saves."""
-RUN_RECORDS_MAX = 1024
-"""Length of a run: bounds what is compared in vain when a run ends early."""
 RECORDS_PER_SHORT_RUN = 64
 """One short run is allowed, and one more for each so many records taken; then the batch is irregular."""
-
-_ONE_BYTE_DELTAS = 64
-_TWO_BYTE_DELTAS = 8192
-_DELTAS = bytes(range(0, 128, 2))
-_LOW_DELTAS = bytes(range(128, 256, 2)) * 128
-_HIGH_DELTAS = b"".join(bytes([high]) * 64 for high in range(128))
-_LAST_BYTES = bytes(range(128))
-_MORE_BYTES = bytes(range(128, 256))
-_EVEN_BYTES = bytes(range(0, 256, 2))
-
-
-Scanned = tuple[int, int, bool]
-"""The result of a scan: the least and the greatest timestamp delta, and whether a record has no key.
-
-A bare tuple: a named one would cost a third of the whole check of a batch of one record.
-"""
-
-
-class _Shape(NamedTuple):
-    """Positions of the numbers of one record, relative to its first byte."""
-
-    size: int
-    fixed: tuple[int, ...]
-    """Bytes that are the same in every record of this shape: lengths, counts, all but two bytes of the time."""
-    time_at: int
-    time_size: int
-    time_rest: int
-    """The raw timestamp delta without its lowest fourteen bits."""
-    offset_at: int
-    offset_size: int
-    has_key: bool
 
 
 def scan(body: bytes, count: int, *, want_keys: bool = False, budget: WorkBudget = UNBOUNDED) -> Scanned:
@@ -81,24 +44,21 @@ def scan(body: bytes, count: int, *, want_keys: bool = False, budget: WorkBudget
         raise _invalid(f"{count} records in {len(body)} bytes")
     if count <= WALKED_RECORDS_MAX:
         return _walk(body, 0, 0, count, budget)
-    seen = _NOTHING
+    seen = NO_RECORDS
     position = first = short_runs = 0
     while first < count:
-        taken, end, run = _find_run(body, position, first, count - first, budget)
+        taken, end, run = find_run(body, position, first, count - first, budget)
         if taken < RUN_RECORDS_MIN:
             short_runs += 1
             if taken == 0 or short_runs > 1 + first // RECORDS_PER_SHORT_RUN:
                 rest = _irregular(body, position, first, count, budget, want_keys=want_keys)
                 return _both(seen, rest)
-        seen = _both(seen, run)
+        seen = _both(seen, run) if first else run
         position = end
         first += taken
     if position != len(body):
         raise _invalid(f"{len(body) - position} bytes follow the last record")
     return seen
-
-
-_NOTHING: Scanned = (2**63 - 1, -(2**63), False)
 
 
 def _invalid(why: str) -> BrokerError:
@@ -119,134 +79,6 @@ def _irregular(body: bytes, position: int, first: int, count: int, budget: WorkB
     return _walk(body, position, first, count, budget)
 
 
-# -- runs
-
-
-def _find_run(
-    body: bytes, start: int, first: int, count: int, budget: WorkBudget = UNBOUNDED
-) -> tuple[int, int, Scanned]:
-    """How many of the next `count` records have the shape of the one at `start`, where they end, and their result.
-
-    Correct by induction: the first record's length is checked against its content, the next record starts where it
-    ends and has the same length bytes, and so on; every byte that matters for the check is compared. 0 records where
-    the one at `start` is invalid, or is encoded in a way that a run does not compare.
-    """
-    if not _seems_regular(body, start):
-        return 0, start, _NOTHING
-    shape = _shape_of(body, start, first, budget)
-    if shape is None:
-        return 0, start, _NOTHING
-    size = shape.size
-    limit = _ONE_BYTE_DELTAS if shape.offset_size == 1 else _TWO_BYTE_DELTAS
-    taken = min(count, (len(body) - start) // size, limit - first, RUN_RECORDS_MAX)
-    for at in shape.fixed:
-        column = body[start + at : start + taken * size : size]
-        if column != column[:1] * taken:
-            taken -= len(column.lstrip(column[:1]))
-    time_columns = []
-    for index in range(min(shape.time_size, 2)):
-        at = start + shape.time_at + index
-        column = body[at : start + taken * size : size]
-        alike = _MORE_BYTES if index + 1 < shape.time_size else _LAST_BYTES
-        if column.translate(None, alike):
-            taken -= len(column.lstrip(alike))
-        time_columns.append(column)
-    if not _offsets_count_up(body, start + shape.offset_at, shape, first, taken):
-        return 0, start, _NOTHING
-    time_min, time_max = _time_range(shape, [column[:taken] for column in time_columns])
-    return taken, start + taken * size, (time_min, time_max, not shape.has_key)
-
-
-def _seems_regular(body: bytes, start: int) -> bool:
-    """Whether the next records seem to have the length of this one: a cheap guess before the real work."""
-    try:
-        length, after = read_varint(body, start)
-    except (IndexError, ValueError):
-        return False
-    size = after - start + length
-    if size < 7:
-        return False
-    column = body[start : start + size * RUN_RECORDS_MIN : size]
-    return column.count(column[:1]) == len(column)
-
-
-def _time_range(shape: _Shape, columns: list[bytes]) -> tuple[int, int]:
-    """The least and greatest timestamp delta of a run, of which the two lowest bytes of each are `columns`."""
-    low = columns[0]
-    if len(columns) == 1:
-        raws = _extremes(low)
-    else:
-        raws = []
-        # Timestamps advance slowly: the second byte is the same for stretches of records.
-        second = columns[1]
-        while second:
-            stretch = len(second) - len(second.lstrip(second[:1]))
-            upper = (shape.time_rest << 7 | second[0] & 0x7F) << 7
-            raws += [upper | byte & 0x7F for byte in _extremes(low[:stretch])]
-            second, low = second[stretch:], low[stretch:]
-    deltas = [(raw >> 1) ^ -(raw & 1) for raw in raws]
-    return min(deltas), max(deltas)
-
-
-def _extremes(low: bytes) -> list[int]:
-    """The lowest bytes that include those of the least and the greatest number (an odd number is negative)."""
-    first, last = low[0], low[-1]
-    # Timestamps rarely decrease: then no byte is odd or outside the range from the first to the last.
-    between = _EVEN_BYTES[first + 1 >> 1 : (last >> 1) + 1]
-    return list(set(low)) if low.translate(None, between) else [first, last]
-
-
-def _offsets_count_up(body: bytes, at: int, shape: _Shape, first: int, taken: int) -> bool:
-    last = first + taken
-    end = at + (taken - 1) * shape.size + 1
-    if shape.offset_size == 1:
-        return body[at : end : shape.size] == _DELTAS[first:last]
-    return (
-        body[at : end : shape.size] == _LOW_DELTAS[first:last]
-        and body[at + 1 : end + 1 : shape.size] == _HIGH_DELTAS[first:last]
-    )
-
-
-def _shape_of(body: bytes, start: int, delta: int, budget: WorkBudget) -> _Shape | None:
-    """The shape of the record at `start`, or None when it is invalid or a run cannot compare it."""
-    try:
-        time, has_key, end = _check_record(body, start, delta, budget)
-    except BrokerError:
-        return None  # The walk finds it again and reports why.
-    time_at = read_varint(body, start)[1] + 1
-    offset_at = read_varint(body, time_at, VARLONG_BYTES_MAX)[1]
-    position = read_varint(body, offset_at)[1]
-    offset_size = position - offset_at
-    if offset_size != (1 if delta < _ONE_BYTE_DELTAS else 2) or delta >= _TWO_BYTE_DELTAS:
-        return None
-    fixed = [*range(start, time_at - 1), *range(time_at + 2, offset_at)]
-    # Two strings and the header count, then two strings for each header.
-    strings, is_counted = 2, False
-    while strings:
-        length, after = read_varint(body, position)
-        fixed += range(position, after)
-        position = after + max(length, 0)
-        strings -= 1
-        if not strings and not is_counted:
-            headers, after = read_varint(body, position)
-            fixed += range(position, after)
-            position, strings, is_counted = after, headers * 2, True
-    raw = time << 1 if time >= 0 else ~(time << 1)
-    return _Shape(
-        size=end - start,
-        fixed=tuple(at - start for at in fixed),
-        time_at=time_at - start,
-        time_size=offset_at - time_at,
-        time_rest=raw >> 14,
-        offset_at=offset_at - start,
-        offset_size=offset_size,
-        has_key=has_key,
-    )
-
-
-# -- walk
-
-
 def _walk(body: bytes, position: int, first: int, count: int, budget: WorkBudget = UNBOUNDED) -> Scanned:
     """Follow records `first` to `count` one by one, the last of which must end with the body."""
     try:
@@ -261,7 +93,7 @@ def _walk_fast(body: bytes, position: int, first: int, count: int, budget: WorkB
 
     Raises IndexError when the body ends early.
     """
-    time_min, time_max, has_null_key = _NOTHING
+    time_min, time_max, has_null_key = NO_RECORDS
     for delta in range(first, count):
         start = position
         byte = body[position]
@@ -322,7 +154,7 @@ def _walk_fast(body: bytes, position: int, first: int, count: int, budget: WorkB
 
 
 def _walk_exactly(body: bytes, position: int, first: int, count: int, budget: WorkBudget = UNBOUNDED) -> Scanned:
-    time_min, time_max, has_null_key = _NOTHING
+    time_min, time_max, has_null_key = NO_RECORDS
     for delta in range(first, count):
         time, has_key, position = _check_record(body, position, delta, budget)
         time_min, time_max = min(time_min, time), max(time_max, time)

@@ -61,6 +61,9 @@ class FakeFile:
             raise OSError(errno.EBADF, "closed")
         return self.descriptor
 
+    def size(self):
+        return 0 if self.descriptor < 0 else os.lseek(self.descriptor, 0, os.SEEK_END)
+
     def read_at(self, position, size):
         return os.pread(self.fileno(), size, position)
 

@@ -178,6 +178,26 @@ async def test_no_byte_written_over_an_offset_index_makes_a_read_go_astray(
     agree(reopened(disk), scanned, [*range(0, 201, 7), 200])
 
 
+@pytest.mark.parametrize("batches_of_one_time", [1, 2, 5, 20])
+@pytest.mark.parametrize("steps", [1, 2])
+async def test_an_offset_index_that_leads_past_a_record_does_not_hide_it_from_a_lookup_by_time(
+    steps: int, batches_of_one_time: int
+) -> None:
+    for timestamp in range(0, 600, 40):
+        disk, scanned = await a_stopped_log([[10 * (number // batches_of_one_time)] * 2 for number in range(60)])
+        for path in indexes(disk, ".index"):
+            entries = list(struct.iter_unpack(">ii", disk.contents(path)))
+            positions = [position for _, position in entries]
+            moved = positions[steps:-1] + positions[-1 - steps :]
+            pairs = [(offset, position) for (offset, _), position in zip(entries, moved, strict=True)]
+            pairs[0] = (0, pairs[0][1])  # As if the first batches were not there.
+            disk.replace(path, b"".join(struct.pack(">ii", *pair) for pair in pairs))
+        log = reopened(disk)
+        found = log.find_timestamp(timestamp, log.log_end_offset)
+        expected = next((record.offset for record in scanned if record.timestamp >= timestamp), None)
+        assert (None if found is None else found.offset) == expected, timestamp
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 async def test_no_byte_written_over_a_time_index_of_rising_times_hides_a_record(data: st.DataObject) -> None:

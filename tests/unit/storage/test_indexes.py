@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.storage.disk import File
 from sordini.storage.offset_index import DamagedIndex, OffsetIndex
 from sordini.storage.open_files import Handle, OpenFiles
 from sordini.storage.time_index import TimeIndex
 from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.watched_disk import Watched
 
 
 def a_handle(data: bytes = b"") -> tuple[ForgetfulDisk, Handle]:
@@ -48,25 +48,6 @@ def test_a_time_is_found_as_in_a_sorted_list(steps: list[int], asked: list[int])
         assert times.lookup(target) == (earlier[-1] if earlier else None)
 
 
-class Watched(ForgetfulDisk):
-    """Notes what is read of a file."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reads: list[tuple[int, int]] = []
-
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-        file = super().open(path, create=create, writable=writable)
-        read_at = file.read_at
-
-        def noted(position: int, size: int) -> bytes:
-            self.reads.append((position, size))
-            return read_at(position, size)
-
-        file.read_at = noted  # type: ignore[method-assign]
-        return file
-
-
 def test_a_look_up_near_the_end_touches_the_warm_section_alone_and_then_nothing() -> None:
     disk = Watched()
     disk.replace("/d/i", b"".join(struct.pack(">ii", number, number) for number in range(1, 100_001)))
@@ -75,8 +56,7 @@ def test_a_look_up_near_the_end_touches_the_warm_section_alone_and_then_nothing(
     warm = 8 * 100_000 - 8192
     disk.reads.clear()
     assert index.lookup(99_990) == 99_990
-    assert min(position for position, _ in disk.reads) == warm
-    assert len(disk.reads) == 2
+    assert disk.reads == [(warm, 8192)]
     disk.reads.clear()
     assert [index.lookup(offset) for offset in range(99_000, 99_990)] == list(range(99_000, 99_990))
     assert disk.reads == []
@@ -98,6 +78,53 @@ def test_one_read_serves_every_offset_of_a_cold_block_up_to_the_next() -> None:
     disk.reads.clear()
     assert [index.lookup(offset) for offset in range(10, 10 * 513)] == [offset // 10 for offset in range(10, 10 * 513)]
     assert disk.reads == []
+
+
+@pytest.mark.parametrize("entries", [2_000, 20_000, 200_000])
+def test_a_lookup_at_random_costs_one_read_whatever_the_size_of_the_index_once_each_block_was_searched(
+    entries: int,
+) -> None:
+    disk = Watched()
+    disk.replace("/d/i", b"".join(struct.pack(">ii", 10 * number, number) for number in range(1, entries + 1)))
+    disk.replace("/d/t", b"".join(struct.pack(">qi", 10 * number, number) for number in range(1, entries + 1)))
+    files = OpenFiles(disk, 10)
+    index, times = OffsetIndex(Handle(files, "/d/i"), 0), TimeIndex(Handle(files, "/d/t"), 0)
+    index.load(log_bytes=1_000_000)
+    times.load()
+    for number in range(1, entries, 256):
+        assert index.lookup(10 * number + 5) == number
+        assert times.lookup(10 * number + 5) == (10 * number, number)
+    disk.reads.clear()
+    sought = [number * 7_919 % entries + 1 for number in range(50)]
+    for number in sought:
+        assert index.lookup(10 * number + 5) == number
+        assert times.lookup(10 * number + 5) == (10 * number, number)
+    assert len(disk.reads) <= 2 * len(sought)
+    assert max(size for _, size in disk.reads) <= 513 * 12
+
+
+def test_a_search_of_an_index_that_was_truncated_and_written_again_finds_the_new_entries() -> None:
+    _, handle = a_handle()
+    index = OffsetIndex(handle, 0)
+    for step in (10, 20):
+        for number in range(1, 4_001):
+            index.append(step * number, step * number, entries_max=8_000)
+        for sought in (25, 9_999, 20_001, 39_995):
+            assert index.lookup(sought) == sought // step * step
+        index.truncate_to(5, 0)
+
+
+def test_entries_that_are_appended_between_searches_are_found() -> None:
+    _, handle = a_handle()
+    index = OffsetIndex(handle, 0)
+    for number in range(1, 4_001):
+        index.append(10 * number, number, entries_max=5_000)
+        if number % 300 == 0:
+            assert [index.lookup(10 * sought + 5) for sought in (number - 1, number - 250, 1)] == [
+                number - 1,
+                number - 250,
+                1,
+            ]
 
 
 def test_what_damage_makes_negative_is_read_as_past_every_log() -> None:

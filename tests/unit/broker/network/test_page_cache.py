@@ -56,6 +56,26 @@ def test_a_range_in_memory_is_probed_by_single_bytes_along_it_and_at_its_end(fil
     probe.calls.clear()
     assert cache.is_warm(file, 1_000_000, 1)
     assert probe.calls == [(1_000_000, 1)]
+    probe.calls.clear()
+    assert cache.is_warm(file, 2_000_000, PROBE_STEP_BYTES + 637)
+    assert probe.calls == [(2_000_000, 1), (2_000_000 + PROBE_STEP_BYTES + 636, 1)], (
+        "two samples side by side tell no more"
+    )
+
+
+def test_an_old_range_of_a_growing_file_is_probed_without_asking_for_its_age(file, clock, monkeypatch):
+    cache = old_cache(file, clock)
+    asked, fstat = [], os.fstat
+
+    def noted(descriptor):
+        asked.append(descriptor)
+        return fstat(descriptor)
+
+    monkeypatch.setattr(page_cache.os, "fstat", noted)
+    assert cache.is_warm(file, 0, 100_000)
+    assert file.fileno() not in asked
+    cache.is_warm(file, SIZE - 100_000, 100_000)
+    assert file.fileno() in asked
 
 
 def test_a_range_is_cold_when_any_of_its_samples_is(file, clock, monkeypatch):

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import compiled_reader, record_scan
 from sordini.protocol.records.batch import HEADER_SIZE, Record, build_batch
-from sordini.protocol.records.varint import varint
+from sordini.protocol.records.record_runs import find_run
+from sordini.protocol.records.varint import read_varint, varint
 
 
 def a_body(records: list[Record]) -> bytes:
@@ -71,6 +72,67 @@ def test_a_changed_byte_is_judged_as_the_letter_judges_it(shape: tuple[int, int]
     for _ in range(data.draw(st.integers(1, 3))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     assert scanned(bytes(body), count) == by_the_letter(bytes(body), count)
+
+
+@settings(deadline=None, max_examples=60)
+@given(record_lists(), st.data())
+def test_changed_bytes_of_records_of_many_shapes_are_judged_alike_by_all_three_ways(
+    records: list[Record], data: st.DataObject
+) -> None:
+    body, count = bytearray(a_body(records)), len(records)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, min(len(body), 400) - 1) | st.integers(0, len(body) - 1))
+        body[at] = data.draw(st.integers(0, 255) | st.sampled_from([body[at] ^ 1, body[at] ^ 0x80]))
+    expected = by_the_letter(bytes(body), count)
+    assert scanned(bytes(body), count) == expected
+    try:
+        walked: tuple[int, int, bool] | ErrorCode = record_scan._walk(bytes(body), 0, 0, count)
+    except BrokerError as refusal:
+        walked = refusal.code
+    assert walked == expected
+    taken, end, seen = find_run(bytes(body), 0, 0, count)
+    if taken:
+        assert by_the_letter(bytes(body[:end]), taken) == seen
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.integers(-70, 70) | st.integers(0, 20_000), min_size=24, max_size=200),
+    st.booleans(),
+)
+def test_the_times_of_a_run_have_the_range_that_reading_each_gives(times: list[int], in_order: bool) -> None:
+    times = [0, *(sorted(times) if in_order else times)]
+    body = a_body([Record(at, 10**12 + time, None, b"value") for at, time in enumerate(times)])
+    assert scanned(body, len(times)) == (min(times), max(times), True) == by_the_letter(body, len(times))
+
+
+TWO_BYTES = st.integers(64, 8_191)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(TWO_BYTES | TWO_BYTES.map(lambda time: -time - 1), min_size=40, max_size=63),
+    st.sampled_from(["as they are", "in order", "one earlier", "one later", "one negative"]),
+    st.integers(0, 39),
+)
+def test_the_times_of_a_run_that_take_two_bytes_have_the_range_that_reading_each_gives(
+    times: list[int], order: str, where: int
+) -> None:
+    if order != "as they are":
+        times = sorted(min(max(abs(time), 200), 8_000) for time in times)
+        times[where] = {"one earlier": 64, "one later": 8_191, "one negative": -times[where]}.get(order, times[where])
+    body = a_body([Record(at, 10**12 + time, None, b"value") for at, time in enumerate([0, *times])])
+    second = read_varint(body, 0)[0] + 1
+    taken, _, seen = find_run(body, second, 1, len(times))
+    assert (taken, seen) == (len(times), (min(times), max(times), True))
+
+
+def test_a_run_ends_where_a_time_differs_beyond_its_two_lowest_bytes() -> None:
+    times = [20_000] * 30 + [40_000] * 30
+    body = a_body([Record(at, 10**12 + time, None, b"value") for at, time in enumerate([0, *times])])
+    taken, _, seen = find_run(body, read_varint(body, 0)[0] + 1, 1, len(times))
+    assert (taken, seen) == (30, (20_000, 20_000, True))
+    assert scanned(body, 61) == (0, 40_000, True)
 
 
 @settings(deadline=None, max_examples=100)
@@ -199,15 +261,15 @@ def test_negative_lengths_are_null_and_attributes_are_free_as_in_apache_kafka() 
 
 def test_alike_records_are_taken_in_runs() -> None:
     body = a_body(uniform_records(600, 100))
-    taken, end, seen = record_scan._find_run(body, 0, 0, 600)
+    taken, end, seen = find_run(body, 0, 0, 600)
     assert taken == 64  # One byte of offset delta.
     assert seen == (0, 63, True)
-    assert record_scan._find_run(body, end, 64, 536)[0] == 536
+    assert find_run(body, end, 64, 536)[0] == 536
 
 
 def test_a_run_ends_where_a_record_differs_in_any_of_its_numbers() -> None:
     alike = [a_record(at) for at in range(40)]
-    assert record_scan._find_run(b"".join(alike), 0, 0, 40)[0] == 40
+    assert find_run(b"".join(alike), 0, 0, 40)[0] == 40
     for other in (
         a_record(30, key_length=2, value_length=-1, tail=b""),
         a_record(30, header_count=1),
@@ -215,7 +277,7 @@ def test_a_run_ends_where_a_record_differs_in_any_of_its_numbers() -> None:
         a_record(30, length_off=1),
     ):
         changed = b"".join([*alike[:30], other, *alike[31:]])
-        assert record_scan._find_run(changed, 0, 0, 40)[0] in {0, 30}
+        assert find_run(changed, 0, 0, 40)[0] in {0, 30}
 
 
 def test_the_compiled_reader_is_there_and_compiled() -> None:
