@@ -17,22 +17,40 @@ from pathlib import Path
 
 import pytest
 
-from bench import controller, failover, groups, log, outage, partitions, pipeline, replication, sides, starting, table
+from bench import (
+    controller,
+    failover,
+    groups,
+    interpreter,
+    log,
+    outage,
+    partitions,
+    pipeline,
+    replication,
+    sides,
+    small_requests,
+    starting,
+    table,
+)
 from bench.client import ROOT, build
 from bench.clusters import Labels
 from bench.procfs import resident_bytes
 from bench.works import WORKS, Bench, Figures, Work, settle
 from tests.outside.java import ZooKeeperProcess
+from tests.outside.processes import BrokerProcess
 
 STARTS = 3
 THEIRS = "Apache Kafka 3.9.1"
 GROUPS = "consumer groups"  # What `--only` calls them.
 CLUSTERS = (replication, failover, outage, partitions)
 """Parts with three brokers on each side."""
+OTHERS = ("log", small_requests.PART, controller.PART, pipeline.PART, *(part.PART for part in CLUSTERS))
+"""What the names of parts begin with that have tables of their own."""
 
 
 def main() -> None:
     arguments = _arguments()
+    _say(interpreter.line())
     arguments.ours = "Second Apache Kafka" if arguments.apache_only else "Sordini"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # So that the brokers are stopped too.
     if arguments.only != outage.PART:  # Its clients are librdkafka's.
@@ -46,9 +64,10 @@ def main() -> None:
 
 
 def _tables(directory: Path, arguments: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
-    others = ("log", controller.PART, pipeline.PART, *(part.PART for part in CLUSTERS))
-    if not arguments.only.startswith(others):
+    if not arguments.only.startswith(OTHERS):
         yield table.MAIN, [table.head(THEIRS, arguments.ours), *_compare(directory, arguments)]
+    if small_requests.is_chosen(arguments.only):
+        yield small_requests.PART, _small_requests(directory / "small-requests", arguments)
     if any(arguments.only in part for part in log.PARTS):
         yield from log.tables(directory, arguments, THEIRS, _say)
     for part in CLUSTERS:
@@ -63,6 +82,12 @@ def _tables(directory: Path, arguments: argparse.Namespace) -> Iterator[tuple[st
         yield controller.PART, controller.rows(_size(arguments), _say)
 
 
+def _small_requests(home: Path, arguments: argparse.Namespace) -> list[str]:
+    with ZooKeeperProcess(home / "zookeeper") as zookeeper:
+        pair = sides.both(THEIRS, arguments.ours, zookeeper.connect, apache_only=arguments.apache_only)
+        return small_requests.lines(home, pair, arguments.rounds, arguments.only, _say, quick=arguments.quick)
+
+
 def _pipeline(home: Path, arguments: argparse.Namespace) -> list[str]:
     with ZooKeeperProcess(home / "zookeeper") as zookeeper:
         pair = sides.both(THEIRS, arguments.ours, zookeeper.connect, apache_only=arguments.apache_only)
@@ -72,7 +97,7 @@ def _pipeline(home: Path, arguments: argparse.Namespace) -> list[str]:
 def _publish(name: str, lines: list[str], arguments: argparse.Namespace) -> None:
     """Each table as soon as it is known: the next one takes minutes."""
     note = _note(name, arguments)
-    text = "\n".join([f"{time.strftime('%Y-%m-%d')}; {starting.machine()}; {note}", "", *lines])
+    text = "\n".join([f"{time.strftime('%Y-%m-%d')}; {starting.machine()}; {interpreter.name()}; {note}", "", *lines])
     print(f"\n{name}: {text}", flush=True)
     if arguments.write and not arguments.apache_only:
         table.write(ROOT / "docs" / "benchmarks.md", name, text)
@@ -81,9 +106,11 @@ def _publish(name: str, lines: list[str], arguments: argparse.Namespace) -> None
 def _note(name: str, arguments: argparse.Namespace) -> str:
     if name == table.MAIN:
         return f"medians of {arguments.rounds} rounds."
+    if arguments.quick:
+        return "tiny sizes: it works, and nothing was measured."
     if name == controller.PART:
         return controller.note(_size(arguments))
-    for part in (*CLUSTERS, pipeline):
+    for part in (*CLUSTERS, pipeline, small_requests):
         if name == part.PART:
             return part.note(arguments.rounds)
     return log.note(name, log.extent(arguments))
@@ -101,7 +128,24 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     parser.add_argument("--directory", help="where the brokers keep their data (default: the system's)")
     log.add_arguments(parser)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    _refuse(parser, arguments)
+    return arguments
+
+
+def _refuse(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """End with a sentence where arguments request nothing, or what must not be written."""
+    only = arguments.only
+    if arguments.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    if arguments.write and (arguments.quick or only.startswith(f"{small_requests.PART}:")):
+        parser.error("--write puts whole tables of measurements on the page: neither --quick nor some of the rows")
+    if only.startswith(f"{small_requests.PART}:"):
+        small_requests.narrowed(only)
+        return
+    names = [*(work.name for work in WORKS), GROUPS, *log.PARTS, *(name for name in OTHERS if name != "log")]
+    if not any(only in name for name in names):
+        parser.error(f"nothing is called {only!r}: there are\n  " + "\n  ".join(names))
 
 
 def _compare(directory: Path, arguments: argparse.Namespace) -> list[str]:
@@ -137,14 +181,13 @@ def _groups(directory: Path, zookeeper: str, arguments: argparse.Namespace) -> l
 
 
 def _start(label: str, *, is_java: bool, directory: Path, zookeeper: str) -> tuple[Bench, list[starting.Start]]:
-    """Start a broker a few times on empty directories, timed; the last one stays."""
-    seen = []
-    for number in range(STARTS):
-        home = directory / f"{label.partition(' ')[0].lower()}-{number}"
-        process = starting.apache_kafka(home, zookeeper) if is_java else starting.sordini(home)
-        seen.append(starting.timed_start(process))
-        if number < STARTS - 1:
-            process.stop()
+    name = label.partition(" ")[0].lower()
+
+    def make(number: int) -> BrokerProcess:
+        home = directory / f"{name}-{number}"
+        return starting.apache_kafka(home, zookeeper) if is_java else starting.sordini(home)
+
+    process, seen = starting.timed_starts(make, STARTS)
     _say(f"{label}: first answer after {min(one.seconds for one in seen):.2f} s")
     return Bench(label, process), seen
 

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _SOURCES = ROOT / "bench" / "load"
 _PROGRAM = ROOT / ".cache" / "bench" / "load"
 RUN_SECONDS_MAX = 900
+FINISH_SECONDS_MAX = 60
 
 
 class Load(NamedTuple):
@@ -87,6 +88,13 @@ class Conversation:
             self._fail()
         return Load(**json.loads(line))
 
+    def finish(self) -> None:
+        """Let it close what it holds, and wait until it has ended."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        if self._process.wait(FINISH_SECONDS_MAX) != 0:
+            self._fail()
+
     def _line(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
@@ -114,4 +122,6 @@ def paced(broker: BrokerProcess, work: str, topic: str, **flags: object) -> tupl
         before = cpu_seconds(broker.pid)
         load.go_on()
         measured = load.result()
-        return measured, cpu_seconds(broker.pid) - before
+        used = cpu_seconds(broker.pid) - before
+        load.finish()
+        return measured, used

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-gib", type=float, help="the largest log of `log size` (default: 20)")
     parser.add_argument("--partitions", help="of `log starts`, separated by commas (default: 1000,10000)")
     parser.add_argument("--compact-mib", type=float, help="each log of `log compaction` (default: 512)")
-    parser.add_argument("--quick", action="store_true", help="tiny logs: whether it all works, in two minutes")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, save in the main table: whether it all works")
 
 
 def extent(arguments: argparse.Namespace) -> Extent:

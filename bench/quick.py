@@ -1,4 +1,4 @@
-"""`.venv/bin/python -m bench.quick`: twenty seconds with Sordini alone, for the loop of edit and measure.
+"""`.venv/bin/python -m bench.quick`: half a minute with Sordini alone, for the loop of edit and measure.
 
 `--apache` measures Apache Kafka, cold; `--at HOST:PORT PID` measures a broker that runs already (under
 a profiler, say).
@@ -13,7 +13,7 @@ import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
-from bench import starting
+from bench import interpreter, starting
 from bench.client import build
 from bench.procfs import resident_bytes
 from bench.works import Bench, Work
@@ -25,6 +25,8 @@ WORKS = [
     Work("consume", "consume", 2_000_000),
     Work("one record, 1 in flight", "single", 10_000),
     Work("one record, 16 connections", "single", 20_000, connections=16),
+    Work("one record, 1 in flight, idempotent", "single", 10_000, idempotent=True),
+    Work("one record, 16 connections, idempotent", "single", 20_000, connections=16, idempotent=True),
 ]
 RUNS = 2
 
@@ -56,6 +58,9 @@ def main() -> None:
     parser.add_argument("--at", nargs=2, metavar=("HOST:PORT", "PID"))
     parser.add_argument("--only", default="", help="only work whose name holds this text")
     arguments = parser.parse_args()
+    if not any(arguments.only in work.name for work in WORKS):
+        parser.error(f"no work is called {arguments.only!r}: there are {', '.join(work.name for work in WORKS)}")
+    print(interpreter.line(), flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # So that the broker is stopped too.
     build()
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
@@ -85,7 +90,7 @@ def _measure(process: BrokerProcess, only: str) -> None:
         for _ in range(RUNS):
             seen = bench.measure(work, topic)
             latency = f", p50 {seen.p50_us:.0f} µs, p99 {seen.p99_us:.0f} µs" if work.is_single else ""
-            rate = f"{work.name:28} {seen.per_second:>11,.0f}/s"
+            rate = f"{work.name:38} {seen.per_second:>11,.0f}/s"
             print(f"{rate}  broker CPU {seen.cpu_us:7.2f} µs each{latency}", flush=True)
     print(f"memory afterwards {resident_bytes(process.pid) / 2**20:.0f} MiB")
 

@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -64,6 +64,17 @@ def timed_start(process: BrokerProcess, *, watch_idle: bool = True) -> Start:
         process.kill()
         raise
     return Start(took, used, resident_bytes(process.pid))
+
+
+def timed_starts(make: Callable[[int], BrokerProcess], count: int) -> tuple[BrokerProcess, list[Start]]:
+    """Start a broker a few times, each on an empty directory, timed; the last one stays."""
+    seen = []
+    for number in range(count):
+        process = make(number)
+        seen.append(timed_start(process))
+        if number < count - 1:
+            process.stop()
+    return process, seen
 
 
 def _answers(port: int) -> bool:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
+from bench.goals import NO_GOAL, Goal
 from bench.starting import Start
 from bench.works import Figures, Work
 
 MAIN = "benchmark table"
 
 
-def head(theirs: str, ours: str) -> str:
-    return f"| work | figure | {theirs} | {ours} | ratio |\n| --- | --- | --: | --: | --: |"
+Goals = Mapping[str, Goal]
+"""The goals of figures by their field's name; a table with goals has a column more."""
+
+
+def head(theirs: str, ours: str, *, goals: bool = False) -> str:
+    more, line = (" goal |", " --- |") if goals else ("", "")
+    return f"| work | figure | {theirs} | {ours} | ratio |{more}\n| --- | --- | --: | --: | --: |{line}"
 
 
 def row(work: str, figure: str, theirs: float, ours: float, *, digits: int = 0) -> str:
@@ -20,15 +27,24 @@ def row(work: str, figure: str, theirs: float, ours: float, *, digits: int = 0) 
     return f"| {work} | {figure} | {theirs:,.{digits}f} | {ours:,.{digits}f} | {ratio} |"
 
 
+def judged_row(work: str, figure: str, theirs: float, ours: float, goal: Goal | None, *, digits: int = 0) -> str:
+    """A row of a table with goals; this one need not have one."""
+    verdict = goal.judged(theirs, ours) if goal else NO_GOAL
+    return f"{row(work, figure, theirs, ours, digits=digits)} {verdict} |"
+
+
 def _middle(figures: list[Figures], name: str) -> float:
     return float(median(getattr(one, name) for one in figures))
 
 
-def work_rows(work: Work, theirs: list[Figures], ours: list[Figures]) -> list[str]:
+def work_rows(work: Work, theirs: list[Figures], ours: list[Figures], goals: Goals | None = None) -> list[str]:
     """The rows of one kind of work: the median of all rounds on each side."""
 
     def line(first: str, label: str, name: str, digits: int) -> str:
-        return row(first, label, _middle(theirs, name), _middle(ours, name), digits=digits)
+        values = _middle(theirs, name), _middle(ours, name)
+        if goals is None:
+            return row(first, label, *values, digits=digits)
+        return judged_row(first, label, *values, goals.get(name), digits=digits)
 
     unit = "request" if work.is_single else "record"
     rows = [line(work.name, f"{unit}s/s", "per_second", 0)]
@@ -38,15 +54,18 @@ def work_rows(work: Work, theirs: list[Figures], ours: list[Figures]) -> list[st
     return rows
 
 
-def start_rows(theirs: list[Start], ours: list[Start]) -> list[str]:
+def start_rows(theirs: list[Start], ours: list[Start], goals: Goals | None = None) -> list[str]:
     rows = []
     for first, label, name, scale, digits in (
         ("process start to first answer", "s", "seconds", 1.0, 2),
         ("", "CPU, s", "cpu_seconds", 1.0, 2),
         ("memory, idle", "MiB", "idle_bytes", 2.0**20, 0),
     ):
-        values = [median(getattr(one, name) for one in side) / scale for side in (theirs, ours)]
-        rows.append(row(first, label, *values, digits=digits))
+        theirs_value, ours_value = (median(getattr(one, name) for one in side) / scale for side in (theirs, ours))
+        if goals is None:
+            rows.append(row(first, label, theirs_value, ours_value, digits=digits))
+        else:
+            rows.append(judged_row(first, label, theirs_value, ours_value, goals.get(name), digits=digits))
     return rows
 
 

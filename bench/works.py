@@ -20,6 +20,7 @@ class Work(NamedTuple):
     records: int
     codec: str = "none"
     connections: int = 1
+    idempotent: bool = False
 
     @property
     def is_single(self) -> bool:
@@ -58,10 +59,10 @@ class Bench:
         self.process = process
         self._topics = 0
 
-    def new_topic(self) -> str:
+    def new_topic(self, partitions: int = PARTITIONS, **flags: object) -> str:
         self._topics += 1
         topic = f"bench-{self._topics}"
-        load(self.process.bootstrap, "create", topic, partitions=PARTITIONS)
+        load(self.process.bootstrap, "create", topic, partitions=partitions, **flags)
         return topic
 
     def filled_topic(self, records: int) -> str:
@@ -90,6 +91,7 @@ class Bench:
             codec=work.codec,
             connections=work.connections,
             partitions=PARTITIONS,
+            idempotent=work.idempotent,
         )
         used = cpu_seconds(self.process.pid) - before
         return Figures(seen.per_second, used / seen.records * 1e6, seen.p50_us, seen.p99_us)

@@ -190,7 +190,11 @@ func untilAnswered(ctx context.Context, client *kgo.Client, number int, send fun
 	}
 }
 
+// withLatencies adds the middle latency and the one that a hundredth is above; it sorts them.
 func withLatencies(measured result, took []time.Duration) result {
+	if len(took) == 0 {
+		return measured
+	}
 	slices.Sort(took)
 	measured.P50Micros = float64(took[len(took)/2].Nanoseconds()) / 1e3
 	measured.P99Micros = float64(took[len(took)*99/100].Nanoseconds()) / 1e3

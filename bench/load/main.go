@@ -10,15 +10,21 @@
 //	load -broker 127.0.0.1:9092 -work spread -topic t -topics 100 -partitions 100
 //	load -broker 127.0.0.1:9092,127.0.0.1:9093 -work settled -topic t -topics 100 -partitions 100 -want full
 //	load -broker 127.0.0.1:9092,127.0.0.1:9093 -work gap -topic t
+//	load -broker 127.0.0.1:9092 -work tailing -topic t -members 50 -requests 500
+//	load -broker 127.0.0.1:9092 -work steady -topic t -connections 500 -every 500ms -requests 20
+//	load -broker 127.0.0.1:9092 -work opened -connections 2000
+//	load -broker 127.0.0.1:9092 -work heartbeats -group g -groups 1000 -every 1s -requests 10
+//	load -broker 127.0.0.1:9092 -work large-produce -topic t -beside u -size 10000000 -requests 50 -every 5ms
+//	load -broker 127.0.0.1:9092 -work cold -topic t -records 1000000 -beside u -connections 8 -every 10ms
 //
-// The works appends, seeks, times and gap wait for a line on standard input before they begin.
+// The works appends, seeks, times, gap, and all from tailing on, wait for a line on standard input before they begin.
 // Every loop is bounded by a count and by -deadline. It speaks to loopback addresses only.
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -31,31 +37,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// job is the work as the command line describes it.
-type job struct {
-	broker      string
-	topic       string
-	codec       string
-	records     int
-	size        int
-	partitions  int
-	connections int
-	group       string
-	groups      int
-	topics      int
-	members     int
-	configs     string
-	keys        int
-	from        int
-	each        int
-	requests    int
-	firstMillis int64
-	acks        string
-	replicas    string
-	factor      int
-	want        string
-}
-
 // result is what one run measured. Latencies are 0 where single requests are not timed.
 type result struct {
 	Records   int     `json:"records"`
@@ -65,6 +46,8 @@ type result struct {
 	P99Micros float64 `json:"p99_us"`
 	Bytes     int     `json:"bytes"`
 	GapMicros float64 `json:"gap_us"`
+
+	after func() // What is left to do once the result is printed and the broker's CPU time has been read.
 }
 
 var works = map[string]func(context.Context, job) (result, error){
@@ -88,44 +71,31 @@ var works = map[string]func(context.Context, job) (result, error){
 	"settled": settled,
 	"elect":   elect,
 	"gap":     gap,
+
+	"tailing":       tailing,
+	"steady":        steady,
+	"opened":        opened,
+	"heartbeats":    heartbeats,
+	"large-produce": largeProduce,
+	"large-fetch":   largeFetch,
+	"cold":          cold,
 }
 
 func main() {
-	var j job
-	work := flag.String("work", "produce", "one of the names in works")
-	deadline := flag.Duration("deadline", 2*time.Minute, "give up after this long")
-	flag.StringVar(&j.broker, "broker", "127.0.0.1:9092", "a loopback address; settled, elect and gap take several: a,b,c")
-	flag.StringVar(&j.topic, "topic", "bench", "the topic to work on")
-	flag.StringVar(&j.codec, "codec", "none", "none, gzip, snappy, lz4 or zstd")
-	flag.IntVar(&j.records, "records", 2_000_000, "how many records in all")
-	flag.IntVar(&j.size, "size", 100, "bytes of each record's value")
-	flag.IntVar(&j.partitions, "partitions", 4, "partitions of a created topic")
-	flag.IntVar(&j.connections, "connections", 1, "clients of the work single, each with one request in flight")
-	flag.StringVar(&j.group, "group", "bench", "the group of join, or what the names of groups begin with")
-	flag.IntVar(&j.groups, "groups", 1, "groups of the works commits and offsets")
-	flag.IntVar(&j.topics, "topics", 1, "topics of the works topics and commits: their names are numbered")
-	flag.IntVar(&j.members, "members", 1, "members that join at once")
-	flag.StringVar(&j.configs, "configs", "", "what create and alter set for a topic: key=value,key=value")
-	flag.IntVar(&j.keys, "keys", 0, "different keys of fill's records, at random; 0: without keys")
-	flag.IntVar(&j.from, "from", 0, "the number of fill's first record")
-	flag.IntVar(&j.each, "each", 1, "records of each batch of appends and touch")
-	flag.IntVar(&j.requests, "requests", 1_000, "how many requests appends, seeks and times make")
-	flag.Int64Var(&j.firstMillis, "first-ms", 0, "when fill's record 0 was made; each one after it is 1 ms younger")
-	flag.StringVar(&j.acks, "acks", "1", "acknowledgements that produce and single wait for: 1 of the leader, all of every in-sync replica")
-	flag.StringVar(&j.replicas, "replicas", "", "the brokers of every partition that create makes, the leader first: 1,2,3")
-	flag.IntVar(&j.factor, "factor", 1, "replicas of each partition that create and spread make, placed by the broker")
-	flag.StringVar(&j.want, "want", "led", "what settled waits for: led, full or preferred")
-	flag.Parse()
-
-	ctx, cancel := context.WithTimeout(context.Background(), *deadline)
+	work, deadline, j := arguments()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	measured, err := run(ctx, *work, j)
+	measured, err := run(ctx, work, j)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
 		os.Exit(1)
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(measured); err != nil {
 		os.Exit(1)
+	}
+	if measured.after != nil {
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+		measured.after()
 	}
 }
 
@@ -138,6 +108,9 @@ func run(ctx context.Context, work string, j job) (result, error) {
 	do, known := works[work]
 	if !known {
 		return result{}, fmt.Errorf("no work is called %q", work)
+	}
+	if err := j.check(); err != nil {
+		return result{}, err
 	}
 	return do(ctx, j)
 }

@@ -31,6 +31,11 @@ type talk struct {
 }
 
 func dial(ctx context.Context, broker string) (*talk, error) {
+	return dialBuffered(ctx, broker, 256<<10)
+}
+
+// dialBuffered takes so many bytes for reading, where there are many connections.
+func dialBuffered(ctx context.Context, broker string, size int) (*talk, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", broker)
 	if err != nil {
 		return nil, err
@@ -41,7 +46,7 @@ func dial(ctx context.Context, broker string) (*talk, error) {
 		}
 	}
 	formatter := kmsg.NewRequestFormatter(kmsg.FormatterClientID("load"))
-	return &talk{conn: conn, in: bufio.NewReaderSize(conn, 256<<10), formatter: formatter}, nil
+	return &talk{conn: conn, in: bufio.NewReaderSize(conn, size), formatter: formatter}, nil
 }
 
 func (t *talk) close() {
@@ -100,6 +105,13 @@ func produceTo(topic string, batches ...[]byte) *kmsg.ProduceRequest {
 		to.Partitions = append(to.Partitions, partition)
 	}
 	request.Topics = append(request.Topics, to)
+	return request
+}
+
+// produceToOne is a request for one partition.
+func produceToOne(topic string, partition int, batch []byte) *kmsg.ProduceRequest {
+	request := produceTo(topic, batch)
+	request.Topics[0].Partitions[0].Partition = int32(partition)
 	return request
 }
 

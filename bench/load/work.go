@@ -59,17 +59,19 @@ func producer(j job, options ...kgo.Opt) (*kgo.Client, error) {
 		return nil, err
 	}
 	acks := kgo.LeaderAck()
-	if j.acks == "all" {
+	if j.acks == "all" || j.idempotent {
 		acks = kgo.AllISRAcks()
 	}
 	common := []kgo.Opt{
 		kgo.SeedBrokers(j.broker),
 		kgo.DefaultProduceTopic(j.topic),
 		kgo.RequiredAcks(acks),
-		kgo.DisableIdempotentWrite(),
 		kgo.ProducerBatchMaxBytes(batchBytes),
 		kgo.ProducerBatchCompression(compression),
 		kgo.RecordRetries(0),
+	}
+	if !j.idempotent {
+		common = append(common, kgo.DisableIdempotentWrite())
 	}
 	return kgo.NewClient(append(common, options...)...)
 }
@@ -134,6 +136,9 @@ func consume(ctx context.Context, j job) (result, error) {
 // single sends one record in each request; every connection waits for the answer before its next one.
 func single(ctx context.Context, j job) (result, error) {
 	each := j.records / j.connections
+	if each == 0 {
+		return result{}, fmt.Errorf("%d records are too few for %d connections", j.records, j.connections)
+	}
 	took := make([][]time.Duration, j.connections)
 	failures := make([]error, j.connections)
 	clients := make([]*kgo.Client, j.connections)
@@ -160,13 +165,7 @@ func single(ctx context.Context, j job) (result, error) {
 	}
 	all.Wait()
 	measured := summary(each*j.connections, time.Since(began))
-	latencies := slices.Concat(took...)
-	slices.Sort(latencies)
-	if len(latencies) > 0 {
-		measured.P50Micros = float64(latencies[len(latencies)/2].Nanoseconds()) / 1e3
-		measured.P99Micros = float64(latencies[len(latencies)*99/100].Nanoseconds()) / 1e3
-	}
-	return measured, errors.Join(failures...)
+	return withLatencies(measured, slices.Concat(took...)), errors.Join(failures...)
 }
 
 func sendOne(ctx context.Context, client *kgo.Client, partition, size, count int) ([]time.Duration, error) {
