@@ -16,7 +16,15 @@ from crc32c import crc32c
 from sordini.broker.dispatch import Call
 from sordini.broker.membership.store_contact import Doubt
 from sordini.broker.network.ports import DelayedResponse
-from sordini.broker.prepared.produce_shape import RECORDS_LENGTH, TAGS_BYTES, AnswerTemplate, prefix_of
+from sordini.broker.prepared.produce_shape import (
+    CORRELATION_POSITION,
+    NO_TAGS,
+    answer_template,
+    length_field,
+    pack_int32,
+    pack_int64,
+    prefix_of,
+)
 from sordini.broker.prepared.table import BODY_POSITION, Declined, PreparedRequest, Served
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, TopicProduceData
@@ -126,14 +134,16 @@ class PreparedProduce:
         "_call_later",
         "_codecs",
         "_doubt",
-        "_is_flexible",
         "_key_required",
         "_leader",
         "_length_at",
+        "_length_field",
         "_may_be_transactional",
         "_now_ms",
         "_partition",
+        "_room",
         "_settings",
+        "_tags",
         "_timeout_ms",
         "_transactional_id",
         "_versioned_api",
@@ -154,9 +164,10 @@ class PreparedProduce:
         self._timeout_ms = request.timeout_ms
         self._transactional_id = request.transactional_id
         self._versioned_api = call.versioned_api
-        self._is_flexible = call.versioned_api.flexible_answer
+        self._tags = NO_TAGS if call.versioned_api.flexible_answer else b""
+        self._room, self._length_field = 0, b""
         self._length_at = BODY_POSITION + len(prefix_of(call))
-        self._answer = AnswerTemplate(call)
+        self._answer = answer_template(call)
         self._budget = WorkBudget()
         self._now_ms, self._call_later, self._may_be_transactional, self._doubt = deps
 
@@ -171,25 +182,17 @@ class PreparedProduce:
             return _STALE
         if acks != -1 and self._doubt.is_doubtful:
             return _UNUSUAL
-        at, stop = self._length_at, len(frame)
-        if self._is_flexible:
-            stop -= TAGS_BYTES
-            if stop - at < HEADER_SIZE or frame[-1] or frame[-2] or frame[-3]:
-                return _UNUSUAL
-            # A varint in its canonical form, one more than the length.
-            start, length, last = at + 1, frame[at], 1
-            if length > 0x7F:
-                start, last = at + 2, frame[at + 1]
-                length = length & 0x7F | (last & 0x7F) << 7
-                if last > 0x7F:
-                    start, last = at + 3, frame[at + 2]
-                    length |= last << 14
-            if not 0 < last < 0x80 or start + length - 1 != stop:
-                return _UNUSUAL
-        else:
-            start = at + RECORDS_LENGTH.size
-            if stop - start < HEADER_SIZE or RECORDS_LENGTH.unpack_from(frame, at)[0] != stop - start:
-                return _UNUSUAL
+        at, stop = self._length_at, len(frame) - len(self._tags)
+        if stop - at != self._room:
+            self._expect_room(stop - at)
+        start = at + len(self._length_field)
+        if (
+            start == at
+            or stop - start < HEADER_SIZE
+            or frame[at:start] != self._length_field
+            or frame[stop:] != self._tags
+        ):
+            return _UNUSUAL
         base, length, epoch, magic, crc, attributes, last, first_ms, max_ms, producer, generation, sequence, count = (
             header
         ) = unpack_header(frame, start)
@@ -233,7 +236,19 @@ class PreparedProduce:
             or (acks == -1 and appended.end_offset > self._leader.high_watermark)
         ):
             return self._finish(appended, correlation_id)
-        return [self._answer.pack(correlation_id, appended.base_offset, appended.log_start_offset)] if acks else None
+        if not acks:
+            return None
+        template, base_at, log_start_at = self._answer
+        answer = bytearray(template)
+        pack_int32(answer, CORRELATION_POSITION, correlation_id)
+        pack_int64(answer, base_at, appended.base_offset)
+        if log_start_at:
+            pack_int64(answer, log_start_at, appended.log_start_offset)
+        return [answer]
+
+    def _expect_room(self, room: int) -> None:
+        """The length field and the records take so many bytes. Seldom called: requests of one shape have one size."""
+        self._room, self._length_field = room, length_field(room, is_flexible=bool(self._tags))
 
     def _may_have(self, attributes: int, producer_id: int) -> bool:
         """Whether an ordinary batch may have attributes beside its codec: those of a transaction's batch."""

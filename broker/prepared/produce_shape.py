@@ -9,7 +9,7 @@ Both are made by the compiled encoders, so they cannot differ from what the gene
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from sordini.broker.dispatch import Call
 from sordini.protocol import schema
@@ -22,20 +22,20 @@ from sordini.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from sordini.protocol.primitives import varint
 
-TAGS_BYTES: Final = 3
+NO_TAGS: Final = b"\0\0\0"
 """The empty tagged fields of the partition, the topic and the request, in flexible versions."""
-
-RECORDS_LENGTH: Final = struct.Struct(">i")
-"""In classic versions; flexible ones have a varint."""
 
 _LENGTH_AND_TAGS: Final = 4
 """Bytes of empty records: a length of four bytes, or one of a single byte and the tagged fields."""
 _FROM_CORRELATION_ID: Final = 8
-_CORRELATION_POSITION: Final = 4
+CORRELATION_POSITION: Final = 4
+"""Of a response's frame, its length included."""
 _INT32: Final = struct.Struct(">i")
 _INT16: Final = struct.Struct(">h")
 _INT64: Final = struct.Struct(">q")
+pack_int16, pack_int32, pack_int64 = _INT16.pack_into, _INT32.pack_into, _INT64.pack_into
 
 
 def prefix_of(call: Call) -> bytes:
@@ -59,27 +59,47 @@ def prefix_of(call: Call) -> bytes:
     return (header + schema.encode(empty, call.version))[_FROM_CORRELATION_ID:-_LENGTH_AND_TAGS]
 
 
-class AnswerTemplate:
-    """The response to a request of one partition, in which three or four numbers are replaced."""
+def length_field(room: int, *, is_flexible: bool) -> bytes:
+    """The canonical length of records that take `room` bytes together with it; empty where there is none."""
+    if not is_flexible:
+        return _INT32.pack(room - _INT32.size) if room >= _INT32.size else b""
+    for size in range(1, 6):
+        # One more than the length: 0 is for null.
+        field = varint(room - size + 1) if room >= size else b""
+        if len(field) == size:
+            return field
+    return b""
 
-    __slots__ = ("_base_at", "_log_start_at", "_template")
 
-    def __init__(self, call: Call) -> None:
-        self._template = _framed(call, 0, 0)
-        self._base_at = _first_difference(self._template, _framed(call, -1, 0))
-        other = _framed(call, 0, -1)
-        self._log_start_at = None if other == self._template else _first_difference(self._template, other)
+class AnswerTemplate(NamedTuple):
+    """The response to a request of one partition, in which a few numbers are replaced."""
 
-    def pack(self, correlation_id: int, base_offset: int, log_start_offset: int, error_code: int = 0) -> bytearray:
-        """A whole frame. The error code comes right before the base offset."""
-        answer = bytearray(self._template)
-        _INT32.pack_into(answer, _CORRELATION_POSITION, correlation_id)
-        _INT64.pack_into(answer, self._base_at, base_offset)
-        if self._log_start_at is not None:
-            _INT64.pack_into(answer, self._log_start_at, log_start_offset)
-        if error_code:
-            _INT16.pack_into(answer, self._base_at - _INT16.size, error_code)
+    frame: bytes
+    base_at: int
+    """Where the base offset is. The error code comes right before it."""
+    log_start_at: int
+    """Where the log start offset is; 0 in versions without it."""
+
+    def pack(self, correlation_id: int, base_offset: int, log_start_offset: int, error_code: int) -> bytearray:
+        """A whole frame."""
+        answer = bytearray(self.frame)
+        pack_int32(answer, CORRELATION_POSITION, correlation_id)
+        pack_int16(answer, self.base_at - _INT16.size, error_code)
+        pack_int64(answer, self.base_at, base_offset)
+        if self.log_start_at:
+            pack_int64(answer, self.log_start_at, log_start_offset)
         return answer
+
+
+def answer_template(call: Call) -> AnswerTemplate:
+    """The template of the responses to requests like this one."""
+    frame = _framed(call, 0, 0)
+    other = _framed(call, 0, -1)
+    return AnswerTemplate(
+        frame,
+        _first_difference(frame, _framed(call, -1, 0)),
+        0 if other == frame else _first_difference(frame, other),
+    )
 
 
 def _framed(call: Call, base_offset: int, log_start_offset: int) -> bytes:
