@@ -17,34 +17,25 @@ from __future__ import annotations
 import struct
 from collections.abc import Awaitable, Callable, Iterable
 from types import GeneratorType
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from sordini.broker.network.ports import DelayedResponse, Parts, Peer, release_parts
+from sordini.broker.prepared.table import BODY_POSITION, Declined, PreparedRequests, Preparer
+from sordini.broker.requests.decoding_costs import ANSWER_BYTES_MAX, COST_AT_ONCE, COST_BYTES, cost_max_of
 from sordini.broker.requests.error_responses import error_response_in_steps
 from sordini.broker.requests.slice_scheduler import SliceExhausted, SliceScheduler, Work, first_slice
 from sordini.broker.requests.store_error_codes import StoreErrorCodes
 from sordini.protocol import schema
-from sordini.protocol.api import APIS, INTER_BROKER_APIS, Api, ApiKey
+from sordini.protocol.api import APIS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, MessageTooCostly, WireError
 from sordini.protocol.headers import read_request_header, read_rest_of_header, request_header_version
 from sordini.protocol.primitives import ROW_COST
 from sordini.replication.ports import CoordinationError, Log, Spawn
 
 KEY_AND_VERSION = struct.Struct(">hh")
-KEY_AND_VERSION_NUMBER = struct.Struct(">I")
-"""Both fields as one number, the key of `Dispatcher`'s table."""
+NUMBER_AND_CORRELATION = struct.Struct(">Ii")
+"""API key and version as one number, the key of `Dispatcher`'s table; and the correlation id."""
 SIZE_AND_CORRELATION = struct.Struct(">ii")
-
-COST_AT_ONCE: Final = 2_000 * ROW_COST
-"""The most that the elements of a request may cost for it to be decoded in one go."""
-COST_MAX: Final = 50_000 * ROW_COST
-"""The most that they may cost in a request of up to COST_BYTES; a larger one may cost as much for each COST_BYTES."""
-COST_BYTES: Final = 1 << 20
-INTER_BROKER_COST_FACTOR: Final = 2
-"""Requests between brokers may cost this much more: their rows are cheap, and they must not be refused."""
-
-ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
-"""Limit of a response made of rows: the default limit of a request, and what clients of librdkafka read."""
 
 
 class RespondLater(Protocol):
@@ -84,6 +75,8 @@ class VersionedApi:
         "flexible_answer",
         "header_version",
         "is_fallback",
+        "number",
+        "preparer",
         "requests",
         "route",
         "version",
@@ -101,6 +94,8 @@ class VersionedApi:
         self.flexible_answer = version >= api.flexible_from and api.key != ApiKey.API_VERSIONS
         self.header_version = request_header_version(api, version)
         self.is_fallback = is_fallback
+        self.number = (api.key << 16) | version
+        self.preparer: Preparer | None = None
         self.requests = 0
         self.errors = 0
         self.work_off: Callable[[Call, DelayedResponse, Work[Any]], None] = _no_dispatcher
@@ -203,6 +198,7 @@ class Dispatcher:
         self._log = log
         self._versioned_apis: dict[int, VersionedApi] = {}
         self.slices = SliceScheduler()
+        self.prepared = PreparedRequests()
         self.store_error_codes = StoreErrorCodes(log)
 
     def add(self, routes: Iterable[Route]) -> None:
@@ -217,7 +213,8 @@ class Dispatcher:
     def serve(self, peer: Peer, frame: memoryview) -> Parts | DelayedResponse | None:
         """Answer one request. Raises WireError when the connection must be closed."""
         try:
-            versioned = self._versioned_apis[KEY_AND_VERSION_NUMBER.unpack_from(frame)[0]]
+            number, correlation_id = NUMBER_AND_CORRELATION.unpack_from(frame)
+            versioned = self._versioned_apis[number]
         except (struct.error, KeyError):
             versioned = self._versioned_api_of(frame)
             if versioned.is_fallback:
@@ -225,6 +222,17 @@ class Dispatcher:
                 header, _ = read_request_header(frame)
                 call = Call(versioned, peer, header.correlation_id, header.client_id, None)
                 return call.frame(versioned.route.error_response(None, ErrorCode.UNSUPPORTED_VERSION))
+        preparer = versioned.preparer
+        if preparer is not None:
+            for end in peer.prefix_ends:
+                prepared = self.prepared.by_prefix.get((versioned.number, bytes(frame[BODY_POSITION:end])))
+                if prepared is not None:
+                    served = prepared.serve(frame, correlation_id)
+                    if not isinstance(served, Declined):
+                        return served
+                    if served is Declined.UNUSUAL:
+                        preparer = None  # It is prepared already.
+                    break
         correlation_id, client_id, position = read_rest_of_header(frame, versioned.header_version)
         try:
             body, _ = versioned.decode(frame, position, COST_AT_ONCE)
@@ -242,6 +250,8 @@ class Dispatcher:
             if kind is GeneratorType:
                 answer = self._begun(call, answer)
                 kind = type(answer)
+            if preparer is not None:
+                self.prepared.learn(preparer, peer, versioned.number, frame, call)
             if answer is None or kind is DelayedResponse:
                 return cast("DelayedResponse | None", answer)
             return call.frame(answer)
@@ -362,14 +372,11 @@ class Dispatcher:
                 )
             # Not kept: a peer must not fill the table with versions that do not exist.
             return VersionedApi(api, 0, route, is_fallback=True)
-        versioned = self._versioned_apis[(key << 16) | version] = VersionedApi(api, version, route)
+        versioned = VersionedApi(api, version, route)
         versioned.work_off = self._work_off
+        versioned.preparer = self.prepared.preparers.get(api.key)
+        self._versioned_apis[versioned.number] = versioned
         return versioned
-
-
-def cost_max_of(api: Api) -> int:
-    """The most that the elements of a request of up to COST_BYTES may cost."""
-    return COST_MAX * (INTER_BROKER_COST_FACTOR if api.key in INTER_BROKER_APIS else 1)
 
 
 def _no_dispatcher(_call: Call, _pending: DelayedResponse, work: Work[Any]) -> None:

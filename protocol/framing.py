@@ -40,7 +40,7 @@ POOLED_BYTES_MAX = 2 * 1024 * 1024 + RECEIVE_BYTES
 """A buffer that grew beyond this is not kept."""
 
 LENGTH_BYTES = 4
-_LENGTH = struct.Struct(">i")
+LENGTH = struct.Struct(">i")
 _GROWTH = bytes(RECEIVE_BYTES)
 
 _OTHER_PROTOCOLS = {
@@ -111,7 +111,7 @@ class FrameReader:
         if self.unread_bytes < LENGTH_BYTES:
             return 0
         buffer, start = (self._rest, 0) if self._buffer is None else (self._buffer, self._start)
-        size: int = _LENGTH.unpack_from(buffer, start)[0]
+        size: int = LENGTH.unpack_from(buffer, start)[0]
         return size
 
     def space(self) -> bytearray | memoryview:
@@ -130,6 +130,13 @@ class FrameReader:
         self._view = view = memoryview(buffer)
         return view[self._end :]
 
+    def adopt(self, buffer: bytearray) -> None:
+        """Receive into a buffer of the pool whose front was written already; nothing is held. `received` follows."""
+        assert self._buffer is None, "a reader that holds bytes continues in its own buffer"
+        assert not self._rest, "a reader that holds bytes continues in its own buffer"
+        self._buffer = buffer
+        self._start = self._end = 0
+
     def received(self, count: int) -> None:
         """`count` bytes were written to the front of `space()`."""
         self._end += count
@@ -145,7 +152,7 @@ class FrameReader:
         body = start + LENGTH_BYTES
         if self._end < body:
             return None
-        (size,) = _LENGTH.unpack_from(buffer, start)
+        (size,) = LENGTH.unpack_from(buffer, start)
         if not 0 < size <= self._frame_bytes_max:
             raise WireError(self._refusal(size, bytes(buffer[start:body])))
         stop: int = body + size
@@ -168,7 +175,7 @@ class FrameReader:
         unread = self.unread_bytes
         if unread < LENGTH_BYTES:
             return False
-        (size,) = _LENGTH.unpack_from(buffer, start)
+        (size,) = LENGTH.unpack_from(buffer, start)
         return not 0 < size <= self._frame_bytes_max or unread >= LENGTH_BYTES + size
 
     def settle(self) -> None:
@@ -224,7 +231,7 @@ class FrameReader:
         """How many bytes to add: the missing bytes of the frame, in small steps."""
         if self._end - self._start < LENGTH_BYTES:
             return RECEIVE_BYTES
-        (size,) = _LENGTH.unpack_from(buffer, self._start)
+        (size,) = LENGTH.unpack_from(buffer, self._start)
         lacking: int = self._start + LENGTH_BYTES + size - len(buffer)
         return min(lacking, RECEIVE_BYTES) if lacking > 0 else RECEIVE_BYTES
 

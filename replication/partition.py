@@ -166,7 +166,7 @@ class Partition:
         """
         leader = self.leader or self.require_leader()
         if all_replicas:
-            min_isr = self._effective_min_isr
+            min_isr = min(self.settings.min_insync_replicas, len(self.replicas))  # As `_effective_min_isr`, inlined.
             if len(leader.isr) < min_isr:
                 raise BrokerError(
                     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -185,7 +185,7 @@ class Partition:
                 uncommitted.commit(leader.high_watermark)
             elif self.purgatory:
                 uncommitted.readable_bytes += len(checked.buffer)
-            if self.pending_commits:
+            if self.pending_commits.waiting:
                 self.complete_commits()
         elif not appended.duplicate:
             # Committed once it is on the disk, or on the other replicas.

@@ -33,21 +33,22 @@ OnDone = Callable[[PendingCommit, ErrorCode], None]
 class PendingCommits:
     """The pending appends of one partition, sorted: a duplicate may end before the last one."""
 
-    __slots__ = ("_pending",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._pending: deque[PendingCommit] = deque()
+        self.waiting: deque[PendingCommit] = deque()
+        """In offset order. Each append of a leader reads whether it is empty: a method would be a call more."""
 
     def __bool__(self) -> bool:
-        return bool(self._pending)
+        return bool(self.waiting)
 
     def __len__(self) -> int:
-        return len(self._pending)
+        return len(self.waiting)
 
     def add(self, end_offset: Offset, on_done: OnDone) -> PendingCommit:
         """Call `on_done` when the high watermark reaches `end_offset`, or the term ends."""
         commit = PendingCommit(end_offset, on_done)
-        pending = self._pending
+        pending = self.waiting
         if not pending or pending[-1].end_offset <= end_offset:
             pending.append(commit)
             return commit
@@ -60,7 +61,7 @@ class PendingCommits:
 
     def complete(self, high_watermark: Offset, code: ErrorCode = ErrorCode.NONE) -> None:
         """Complete what ends at or below the high watermark with `code`."""
-        pending = self._pending
+        pending = self.waiting
         while pending and pending[0].end_offset <= high_watermark:
             commit = pending.popleft()
             if not commit.is_cancelled:
@@ -68,7 +69,7 @@ class PendingCommits:
 
     def fail(self, code: ErrorCode) -> None:
         """Complete everything with an error: the term is over, and the outcome is not known here."""
-        while self._pending:
-            commit = self._pending.popleft()
+        while self.waiting:
+            commit = self.waiting.popleft()
             if not commit.is_cancelled:
                 commit.on_done(commit, code)

@@ -155,6 +155,16 @@ class ProducerState:
             f"producer {producer_id} sent sequence {base_sequence}, its last was {producer.last_sequence}",
         )
 
+    def expects(self, producer_id: int, epoch: int, base_sequence: int) -> bool:
+        """Whether this is the next batch of a known producer without an open transaction: the checks accept it."""
+        producer = self._producers.get(producer_id)
+        return (
+            producer is not None
+            and producer.epoch == epoch
+            and base_sequence == (producer.last_sequence + 1) & SEQUENCE_MAX
+            and producer_id not in self._open
+        )
+
     def known(self) -> dict[int, int]:
         """Epoch by producer id."""
         return {producer_id: producer.epoch for producer_id, producer in self._producers.items()}
@@ -236,7 +246,7 @@ class ProducerState:
 
     def apply(self, producer_id: int, epoch: int, sent: SentBatch, *, is_transactional: bool) -> None:
         """Note a data batch that is in the log."""
-        producer = self._of(producer_id)
+        producer = self._producers.get(producer_id) or self._of(producer_id)
         if epoch != producer.epoch:
             producer.epoch = epoch
             producer.sent = []

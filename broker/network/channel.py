@@ -18,20 +18,17 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sordini.broker.network.connection_errors import log_connection_error
 from sordini.broker.network.ports import DelayedResponse, Parts, Peer, SliceError, Socket, release_parts
 from sordini.broker.network.transport import Transport
-from sordini.protocol.api import ApiKey
-from sordini.protocol.errors import WireError
-from sordini.protocol.framing import FrameReader
+from sordini.protocol.framing import LENGTH, LENGTH_BYTES, FrameReader
 from sordini.protocol.request_pipeline import RequestPipeline
 from sordini.storage.disk import File
 
 if TYPE_CHECKING:
     from sordini.broker.network.processor import Processor
-
-LOGGED_TEXT_MAX = 256
 
 
 class Channel:
@@ -151,15 +148,44 @@ class Channel:
         self.processor.forget(self)
 
     def _on_readable(self) -> None:
+        """Receive once, and serve what has arrived.
+
+        Between two frames, while nothing waits, that is mostly one whole frame. It is served straight in the
+        processor's own buffer, which saves nine calls; anything else is given to the reader, for a slice as any other.
+        """
         if self.is_ready:
             return  # The processor's queue will run it; reading now would double its share.
         try:
-            self._receive()
+            if self._held_bytes or self._pipeline.waiting or self._transport.queued_bytes or self._is_draining:
+                self._receive()
+                return
+            processor = self.processor
+            buffer = processor.buffer
+            count = self._socket.recv_into(buffer)
+            if count is None:
+                return
+            size = count - LENGTH_BYTES
+            if size <= 0 or LENGTH.unpack_from(buffer)[0] != size or size > processor.limits.frame_bytes_max:
+                self._reader.adopt(buffer)
+                processor.buffer = processor.pool.take()
+                self._received(count)
+                return
+            self.bytes_received += count
+            self._last_active_ms = processor.now_ms
+            try:
+                self._start(memoryview(buffer)[LENGTH_BYTES:count])
+            finally:
+                try:
+                    buffer.append(0)  # Refused while a view of it exists, see `protocol/framing.py`.
+                except BufferError:
+                    processor.abandon_buffer()
+                else:
+                    buffer.pop()
         except Exception as error:  # noqa: BLE001 - a callback that raises would be called again at once, forever.
             self._fail(error)
 
     def _receive(self) -> None:
-        """Receive once, and serve what has arrived."""
+        """Receive once behind what is held, and serve what has arrived."""
         reader = self._reader
         if self._is_blocked() and reader.unread_bytes:
             # Enough was read ahead to notice a peer that closes while its request is pending.
@@ -169,11 +195,15 @@ class Channel:
         if count is None:
             reader.settle()
             return
+        self._received(count)
+
+    def _received(self, count: int) -> None:
+        """So many bytes were received into the reader's space; 0 is the end of the stream."""
         if count == 0:
             self._has_ended = True
             self._read(wanted=False)
         else:
-            reader.received(count)
+            self._reader.received(count)
             self.bytes_received += count
             self._last_active_ms = self.processor.now_ms
         self._serve()
@@ -335,17 +365,7 @@ class Channel:
 
     def _fail(self, error: Exception, frame: memoryview | None = None) -> None:
         """Close the connection for an error of the peer, of the disk, or of the broker (a bug)."""
-        log, peer = self.processor.log, str(self.peer)
-        if isinstance(error, WireError):
-            about = {"peer": peer, "listener": self.peer.listener, "api": _api(frame), "reason": _escaped(error)}
-            self.processor.peer_log.warning(self.peer.address, "connection closed", **about)
-        elif isinstance(error, SliceError):
-            log.error("response truncated", peer=peer, reason=_escaped(error))
-        elif isinstance(error, OSError):
-            log.debug("connection lost", peer=peer, reason=_escaped(error))
-        else:
-            trace = "".join(traceback.format_exception(error))
-            log.error("connection closed by a bug", peer=peer, api=_api(frame), traceback=trace)
+        log_connection_error(self.processor.log, self.processor.peer_log, self.peer, error, frame)
         self.close(reset=isinstance(error, SliceError))
 
     def _abandon_waiting(self) -> None:
@@ -368,16 +388,3 @@ class Channel:
             answer.abandon()
         else:
             release_parts(answer)
-
-
-def _escaped(error: object) -> str:
-    """Text that may contain a peer's bytes, escaped for a log line."""
-    return repr(str(error))[1:-1][:LOGGED_TEXT_MAX]
-
-
-def _api(frame: memoryview | None) -> Any:
-    """The API name of the request in a frame; its number when the API is unknown."""
-    if frame is None or len(frame) < 2:
-        return None
-    key = int.from_bytes(frame[:2], "big", signed=True)
-    return ApiKey(key).name if key in ApiKey.__members__.values() else key

@@ -28,19 +28,13 @@ AT_ONCE_MAX: Final = 256
 class Outbox:
     """The transports that send when this round of the loop ends."""
 
-    __slots__ = ("_at_once_left", "_due", "_small_rounds")
+    __slots__ = ("_due", "_small_rounds", "at_once_left")
 
     def __init__(self) -> None:
         self._due: list[Callable[[], None]] = []
-        self._at_once_left = AT_ONCE_MAX
+        self.at_once_left = AT_ONCE_MAX
+        """Responses that are sent at once, each of which counts it down; at 0 a response is held back by `add`."""
         self._small_rounds = 0
-
-    def is_open(self) -> bool:
-        """Whether a response is held back now: then it goes to `add`, otherwise it is sent at once."""
-        if self._at_once_left:
-            self._at_once_left -= 1
-            return False
-        return True
 
     def add(self, send_due: Callable[[], None]) -> None:
         """Call `send_due`, which must not raise, when the round ends."""
@@ -56,6 +50,6 @@ class Outbox:
             self._small_rounds += 1
             if self._small_rounds == SMALL_ROUNDS_MAX:
                 self._small_rounds = 0
-                self._at_once_left = AT_ONCE_MAX
+                self.at_once_left = AT_ONCE_MAX
         for send_due in due:
             send_due()

@@ -135,6 +135,7 @@ class Peer:
         "connection_id",
         "listener",
         "port",
+        "prefix_ends",
         "security_protocol",
         "session",
         "software_name",
@@ -149,7 +150,10 @@ class Peer:
         self.connection_id = connection_id
         self.software_name = "unknown"
         self.software_version = "unknown"
-        self.session: Any = None  # For the service: the network does not use it.
+        # For the service: the network does not use them.
+        self.session: Any = None
+        self.prefix_ends: tuple[int, ...] = ()
+        """Where prefixes of its requests end that were prepared (`broker/prepared`), the newest length first."""
 
     def __str__(self) -> str:
         """`address:port`, IPv6 addresses in brackets."""

@@ -52,6 +52,8 @@ class Processor:
         self.limits = limits
         self.memory, self.outbox, self.page_cache, self.log, self.peer_log = deps
         self.pool = BufferPool()
+        self.buffer = self.pool.take()
+        """Where a connection that holds nothing receives; free again when its slice ends."""
         self.now_ms = clock.monotonic_ms()
         """The time of the last tick: precise enough for durations of seconds."""
         self._on_closed = on_closed
@@ -88,6 +90,11 @@ class Processor:
             self._ready.append(channel)
             if self._sleeper is not None and not self._sleeper.done():
                 self._sleeper.set_result(None)
+
+    def abandon_buffer(self) -> None:
+        """A view of the buffer exists: leave it to the view, and take another one."""
+        self.pool.abandoned += 1
+        self.buffer = self.pool.take()
 
     def forget(self, channel: Channel) -> None:
         """Called by a channel that has closed."""

@@ -86,19 +86,28 @@ class Transport:
     def write(self, parts: Parts) -> None:
         """Send a response, or queue it. Takes over the slices, also when it raises OSError or SliceError."""
         assert not self._is_closed, "written to a closed transport"
-        if self._outbox.is_open():
+        outbox = self._outbox
+        is_first = not self._is_due and not self._is_writing and self._warming is None
+        if not outbox.at_once_left:
             for part in parts:
                 self._enqueue(part)
-            if not self._is_due and not self._is_writing and self._warming is None:
+            if is_first:
                 self._is_due = True
-                self._outbox.add(self._send_due)
+                outbox.add(self._send_due)
             return
+        outbox.at_once_left -= 1
         if len(parts) == 1 and not self._queue and type(parts[0]) in _BYTES:
-            self._write_bytes(parts[0])  # type: ignore[arg-type] # Checked above, the cheap way.
+            # The common case: one buffer, and nothing queued before it.
+            data: Buffer = parts[0]  # type: ignore[assignment] # Checked above, the cheap way.
+            sent = self._socket.send(data)
+            if sent == len(data):
+                self.bytes_sent += sent
+            else:
+                self._queue_unsent(data, sent or 0)
             return
         for part in parts:
             self._enqueue(part)
-        if not self._is_due and not self._is_writing and self._warming is None:
+        if is_first:
             self._flush()
 
     def may_hold(self, file: File, position: int) -> bool:
@@ -135,13 +144,8 @@ class Transport:
         if not self._is_closed and not self._is_writing and self._warming is None:
             self._on_writable()
 
-    def _write_bytes(self, data: Buffer) -> None:
-        """The common case: one buffer, and nothing queued before it."""
-        sent = self._socket.send(data)
-        if sent == len(data):
-            self.bytes_sent += sent
-            return
-        sent = sent or 0
+    def _queue_unsent(self, data: Buffer, sent: int) -> None:
+        """The rest of a buffer that did not fit, with nothing queued before it."""
         self.bytes_sent += sent
         self._queue.append(memoryview(data)[sent:])
         self.queued_bytes = len(data) - sent

@@ -27,6 +27,7 @@ from sordini.broker.wiring.handler_table import routes
 from sordini.broker.wiring.inter_broker import wire_inter_broker
 from sordini.broker.wiring.log_cleaner import wire_cleaner
 from sordini.broker.wiring.parts import AdminParts, BrokerParts
+from sordini.broker.wiring.prepared_requests import prepare_requests
 from sordini.protocol.types import NO_TOPIC_ID
 from sordini.replication import replica_set
 from sordini.replication.inter_broker import versions_for
@@ -112,6 +113,7 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
         health=BrokerHealth(probe, metadata, replicas, dispatcher.slices),
     )
     dispatcher.add(routes(deps, parts))
+    prepare_requests(deps, parts)
     return parts
 
 

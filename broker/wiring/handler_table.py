@@ -30,10 +30,10 @@ from sordini.broker.handlers.sasl import SaslHandler
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler
 from sordini.broker.handlers.txn_markers import MarkersHandler
-from sordini.broker.membership.store_contact import NO_DOUBT
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 from sordini.broker.wiring.deps import BrokerDeps
 from sordini.broker.wiring.parts import BrokerParts
+from sordini.broker.wiring.prepared_requests import doubt_of_weak_acks, has_transaction_coordinators
 from sordini.replication.controller.requests import ControllerRequests
 
 
@@ -83,9 +83,9 @@ def _record_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrokerGua
             clock,
             later,
             call_later,
-            lambda: TRANSACTIONS_TOPIC in metadata.topics,
+            lambda: has_transaction_coordinators(parts),
             parts.record_jobs,
-            deps.cluster.contact if config.weak_acks_need_store else NO_DOUBT,
+            doubt_of_weak_acks(deps),
         ).route(),
         FetchHandler(
             replicas,

@@ -57,12 +57,16 @@ _CRC = struct.Struct(">I")
 _NULL_LENGTH = varint(-1)
 _CHECKED_FIELDS = struct.Struct(">hiqqqhii")
 _ATTRIBUTES = struct.Struct(">h")
-_EPOCH_POSITION = 12
+EPOCH_POSITION = 12
+"""Of the partition leader epoch."""
 _MAGIC_POSITION = 16
 _ATTRIBUTES_POSITION = 21
 _MAX_TIMESTAMP_POSITION = 35
 
-_unpack_header = _HEADER.unpack_from
+unpack_header = _HEADER.unpack_from
+"""The fields of `BatchHeader`, except that the second one is the length: the size less LENGTH_PREFIX."""
+pack_offset = _OFFSET.pack_into
+pack_epoch = _EPOCH.pack_into
 _new = tuple.__new__
 
 
@@ -130,7 +134,7 @@ def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> Ba
     """Read the header at `position`. Checks only that 61 bytes are there, else BrokerError CORRUPT_MESSAGE."""
     try:
         offset, length, epoch, magic, crc, attributes, last, base, greatest, producer, generation, sequence, count = (
-            _unpack_header(buffer, position)
+            unpack_header(buffer, position)
         )
     except struct.error:
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"no whole batch header at byte {position}") from None
@@ -154,8 +158,8 @@ def crc_is_right(buffer: bytes | bytearray | memoryview, position: int, header: 
 
 def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
     """Write the offset and epoch that the leader assigns to a batch; both are outside its CRC."""
-    _OFFSET.pack_into(buffer, position, base_offset)
-    _EPOCH.pack_into(buffer, position + _EPOCH_POSITION, leader_epoch)
+    pack_offset(buffer, position, base_offset)
+    pack_epoch(buffer, position + EPOCH_POSITION, leader_epoch)
 
 
 def stamp_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:

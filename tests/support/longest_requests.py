@@ -17,9 +17,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from sordini.broker.dispatch import cost_max_of
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import DelayedResponse, Parts, release_parts
+from sordini.broker.requests.decoding_costs import cost_max_of
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import WireError

@@ -56,11 +56,11 @@ class ScriptedService:
 class Bench:
     """A running server with its fakes and clients."""
 
-    def __init__(self, limits=None, connection_limits=None, *, use_sendfile=True, listeners=None):
+    def __init__(self, limits=None, connection_limits=None, *, use_sendfile=True, listeners=None, service=None):
         self.clock = StillClock()
         self.log = ListLog()
         self.cache = WarmCache()
-        self.service = ScriptedService()
+        self.service = service or ScriptedService()
         self.server = SocketServer(
             SystemNetwork(use_sendfile=use_sendfile),
             self.service,

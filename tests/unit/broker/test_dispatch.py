@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.dispatch import COST_AT_ONCE, Call, Dispatcher, EncodedBody, Route, VersionedApi, cost_max_of
+from sordini.broker.dispatch import Call, Dispatcher, EncodedBody, Route, VersionedApi
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.requests.decoding_costs import COST_AT_ONCE, cost_max_of
 from sordini.broker.requests.error_responses import ROWS_PER_PIECE
 from sordini.broker.requests.slice_scheduler import STEPS_PER_SLICE, Work
 from sordini.protocol import schema

@@ -1,0 +1,49 @@
+"""Which requests have a prepared way (`broker/prepared`)."""
+
+from __future__ import annotations
+
+from sordini.broker.membership.store_contact import NO_DOUBT, Doubt
+from sordini.broker.prepared.produce import ProduceDeps, ProducePreparer
+from sordini.broker.prepared.table import PreparedRequests
+from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
+from sordini.broker.wiring.deps import BrokerDeps
+from sordini.broker.wiring.parts import BrokerParts
+from sordini.protocol.api import ApiKey
+from sordini.replication.partition import Partition
+
+
+class ForgottenAtResignation:
+    """Forgets what is prepared when leadership ends, so that the table holds no partition that is gone."""
+
+    def __init__(self, prepared: PreparedRequests) -> None:
+        self._prepared = prepared
+
+    def became_leader(self, partition: Partition) -> None:
+        """Nothing: what was prepared in an earlier leader epoch is stale."""
+
+    def resigned(self, partition: Partition) -> None:
+        del partition
+        self._prepared.forget_all()
+
+
+def prepare_requests(deps: BrokerDeps, parts: BrokerParts) -> None:
+    """Serve these APIs in the prepared way, too."""
+    prepared, runtime = parts.dispatcher.prepared, deps.runtime
+    produce = ProduceDeps(
+        runtime.clock.now_ms,
+        runtime.call_later,
+        lambda: has_transaction_coordinators(parts),
+        doubt_of_weak_acks(deps),
+    )
+    prepared.preparers[ApiKey.PRODUCE] = ProducePreparer(parts.replicas, produce)
+    parts.replicas.leadership_listeners.append(ForgottenAtResignation(prepared))
+
+
+def has_transaction_coordinators(parts: BrokerParts) -> bool:
+    """Whether brokers of this cluster coordinate transactions."""
+    return TRANSACTIONS_TOPIC in parts.metadata.topics
+
+
+def doubt_of_weak_acks(deps: BrokerDeps) -> Doubt:
+    """The doubt in which produce requests with acks=0 and acks=1 are refused."""
+    return deps.cluster.contact if deps.config.weak_acks_need_store else NO_DOUBT
