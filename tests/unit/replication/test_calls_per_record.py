@@ -19,7 +19,7 @@ from tests.support.virtual_loop import SimLoop
 RECORDS = 40
 LEADER_CALLS_MAX = 240
 """A third are the channels' and the produce handler's."""
-FOLLOWER_CALLS_MAX = 105
+FOLLOWER_CALLS_MAX = 88
 
 
 def calls_per_record() -> dict[BrokerId, float]:
