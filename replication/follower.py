@@ -128,6 +128,8 @@ def find_divergence(position: FetchPosition, epochs: EpochCache, log_end_offset:
     Raises BrokerError OFFSET_OUT_OF_RANGE when the leader knows no epoch that late.
     """
     requested = position.last_fetched_epoch
+    if requested == epochs.latest != UNDEFINED_EPOCH and position.fetch_offset <= log_end_offset:
+        return None  # As below, for a reader in the same epoch: nearly every fetch.
     found = EpochEnd(*epochs.end_offset(requested, log_end_offset))
     if found.end_offset == UNDEFINED_OFFSET:
         raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {requested} is not known here")

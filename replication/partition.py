@@ -30,7 +30,7 @@ from sordini.replication.leader import IsrProposal, Leader, Term
 from sordini.replication.partition_deps import INTERNAL_TOPICS, NO_EPOCH, NO_PEERS, PartitionSettings, Peers
 from sordini.replication.pending_commits import PendingCommits
 from sordini.replication.ports import IsrGrant, IsrRefusal
-from sordini.replication.purgatory import DelayedOperation, LogEndWaiters, notify_all
+from sordini.replication.purgatory import DelayedOperation, LogEndWaiters, notify
 from sordini.replication.state_change_log import log_isr_change
 from sordini.replication.uncommitted_bytes import UncommittedBytes
 from sordini.storage.appending import LogAppendInfo
@@ -57,6 +57,7 @@ class Partition:
         "purgatory",
         "replicas",
         "settings",
+        "shared_answers",
         "topic_id",
     )
 
@@ -77,6 +78,8 @@ class Partition:
         """Operations that wait for the high watermark, such as fetches of consumers."""
         self.log_end_waiters = LogEndWaiters()
         self.pending_commits = PendingCommits()
+        self.shared_answers: dict[object, object] | None = None
+        """What the operations completed by one notification share; None outside of one, when the log may change."""
         self._peers = peers
         self._uncommitted = UncommittedBytes()
         log.on_flushed = self.flushed
@@ -216,7 +219,8 @@ class Partition:
         epoch may read but changes nothing (KIP-320), nor does one of a diverging log or from beyond the log end.
         `now_ms` is monotonic. Raises BrokerError as `require_leader`, and for a broker that holds no replica.
         """
-        leader = self.require_leader(position.leader_epoch)
+        leader = self.leader if position.leader_epoch == self.leader_epoch else None
+        leader = leader or self.require_leader(position.leader_epoch)
         if replica_id not in leader.replicas:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica_id} holds no replica of {self.name}")
         log = self.log
@@ -236,7 +240,8 @@ class Partition:
             is_registered=replica_id in leader.isr or self._peers.may_join(replica_id),
         ):
             self._high_watermark_advanced(leader)
-        if leader.may_join(replica_id) and self._peers.changes is not None and self._peers.may_join(replica_id):
+        may_join = replica_id not in leader.isr and self._peers.changes is not None and leader.may_join(replica_id)
+        if may_join and self._peers.may_join(replica_id):
             self._propose(leader, leader.expand(replica_id))
         return None
 
@@ -286,9 +291,7 @@ class Partition:
 
     def notify_purgatory(self) -> None:
         """Report what became readable since the last call to the delayed operations."""
-        notify_all(self.purgatory, self._uncommitted.take_readable())
-        new_bytes, self.log_end_waiters.new_bytes = self.log_end_waiters.new_bytes, 0
-        notify_all(self.log_end_waiters.purgatory, new_bytes)
+        notify(self, self._uncommitted.take_readable())
 
     @property
     def has_delayed_operations(self) -> bool:

@@ -24,9 +24,13 @@ class DelayedOperation:
     __slots__ = ("_missing_bytes", "_on_complete", "_watched", "done")
 
     def __init__(self, missing_bytes: int, watched: Iterable[WatchedLog], on_complete: Callable[[], None]) -> None:
+        self.enter(missing_bytes, tuple(watched), on_complete)
+
+    def enter(self, missing_bytes: int, watched: tuple[WatchedLog, ...], on_complete: Callable[[], None]) -> None:
+        """Begin to watch; called once."""
         self._missing_bytes = missing_bytes
         self._on_complete = on_complete
-        self._watched = tuple(watched)
+        self._watched = watched
         self.done = False
         for log in self._watched:
             log.purgatory[self] = None
@@ -34,8 +38,12 @@ class DelayedOperation:
     def bytes_arrived(self, size: int) -> None:
         """`size` more bytes of a watched log can be read."""
         self._missing_bytes -= size
-        if self._missing_bytes <= 0:
-            self.complete()
+        if self._missing_bytes <= 0 and not self.done:
+            # As `complete`, inlined: every record of a topic that is tailed is on this path.
+            self.done = True
+            for log in self._watched:
+                log.purgatory.pop(self, None)
+            self._on_complete()
 
     def complete(self) -> None:
         """Complete now, with what there is: the deadline passed, or the leader or the partition changed."""
@@ -61,8 +69,30 @@ class LogEndWaiters:
         """Appended since the last notification."""
 
 
-def notify_all(purgatory: dict[DelayedOperation, None], new_bytes: int) -> None:
-    """Report new bytes, if there are any, to every operation in a purgatory."""
-    if new_bytes:
-        for operation in list(purgatory):
-            operation.bytes_arrived(new_bytes)
+class NotifiedPartition(Protocol):
+    """A partition whose log has grown."""
+
+    purgatory: dict[DelayedOperation, None]
+    log_end_waiters: LogEndWaiters
+    shared_answers: dict[object, object] | None
+
+
+def notify(partition: NotifiedPartition, readable_bytes: int) -> None:
+    """Report new bytes to the delayed operations of a partition: `readable_bytes` to consumers, and those to followers.
+
+    What they make meanwhile for each other is in `shared_answers`: the log does not change before all are notified.
+    """
+    purgatory, waiters = partition.purgatory, partition.log_end_waiters
+    new_bytes, waiters.new_bytes = waiters.new_bytes, 0
+    if not purgatory and not waiters.purgatory:
+        return
+    partition.shared_answers = {}
+    try:
+        if readable_bytes:
+            for operation in list(purgatory):
+                operation.bytes_arrived(readable_bytes)
+        if new_bytes:
+            for operation in list(waiters.purgatory):
+                operation.bytes_arrived(new_bytes)
+    finally:
+        partition.shared_answers = None

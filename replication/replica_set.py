@@ -96,6 +96,10 @@ class ReplicaSet:
         """The partition, if this broker has a replica."""
         return self._partitions.get((topic, index))
 
+    def get_by_id(self, topic_id: TopicId, index: int) -> Partition | None:
+        """As `get`, by the topic's id."""
+        return self._by_id.get((topic_id, index))
+
     def partition(self, topic: str, index: int) -> Partition:
         """The partition.
 

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
@@ -25,7 +26,9 @@ FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
 SYNCS_AT_ONCE = 16
 """On ext4 sixteen concurrent syncs took a thirtieth of the sequential time; more gained nothing."""
 NEWEST_BYTES_MAX = 8 * 1024
-"""The last append is cached up to this size: the largest slice that the network copies instead of using sendfile."""
+"""The last appends are cached up to this size: the largest slice that the network copies instead of using sendfile."""
+NEWEST_FILES_MAX = 64
+"""How many files cache their last appends."""
 _SMALL_BYTES = 64 * 1024
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE, which the os module does not define.
 
@@ -131,29 +134,35 @@ def open_again_without_blocking(descriptor: int) -> int:
 
 
 class Newest:
-    """A cache of the last small append to any file: consumers at the log end read it next."""
+    """The files whose last small appends are cached, because consumers and followers at the log end read them next.
 
-    __slots__ = ("last",)
+    A file keeps its own bytes, so that a thread which changes another file cannot disturb them; this is the bound on
+    how many files do.
+    """
+
+    __slots__ = ("_files",)
 
     def __init__(self) -> None:
-        self.last: tuple[SystemFile | None, int, bytes] = (None, 0, b"")
-        """The file, the position and the bytes; replaced as a whole, because threads change files, too."""
+        self._files: deque[SystemFile] = deque()
 
-    def forget(self, file: SystemFile) -> None:
-        """A file was changed other than by an append, or was closed."""
-        if self.last[0] is file:
-            self.last = (None, 0, b"")
+    def add(self, file: SystemFile) -> None:
+        """A file has begun to cache; the one that began the longest ago stops."""
+        self._files.append(file)
+        if len(self._files) > NEWEST_FILES_MAX:
+            self._files.popleft().forget_newest()
 
 
 class SystemFile:
     """A file descriptor. Its end is tracked here: this process is the only writer."""
 
-    __slots__ = ("_descriptor", "_end", "_newest", "_path")
+    __slots__ = ("_descriptor", "_end", "_newest", "_newest_bytes", "_path")
 
     def __init__(self, path: str, descriptor: int, newest: Newest) -> None:
         self._path = path
         self._descriptor = descriptor
         self._newest = newest
+        self._newest_bytes = b""
+        """The last bytes before the end, of small appends; empty when none are cached."""
         self._end = os.fstat(descriptor).st_size
 
     @property
@@ -173,7 +182,13 @@ class SystemFile:
             data = buffers[0]
             written = os.pwrite(self._descriptor, data, self._end)
             if written <= NEWEST_BYTES_MAX and written == len(data):
-                self._newest.last = (self, self._end, bytes(data))
+                self._end += written
+                before = self._newest_bytes
+                if not before:
+                    self._newest.add(self)
+                self._newest_bytes = bytes(data) if len(before) + written > NEWEST_BYTES_MAX else before + data
+                return written
+        self.forget_newest()
         self._end += written
         return written
 
@@ -181,20 +196,24 @@ class SystemFile:
         return os.pread(self._descriptor, size, position)
 
     def newest(self, position: int, size: int) -> bytes | None:
-        file, begin, data = self._newest.last
-        start = position - begin
-        if file is not self or start < 0 or start + size > len(data):
+        data = self._newest_bytes
+        start = position - self._end + len(data)
+        if start < 0 or start + size > len(data):
             return None
         return data[start : start + size]
 
+    def forget_newest(self) -> None:
+        """Cache nothing: the file was changed other than by a small append, or was closed, or others cache."""
+        self._newest_bytes = b""
+
     def write_at(self, position: int, data: Buffer) -> int:
-        self._newest.forget(self)
+        self.forget_newest()
         written = os.pwrite(self._descriptor, data, position)
         self._end = max(self._end, position + written)
         return written
 
     def truncate(self, size: int) -> None:
-        self._newest.forget(self)
+        self.forget_newest()
         if size != self._end:
             os.ftruncate(self._descriptor, size)
             self._end = size
@@ -215,7 +234,7 @@ class SystemFile:
         os.fsync(self._descriptor)
 
     def close(self) -> None:
-        self._newest.forget(self)
+        self.forget_newest()
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

@@ -9,6 +9,7 @@ there (KIP-392), and every replica here serves consumers up to its high watermar
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from sordini.broker.dispatch import Call, Route
@@ -21,6 +22,7 @@ from sordini.broker.handlers.fetch_reading import (
     Reading,
 )
 from sordini.broker.handlers.fetched_rows import refused
+from sordini.broker.handlers.tail_fetch import ConsumerTail, TailFetches, TailReader
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.fetch_sessions import FetchPlan, FetchSessions
 from sordini.broker.requests.slice_scheduler import Work
@@ -45,6 +47,8 @@ class Readers(NamedTuple):
     """None: fetches of followers are refused."""
     closest: ReplicaSelector | None = None
     """None: consumers always read from the leader."""
+    tails: TailFetches | None = None
+    """Fetches that wait at the end of one partition; None: every fetch reads before it waits."""
 
 
 class FetchHandler:
@@ -66,7 +70,7 @@ class FetchHandler:
         self._sessions = sessions
         self._clock = clock
         self._call_later = call_later
-        self._followers, self._closest = readers
+        self._followers, self._closest, self._tails = readers
         self._conversions = conversions
         self._bytes_max = bytes_max
 
@@ -85,13 +89,24 @@ class FetchHandler:
             preference = None
             if self._closest is not None and call.version >= SERVED_BY_FOLLOWERS and request.rack_id:
                 preference = self._closest(call)
-            reading = Reading(self._replicas, call, plan, preference, bytes_max=bytes_max)
+            reading_of = partial(Reading, self._replicas, call, plan, preference, bytes_max=bytes_max)
+            tail: TailReader | None = None
+            if preference is None:
+                tail = ConsumerTail(reading_of, committed_only=request.isolation_level == READ_COMMITTED)
         else:
             if self._followers is None:
                 raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "fetches of followers are not served here")
             self._followers.check(call)
             plan = self._sessions.plan(request, call.version, now_ms, privileged=self._followers.privileged)
-            reading = self._followers.reading(self._replicas, call, plan, bytes_max=bytes_max, now_ms=now_ms)
+            reading_of = partial(
+                self._followers.reading, self._replicas, call, plan, bytes_max=bytes_max, now_ms=now_ms
+            )
+            tail = self._followers.tail(call, plan, reading_of, now_ms)
+        if tail is not None and self._tails is not None:
+            waiting = self._tails.wait(call, plan, tail, bytes_max)
+            if waiting is not None:
+                return waiting
+        reading = reading_of()
         if reading.is_long:
             return self._long(call, reading)
         reading.read()
@@ -195,3 +210,6 @@ class FollowerFetches(Protocol):
 
     def reading(self, replicas: ReplicaSet, call: Call, plan: FetchPlan, *, bytes_max: int, now_ms: int) -> Reading:
         """How such a fetch reads."""
+
+    def tail(self, call: Call, plan: FetchPlan, reading: Callable[..., Reading], now_ms: int) -> TailReader:
+        """How such a fetch waits at the end of one partition."""

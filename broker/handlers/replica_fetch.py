@@ -16,6 +16,7 @@ most, records that its follower is still caught up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from sordini.broker.dispatch import Call
@@ -55,10 +56,77 @@ class ReplicaFetches(NamedTuple):
     """Their fetch sessions evict those of consumers, where there are other brokers (KIP-227)."""
 
     def reading(
-        self, replicas: ReplicaSet, call: Call, plan: FetchPlan, *, bytes_max: int, now_ms: int
+        self,
+        replicas: ReplicaSet,
+        call: Call,
+        plan: FetchPlan,
+        *,
+        bytes_max: int,
+        now_ms: int,
+        is_first: bool = True,
     ) -> FollowerFetchReading:
         """How such a fetch reads; `now_ms`, on the monotonic clock, is when it was received."""
-        return FollowerFetchReading(replicas, call, plan, self.quota, bytes_max=bytes_max, now_ms=now_ms)
+        return FollowerFetchReading(
+            replicas, call, plan, self.quota, bytes_max=bytes_max, now_ms=now_ms, is_first=is_first
+        )
+
+    def tail(self, call: Call, plan: FetchPlan, reading: Callable[..., Reading], now_ms: int) -> FollowerTail:
+        """How such a fetch waits at the end of one partition."""
+        return FollowerTail(call.body, plan, self.quota, now_ms, partial(reading, is_first=False))
+
+
+class FollowerTail:
+    """A follower's fetch of one partition at the log end: it records where the follower is, and waits."""
+
+    __slots__ = ("_broker_epoch", "_plan", "_quota", "_received_ms", "_replica_id", "reading")
+
+    def __init__(
+        self,
+        request: FetchRequest,
+        plan: FetchPlan,
+        quota: ReplicaQuota,
+        received_ms: int,
+        reading: Callable[[], Reading],
+    ) -> None:
+        state = request.replica_state
+        self._replica_id = BrokerId(request.replica_id if state is None else state.replica_id)
+        self._broker_epoch = -1 if state is None else state.replica_epoch
+        self._plan = plan
+        self._quota = quota
+        self._received_ms = received_ms
+        self.reading = reading
+
+    def begins_to_wait(self, partition: Partition, target: SessionPartition) -> bool:
+        session, log, leader, requested = self._plan.session, partition.log, partition.leader, target.requested
+        if session is None or requested.current_leader_epoch < 0 or target.quiet is not None:
+            return False
+        if requested.fetch_offset != log.log_end_offset or leader is None or self._replica_id not in leader.replicas:
+            return False
+        if requested.last_fetched_epoch >= 0 and requested.last_fetched_epoch != log.epochs.latest:
+            return False  # The logs may diverge.
+        if self._received_ms - session.full_scan_ms >= FULL_SCAN_MS:
+            session.full_scan_ms = self._received_ms
+        partition.update_follower_fetch_state(
+            self._replica_id,
+            FetchPosition(Offset(requested.fetch_offset), leader.leader_epoch, requested.last_fetched_epoch),
+            self._received_ms,
+            log_start_offset=requested.log_start_offset,
+            broker_epoch=self._broker_epoch,
+        )
+        return True
+
+    def watched(self, partition: Partition) -> WatchedLog:
+        return partition.log_end_waiters
+
+    def packed_end(self, partition: Partition) -> int | None:
+        return partition.log.log_end_offset
+
+    def may_share(self, partition: Partition) -> bool:
+        """Whether the follower is in sync, so that no quota applies."""
+        return partition.leader is not None and self._replica_id in partition.leader.isr
+
+    def sent(self, partition: Partition, records_bytes: int) -> None:
+        self._quota.record(partition.name, records_bytes, self._received_ms)
 
 
 class FollowerFetchReading(Reading):
@@ -76,8 +144,17 @@ class FollowerFetchReading(Reading):
     )
 
     def __init__(
-        self, replicas: ReplicaSet, call: Call, plan: FetchPlan, quota: ReplicaQuota, *, bytes_max: int, now_ms: int
+        self,
+        replicas: ReplicaSet,
+        call: Call,
+        plan: FetchPlan,
+        quota: ReplicaQuota,
+        *,
+        bytes_max: int,
+        now_ms: int,
+        is_first: bool,
     ) -> None:
+        """`is_first`: what this fetch says of the follower is not recorded yet."""
         super().__init__(replicas, call, plan, bytes_max=bytes_max)
         request: FetchRequest = call.body
         state = request.replica_state
@@ -85,11 +162,11 @@ class FollowerFetchReading(Reading):
         self._broker_epoch = -1 if state is None else state.replica_epoch
         self._quota = quota
         self._received_ms = now_ms
-        self._is_first = True
+        self._is_first = is_first
         self._sent: list[tuple[TopicPartition, int]] = []
         self._quiet: list[tuple[SessionPartition, Quiet]] = []
         session = plan.session
-        self._is_full_scan = session is None or now_ms - session.full_scan_ms >= FULL_SCAN_MS
+        self._is_full_scan = is_first and (session is None or now_ms - session.full_scan_ms >= FULL_SCAN_MS)
         if session is not None and self._is_full_scan:
             session.full_scan_ms = now_ms
 

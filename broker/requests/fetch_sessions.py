@@ -28,7 +28,15 @@ TargetKey = tuple[str | TopicId, int]
 class SessionPartition:
     """One partition of a fetch, what was last requested of it, and what the session last sent."""
 
-    __slots__ = ("quiet", "requested", "sent_high_watermark", "sent_log_start_offset", "topic", "topic_id")
+    __slots__ = (
+        "quiet",
+        "requested",
+        "sent_high_watermark",
+        "sent_log_start_offset",
+        "template",
+        "topic",
+        "topic_id",
+    )
 
     def __init__(self, topic: str, topic_id: TopicId, requested: FetchPartition) -> None:
         self.topic = topic
@@ -38,6 +46,8 @@ class SessionPartition:
         self.sent_log_start_offset = -1
         self.quiet: object = None
         """Kept by `replica_fetch` for a partition that has nothing new; reset by a new request for it."""
+        self.template: object = None
+        """Kept by `tail_fetch`: the bytes that the responses with records of this partition have in common."""
 
 
 class Session:
@@ -80,7 +90,10 @@ def target_key(target: SessionPartition, *, uses_topic_ids: bool) -> TargetKey:
 
 def _has_impossible_name(request: FetchRequest) -> bool:
     """Whether a topic's name is longer than allowed: a session would keep it, 32 KiB for each partition."""
-    return any(len(topic.topic) > NAME_LENGTH_MAX for topic in request.topics)
+    for topic in request.topics:  # noqa: SIM110 - a generator would cost every fetch of a session two calls.
+        if len(topic.topic) > NAME_LENGTH_MAX:
+            return True
+    return False
 
 
 class FetchSessions:

@@ -27,6 +27,7 @@ from sordini.broker.handlers.records import RecordsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.handlers.request_checks import InterBrokerGuard, guarded
 from sordini.broker.handlers.sasl import SaslHandler
+from sordini.broker.handlers.tail_fetch import TailFetches
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler
 from sordini.broker.handlers.txn_markers import MarkersHandler
@@ -93,7 +94,9 @@ def _record_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrokerGua
             clock,
             call_later,
             readers=Readers(
-                followers, None if config.replica_selector_class is None else RackAwareReplicaSelector(metadata)
+                followers,
+                None if config.replica_selector_class is None else RackAwareReplicaSelector(metadata),
+                TailFetches(replicas, call_later),
             ),
             conversions=DownConversions(parts.record_jobs, later, bytes_max=config.fetch_converted_bytes_max),
             bytes_max=config.fetch_max_bytes,

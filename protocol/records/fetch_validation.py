@@ -31,7 +31,7 @@ def check_fetched(records: memoryview) -> CheckedBatches:
         if not crc_is_right(records, position, header):
             raise _corrupt(position, "the CRC is wrong")
         batches.append((position, header))
-        next_offset = header.next_offset
+        next_offset = header.base_offset + header.last_offset_delta + 1
         position += header.size
     return CheckedBatches(records[:position], batches)
 

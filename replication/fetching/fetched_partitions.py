@@ -154,11 +154,12 @@ class FetchedPartitions:
 
     def prepare_requests(self, now_ms: int) -> None:
         """Find what is requested next for the partitions that were marked; `now_ms` is monotonic."""
-        if self._backoffs:
+        has_delayed = bool(self._backoffs)
+        if has_delayed:
             self._updated.update(dict.fromkeys(self._backoffs.take_due(now_ms)))
         updated, self._updated = self._updated, {}
         for fetched in updated:
-            if fetched not in self._backoffs and fetched not in self.out_of_range:
+            if not (has_delayed and fetched in self._backoffs) and fetched not in self.out_of_range:
                 self._prepare_request(fetched, now_ms)
 
     def _prepare_request(self, fetched: FetchedPartition, now_ms: int) -> None:

@@ -20,7 +20,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from sordini.storage.disk import Buffer, File
+from sordini.storage.disk import NEWEST_BYTES_MAX, Buffer, File
 from tests.support.forgetful_nodes import Node, after_power_loss, copied, name_of, parent_of
 
 T = TypeVar("T")
@@ -42,6 +42,7 @@ class ForgetfulFile:
         self._path = path
         self._node = node
         self._closed = False
+        self._newest_from = len(node.data)
         disk.open_files += 1
 
     @property
@@ -61,7 +62,12 @@ class ForgetfulFile:
         return len(self._node.data)
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        return self.write_at(len(self._node.data), b"".join(buffers))
+        end, whole = len(self._node.data), b"".join(buffers)
+        before = min(self._newest_from, end)
+        written = self.write_at(end, whole)
+        if written == len(whole) <= NEWEST_BYTES_MAX:
+            self._newest_from = before if end + written - before <= NEWEST_BYTES_MAX else end
+        return written
 
     def read_at(self, position: int, size: int) -> bytes:
         self._check()
@@ -71,6 +77,7 @@ class ForgetfulFile:
     def write_at(self, position: int, data: Buffer) -> int:
         self._check()
         whole = bytes(data)
+        self._newest_from = 2**63
 
         def write(share: float) -> int:
             part = whole[: int(len(whole) * share)]
@@ -82,6 +89,7 @@ class ForgetfulFile:
 
     def truncate(self, size: int) -> None:
         self._check()
+        self._newest_from = 2**63
 
         def truncate(share: float) -> int:
             if share == 1.0:
@@ -92,7 +100,9 @@ class ForgetfulFile:
 
     def newest(self, position: int, size: int) -> bytes | None:
         self._check()
-        return None
+        if not self._newest_from <= position <= position + size <= len(self._node.data):
+            return None
+        return bytes(self._node.data[position : position + size])
 
     def reserve(self, size: int) -> None:
         self._check()

@@ -16,6 +16,7 @@ from sordini.broker.handlers.down_conversion import DownConversions
 from sordini.broker.handlers.fetch import FetchHandler, Readers, ReplicaSelector
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
+from sordini.broker.handlers.tail_fetch import TailFetches
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.record_jobs.queue import JobQueue
 from sordini.broker.requests.fetch_sessions import FetchSessions
@@ -153,6 +154,7 @@ class LeaderSide:
         call_later: CallLater | None = None,
         check: Callable[[Call], None] = pass_every_call,
         closest: ReplicaSelector | None = None,
+        has_tails: bool = True,
     ) -> None:
         self.broker_id = broker_id
         self.log = ListLog()
@@ -178,7 +180,7 @@ class LeaderSide:
             self.sessions,
             clock,
             call_later,
-            readers=Readers(followers, closest),
+            readers=Readers(followers, closest, TailFetches(self.replicas, call_later) if has_tails else None),
             conversions=DownConversions(jobs, later, bytes_max=2**20),
             bytes_max=2**30,
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sordini.storage.disk import NEWEST_BYTES_MAX, SystemDisk, make_private_file
+from sordini.storage.disk import NEWEST_BYTES_MAX, NEWEST_FILES_MAX, SystemDisk, make_private_file
 from sordini.storage.log_manager import Identity, LogManager
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, contents
 from tests.unit.storage.test_log import put
@@ -36,7 +36,7 @@ def test_appends_go_after_the_end_and_writes_where_they_are_reported(tmp_path: P
     assert disk.file_size(f"{tmp_path}/f") == 8
 
 
-def test_what_was_appended_last_is_at_hand_until_something_else_is_appended_or_its_file_changes(tmp_path: Path) -> None:
+def test_the_last_small_appends_are_at_hand_until_their_file_changes_otherwise(tmp_path: Path) -> None:
     disk = SystemDisk()
     file, other = (disk.open(f"{tmp_path}/{name}", create=True) for name in "fg")
 
@@ -45,14 +45,21 @@ def test_what_was_appended_last_is_at_hand_until_something_else_is_appended_or_i
         file.append((b"abc",))
         file.append((b"defghi",))
         assert file.newest(3, 6) == b"defghi"
+        assert file.newest(0, 9) == b"abcdefghi", "several appends are one run of bytes"
 
     append_again()
     assert file.newest(4, 2) == b"ef"
-    for position, size in ((2, 2), (3, 7), (9, 1)):
+    other.append((b"xyz",))
+    assert file.newest(2, 2) == b"cd", "each file has its own"
+    for position, size in ((3, 7), (9, 1), (-1, 2)):
         assert file.newest(position, size) is None, f"{size} bytes from {position} are not all among the last"
     assert other.newest(3, 6) is None
+    file.append((bytes(NEWEST_BYTES_MAX - 8),))
+    assert (file.newest(3, 6), file.newest(9, 2)) == (None, bytes(2)), "what exceeds the bound begins a new run"
     changes: list[Callable[[], object]] = [
-        lambda: other.append((b"xyz",)),
+        lambda: file.append((b"x", b"yz")),
+        lambda: file.append((bytes(NEWEST_BYTES_MAX + 1),)),
+        lambda: [begin_to_cache(disk, f"{tmp_path}/{number}") for number in range(NEWEST_FILES_MAX)],
         lambda: file.write_at(4, b"!"),
         lambda: file.truncate(5),
         file.close,
@@ -61,13 +68,11 @@ def test_what_was_appended_last_is_at_hand_until_something_else_is_appended_or_i
         append_again()
         change()
         assert file.newest(3, 2) is None
-    end = other.size()
-    other.append((b"pq",))
-    other.append((b"r", b"s"))
-    other.append((bytes(NEWEST_BYTES_MAX + 1),))
-    assert other.newest(end, 2) == b"pq", "split or large writes are not kept"
-    assert other.newest(end + 2, 2) is None
-    assert other.newest(end + 4, 1) is None
+
+
+def begin_to_cache(disk: SystemDisk, path: str) -> None:
+    file = disk.open(path, create=True)
+    file.append((b"x",))
 
 
 def test_another_process_sees_the_lock(tmp_path: Path) -> None:

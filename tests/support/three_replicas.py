@@ -1,0 +1,175 @@
+"""Three brokers on virtual time and simulated sockets: what one record of a producer costs each of them.
+
+Broker 1 leads behind the production server, channels and handlers; brokers 2 and 3 follow with the production fetchers
+and connections. Each is a `SimProcess`, so whatever runs knows whose it is. `CallCounter` counts the Python calls of the
+package by process, and those of its ports; the loop's own are left out, because production runs on uvloop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import sordini
+from sordini.broker.handlers.produce import ProduceHandler
+from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLimits
+from sordini.broker.network.server import SocketServer
+from sordini.broker.peers.broker_client import BrokerClients
+from sordini.broker.record_jobs.queue import JobQueue
+from sordini.client.async_connection import AsyncConnection
+from sordini.client.connection import ClientConnection
+from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+from sordini.replication.cluster_model import PartitionInfo, PartitionState
+from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
+from sordini.replication.fetching.messages import FetchSettings
+from sordini.replication.fetching.replica_fetcher import FetcherDeps
+from sordini.replication.inter_broker import versions_for
+from sordini.replication.partition_deps import Peers
+from sordini.replication.replica_set import ReplicaSet, ReplicaSetDeps
+from tests.support.fake_ports import ListLog, WarmCache
+from tests.support.forgetful_disk import ForgetfulDisk
+from tests.support.inline_record_jobs import RecordsHere
+from tests.support.partitions import SETTINGS, logs_on
+from tests.support.replica_pair import LeaderSide, topic_id_of, unlimited
+from tests.support.simulated_network import SimNetwork
+from tests.support.simulated_pipe import LinkRules
+from tests.support.trace import Trace
+from tests.support.virtual_loop import SimClock, SimLoop, SimProcess, current_process, elapse
+
+LEADER, SECOND, THIRD = ALL = tuple(BrokerId(number) for number in (1, 2, 3))
+NAME = TopicPartition("orders", 0)
+ADDRESS = ("leader.example", 9092)
+PACKAGE = str(Path(sordini.__file__).parent)
+TESTS = str(Path(__file__).parents[1])
+SMOOTH = LinkRules(delay_mean=0.0003, delay_least=0.0002, tail_chance=0.0, short_chance=0.0)
+PRODUCE_VERSION = 11
+
+
+_places: dict[CodeType, bool] = {}
+
+
+def is_ours(code: CodeType) -> bool:
+    """Whether a function is the package's: compiled decoders and named tuples included, tests and libraries not."""
+    place = _places.get(code)
+    if place is None:
+        name = code.co_filename
+        inside = name.startswith(PACKAGE) and not name.startswith(TESTS) and ".venv" not in name
+        place = _places[code] = inside or name.startswith("<")
+    return place
+
+
+class CallCounter:
+    """Python calls by process, of functions of the package and of the ports that these call."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, Counter[str]] = {}
+
+    def total(self, process: SimProcess) -> int:
+        return self.calls.get(process.name, Counter()).total()
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        before = sys.getprofile()
+        sys.setprofile(self._on_event)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
+    def _on_event(self, frame: FrameType, event: str, _: Any) -> None:
+        if event != "call":
+            return
+        caller = frame.f_back
+        is_port = caller is not None and is_ours(caller.f_code) and frame.f_code.co_filename.startswith(TESTS)
+        if is_port or is_ours(frame.f_code):
+            process = current_process()
+            if process is not None:
+                self.calls.setdefault(process.name, Counter())[frame.f_code.co_qualname] += 1
+
+
+class ReplicatedPartition:
+    """One partition with three replicas, all in sync, and a producer's connection to its leader."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self.loop = loop
+        self.clock = SimClock(loop)
+        self.network = SimNetwork(loop, Trace(loop), 0, SMOOTH)
+        self.processes = {broker_id: SimProcess(f"broker {broker_id}", loop) for broker_id in ALL}
+        self.replicas: dict[BrokerId, ReplicaSet] = {}
+        self.log = ListLog()
+
+    async def start(self) -> None:
+        await self.processes[LEADER].spawn(self._start_leader())
+        for broker_id in (SECOND, THIRD):
+            await self.processes[broker_id].spawn(self._start_follower(broker_id))
+        await elapse(0.1)
+
+    async def _start_leader(self) -> None:
+        side = self.side = LeaderSide(LEADER, self.clock)
+        loop, later = asyncio.get_running_loop(), side.dispatcher.respond_later
+        jobs = JobQueue(RecordsHere(), lambda: 2, lambda: 2**20, side.log)
+        produce = ProduceHandler(side.replicas, self.clock, later, loop.call_later, lambda: True, jobs)
+        side.dispatcher.add([produce.route()])
+        server = SocketServer(
+            self.network, side.dispatcher, self.clock, WarmCache(), side.log, NetworkLimits(), ConnectionLimits()
+        )
+        server.bind([Listener("PLAINTEXT", *ADDRESS)])
+        server.start()
+        self.server = loop.create_task(server.run())
+        self.replicas[LEADER] = side.replicas
+        self._assign(side.replicas)
+
+    async def _start_follower(self, broker_id: BrokerId) -> None:
+        links = BrokerClients(self.network, lambda _: ADDRESS)
+        versions = versions_for((3, 9), 0)
+        deps = FetcherDeps(broker_id, lambda: 4711, versions, FetchSettings(), unlimited(), self.clock, self.log)
+        spawn = asyncio.get_running_loop().create_task
+        set_deps = ReplicaSetDeps(
+            settings_of=lambda _: SETTINGS,
+            exists=lambda _topic, _index: True,
+            name_of=self.side.topics.get,
+            now_ms=self.clock.now_ms,
+            monotonic_ms=self.clock.monotonic_ms,
+            log=self.log,
+            peers=Peers(),
+            fetchers=ReplicaFetcherManager(deps, links, spawn),
+        )
+        self.replicas[broker_id] = ReplicaSet(broker_id, logs_on(ForgetfulDisk()), set_deps)
+        self._assign(self.replicas[broker_id])
+
+    def _assign(self, replicas: ReplicaSet) -> None:
+        self.side.topics[topic_id_of(NAME.topic)] = NAME.topic
+        state = PartitionState(LEADER, LeaderEpoch(0), ALL, 1)
+        info = PartitionInfo(NAME, topic_id_of(NAME.topic), ALL, state, 0, is_new=True)
+        replicas.become_leader_or_follower(info)
+
+    async def connect(self) -> AsyncConnection:
+        """A client's connection; the client belongs to no process."""
+        return AsyncConnection(await self.network.connect(ADDRESS), ClientConnection("client", 2**20))
+
+    async def settled(self) -> None:
+        """Every replica has everything, and the followers' next fetches wait in the purgatory."""
+        logs = [self.replicas[broker_id].partition(*NAME).log for broker_id in ALL]
+        waiting = self.replicas[LEADER].partition(*NAME).log_end_waiters.purgatory
+        async with asyncio.timeout(5):
+            while len({log.log_end_offset for log in logs}) > 1 or len(waiting) < 2:
+                await elapse(0.0005)
+
+    async def close(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+        await elapse(0.01)
+
+
+def produce(batch: bytes) -> ProduceRequest:
+    rows = [PartitionProduceData(index=NAME.partition, records=memoryview(bytearray(batch)))]
+    return ProduceRequest(
+        acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name=NAME.topic, partition_data=rows)]
+    )

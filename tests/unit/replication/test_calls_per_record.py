@@ -1,0 +1,59 @@
+"""What one record costs in Python calls where three replicas keep it: counts, which no load of the machine changes."""
+
+from __future__ import annotations
+
+from sordini.protocol.types import BrokerId
+from tests.support.builders import a_batch
+from tests.support.replica_pair import in_virtual_time
+from tests.support.three_replicas import (
+    ALL,
+    LEADER,
+    NAME,
+    PRODUCE_VERSION,
+    CallCounter,
+    ReplicatedPartition,
+    produce,
+)
+from tests.support.virtual_loop import SimLoop
+
+RECORDS = 40
+LEADER_CALLS_MAX = 240
+"""A third are the channels' and the produce handler's."""
+FOLLOWER_CALLS_MAX = 88
+
+
+def calls_per_record() -> dict[BrokerId, float]:
+    """With acks=all, one record at a time: by broker."""
+    measured: dict[BrokerId, float] = {}
+
+    async def main(loop: SimLoop) -> None:
+        partition = ReplicatedPartition(loop)
+        await partition.start()
+        client = await partition.connect()
+
+        async def produce_one() -> None:
+            answer = await client.send(produce(a_batch(1)), PRODUCE_VERSION, 5_000)
+            ((row,),) = (topic.partition_responses for topic in answer.responses)
+            assert row.error_code == 0
+            await partition.settled()
+
+        for _ in range(10):
+            await produce_one()
+        counter = CallCounter()
+        with counter.counting():
+            for _ in range(RECORDS):
+                await produce_one()
+        ends = {partition.replicas[broker_id].partition(*NAME).log.log_end_offset for broker_id in ALL}
+        assert ends == {RECORDS + 10}
+        measured.update({each: counter.total(partition.processes[each]) / RECORDS for each in ALL})
+        await partition.close()
+
+    in_virtual_time(main)
+    return measured
+
+
+def test_a_record_costs_the_leader_and_its_followers_few_calls() -> None:
+    calls = calls_per_record()
+    leader = calls.pop(LEADER)
+    assert leader <= LEADER_CALLS_MAX
+    assert max(calls.values()) <= FOLLOWER_CALLS_MAX
