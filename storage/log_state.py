@@ -312,6 +312,7 @@ class LogState:
     def close_without_flush(self) -> None:
         """Close every file as it is: the log was deleted, or its directory failed."""
         self.is_closed = True
+        self.on_flushed = None  # Its partition refers to it: without this cycle both are freed at once.
         with contextlib.suppress(OSError):  # The reserved space is freed with the file.
             self.log_dir.reservations.release(self.topic_partition)
         self.segments.close()

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import gc
 import os
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sordini.broker.clock import SystemClock
@@ -25,7 +24,7 @@ from sordini.broker.coordination_store.store_location import STORE_FILE, moved_t
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sd_notify import ServiceManager
 from sordini.broker.network.sockets import SystemNetwork
-from sordini.broker.process import pid_file
+from sordini.broker.process import garbage, pid_file
 from sordini.broker.process.child_processes import CleaningChildren
 from sordini.broker.process.config_loading import LoadedConfig, choose_loop, load_config, log_ignored_keys, read_entries
 from sordini.broker.process.daemon import (
@@ -191,14 +190,14 @@ def _run_loop(given: LoadedConfig, process: ProcessContext) -> int:
         process.report.failed(f"sordini: {error}\n")
         return EXIT_CONFIG
     descriptors = allow_open_files(given.config, process.log)
-    # Imported modules are never freed: the garbage collector need not scan them.
-    gc.collect()
-    gc.freeze()
+    thresholds = garbage.begin_start()
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(_run(given, process, descriptors))
+        return runner.run(_run(given, process, descriptors, lambda: garbage.end_start(thresholds)))
 
 
-async def _run(given: LoadedConfig, process: ProcessContext, descriptors: Descriptors) -> int:
+async def _run(
+    given: LoadedConfig, process: ProcessContext, descriptors: Descriptors, on_ready: Callable[[], None]
+) -> int:
     config, log, clock, disk = given.config, process.log, SystemClock(), process.disk
     loop = asyncio.get_running_loop()
 
@@ -224,8 +223,13 @@ async def _run(given: LoadedConfig, process: ProcessContext, descriptors: Descri
         before_forced_exit=lambda reason: _before_forced_exit(server, reason),
     )
     SignalThread(loop, reactions, clock, config.shutdown_deadline_ms).start()
+
+    def ready() -> None:
+        _ready(server, manager, process, clock)
+        on_ready()
+
     try:
-        await server.run(stop, lambda: _ready(server, manager, process, clock))
+        await server.run(stop, ready)
     except StartRefused as error:
         if process.log_file is not None:
             log.error("broker failed", reason=str(error))  # noqa: TRY400 - foreseen: its text says it all.
