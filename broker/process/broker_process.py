@@ -35,6 +35,7 @@ from sordini.broker.process.daemon import (
     take_over_standard_files,
 )
 from sordini.broker.process.descriptors import Descriptors, allow_open_files
+from sordini.broker.process.interpreter import is_profile_optimised
 from sordini.broker.process.log_writer import file_output, standard_error, standard_output, write_before_exit
 from sordini.broker.process.logging import LogFile, Logger
 from sordini.broker.process.pid_file import PidFile, PidFileRefused
@@ -48,6 +49,9 @@ from sordini.storage.disk import SystemDisk
 
 LOG_FILE = "sordini.log"
 """In the first log directory, for a daemon that was given no other."""
+
+INTERPRETER_CHECK_S = 5.0
+"""When the broker checks how its Python was built: the first answers do not wait for that."""
 
 EXIT_CLEAN, EXIT_FAILED, EXIT_CONFIG = 0, 1, 2
 
@@ -264,6 +268,19 @@ def _ready(server: Server, manager: ServiceManager, process: ProcessContext, clo
         )
     if process.pid_file_error:
         process.log.warning("no pid file in the log directory", reason=process.pid_file_error)
+    asyncio.get_running_loop().call_later(INTERPRETER_CHECK_S, _check_interpreter, process.log)
+
+
+def _check_interpreter(log: Logger) -> None:
+    """Say once that another build of Python would need less CPU time, where this is known."""
+    import sysconfig  # Late: the start does not need it.
+
+    if is_profile_optimised(sysconfig.get_config_vars()) is False:
+        log.info(
+            "Python was not configured with --enable-optimizations: a build with profile-guided optimisation needs "
+            "6 to 19 % less CPU time",
+            python=sys.executable,
+        )
 
 
 def _advertised(server: Server, process: ProcessContext) -> str:
