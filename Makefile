@@ -17,7 +17,8 @@
 # make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
 # make clean  remove the environment and all caches; ./data stays
 
-PYTHON ?= python3
+# One that was built with profile-guided optimisation, if there is one.
+PYTHON ?= $(shell python3 scripts/choose_python.py)
 BIN := .venv/bin
 ARGS ?=
 WORKERS ?= 3

@@ -51,6 +51,8 @@ OTHERS = ("log", small_requests.PART, controller.PART, pipeline.PART, *(part.PAR
 def main() -> None:
     arguments = _arguments()
     _say(interpreter.line())
+    if arguments.write and not interpreter.is_optimised():
+        raise SystemExit("published figures are of an optimised Python: remove .venv and run `make bench PYTHON=...`")
     arguments.ours = "Second Apache Kafka" if arguments.apache_only else "Sordini"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # So that the brokers are stopped too.
     if arguments.only != outage.PART:  # Its clients are librdkafka's.

@@ -47,3 +47,10 @@ def utc_ms(text: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def local_timestamp() -> str:
+    """The time of day as log lines have it: local, with microseconds (ISO 8601)."""
+    from datetime import datetime
+
+    return datetime.now().isoformat(timespec="microseconds")  # noqa: DTZ005 - operators read local time.

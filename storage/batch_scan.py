@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Protocol
 
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, LENGTH_PREFIX, BatchHeader, read_header
 from sordini.protocol.records.legacy import ENTRY_BYTES_MIN, first_offset, message_header
@@ -73,7 +74,31 @@ def headers(handle: Handle, position: int, end: int) -> Iterator[tuple[int, Batc
         handle.unpin()
 
 
-def headers_in(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+class Readable(Protocol):
+    """What a scan needs of a file."""
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """At most `size` bytes from `position`."""
+
+
+class _Whole:
+    """A file that was read whole."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read_at(self, position: int, size: int) -> bytes:
+        return self._data[position : position + size]
+
+
+def headers_of(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
+    """As `headers`, of a short file's bytes."""
+    return headers_in(_Whole(data), 0, len(data))
+
+
+def headers_in(file: Readable, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """As `headers`, for a file that the caller keeps open."""
     size = LOOKUP_WINDOW
     while end - position >= HEADER_SIZE:
@@ -95,7 +120,7 @@ def headers_in(file: File, position: int, end: int) -> Iterator[tuple[int, Batch
     yield from _last_messages(file, position, end)
 
 
-def _last_messages(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+def _last_messages(file: Readable, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """The messages in the last bytes of a file, when these are too few for a batch."""
     while end - position >= ENTRY_BYTES_MIN:
         message = message_header(file.read_at(position, end - position), 0, end - position)

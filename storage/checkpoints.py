@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_from_text, topic_id_text
@@ -136,14 +137,25 @@ def read_topic_id(disk: Disk, directory: str) -> TopicId:
     text = read_whole(disk, directory, PARTITION_METADATA)
     if text is None:
         return NO_TOPIC_ID
-    fields = _fields(text, ":")
     try:
-        # Version 1 holds the same two fields and is read by Apache Kafka too.
-        if fields["version"] not in ("0", "1"):
-            raise DamagedFile(f"{path} has version {fields['version']!r}")
-        return topic_id_from_text(fields["topic_id"])
+        return _topic_id_in(text)
+    except _OtherVersion as error:
+        raise DamagedFile(f"{path} has version {error}") from error
     except (KeyError, ValueError) as error:
         raise DamagedFile(f"{path} holds no topic id") from error
+
+
+class _OtherVersion(Exception):
+    """The text is of another version, which it names."""
+
+
+@lru_cache(maxsize=1024)  # All partitions of a topic have the same text, and then share the id.
+def _topic_id_in(text: str) -> TopicId:
+    fields = _fields(text, ":")
+    # Version 1 holds the same two fields and is read by Apache Kafka too.
+    if fields["version"] not in ("0", "1"):
+        raise _OtherVersion(repr(fields["version"]))
+    return topic_id_from_text(fields["topic_id"])
 
 
 def write_meta(disk: Disk, directory: str, broker_id: int, cluster_id: str, others: Mapping[str, str]) -> None:

@@ -56,6 +56,13 @@ class LogEvents(Protocol):
     def __call__(self, event: str, **fields: Any) -> object: ...
 
 
+class DeletedFiles(Protocol):
+    """The deleted files of one log, which keep a `.deleted` name for a while."""
+
+    def take_due(self, now_ms: int) -> list[str]:
+        """The paths of those that are due; the caller removes them."""
+
+
 class LogDirHandle:
     """One log directory in use: its path, its open files, its free space and its failure."""
 
@@ -73,6 +80,10 @@ class LogDirHandle:
         """Decides which segments of its logs are due to be deleted."""
         self.log_start_moved = False
         """Whether a log start offset has moved since the log start checkpoint was last written."""
+        self.flush_candidates: dict[TopicPartition, None] = {}
+        """Logs that may be due for a flush: the check need not read the others."""
+        self.with_deleted_files: dict[DeletedFiles, None] = {}
+        """What has deleted files that are not removed yet."""
         self.before_truncate: Callable[[File, int], object] = _ignore_truncation
         """Called with a segment's file and the position before the file is truncated: a response may still send it."""
         self.save_recovery_points: Callable[[], None] = _nothing

@@ -169,6 +169,17 @@ class LogDirectory:
                 raise self.handle.classify(error) from error
             self._deleted.clear()
 
+    def flush_candidates(self) -> list[Log]:
+        """The logs that may be due for a flush, so that thousands of others cost nothing."""
+        candidates, found = self.handle.flush_candidates, []
+        for partition in list(candidates):
+            log = self.logs.get(partition)
+            if log is not None and log.may_need_flush:
+                found.append(log)
+            else:
+                del candidates[partition]
+        return found
+
     # Checkpoints.
 
     def recovery_points(self) -> dict[TopicPartition, int]:

@@ -342,7 +342,8 @@ class LogManager:
     async def _flush_due(self, now_ms: int) -> None:
         """Flush the closed segments of all logs, and whole logs whose `flush.ms` has passed."""
         due: list[tuple[Log, bool]] = []
-        for number, log in enumerate(self.logs()):
+        candidates = [log for directory in self._directories for log in directory.flush_candidates()]
+        for number, log in enumerate(candidates):
             if number % LOGS_PER_SLICE == LOGS_PER_SLICE - 1:
                 await asyncio.sleep(0)
             whole = log.config.flush_ms != NEVER and now_ms - log.last_flush_ms >= log.config.flush_ms
@@ -359,7 +360,10 @@ class LogManager:
 
     async def _remove_due(self, now_ms: int) -> None:
         """Remove deleted files and directories whose delay has passed."""
-        paths = [path for log in self.logs() if log.log_dir.failure is None for path in log.take_due(now_ms)]
+        handles = [directory.handle for directory in self._directories if directory.handle.failure is None]
+        paths = [
+            path for handle in handles for files in list(handle.with_deleted_files) for path in files.take_due(now_ms)
+        ]
         directories = [path for due_ms, path in self._pending_delete if due_ms <= now_ms]
         self._pending_delete = [entry for entry in self._pending_delete if entry[0] > now_ms]
         if paths:

@@ -22,7 +22,7 @@ from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from sordini.storage import aborted_transactions
 from sordini.storage.compaction.state import CompactionState
 from sordini.storage.epoch_cache import EpochCache
-from sordini.storage.log_config import LogConfig
+from sordini.storage.log_config import NEVER, LogConfig
 from sordini.storage.log_dir_handle import LogDirHandle
 from sordini.storage.producer_snapshots import write_snapshot
 from sordini.storage.producer_state import ProducerState
@@ -101,6 +101,7 @@ class LogState:
         self._interval_bytes = config.index_interval_bytes
         self._segment_bytes = config.segment_bytes
         self.flush_at = self._recovery_point + config.flush_messages
+        self._note_flush()
         self._draw_segment_age()
 
     @property
@@ -112,6 +113,7 @@ class LogState:
     def recovery_point(self, offset: int) -> None:
         self._recovery_point = offset
         self.flush_at = offset + self._config.flush_messages
+        self._note_flush()
 
     @property
     def size(self) -> int:
@@ -126,6 +128,13 @@ class LogState:
     def needs_flush(self) -> bool:
         """Whether `flush.messages` is reached: `flush` must come before the response."""
         return self.log_end_offset >= self.flush_at
+
+    @property
+    def may_need_flush(self) -> bool:
+        """Whether the periodic check has to read this log: closed segments are not synced, or a topic's key asks."""
+        config = self._config
+        is_rolled = self.segments.active.base > self._recovery_point
+        return is_rolled or config.flush_ms != NEVER or config.flush_messages != NEVER
 
     @property
     def committable_end(self) -> int:
@@ -312,9 +321,15 @@ class LogState:
     def close_without_flush(self) -> None:
         """Close every file as it is: the log was deleted, or its directory failed."""
         self.is_closed = True
+        self.on_flushed = None  # Its partition refers to it: without this cycle both are freed at once.
         with contextlib.suppress(OSError):  # The reserved space is freed with the file.
             self.log_dir.reservations.release(self.topic_partition)
         self.segments.close()
+
+    def _note_flush(self) -> None:
+        """Let the periodic check read this log, if a flush may become due without another change of its state."""
+        if self.may_need_flush:
+            self.log_dir.flush_candidates[self.topic_partition] = None
 
     def _draw_segment_age(self) -> None:
         """Draw a jitter for each segment, so that not all partitions roll at the same time."""

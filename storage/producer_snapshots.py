@@ -36,8 +36,13 @@ def encode_snapshot(state: ProducerState) -> bytes:
     return bytes(data)
 
 
+NO_PRODUCERS = encode_snapshot(ProducerState())
+
+
 def decode_snapshot(data: bytes) -> ProducerState | None:
     """The state in a snapshot's bytes, or None when they are damaged or of another version."""
+    if data == NO_PRODUCERS:
+        return ProducerState()
     if len(data) < _HEADER.size:
         return None
     version, crc, count = _HEADER.unpack_from(data)

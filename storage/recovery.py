@@ -10,9 +10,10 @@ Opening is idempotent: after a crash anywhere it can be repeated, and opening tw
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sordini.protocol.records.batch import crc_is_right
+from sordini.protocol.records.batch import BatchHeader, crc_is_right
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from sordini.storage import batch_scan, names
 from sordini.storage.checkpoints import DamagedFile, read_epochs, read_topic_id, write_epochs
@@ -74,9 +75,10 @@ def open_log(log_dir: LogDirHandle, opening: Opening, now_ms: int) -> Log:
     epochs.truncate_from_end(end_offset)
     snapshots = snapshot_offsets(file_names)
     producers = _producers(disk, opening, segments, snapshots, end_offset, recovered_from)
-    producers.expire(now_ms, opening.config.producer_expiration_ms)
-    producers.trim(opening.config.producers_max)
-    refill_windows(producers, segments, opening.config.index_interval_bytes)
+    if len(producers):
+        producers.expire(now_ms, opening.config.producer_expiration_ms)
+        producers.trim(opening.config.producers_max)
+        refill_windows(producers, segments, opening.config.index_interval_bytes)
     recovery_point = end_offset if recovered_from is None else min(opening.recovery_point, end_offset)
     if recovered_from is not None and opening.config.flush_messages != NEVER:
         _sync(log_dir, directory, segments, recovery_point)
@@ -139,20 +141,24 @@ def _listed_segments(log_dir: LogDirHandle, directory: str, file_names: list[str
 def _clean_end(active: Segment, opening: Opening) -> int | None:
     """The end of a cleanly closed log; None when the file does not end with a whole batch.
 
-    The search starts at the last index entry; in a short file at its begin, so that the start of a broker with
-    thousands of partitions does not open their indexes.
+    The search starts at the last index entry. A short file is read whole, so that the start of a broker with thousands
+    of partitions opens no indexes, and leaves no files open.
     """
-    start = 0
-    if active.size > batch_scan.WALK_WINDOW:
-        active.load(opening.config.index_interval_bytes)
-        start = active.index.last_position
     end_offset, end = active.base, 0
-    for position, header in batch_scan.headers(active.handle, start, active.size):
+    for position, header in _last_headers(active, opening):
         end_offset, end = header.next_offset, position + header.size
     if end == active.size and end_offset >= active.base:
         return end_offset
     opening.note("the last batch is torn although the shutdown was clean: recovering")
     return None
+
+
+def _last_headers(active: Segment, opening: Opening) -> Iterator[tuple[int, BatchHeader]]:
+    if active.size > batch_scan.WALK_WINDOW:
+        active.load(opening.config.index_interval_bytes)
+        return batch_scan.headers(active.handle, active.index.last_position, active.size)
+    data = active.handle.files.disk.read(active.handle.path) if active.size else b""
+    return batch_scan.headers_of(data)
 
 
 def _first_to_recover(segments: list[Segment], opening: Opening) -> int:

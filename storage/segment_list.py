@@ -175,14 +175,15 @@ class SegmentList:
 
     def take_due(self, now_ms: int) -> list[str]:
         """The paths of deleted files that are due; the caller removes them."""
-        if not self._pending_delete:
-            return []
         due = [path for due_ms, path in self._pending_delete if due_ms <= now_ms]
         self._pending_delete = [entry for entry in self._pending_delete if entry[0] > now_ms]
+        if not self._pending_delete:
+            self.log_dir.with_deleted_files.pop(self, None)
         return due
 
     def close(self) -> None:
         """Close every file, pinned ones with their last pin."""
+        self.log_dir.with_deleted_files.pop(self, None)
         for segment in self._segments:
             segment.close()
 
@@ -192,6 +193,7 @@ class SegmentList:
 
     def _mark_deleted(self, segment: Segment, due_ms: int) -> None:
         self.names_changed = True
+        self.log_dir.with_deleted_files[self] = None
         segment.mark_deleted(on_renamed=lambda path: self._pending_delete.append((due_ms, path)))
 
     def _set(self, segments: tuple[Segment, ...]) -> None:

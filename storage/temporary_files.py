@@ -12,11 +12,14 @@ from __future__ import annotations
 from sordini.storage import batch_scan, names
 from sordini.storage.disk import Disk
 
+_INDEXES = names.SEGMENT_SUFFIXES[1:]
+
 
 def complete_interrupted(disk: Disk, directory: str) -> list[str]:
     """Complete or undo what was interrupted; the file names that remain, sorted. Raises OSError."""
     file_names = disk.list_directory(directory)
-    if not any(name.endswith((names.DELETED, names.CLEANED, names.SWAP)) for name in file_names):
+    together = "/".join(file_names)  # One search for all names: a start lists thousands of directories.
+    if names.DELETED not in together and names.CLEANED not in together and names.SWAP not in together:
         return _without_orphans(disk, directory, file_names)
     swaps = _undo_unfinished(disk, directory, file_names)
     if swaps:
@@ -78,12 +81,13 @@ def _base_of(name: str) -> int:
 
 def _without_orphans(disk: Disk, directory: str, file_names: list[str]) -> list[str]:
     """Remove indexes that have no log."""
-    logs = {name.removesuffix(names.LOG) for name in file_names if name.endswith(names.LOG)}
-    kept = []
-    for name in file_names:
-        stem, _, suffix = name.partition(".")
-        if f".{suffix}" in names.SEGMENT_SUFFIXES[1:] and stem.isdigit() and stem not in logs:
-            disk.remove(f"{directory}/{name}")
-        else:
-            kept.append(name)
-    return kept
+    present = set(file_names)
+    orphans = [name for name in file_names if name.endswith(_INDEXES) and _is_orphan(name, present)]
+    for name in orphans:
+        disk.remove(f"{directory}/{name}")
+    return [name for name in file_names if name not in orphans] if orphans else file_names
+
+
+def _is_orphan(name: str, present: set[str]) -> bool:
+    stem, _, suffix = name.partition(".")
+    return f"{stem}{names.LOG}" not in present and stem.isdigit() and f".{suffix}" in _INDEXES

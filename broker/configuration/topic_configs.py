@@ -27,6 +27,8 @@ class TopicConfigs:
         self._broker = broker
         self._read_overrides = read_overrides
         self._topics: dict[str, TopicConfig] = {}
+        self._settings: dict[str, tuple[TopicConfig, PartitionSettings]] = {}
+        """What `settings_of` returned for the configuration beside it: partitions of one topic share their settings."""
         broker.on_change(self._inherit)
 
     def knows(self, topic: str) -> bool:
@@ -53,6 +55,7 @@ class TopicConfigs:
     def forget(self, topic: str) -> None:
         """The topic was deleted."""
         self._topics.pop(topic, None)
+        self._settings.pop(topic, None)
 
     def resolve(self, overrides: Mapping[str, str]) -> TopicConfig:
         """The configuration of a topic with these overrides."""
@@ -60,6 +63,7 @@ class TopicConfigs:
 
     def _inherit(self, _: Config) -> None:
         self._topics = {topic: self.resolve(known.overrides) for topic, known in self._topics.items()}
+        self._settings.clear()
 
     def config_of(self, topic: str) -> TopicConfig:
         """A topic's configuration; the broker's defaults for one that has not been loaded."""
@@ -68,7 +72,15 @@ class TopicConfigs:
 
     def settings_of(self, topic: str) -> PartitionSettings:
         """The settings of each of the topic's partitions."""
-        values = self.config_of(topic)
+        known = self._topics.get(topic)
+        if known is None:
+            return self._settings_from(self.resolve({}))
+        derived = self._settings.get(topic)
+        if derived is None or derived[0] is not known:
+            derived = self._settings[topic] = (known, self._settings_from(known))
+        return derived[1]
+
+    def _settings_from(self, values: TopicConfig) -> PartitionSettings:
         codec = CODECS.get(values["compression.type"])
         policies = values["cleanup.policy"].split(",")
         log_append_time = values["message.timestamp.type"] == "LogAppendTime"

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import gc
 import os
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sordini.broker.clock import SystemClock
@@ -25,7 +24,7 @@ from sordini.broker.coordination_store.store_location import STORE_FILE, moved_t
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sd_notify import ServiceManager
 from sordini.broker.network.sockets import SystemNetwork
-from sordini.broker.process import pid_file
+from sordini.broker.process import garbage, pid_file
 from sordini.broker.process.child_processes import CleaningChildren
 from sordini.broker.process.config_loading import LoadedConfig, choose_loop, load_config, log_ignored_keys, read_entries
 from sordini.broker.process.daemon import (
@@ -36,6 +35,7 @@ from sordini.broker.process.daemon import (
     take_over_standard_files,
 )
 from sordini.broker.process.descriptors import Descriptors, allow_open_files
+from sordini.broker.process.interpreter import is_profile_optimised
 from sordini.broker.process.log_writer import file_output, standard_error, standard_output, write_before_exit
 from sordini.broker.process.logging import LogFile, Logger
 from sordini.broker.process.pid_file import PidFile, PidFileRefused
@@ -49,6 +49,9 @@ from sordini.storage.disk import SystemDisk
 
 LOG_FILE = "sordini.log"
 """In the first log directory, for a daemon that was given no other."""
+
+INTERPRETER_CHECK_S = 5.0
+"""When the broker checks how its Python was built: the first answers do not wait for that."""
 
 EXIT_CLEAN, EXIT_FAILED, EXIT_CONFIG = 0, 1, 2
 
@@ -191,14 +194,14 @@ def _run_loop(given: LoadedConfig, process: ProcessContext) -> int:
         process.report.failed(f"sordini: {error}\n")
         return EXIT_CONFIG
     descriptors = allow_open_files(given.config, process.log)
-    # Imported modules are never freed: the garbage collector need not scan them.
-    gc.collect()
-    gc.freeze()
+    thresholds = garbage.begin_start()
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(_run(given, process, descriptors))
+        return runner.run(_run(given, process, descriptors, lambda: garbage.end_start(thresholds)))
 
 
-async def _run(given: LoadedConfig, process: ProcessContext, descriptors: Descriptors) -> int:
+async def _run(
+    given: LoadedConfig, process: ProcessContext, descriptors: Descriptors, on_ready: Callable[[], None]
+) -> int:
     config, log, clock, disk = given.config, process.log, SystemClock(), process.disk
     loop = asyncio.get_running_loop()
 
@@ -224,8 +227,13 @@ async def _run(given: LoadedConfig, process: ProcessContext, descriptors: Descri
         before_forced_exit=lambda reason: _before_forced_exit(server, reason),
     )
     SignalThread(loop, reactions, clock, config.shutdown_deadline_ms).start()
+
+    def ready() -> None:
+        _ready(server, manager, process, clock)
+        on_ready()
+
     try:
-        await server.run(stop, lambda: _ready(server, manager, process, clock))
+        await server.run(stop, ready)
     except StartRefused as error:
         if process.log_file is not None:
             log.error("broker failed", reason=str(error))  # noqa: TRY400 - foreseen: its text says it all.
@@ -260,6 +268,19 @@ def _ready(server: Server, manager: ServiceManager, process: ProcessContext, clo
         )
     if process.pid_file_error:
         process.log.warning("no pid file in the log directory", reason=process.pid_file_error)
+    asyncio.get_running_loop().call_later(INTERPRETER_CHECK_S, _check_interpreter, process.log)
+
+
+def _check_interpreter(log: Logger) -> None:
+    """Say once that another build of Python would need less CPU time, where this is known."""
+    import sysconfig  # Late: the start does not need it.
+
+    if is_profile_optimised(sysconfig.get_config_vars()) is False:
+        log.info(
+            "Python was not configured with --enable-optimizations: a build with profile-guided optimisation needs "
+            "6 to 19 % less CPU time",
+            python=sys.executable,
+        )
 
 
 def _advertised(server: Server, process: ProcessContext) -> str:

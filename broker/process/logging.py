@@ -1,4 +1,4 @@
-"""Log lines: one event, one line, with fields. structlog is imported with the first line, not at the start.
+"""Log lines: one event, one line, with fields; `log_lines` has their form.
 
 Control characters in values are escaped, so that a peer cannot forge a line. A line that cannot be written (a full
 disk, a closed or stalled reader) is counted and dropped: the log never stops the broker (`log_writer.py`).
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import io
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol, TextIO, cast
+from typing import Any, Protocol
 
+from sordini.broker.clock import local_timestamp
+from sordini.broker.process.log_lines import json_line, text_line
 from sordini.broker.process.log_writer import LogWriter
 from sordini.storage.disk import Disk, File
 
@@ -35,9 +36,9 @@ class Output(Protocol):
 
 
 class Logger:
-    """A logger that imports its library with the first line."""
+    """Writes lines to one output."""
 
-    __slots__ = ("_file", "_form", "_level", "_logger", "_lost")
+    __slots__ = ("_file", "_form", "_level", "_lost")
 
     def __init__(self, level: str = "info", file: Output | None = None, form: str = "text") -> None:
         """`form` is text or json (one object a line)."""
@@ -45,7 +46,6 @@ class Logger:
         self._level = LEVELS[level]
         self._file = file
         self._form = form
-        self._logger: Any = None
         self._lost = 0
         if isinstance(file, LogWriter):
             file.dropped_line = self._dropped_line
@@ -80,17 +80,16 @@ class Logger:
         self._write("error", event, fields)
 
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
-        if self._logger is None:
-            self._logger = _structlog(self._file or sys.stderr, self._form)
+        file = self._file or sys.stderr
+        shown = {name: _one_line(name, value) for name, value in fields.items()}
         try:
-            getattr(self._logger, level)(event, **{name: _one_line(name, value) for name, value in fields.items()})
+            file.write(_line(self._form, level, event, shown, is_coloured=file.isatty()))
+            file.flush()
         except OSError:
             self._lost += 1
 
     def _dropped_line(self, count: int) -> str:
-        buffer = io.StringIO()
-        _structlog(buffer, self._form).warning("log lines dropped", count=count)
-        return buffer.getvalue()
+        return _line(self._form, "warning", "log lines dropped", {"count": count})
 
 
 class LogFile:
@@ -139,22 +138,8 @@ def _one_line(name: str, value: Any) -> Any:
     return shown if len(shown) <= FIELD_CHARACTERS_MAX else shown[:FIELD_CHARACTERS_MAX] + "..."
 
 
-def _structlog(file: Output, form: str) -> Any:
-    import structlog  # Late: 40 ms, which a start without log lines saves.
-
-    renderer: Any
+def _line(form: str, level: str, event: str, fields: dict[str, Any], *, is_coloured: bool = False) -> str:
+    now = local_timestamp()
     if form == "json":
-        renderer = structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
-    else:
-        renderer = structlog.dev.ConsoleRenderer(
-            colors=file.isatty(), exception_formatter=structlog.dev.plain_traceback
-        )
-    return structlog.wrap_logger(
-        structlog.WriteLogger(cast("TextIO", file)),  # It only writes and flushes.
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=False),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-    )
+        return json_line(now, level, event, fields)
+    return text_line(now, level, event, fields, is_coloured=is_coloured)

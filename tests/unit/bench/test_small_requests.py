@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import pytest
@@ -144,8 +145,7 @@ def test_only_a_partition_with_a_log_can_be_dropped_from_the_page_cache(tmp_path
     assert log.read_bytes() == b"kept"
 
 
-def test_an_interpreter_is_optimised_by_its_configuration_or_as_the_systems_own() -> None:
-    assert interpreter.optimised(config_args="'--prefix=/x' '--enable-optimizations'", is_systems_own=False)
-    assert interpreter.optimised(config_args="'--prefix=/usr'", is_systems_own=True)
-    assert not interpreter.optimised(config_args="'--prefix=/x' '--enable-shared'", is_systems_own=False)
-    assert "built with" in interpreter.line()
+def test_a_table_names_its_interpreter_and_how_it_was_built() -> None:
+    how = "with" if interpreter.is_optimised() else "without"
+    assert f"{platform.python_version()} built {how} profile-guided" in interpreter.name()
+    assert interpreter.name() in interpreter.line()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -308,3 +310,20 @@ def test_a_leaving_broker_continues_to_fetch_until_a_command_stops_it() -> None:
     assert fetched.names == {NAME}
     replicas.stop_replica(NAME, leader_epoch=1, delete=False)
     assert fetched.names == set()
+
+
+def test_a_deleted_partition_is_freed_without_the_garbage_collector() -> None:
+    """What the start made is not tracked by it: a cycle would keep the memory of each deleted partition."""
+    logs = logs_on(ForgetfulDisk())
+    replicas = replicas_on(logs)
+    lead(replicas)
+    log = logs.get(NAME)
+    assert log is not None
+    remains = weakref.ref(log)
+    del log
+    gc.disable()
+    try:
+        replicas.stop_replica(NAME, delete=True)
+        assert remains() is None
+    finally:
+        gc.enable()

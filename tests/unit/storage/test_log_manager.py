@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
+import sys
+from types import FrameType
 
 import pytest
 
@@ -323,3 +325,33 @@ async def test_the_schedulers_interval_says_how_often_times_are_looked_at() -> N
     assert log.recovery_point == 0
     await manager.tick(5_000)
     assert log.recovery_point == 2
+
+
+@pytest.mark.parametrize("rolled", [0, 3])
+async def test_an_idle_tick_costs_the_same_with_ten_logs_and_with_two_hundred(rolled: int) -> None:
+    """Only the logs that rolled are read, or that have deleted files."""
+    assert await calls_of_a_tick(10, rolled) == await calls_of_a_tick(200, rolled)
+
+
+async def calls_of_a_tick(count: int, rolled: int) -> int:
+    """Python calls of a tick with `count` logs, of which the first `rolled` have a closed segment to flush."""
+    logs = LogManager(ForgetfulDisk(), ["/logs"], Identity(1, CLUSTER), lambda _: LogConfig(), random.Random(1))
+    logs.open(0)
+    for index in range(count):
+        logs.create(TopicPartition("orders", index), TOPIC_ID, LogConfig())
+    await logs.tick(0)
+    for log in logs.logs()[:rolled]:
+        put(log)
+        log.roll(0)
+    calls = 0
+
+    def count_call(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count_call)
+    try:
+        await logs.tick(1_000)
+    finally:
+        sys.setprofile(None)
+    return calls

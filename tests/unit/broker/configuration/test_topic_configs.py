@@ -164,3 +164,17 @@ def test_what_the_broker_checks_inside_compressed_batches_is_its_own_setting() -
     rules = configs(sordini_validate_compressed="true", sordini_expanded_bytes_max="2048").settings_of("t").rules
     assert rules.check_compressed
     assert rules.expanded_bytes_max == 2048
+
+
+def test_partitions_of_one_topic_share_their_settings_until_these_change() -> None:
+    broker = DynamicConfig(build_config({})[0])
+    known = TopicConfigs(broker, lambda _: _nothing())
+    known.set("orders", {"segment.bytes": "1000"})
+    shared = known.settings_of("orders")
+    assert known.settings_of("orders") is shared
+    known.set("orders", {"segment.bytes": "1000", "flush.ms": "5"})
+    assert known.settings_of("orders").log.flush_ms == 5
+    broker.set_layer(ConfigSource.DYNAMIC_BROKER, {"message.max.bytes": "77"})
+    assert known.settings_of("orders").rules.message_bytes_max == 77
+    known.forget("orders")
+    assert known.settings_of("orders").log.segment_bytes == 1 << 30

@@ -6,8 +6,6 @@ import errno
 import io
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,6 @@ import pytest
 from sordini.broker.process.log_writer import LogWriter
 from sordini.broker.process.logging import CALLS_CHARACTERS_MAX, LogFile, Logger
 from sordini.storage.disk import SystemDisk
-
-SOURCES = Path(__file__).resolve().parents[4] / ".import"
 
 
 def lines_of(level: str, *calls: tuple[str, str, dict[str, object]]) -> list[str]:
@@ -64,23 +60,6 @@ def test_a_failure_is_written_with_its_traceback() -> None:
     assert "request failed" in lines[0]
     assert lines[-1] == "ValueError: the reason"
     assert any("test_logging.py" in line for line in lines)
-
-
-def test_structlog_is_not_imported_before_there_is_something_to_say() -> None:
-    script = (
-        "import sys\n"
-        "from sordini.broker.process.logging import Logger\n"
-        "log = Logger('warning')\n"
-        "log.info('quiet')\n"
-        "assert 'structlog' not in sys.modules\n"
-        "log.warning('loud')\n"
-        "assert 'structlog' in sys.modules\n"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", script], env={"PYTHONPATH": str(SOURCES)}, check=False, capture_output=True, text=True
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert "loud" in ended.stderr
 
 
 def test_json_is_one_object_a_line_with_the_same_fields() -> None:
