@@ -17,7 +17,8 @@ from pathlib import Path
 
 NAMES = ("python3", "python3.11", "python3.12", "python3.13")
 OLDEST = (3, 11)
-BUILD = "import ensurepip, json, sys, sysconfig, venv; print(json.dumps([sys.version_info[:2], sysconfig.get_config_vars()]))"
+BUILD = """import ensurepip, json, sys, sysconfig, venv
+print(json.dumps([sys.version_info[:2], sysconfig.get_config_vars()]))"""
 ANSWER_SECONDS_MAX = 20
 
 _SPEC = importlib.util.spec_from_file_location(
@@ -48,7 +49,7 @@ def candidates() -> Iterator[str]:
 
 
 def build_of(path: str) -> dict[str, object] | None:
-    """What a Python says of its build; None when it is too old, cannot make environments (Debian: python3-venv), or fails."""
+    """What a Python says of its build; None when it is too old, does not run or cannot make environments."""
     try:
         ended = subprocess.run(  # noqa: S603
             [path, "-c", BUILD], check=True, capture_output=True, timeout=ANSWER_SECONDS_MAX, stdin=subprocess.DEVNULL

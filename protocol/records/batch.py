@@ -67,6 +67,7 @@ unpack_header = _HEADER.unpack_from
 """The fields of `BatchHeader`, except that the second one is the length: the size less LENGTH_PREFIX."""
 pack_offset = _OFFSET.pack_into
 pack_epoch = _EPOCH.pack_into
+_HEADER_SPACE = bytes(HEADER_SIZE)
 _new = tuple.__new__
 
 
@@ -226,10 +227,12 @@ def build_batch(
     return bytes(assemble_batch(header, compress(codec, body, level=codec_level, budget=budget)))
 
 
-def assemble_batch(header: BatchHeader, body: bytes | bytearray | memoryview) -> bytearray:
-    """Write a header before a (compressed) body: magic, size and CRC are computed, the other fields are copied."""
-    batch = bytearray(HEADER_SIZE + len(body))
-    batch[HEADER_SIZE:] = body
+def assemble_batch(header: BatchHeader, *body: bytes | bytearray | memoryview) -> bytearray:
+    """Write a header before a (compressed) body, which may be in parts: magic, size and CRC are computed.
+
+    The header's other fields are copied.
+    """
+    batch = bytearray().join((_HEADER_SPACE, *body))
     _CHECKED_FIELDS.pack_into(batch, CHECKED_FROM, *header[5:])
     crc = crc32c(memoryview(batch)[CHECKED_FROM:])
     length = len(batch) - LENGTH_PREFIX

@@ -4,16 +4,19 @@ A record's offset and timestamp are deltas to the batch's base offset and base t
 records are removed: so retained records do not change. Only the delete horizon (KIP-534) moves the base timestamp, once
 per batch; then the timestamp delta of each record is rewritten, and nothing else of it.
 
-Records are read with aiokafka's compiled reader (`compiled_reader`); the slower Python reader decides about damage.
+Records of common shapes are handled by columns (`key_runs`). Others are read with aiokafka's compiled reader
+(`compiled_reader`); the slower Python reader decides about damage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records import compiled_reader
+from sordini.protocol.records import compiled_reader, key_runs
 from sordini.protocol.records.batch import (
     CODEC_MASK,
     HEADER_SIZE,
@@ -23,10 +26,20 @@ from sordini.protocol.records.batch import (
     read_records,
 )
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, compress, decompress
+from sordini.protocol.records.key_runs import Run
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint, varint
 
 DELETE_HORIZON_BIT: Final = 0x40
 """The batch's base timestamp is the time from which its tombstones, or its marker, may be removed."""
+_key_of = attrgetter("key")
+_value_of = attrgetter("value")
+
+
+class Keys(NamedTuple):
+    """What compaction decides by: each record's key, and for each record 1 if it is a tombstone; b"" for none."""
+
+    keys: Sequence[bytes | None]
+    tombstones: bytes
 
 
 def delete_horizon_ms(header: BatchHeader) -> int | None:
@@ -53,6 +66,22 @@ def read_expanded(body: bytes, header: BatchHeader) -> Sequence[Any]:
     return list(read_records(b"".join((bytes(HEADER_SIZE), body)), plain))
 
 
+def read_keys(body: bytes, header: BatchHeader) -> Keys:
+    """The keys of the expanded records of a batch; raises BrokerError INVALID_RECORD."""
+    runs = key_runs.find_runs(body, header.record_count)
+    if runs is None:
+        return keys_of(read_expanded(body, header))
+    keys = [key_runs.keys_of(body, run) for run in runs]
+    tombstones = b"".join((b"\0" if run.has_value else b"\1") * run.records for run in runs)
+    return Keys(keys[0] if len(keys) == 1 else list(chain.from_iterable(keys)), tombstones if 1 in tombstones else b"")
+
+
+def keys_of(records: Sequence[Any]) -> Keys:
+    """The keys of records of any format, each with `key` and `value`."""
+    values = list(map(_value_of, records))
+    return Keys(list(map(_key_of, records)), bytes(value is None for value in values) if None in values else b"")
+
+
 def batch_with_some_records(
     header: BatchHeader, body: bytes, keep: Sequence[int], horizon_ms: int | None = None
 ) -> bytearray:
@@ -61,14 +90,19 @@ def batch_with_some_records(
     Offsets, sequences, producer, epoch and codec stay; the max timestamp is that of the retained records, unless the
     batch has LogAppendTime. `horizon_ms`, if given, becomes the base timestamp. Raises BrokerError INVALID_RECORD.
     """
-    records = _picked(body, keep)
+    runs = key_runs.find_runs(body, len(keep))
+    records = _picked(body, keep) if runs is None else _picked_of_runs(body, runs, keep)
     fields = {"record_count": len(records)}
     if not header.is_log_append_time:
-        fields["max_timestamp"] = _max_timestamp(header, records)
+        delta = None if runs is None else _greatest_of_runs(body, runs, keep)
+        fields["max_timestamp"] = header.base_timestamp + (_greatest_time(records) if delta is None else delta)
     if horizon_ms is not None:
         records = _redated(records, header.base_timestamp - horizon_ms)
         fields |= {"base_timestamp": horizon_ms, "attributes": header.attributes | DELETE_HORIZON_BIT}
-    return assemble_batch(header._replace(**fields), compress(header.codec, b"".join(records)))
+    changed = header._replace(**fields)
+    if header.codec == NO_CODEC:
+        return assemble_batch(changed, *records)
+    return assemble_batch(changed, compress(header.codec, b"".join(records)))
 
 
 def batch_without_records(header: BatchHeader) -> bytearray:
@@ -106,14 +140,42 @@ def _picked(body: bytes, keep: Sequence[int]) -> list[bytes]:
     return records
 
 
-def _max_timestamp(header: BatchHeader, records: list[bytes]) -> int:
-    """The greatest timestamp of some of a batch's records."""
-    base = header.base_timestamp
-    # Timestamps rarely decrease: the last record mostly has the greatest one.
-    last = base + read_varint(records[-1], _time_at(records[-1]), VARLONG_BYTES_MAX)[0]
-    if last == header.max_timestamp:
-        return last
-    return base + max(read_varint(record, _time_at(record), VARLONG_BYTES_MAX)[0] for record in records)
+def _picked_of_runs(body: bytes, runs: list[Run], keep: Sequence[int]) -> list[bytes]:
+    """As `_picked`."""
+    return [record for run, flags in _flagged(runs, keep) for record in key_runs.picked(body, run, flags)]
+
+
+def _greatest_of_runs(body: bytes, runs: list[Run], keep: Sequence[int]) -> int | None:
+    """The greatest timestamp delta of the retained records; None when one is negative."""
+    deltas = [key_runs.greatest_time(body, run, flags) for run, flags in _flagged(runs, keep) if 1 in flags]
+    found = [delta for delta in deltas if delta is not None]
+    return max(found) if len(found) == len(deltas) else None
+
+
+def _flagged(runs: list[Run], keep: Sequence[int]) -> Iterator[tuple[Run, Sequence[int]]]:
+    """Each run with its records' flags."""
+    first = 0
+    for run in runs:
+        yield run, keep[first : first + run.records]
+        first += run.records
+
+
+def _greatest_time(records: list[bytes]) -> int:
+    """The greatest timestamp delta of these records."""
+    greatest = -(2**63)
+    for record in records:
+        # The length and the attributes are before it; two bytes hold 8 seconds.
+        time_at = 2 if record[0] < 0x80 else 3 if record[1] < 0x80 else _time_at(record)
+        low = record[time_at]
+        if low < 0x80:
+            delta = (low >> 1) ^ -(low & 1)
+        elif (high := record[time_at + 1]) < 0x80:
+            delta = (low & 0x7F | high << 7) >> 1 ^ -(low & 1)
+        else:
+            delta = read_varint(record, time_at, VARLONG_BYTES_MAX)[0]
+        if delta > greatest:  # noqa: PLR1730 - a call to max() costs as much as the rest
+            greatest = delta
+    return greatest
 
 
 def _time_at(record: bytes) -> int:

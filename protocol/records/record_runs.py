@@ -57,7 +57,7 @@ def find_run(body: bytes, start: int, first: int, count: int, budget: WorkBudget
         time, time_end = read_varint(body, at + 1, VARLONG_BYTES_MAX)
         delta, offset_end = read_varint(body, time_end)
         fixed = [*range(start, at), *range(at + 3, time_end)]
-        has_key = _add_content(body, offset_end, start + size, fixed, budget)
+        has_key = add_content_lengths(body, offset_end, start + size, fixed, budget)
     except (IndexError, ValueError):
         return 0, start, NO_RECORDS  # The walk finds it again and reports why.
     offset_size = offset_end - time_end
@@ -77,7 +77,7 @@ def find_run(body: bytes, start: int, first: int, count: int, budget: WorkBudget
     return taken, start + taken * size, (least, greatest, not has_key)
 
 
-def _add_content(body: bytes, position: int, end: int, fixed: list[int], budget: WorkBudget) -> bool:
+def add_content_lengths(body: bytes, position: int, end: int, fixed: list[int], budget: WorkBudget = UNBOUNDED) -> bool:
     """Read the lengths from the key's on, and add their positions to `fixed`; returns whether there is a key.
 
     Raises IndexError or ValueError when they do not fill the record up to `end`.

@@ -1,36 +1,28 @@
 """Which record of the dirty part is the newest of its key.
 
-The keys are exact: two that differ are never taken for one (Apache Kafka compares their MD5 sums). A key longer than
-`KEY_BYTES_MAX` is replaced by a BLAKE2b digest of one byte more, so that no key can equal another's digest.
-
-Records are numbered in their order, and a key's number is its newest record's. When all are added, the numbers become
-an array of flags: the second pass reads a batch's flags instead of its keys, because a lookup in a large dictionary
+Records are numbered in their order, and a key's number is its newest record's (`packed_keys`). When all are added, the
+numbers become an array of flags: the second pass reads a batch's flags instead of its keys, because a lookup of a key
 costs more, in cache misses, than all other work on a record.
 
-What is counted against the bound is what all this takes in this process. For an entry: a bytes object (33 bytes and
-the key, rounded up to 16), a number (32) and its share of the dictionary's table (30 to 60); that is 110 to 140 bytes
-with a key of 12 to 15, where Apache Kafka's map takes 24 whatever the key. For a record one byte, for a batch 16. The
-table doubles as it grows; while it is copied both are there, half as much again as the table, for a moment.
+What is counted against the bound is what all this takes in this process: for an entry 24 bytes and up to an eighth more
+for the growth of its buffer, for a record one byte, for a batch 16. A superseded record has an entry, too, until the
+bound is reached: then the entries of superseded records are removed, and the map is full when few of them were found.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from hashlib import blake2b
+from collections.abc import Sequence
 from typing import Any, Final
 
-KEY_BYTES_MAX: Final = 63
-DIGEST_BYTES: Final = KEY_BYTES_MAX + 1
-_OBJECT_BYTES: Final = 33 + 32
-"""Of a bytes object, beside its bytes, and of a number."""
-_ROUNDING_BYTES: Final = 8
-"""Lost on average, as memory comes in pieces of 16."""
-_TABLE_ENTRY_BYTES: Final = 24
-_TABLE_INDEX_BYTES: Final = 4
+from sordini.storage.compaction.packed_keys import ENTRY_BYTES, NUMBER_MAX, PackedKeys
+
+_GROWN_ENTRY_BYTES: Final = ENTRY_BYTES * 9 // 8
 _BATCH_BYTES: Final = 16
-_AHEAD_MAX: Final = 1024
+_AHEAD_MAX: Final = 8192
+_SETTLED_SHARE_MIN: Final = 16
+"""Entries are searched for superseded ones when at least one in so many is new since the last search."""
 
 
 class OffsetMap:
@@ -41,9 +33,7 @@ class OffsetMap:
         "_bytes_max",
         "_checked_records",
         "_firsts",
-        "_has_digests",
-        "_newest",
-        "_object_bytes",
+        "_keys",
         "_records",
         "_stays",
         "tombstoned",
@@ -52,7 +42,7 @@ class OffsetMap:
     def __init__(self, bytes_max: int) -> None:
         self.tombstoned: set[int] = set()
         """The batches with a tombstone, by last offset."""
-        self._newest: dict[bytes, int] = {}
+        self._keys = PackedKeys()
         self._records = 0
         self._stays: bytearray | None = None
         """One for each record: whether it is its key's newest. Computed at its first use."""
@@ -61,42 +51,40 @@ class OffsetMap:
         self._firsts = array("q")
         """The number of each batch's first record."""
         self._bytes_max = bytes_max
-        self._object_bytes = 0
-        self._has_digests = False
         self._checked_records = 0
         """The bound is checked to hold up to this number of records, so that small batches need no check."""
 
     def __len__(self) -> int:
-        return len(self._newest)
+        return self._flags().count(1)
 
     @property
     def fullness(self) -> float:
         """Of what the map may take; above 1 when a first batch needed more."""
-        return self._bytes(0, 0) / self._bytes_max
+        return self._bytes(0) / self._bytes_max
 
     def has_room(self, records: int) -> bool:
-        """Whether a batch of this number of records fits, if all keys are new and of the average length so far.
+        """Whether a batch of this number of records fits, if all keys are new; may remove superseded entries.
 
         An empty map has room for any batch: a round without progress would be repeated endlessly.
         """
-        total = self._records + records
-        if total <= self._checked_records:
-            return True
-        entries = len(self._newest)
-        if entries == 0:
+        if self._records + records <= self._checked_records or self._keys.entries == 0:
             return True
         # Check for some more records at once, so that not every small batch needs a check.
-        ahead = records + min(entries // 8, _AHEAD_MAX)
-        mean = self._object_bytes // entries
-        if self._bytes(ahead, mean) <= self._bytes_max:
-            self._checked_records = total + ahead - records
+        ahead = records + min(self._keys.entries // 8, _AHEAD_MAX)
+        if self._fits(ahead):
+            self._checked_records = self._records + ahead
             return True
-        return self._bytes(records, mean) <= self._bytes_max
+        if self._fits(records):
+            return True
+        if self._keys.unsettled * _SETTLED_SHARE_MIN < self._keys.entries:
+            return False
+        self._keys.settle()
+        return self._fits(records)
 
     def add(self, keys: Sequence[Any], batch: int) -> None:
         """Note the keys of all records of the batch that ends at offset `batch`, the newest so far.
 
-        A key is bytes, or None for a record without a key.
+        A key is bytes, or None for a record without a key. Not after `are_outdated`.
         """
         first = self._records
         self._batches.append(batch)
@@ -107,23 +95,12 @@ class OffsetMap:
         if None in keys:
             numbers = [number for number, key in zip(numbers, keys, strict=True) if key is not None]
             keys = [key for key in keys if key is not None]
-        sizes = list(map(len, keys))
-        if max(sizes, default=0) > KEY_BYTES_MAX:
-            self._has_digests = True
-            keys = _shortened(keys)
-        newest = self._newest
-        before = len(newest)
-        # No Python code runs per record: most of the time is the cache miss of each key's slot.
-        newest.update(zip(keys, numbers, strict=True))
-        if added := len(newest) - before:
-            mean = min(sum(sizes) // len(sizes), DIGEST_BYTES)
-            self._object_bytes += added * (mean + _OBJECT_BYTES + _ROUNDING_BYTES)
+        self._keys.add(keys, numbers)
 
-    def are_outdated(self, keys: Iterable[bytes]) -> list[bool]:
+    def are_outdated(self, keys: Sequence[bytes]) -> list[bool]:
         """For the keys of records older than the mapped part: whether there is a newer record."""
-        if self._has_digests:
-            keys = _shortened(keys)
-        return list(map(self._newest.__contains__, keys))
+        self._flags()  # The numbers are discarded now.
+        return self._keys.contained(keys)
 
     def staying(self, batch: int, count: int) -> bytearray:
         """1 for each of the `count` records of a batch that is its key's newest, 0 for the others.
@@ -134,34 +111,23 @@ class OffsetMap:
         if index == len(self._batches) or self._batches[index] != batch:
             raise LookupError(f"no batch that ends at offset {batch} was mapped")
         first = self._firsts[index]
-        stays = self._stays if self._stays is not None else self._flags()
-        return stays[first : first + count]
+        return self._flags()[first : first + count]
 
     def _flags(self) -> bytearray:
-        stays = self._stays = bytearray(self._records)
-        for number in self._newest.values():
-            stays[number] = 1
-        return stays
+        if self._stays is None:
+            self._stays = bytearray(self._records)
+            for number in self._keys.newest_numbers():
+                self._stays[number] = 1
+        return self._stays
 
-    def _bytes(self, more_records: int, entry_bytes: int) -> int:
+    def _fits(self, more_records: int) -> bool:
+        return self._bytes(more_records) <= self._bytes_max and self._records + more_records <= NUMBER_MAX
+
+    def _bytes(self, more_records: int) -> int:
         return (
-            self._object_bytes
-            + more_records * entry_bytes
-            + table_bytes(len(self._newest) + more_records)
+            self._keys.size
+            + more_records * _GROWN_ENTRY_BYTES
             + self._records
             + more_records
             + len(self._batches) * _BATCH_BYTES
         )
-
-
-def _shortened(keys: Iterable[bytes]) -> list[bytes]:
-    """The keys as the map has them: long ones by their digests."""
-    return [key if len(key) <= KEY_BYTES_MAX else blake2b(key, digest_size=DIGEST_BYTES).digest() for key in keys]
-
-
-def table_bytes(entries: int) -> int:
-    """The bytes of a dictionary's table for this number of entries: two thirds of a power of two are used."""
-    size = 8
-    while size * 2 // 3 < entries:
-        size *= 2
-    return size * _TABLE_INDEX_BYTES + size * 2 // 3 * _TABLE_ENTRY_BYTES

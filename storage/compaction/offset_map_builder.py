@@ -5,15 +5,12 @@ Records of aborted transactions are ignored: an older, committed record stays th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import attrgetter
-from typing import Any
-
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records import compiled_reader
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader
-from sordini.protocol.records.batch_filter import expand, read_expanded
+from sordini.protocol.records.batch_filter import Keys, expand, keys_of, read_keys
 from sordini.protocol.records.compression import NO_CODEC
+from sordini.protocol.records.key_runs import RECORDS_MIN
 from sordini.protocol.records.legacy import read_any
 from sordini.storage.compaction.cleaned_transactions import CleanedTransactions
 from sordini.storage.compaction.cleaner_stats import CleanerStats
@@ -22,8 +19,7 @@ from sordini.storage.compaction.offset_map import OffsetMap
 from sordini.storage.compaction.segment_reading import SegmentSource, batches
 from sordini.storage.compaction.task import CleaningTask
 
-_key_of = attrgetter("key")
-_value_of = attrgetter("value")
+_NONE = Keys([], b"")
 
 
 def first_dirty_offset(task: CleaningTask) -> int:
@@ -52,11 +48,11 @@ def build_offset_map(
             if header.next_offset > task.uncleanable_offset:
                 return cleaned_to
             try:
-                records = _records(header, batch, transactions)
+                records = _keys(header, batch, transactions)
             except BrokerError as error:
                 raise DamagedSegment(source.path(span), position, str(error)) from error
-            if records:
-                if not offsets.has_room(len(records)):
+            if records.keys:
+                if not offsets.has_room(len(records.keys)):
                     stats.map_fullness = 1.0
                     return cleaned_to
                 _note(records, header.last_offset, offsets, stats)
@@ -68,25 +64,25 @@ def build_offset_map(
     return cleaned_to
 
 
-def _records(header: BatchHeader, batch: memoryview, transactions: CleanedTransactions) -> Sequence[Any]:
-    """The committed records of a batch; each has `key` and `value`."""
+def _keys(header: BatchHeader, batch: memoryview, transactions: CleanedTransactions) -> Keys:
+    """The keys of a batch's committed records."""
     if header.is_control or header.record_count == 0:
-        return []
+        return _NONE
     if header.is_transactional and transactions.is_aborted(header):
-        return []
+        return _NONE
     if header.magic != CURRENT_MAGIC:
-        return read_any(batch, header)
-    if header.codec == NO_CODEC:
+        return keys_of(read_any(batch, header))
+    if header.codec == NO_CODEC and header.record_count < RECORDS_MIN:
         records = compiled_reader.read_in_place(batch)
         if records is not None and len(records) == header.record_count:
-            return records
-    return read_expanded(expand(batch, header), header)
+            return keys_of(records)
+    return read_keys(expand(batch, header), header)
 
 
-def _note(records: Sequence[Any], batch: int, offsets: OffsetMap, stats: CleanerStats) -> None:
-    keys = list(map(_key_of, records))
+def _note(records: Keys, batch: int, offsets: OffsetMap, stats: CleanerStats) -> None:
+    keys = records.keys
     offsets.add(keys, batch)
-    if None in map(_value_of, records):
+    if records.tombstones:
         offsets.tombstoned.add(batch)
     stats.records_mapped += len(keys)
-    stats.keyless_dropped += keys.count(None) if None in keys else 0
+    stats.keyless_dropped += keys.count(None)

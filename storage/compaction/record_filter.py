@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
-from operator import attrgetter, not_
-from typing import Any, NamedTuple
+from operator import gt, not_
+from typing import NamedTuple
 
 from sordini.protocol.records.batch import CURRENT_MAGIC, INT32_MAX, BatchHeader, read_header
 from sordini.protocol.records.batch_filter import (
@@ -23,7 +23,7 @@ from sordini.protocol.records.batch_filter import (
     batch_without_records,
     delete_horizon_ms,
     expand,
-    read_expanded,
+    read_keys,
 )
 from sordini.protocol.records.legacy import read_any, write_messages
 from sordini.storage.compaction.cleaned_transactions import CleanedTransactions
@@ -33,9 +33,6 @@ from sordini.storage.compaction.offset_map_builder import first_dirty_offset
 from sordini.storage.compaction.task import CleaningTask, SegmentSpan
 from sordini.storage.disk import Buffer
 from sordini.storage.producer_state import AbortedTransaction
-
-_key_of = attrgetter("key")
-_value_of = attrgetter("value")
 
 
 class Kept(NamedTuple):
@@ -111,15 +108,14 @@ class RecordFilter:
             has_tombstones = last_offset in self._offsets.tombstoned
             if has_tombstones:
                 body = expand(batch, header)
-                values = list(map(_value_of, read_expanded(body, header)))
+                tombstones = read_keys(body, header).tombstones
         else:
             body = expand(batch, header)
-            records = read_expanded(body, header)
-            keep = self._without_outdated(list(map(_key_of, records)))
-            values = list(map(_value_of, records))
-            has_tombstones = None in values
+            keys, tombstones = read_keys(body, header)
+            keep = self._without_outdated(keys)
+            has_tombstones = tombstones != b""
         if has_tombstones:
-            keep, horizon_ms = self._without_tombstones(header, keep, values)
+            keep, horizon_ms = self._without_tombstones(header, keep, tombstones)
         kept = keep.count(1)
         self._stats.records_kept += kept
         if kept == 0:
@@ -128,27 +124,28 @@ class RecordFilter:
             return Kept(batch, last_offset, header.max_timestamp)
         return _kept(batch_with_some_records(header, body or expand(batch, header), keep, horizon_ms))
 
-    def _without_outdated(self, keys: list[Any]) -> bytearray:
+    def _without_outdated(self, keys: Sequence[bytes | None]) -> bytearray:
         """1 for each key without a newer record in the map, 0 for the others and for None."""
-        keyless = keys.count(None)
-        if keyless:
-            self._stats.keyless_dropped += keyless
-            named = self._offsets.are_outdated([key or b"" for key in keys])
-            return bytearray(key is not None and not old for key, old in zip(keys, named, strict=True))
-        return bytearray(map(not_, self._offsets.are_outdated(keys)))
+        named = [key for key in keys if key is not None]
+        outdated = self._offsets.are_outdated(named)
+        if len(named) == len(keys):
+            return bytearray(map(not_, outdated))
+        self._stats.keyless_dropped += len(keys) - len(named)
+        answers = iter(outdated)
+        return bytearray(key is not None and not next(answers) for key in keys)
 
     def _without_tombstones(
-        self, header: BatchHeader, keep: bytearray, values: list[Any]
+        self, header: BatchHeader, keep: bytearray, tombstones: bytes
     ) -> tuple[bytearray, int | None]:
         """Remove tombstones past their delete horizon; for a batch that has none yet, also the horizon to set."""
         horizon_ms = delete_horizon_ms(header)
-        staying = list(compress(values, keep)).count(None)
+        staying = sum(compress(tombstones, keep))
         if horizon_ms is None:
             return keep, self._horizon_ms if staying else None
         if horizon_ms > self._now_ms:
             return keep, None
         self._stats.tombstones_dropped += staying
-        return bytearray(stays and value is not None for stays, value in zip(keep, values, strict=True)), None
+        return bytearray(map(gt, keep, tombstones)), None
 
     def _filter_marker(self, header: BatchHeader, batch: memoryview) -> Kept | None:
         self._stats.records_read += header.record_count

@@ -1,13 +1,16 @@
-"""The map of the newest records and its size."""
+"""The map of the newest records and its bound."""
 
 from __future__ import annotations
 
-import sys
 import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sordini.storage.compaction.offset_map import OffsetMap, table_bytes
+from sordini.storage.compaction.offset_map import OffsetMap
+
+KEYS = st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", b"c" * 18, b"c" * 19, b"d" * 200]))
 
 
 def test_a_newer_record_outdates_the_older_ones_of_its_key() -> None:
@@ -20,6 +23,28 @@ def test_a_newer_record_outdates_the_older_ones_of_its_key() -> None:
     assert len(offsets) == 3
 
 
+@given(st.lists(st.lists(KEYS, min_size=1, max_size=5), max_size=12), st.integers(1, 2_000))
+def test_a_map_of_any_size_holds_what_a_dictionary_holds_until_it_is_full(
+    batches: list[list[bytes | None]], bytes_max: int
+) -> None:
+    offsets = OffsetMap(bytes_max)
+    newest: dict[bytes, tuple[int, int]] = {}
+    mapped: list[list[bytes | None]] = []
+    for batch, keys in enumerate(batches):
+        if not offsets.has_room(len(keys)):
+            assert newest
+            break
+        offsets.add(keys, batch)
+        mapped.append(keys)
+        newest |= {key: (batch, index) for index, key in enumerate(keys) if key is not None}
+    for batch, keys in enumerate(mapped):
+        stays = [key is not None and newest[key] == (batch, index) for index, key in enumerate(keys)]
+        assert [flag == 1 for flag in offsets.staying(batch, len(keys))] == stays
+    assert len(offsets) == len(newest)
+    sought = [b"", b"a", b"b", b"c" * 18, b"c" * 19, b"d" * 200, b"e"]
+    assert offsets.are_outdated(sought) == [key in newest for key in sought]
+
+
 def test_a_batch_that_was_not_mapped_is_not_judged() -> None:
     offsets = OffsetMap(1_000_000)
     offsets.add([b"a"], 12)
@@ -28,27 +53,37 @@ def test_a_batch_that_was_not_mapped_is_not_judged() -> None:
             offsets.staying(batch, 1)
 
 
-@pytest.mark.parametrize("key_bytes", [8, 14, 63, 64, 300])
-def test_the_size_it_gives_is_what_its_entries_take(key_bytes: int) -> None:
+@pytest.mark.parametrize("key_bytes", [8, 40])
+def test_a_full_map_takes_no_more_than_its_bound_while_it_is_built_and_read(key_bytes: int) -> None:
+    bytes_max = 1_000_000
     tracemalloc.start()
     try:
-        offsets = OffsetMap(1_000_000_000)
+        offsets = OffsetMap(bytes_max)
         before = tracemalloc.get_traced_memory()[0]
-        for batch in range(120):
-            first = batch * 100
-            offsets.add([b"%0*d" % (key_bytes, number) for number in range(first, first + 100)], first + 99)
-        taken = tracemalloc.get_traced_memory()[0] - before
+        first = 0
+        while offsets.has_room(100):
+            # A third is superseded, at some distance.
+            numbers = [number * 2 // 3 for number in range(first, first + 100)]
+            offsets.add([b"%0*d" % (key_bytes, number * 7919 % 1_000_003) for number in numbers], first + 99)
+            first += 100
+        assert 0.95 < offsets.fullness <= 1
+        entries = len(offsets)
+        offsets.are_outdated([b"a"])
+        peak = tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
-    assert offsets.fullness * 1_000_000_000 == pytest.approx(taken, rel=0.2)
+    assert peak < bytes_max
+    # Apache Kafka's map of this size holds one in 24 bytes.
+    assert entries > bytes_max / 32
 
 
-def test_a_table_is_as_large_as_the_dictionaries_of_this_python() -> None:
-    for entries in (90_000, 200_000):
-        table: dict[bytes, int] = {}
-        for number in range(entries):
-            table[b"%d" % number] = 0
-        assert table_bytes(entries) == pytest.approx(sys.getsizeof(table), rel=0.02)
+def test_records_of_few_keys_fill_no_map() -> None:
+    offsets = OffsetMap(100_000)
+    for batch in range(500):
+        assert offsets.has_room(100)
+        offsets.add([b"%d" % (number % 70) for number in range(100)], batch)
+    assert len(offsets) == 70
+    assert not offsets.has_room(100_000)
 
 
 def test_a_full_map_has_no_room_and_an_empty_one_always_has() -> None:
@@ -56,4 +91,4 @@ def test_a_full_map_has_no_room_and_an_empty_one_always_has() -> None:
     assert offsets.has_room(1_000_000)
     offsets.add([b"%d" % number for number in range(20)], 19)
     assert offsets.has_room(1)
-    assert not offsets.has_room(40)
+    assert not offsets.has_room(200)
