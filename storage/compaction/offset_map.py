@@ -16,9 +16,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sordini.storage.compaction.packed_keys import ENTRY_BYTES, NUMBER_MAX, PackedKeys
+from sordini.storage.compaction.packed_keys import NUMBER_MAX, PackedKeys
 
-_GROWN_ENTRY_BYTES: Final = ENTRY_BYTES * 9 // 8
 _BATCH_BYTES: Final = 16
 _AHEAD_MAX: Final = 8192
 _SETTLED_SHARE_MIN: Final = 16
@@ -124,10 +123,4 @@ class OffsetMap:
         return self._bytes(more_records) <= self._bytes_max and self._records + more_records <= NUMBER_MAX
 
     def _bytes(self, more_records: int) -> int:
-        return (
-            self._keys.size
-            + more_records * _GROWN_ENTRY_BYTES
-            + self._records
-            + more_records
-            + len(self._batches) * _BATCH_BYTES
-        )
+        return self._keys.size(more_records) + self._records + more_records + len(self._batches) * _BATCH_BYTES

@@ -30,6 +30,7 @@ _KEY = struct.Struct(f"{DIGEST_BYTES + 1}p")
 ENTRY_BYTES: Final = _ENTRY.size
 BUCKET_KEYS: Final = 16
 """The average of the fullest buffer. More make a search longer; fewer need more buckets."""
+_UNEVEN_ENTRIES: Final = 16
 _DICTIONARY_RATIO: Final = 6
 """The bytes of a dictionary with its keys and numbers, by those of the buffer that it is made of."""
 
@@ -46,11 +47,13 @@ class PackedKeys:
         self._buffers = [bytearray() for _ in range(BUFFERS)]
         self._index: _Index | None = None
 
-    @property
-    def size(self) -> int:
-        """The bytes that the entries take at most, with the largest dictionary that is made of a buffer."""
+    def size(self, more: int) -> int:
+        """The bytes taken after `more` new entries, with the largest dictionary that is made of a buffer."""
+        # The hash spreads keys evenly: no buffer gets so many more than its share.
+        added = min(more, 2 * more // BUFFERS + _UNEVEN_ENTRIES)
+        fullest = max(map(len, self._buffers)) + added * ENTRY_BYTES
         # A buffer that grows gets an eighth more than it needs.
-        return (self.entries * ENTRY_BYTES + _DICTIONARY_RATIO * max(map(len, self._buffers))) * 9 // 8
+        return ((self.entries + more) * ENTRY_BYTES + _DICTIONARY_RATIO * fullest) * 9 // 8
 
     @property
     def unsettled(self) -> int:

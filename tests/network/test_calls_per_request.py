@@ -1,7 +1,6 @@
 """How many Python calls a request of one record costs: a bound that no load of the machine can disturb."""
 
 import struct
-import sys
 
 import pytest
 
@@ -12,6 +11,7 @@ from sordini.protocol.headers import request_header
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.storage.disk import SystemDisk
 from tests.support.builders import a_batch, an_idempotent_batch
+from tests.support.profiled import profiled
 from tests.support.socket_bench import Bench, receive, send
 from tests.support.unit_broker import a_broker, topic_id_of
 
@@ -64,12 +64,9 @@ async def test_a_produce_of_one_record_costs_few_python_calls(tmp_path, version,
             client, counter = await bench.connect(), CallCounter()
             for sequence in range(4):
                 counter.calls.clear()
-                sys.setprofile(counter)
-                try:
+                with profiled(counter):
                     await send(client, a_request(version, acks, batch(sequence)))
                     size = struct.unpack(">i", await receive(client, 4))[0]
-                finally:
-                    sys.setprofile(None)
                 assert len(await receive(client, size)) == size
             assert broker.parts.replicas.partition("orders", 0).log.log_end_offset == 4
     assert 10 < len(counter.calls) <= bound, counter.calls

@@ -8,15 +8,11 @@ package by process, and those of its ports; the loop's own are left out, because
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from types import CodeType, FrameType
+from contextlib import AbstractContextManager
+from types import FrameType
 from typing import Any
 
-import sordini
 from sordini.broker.handlers.produce import ProduceHandler
 from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLimits
 from sordini.broker.network.server import SocketServer
@@ -37,6 +33,7 @@ from tests.support.fake_ports import ListLog, WarmCache
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.inline_record_jobs import RecordsHere
 from tests.support.partitions import SETTINGS, logs_on
+from tests.support.profiled import TESTS, is_ours, profiled
 from tests.support.replica_pair import LeaderSide, topic_id_of, unlimited
 from tests.support.simulated_network import SimNetwork
 from tests.support.simulated_pipe import LinkRules
@@ -46,23 +43,8 @@ from tests.support.virtual_loop import SimClock, SimLoop, SimProcess, current_pr
 LEADER, SECOND, THIRD = ALL = tuple(BrokerId(number) for number in (1, 2, 3))
 NAME = TopicPartition("orders", 0)
 ADDRESS = ("leader.example", 9092)
-PACKAGE = str(Path(sordini.__file__).parent)
-TESTS = str(Path(__file__).parents[1])
 SMOOTH = LinkRules(delay_mean=0.0003, delay_least=0.0002, tail_chance=0.0, short_chance=0.0)
 PRODUCE_VERSION = 11
-
-
-_places: dict[CodeType, bool] = {}
-
-
-def is_ours(code: CodeType) -> bool:
-    """Whether a function is the package's: compiled decoders and named tuples included, tests and libraries not."""
-    place = _places.get(code)
-    if place is None:
-        name = code.co_filename
-        inside = name.startswith(PACKAGE) and not name.startswith(TESTS) and ".venv" not in name
-        place = _places[code] = inside or name.startswith("<")
-    return place
 
 
 class CallCounter:
@@ -74,14 +56,8 @@ class CallCounter:
     def total(self, process: SimProcess) -> int:
         return self.calls.get(process.name, Counter()).total()
 
-    @contextmanager
-    def counting(self) -> Iterator[None]:
-        before = sys.getprofile()
-        sys.setprofile(self._on_event)
-        try:
-            yield
-        finally:
-            sys.setprofile(before)
+    def counting(self) -> AbstractContextManager[None]:
+        return profiled(self._on_event)
 
     def _on_event(self, frame: FrameType, event: str, _: Any) -> None:
         if event != "call":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
-import sys
 from types import FrameType
 
 import pytest
@@ -19,6 +18,7 @@ from sordini.storage.log_manager import Identity, LogManager
 from tests.support.builders import a_batch
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import OFTEN, PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
+from tests.support.profiled import is_ours, profiled
 from tests.unit.storage.test_log import put
 
 CLUSTER = "c" * 22
@@ -334,7 +334,7 @@ async def test_an_idle_tick_costs_the_same_with_ten_logs_and_with_two_hundred(ro
 
 
 async def calls_of_a_tick(count: int, rolled: int) -> int:
-    """Python calls of a tick with `count` logs, of which the first `rolled` have a closed segment to flush."""
+    """The package's calls in a tick with `count` logs, of which the first `rolled` have a closed segment to flush."""
     logs = LogManager(ForgetfulDisk(), ["/logs"], Identity(1, CLUSTER), lambda _: LogConfig(), random.Random(1))
     logs.open(0)
     for index in range(count):
@@ -345,13 +345,10 @@ async def calls_of_a_tick(count: int, rolled: int) -> int:
         log.roll(0)
     calls = 0
 
-    def count_call(_frame: FrameType, event: str, _argument: object) -> None:
+    def count_call(frame: FrameType, event: str, _argument: object) -> None:
         nonlocal calls
-        calls += event == "call"
+        calls += event == "call" and is_ours(frame.f_code)
 
-    sys.setprofile(count_call)
-    try:
+    with profiled(count_call):
         await logs.tick(1_000)
-    finally:
-        sys.setprofile(None)
     return calls

@@ -392,8 +392,8 @@ async def test_a_delayed_fetch_of_a_session_is_answered_with_the_partition_that_
 
 async def test_slices_that_are_never_sent_are_given_back() -> None:
     async with a_broker() as broker:
-        await broker.lead("orders")
-        pending = parked(broker, 12, waiting(requested()))
+        await broker.lead("orders", 2)  # A fetch of one partition gets copies of cached records.
+        pending = parked(broker, 12, waiting(requested(0), requested(1)))
         append(broker)
         assert open_pins(broker) == 1
         pending.abandon()

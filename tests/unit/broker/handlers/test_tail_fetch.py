@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -23,8 +22,8 @@ from sordini.replication.replica_quota import ReplicaQuota
 from tests.support.builders import a_batch, an_idempotent_batch
 from tests.support.fake_ports import StillClock
 from tests.support.partitions import checked
+from tests.support.profiled import is_ours, profiled
 from tests.support.replica_pair import LeaderSide, in_virtual_time, topic_id_of
-from tests.support.three_replicas import is_ours
 from tests.support.unit_broker import Timers, a_peer, joined, read_answer
 from tests.support.virtual_loop import SimLoop
 
@@ -318,12 +317,8 @@ def calls_of(work: Callable[[], object]) -> int:
         nonlocal count
         count += event == "call" and is_ours(frame.f_code)
 
-    before = sys.getprofile()
-    sys.setprofile(on_event)
-    try:
+    with profiled(on_event):
         work()
-    finally:
-        sys.setprofile(before)
     return count
 
 

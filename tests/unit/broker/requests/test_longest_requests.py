@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -29,6 +27,7 @@ from tests.support.largest_bodies import (
     shapes_of,
 )
 from tests.support.longest_requests import a_busy_broker, frame_of, measure
+from tests.support.profiled import profiled
 from tests.support.unit_broker import UnitBroker
 
 BODY_BYTES = 40 * 1024
@@ -45,14 +44,8 @@ class Calls:
     def __call__(self) -> float:
         return self.count
 
-    @contextmanager
-    def counting(self) -> Iterator[None]:
-        before = sys.getprofile()
-        sys.setprofile(self._on_event)
-        try:
-            yield
-        finally:
-            sys.setprofile(before)
+    def counting(self) -> AbstractContextManager[None]:
+        return profiled(self._on_event)
 
     def _on_event(self, _frame: Any, event: str, _argument: Any) -> None:
         if event in {"call", "c_call"}:

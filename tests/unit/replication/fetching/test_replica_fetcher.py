@@ -490,13 +490,15 @@ async def test_a_batch_larger_than_every_bound_comes_whole(loop: SimLoop) -> Non
 @virtual
 async def test_damaged_records_are_not_appended_and_are_fetched_again(loop: SimLoop) -> None:
     pair = Pair(loop)
+    pair.wire.leaders.clear()
     pair.assign()
-    await pair.until(lambda: in_purgatory(pair))
     pair.leader.append()
     segment = pair.led().log.segments.all()[-1]
     whole = segment.handle.reopen().read_at(0, segment.size)
     segment.handle.reopen().write_at(segment.size - 1, bytes([whole[-1] ^ 1]))
-    await elapse(0.1)
+    pair.wire.leaders[LEADER] = pair.leader
+    fetched = len(fetches(pair))
+    await pair.until(lambda: len(fetches(pair)) > fetched + 1)
     assert pair.followed().log.log_end_offset == 0
     segment.handle.reopen().write_at(segment.size - 1, whole[-1:])
     await pair.until(pair.is_equal)
