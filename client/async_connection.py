@@ -22,17 +22,31 @@ from sordini.client.errors import ClientError, ConnectionLost, InvalidResponse
 from sordini.client.versions import run_steps
 
 if TYPE_CHECKING:
-    from sordini.client.ports import Socket
+    from sordini.client.ports import Rounds, Socket
     from sordini.client.versions import Steps, T
 
 SLICE_BYTES: Final = 1024 * 1024
 """What one connection receives at most in one call of the loop, before the loop serves others."""
 
 
+TICKS_OF_A_TIMEOUT: Final = 4
+"""While rounds are under way one timer counts the quarters of a timeout in which no response came."""
+
+
 class AsyncConnection:
     """A connected socket and the request in flight on it. It watches the socket from the beginning."""
 
-    __slots__ = ("_loop", "_protocol", "_response", "_socket", "_timer", "_unsent", "is_open")
+    __slots__ = (
+        "_loop",
+        "_protocol",
+        "_response",
+        "_rounds",
+        "_silent_ticks",
+        "_socket",
+        "_timer",
+        "_unsent",
+        "is_open",
+    )
 
     def __init__(self, socket: Socket, protocol: ClientConnection) -> None:
         self._loop = asyncio.get_running_loop()
@@ -41,6 +55,8 @@ class AsyncConnection:
         self._unsent: memoryview | None = None
         self._response: asyncio.Future[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._rounds: Rounds | None = None
+        self._silent_ticks = 0
         self.is_open = True
         self._loop.add_reader(socket, self._on_readable)
 
@@ -53,12 +69,51 @@ class AsyncConnection:
         assert self._response is None, "a request is in flight already"
         if not self.is_open:
             raise ConnectionLost("the connection is closed")
+        response = self._loop.create_future()
+        self._send(request, version, response, timeout_ms)
+        return response
+
+    def _send(self, request: Any, version: int, response: asyncio.Future[Any], timeout_ms: int | None) -> bytearray:
         frame = self._protocol.send(request, version)
-        self._response = response = self._loop.create_future()
+        self._response = response
         if timeout_ms is not None:
             self._timer = self._loop.call_later(timeout_ms / 1000, self._on_timeout, timeout_ms)
         self._write(memoryview(frame))
+        return frame
+
+    def send_rounds(self, request: Any, version: int, timeout_ms: int, rounds: Rounds) -> asyncio.Future[Any]:
+        """As `send`, and `rounds` takes the responses, until there is one that it does not answer by a request.
+
+        The result is that response, or None when `rounds` took it, too. The timeout is each response's; it is measured
+        to a quarter, so that a round costs no timer. The future also fails with what `rounds` raises.
+        """
+        assert self._response is None, "a request is in flight already"
+        if not self.is_open:
+            raise ConnectionLost("the connection is closed")
+        response = self._loop.create_future()
+        frame = self._send(request, version, response, None)
+        if self.is_open:
+            rounds.on_sent(frame)
+            self._rounds = rounds
+            self._silent_ticks = 0
+            self._start_tick(timeout_ms)
         return response
+
+    def _start_tick(self, timeout_ms: int) -> None:
+        self._timer = self._loop.call_later(timeout_ms / 1000 / TICKS_OF_A_TIMEOUT, self._on_tick, timeout_ms)
+
+    def _on_tick(self, timeout_ms: int) -> None:
+        self._timer = None
+        self._silent_ticks += 1
+        if self._silent_ticks >= TICKS_OF_A_TIMEOUT:
+            # A response that arrived while this process was busy is in time.
+            self._on_readable()
+        if self._rounds is None:
+            return
+        if self._silent_ticks >= TICKS_OF_A_TIMEOUT:
+            self.close(f"no response within {timeout_ms} ms")
+        else:
+            self._start_tick(timeout_ms)
 
     async def run(self, steps: Steps[T]) -> T:
         """Carry out an exchange such as `negotiate()`; its result. Raises what `send` and the steps raise."""
@@ -83,6 +138,7 @@ class AsyncConnection:
 
     def _take_response(self) -> asyncio.Future[Any] | None:
         response, self._response = self._response, None
+        self._rounds = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -129,6 +185,12 @@ class AsyncConnection:
                     self.close("it closed the connection")
                     return
                 budget -= count
+                if self._rounds is not None:
+                    frame = protocol.received_frame(count)
+                    if frame is None:
+                        continue
+                    self._next_round(self._rounds, frame)
+                    return
                 message = protocol.received(count)
                 if message is not None:
                     response = self._take_response()
@@ -140,6 +202,30 @@ class AsyncConnection:
             self.close(_reason(error))
         except InvalidResponse as error:
             self._fail(error)
+
+    def _next_round(self, rounds: Rounds, frame: memoryview) -> None:
+        """Send the request that follows this response, or end the rounds."""
+        try:
+            request = rounds.on_response(frame)
+        except Exception as error:  # noqa: BLE001 - the one who awaits the rounds gets it.
+            response = self._take_response()
+            self.close()
+            if response is not None and not response.done():
+                response.set_exception(error)
+            return
+        if request is None:
+            message = None
+            if rounds.is_taken:
+                self._protocol.discard()
+            else:
+                message = self._protocol.decoded(frame)
+            response = self._take_response()
+            if response is not None and not response.done():
+                response.set_result(message)
+            return
+        self._silent_ticks = 0
+        self._protocol.next_sent(request)
+        self._write(memoryview(request))
 
 
 def _reason(error: OSError) -> str:

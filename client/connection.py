@@ -44,6 +44,8 @@ _API_VERSIONS: Final = APIS[ApiKey.API_VERSIONS]
 _LENGTH: Final = struct.Struct(">i")
 _LENGTH_AND_CORRELATION_ID: Final = struct.Struct(">ii")
 _CORRELATION_ID_BYTES: Final = 4
+REQUEST_CORRELATION_POSITION: Final = 8
+"""Of the correlation id in a request's frame: after the length, the API key and the version."""
 _CORRELATION_ID_MASK: Final = 0x7FFF_FFFF
 _ZEROS: Final = bytes(GROWTH_BYTES)
 _UNSUPPORTED_VERSION: Final = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
@@ -103,23 +105,42 @@ class ClientConnection:
         One receive may bring several responses: with 0 bytes, it returns the next that is there already. Raises
         InvalidResponse.
         """
+        frame = self.received_frame(count)
+        return None if frame is None else self.decoded(frame)
+
+    def received_frame(self, count: int) -> memoryview | None:
+        """As `received`, but the whole response without its length: for `decoded`, `discard` or `next_sent`.
+
+        Raises InvalidResponse.
+        """
         self._filled += count
-        frame: memoryview | None
         if self._body is None:
-            frame = self._frame_in_head()
-            if frame is None:
-                return None
-        elif self._filled < self._size:
+            return self._frame_in_head()
+        if self._filled < self._size:
             return None
-        else:
-            frame = memoryview(self._body)
-            self._filled = 0
-            self._body = None
+        frame = memoryview(self._body)
+        self._filled = 0
+        self._body = None
+        return frame
+
+    def decoded(self, frame: memoryview) -> Any:
+        """The message in the oldest request's response. Raises InvalidResponse."""
         api, version, _ = self._in_flight.popleft()
         try:
             return decode_response(api, version, frame)
         except WireError as error:
             raise InvalidResponse(f"a response that cannot be read: {error}") from None
+
+    def discard(self) -> None:
+        """The oldest request's response is dealt with."""
+        self._in_flight.popleft()
+
+    def next_sent(self, request: bytearray) -> None:
+        """The oldest request's response is dealt with, and another request like it is sent: set its correlation id."""
+        api, version, _ = self._in_flight.popleft()
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MASK
+        _LENGTH.pack_into(request, REQUEST_CORRELATION_POSITION, correlation_id)
+        self._in_flight.append((api, version, correlation_id))
 
     def _frame_in_head(self) -> memoryview | None:
         """The next response without its length, if all of it is in the head; a longer one moves to a body."""

@@ -20,6 +20,26 @@ class Socket(Protocol):
         """Give the descriptor back."""
 
 
+class Rounds(Protocol):
+    """A conversation that goes on without its caller: each response has the next request in it.
+
+    It costs one callback for each response where a coroutine costs a future, a timer and two switches.
+    """
+
+    is_taken: bool
+    """Whether the last response was dealt with; if not, it is the caller's."""
+
+    def on_sent(self, frame: bytearray) -> None:
+        """The frame of the first request, which is being sent; after its response it may be changed and sent again."""
+
+    def on_response(self, frame: memoryview) -> bytearray | None:
+        """The next request to send, in a buffer whose correlation id is still to be set; None when the rounds end.
+
+        `frame` is a response without its length, valid during the call. The requests are of the first one's API and
+        version. Whatever is raised ends the connection.
+        """
+
+
 class Transport(Protocol):
     """A connected byte stream. `send` and `receive_into` raise OSError; TimeoutError when the time is over."""
 

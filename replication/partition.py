@@ -334,12 +334,17 @@ class Partition:
                     log.truncate_fully_and_start_at(first.base_offset, now_ms)
             append_as_follower(log, fetched, now_ms)
             self._uncommitted.add(log.log_end_offset, len(fetched.buffer))
-        log.high_watermark = follower_high_watermark(Offset(known), Offset(high_watermark), Offset(log.log_end_offset))
+        if high_watermark != known:
+            end = Offset(log.log_end_offset)
+            log.high_watermark = follower_high_watermark(Offset(known), Offset(high_watermark), end)
         if log_start_offset > log.log_start_offset:
             log.advance_log_start(min(log_start_offset, log.high_watermark))
         if log.high_watermark != known:
             self._uncommitted.commit(log.high_watermark)
-            self.notify_purgatory()
+            if self.purgatory:
+                self.notify_purgatory()
+            else:
+                self._uncommitted.readable_bytes = 0
         return len(fetched.buffer)
 
     def truncate_to_divergence(self, follower: Follower, leader_end: EpochEnd, now_ms: int) -> int | None:

@@ -21,6 +21,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from sordini.client.ports import Rounds
     from sordini.protocol.types import BrokerId, TopicId, TopicPartition
     from sordini.replication.cluster_model import Answer, Broker, Command
     from sordini.replication.leader import IsrProposal
@@ -239,9 +240,11 @@ class BrokerLink(Protocol):
     failure, to the broker's endpoint of that time.
     """
 
-    async def ask(self, request: Any, version: int, timeout_ms: int) -> Any:
+    async def ask(self, request: Any, version: int, timeout_ms: int, rounds: Rounds | None = None) -> Any:
         """Send a request message in exactly this version; returns its response message.
 
+        With `rounds`, these take the responses and send further requests; the response that ends them is returned, or
+        None when they took it. A link may also leave all to the caller, who gets the first response then.
         Records in a response are views of the receive buffer, valid as long as they are kept. Raises Unreachable; the
         connection is closed then, and by a cancelled call.
         """

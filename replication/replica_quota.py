@@ -65,7 +65,7 @@ class RateMeter:
 class ReplicaQuota:
     """The quota of one direction: what this broker's leaders send, or what its followers fetch."""
 
-    __slots__ = ("_bytes_per_second_max", "_is_listed", "_meter")
+    __slots__ = ("_bytes_per_second_max", "_is_listed", "_meter", "is_limited")
 
     def __init__(
         self,
@@ -79,10 +79,13 @@ class ReplicaQuota:
         self._is_listed = is_listed
         self._bytes_per_second_max = bytes_per_second_max
         self._meter = RateMeter(windows_count, window_ms)
+        self.is_limited = bytes_per_second_max < UNLIMITED
+        """Whether there is a quota at all."""
 
     def limit(self, bytes_per_second_max: int) -> None:
         """Change the quota."""
         self._bytes_per_second_max = bytes_per_second_max
+        self.is_limited = bytes_per_second_max < UNLIMITED
 
     def is_throttled(self, name: TopicPartition, now_ms: int) -> bool:
         """Whether a lagging replica of this partition must get no bytes now."""
@@ -91,11 +94,11 @@ class ReplicaQuota:
     def wait_ms(self, name: TopicPartition, now_ms: int) -> int:
         """How long a lagging replica of this partition must get no bytes; 0 if it is not throttled."""
         bound = self._bytes_per_second_max
-        if bound >= UNLIMITED or not self._is_listed(name):
+        if not self.is_limited or not self._is_listed(name):
             return 0
         return self._meter.wait_ms(bound, now_ms)
 
     def record(self, name: TopicPartition, size: int, now_ms: int) -> None:
         """Bytes of this partition were sent to or fetched from another broker."""
-        if self._bytes_per_second_max < UNLIMITED and self._is_listed(name):
+        if self.is_limited and self._is_listed(name):
             self._meter.record(size, now_ms)

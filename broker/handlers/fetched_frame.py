@@ -13,6 +13,7 @@ from sordini.broker.dispatch import Call
 from sordini.broker.requests.fetch_sessions import SessionPartition
 from sordini.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from sordini.protocol.primitives import varint
+from sordini.protocol.records.enclosing import EMPTY_RECORDS_BYTES, NO_TAGS, first_difference
 
 FIRST_VERSION: Final = 7
 """From here on a response has a session id, at a fixed position, and three watermarks side by side."""
@@ -23,9 +24,6 @@ _WATERMARKS: Final = struct.Struct(">qqq")
 _CORRELATION_POSITION: Final = 4
 _SESSION_POSITION: Final = 14
 """In classic versions; the header of a flexible response has one byte more."""
-_EMPTY_RECORDS_BYTES: Final = 4
-"""The length of empty records: four bytes, or one and the empty tags of the row, the topic and the response."""
-_TAGS: Final = b"\0\0\0"
 
 
 class FetchedFrame:
@@ -37,8 +35,8 @@ class FetchedFrame:
         self.version = call.version
         self._is_flexible = call.versioned_api.flexible_answer
         first, second = (_framed(call, target, high_watermark) for high_watermark in (0, -1))
-        self._template = first[:-_EMPTY_RECORDS_BYTES]
-        self._watermarks_at = next(at for at, byte in enumerate(first) if byte != second[at])
+        self._template = first[:-EMPTY_RECORDS_BYTES]
+        self._watermarks_at = first_difference(first, second)
 
     def pack(self, call: Call, session_id: int, watermarks: tuple[int, int, int], records: bytes) -> bytearray:
         """A frame; `watermarks` are the high watermark, the last stable offset and the log start offset."""
@@ -48,7 +46,7 @@ class FetchedFrame:
         if self._is_flexible:
             frame += varint(len(records) + 1)
             frame += records
-            frame += _TAGS
+            frame += NO_TAGS
         else:
             frame += _INT32.pack(len(records))
             frame += records

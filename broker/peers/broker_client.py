@@ -17,6 +17,7 @@ from sordini.broker.network.ports import Network, SocketOptions
 from sordini.client.async_connection import AsyncConnection
 from sordini.client.connection import ClientConnection
 from sordini.client.errors import ConnectionLost, InvalidResponse
+from sordini.client.ports import Rounds
 from sordini.protocol.types import BrokerId
 from sordini.replication.ports import Unreachable
 
@@ -68,15 +69,18 @@ class BrokerClient:
         self._connection: AsyncConnection | None = None
         self._connecting: asyncio.Timeout | None = None
 
-    async def ask(self, request: Any, version: int, timeout_ms: int) -> Any:
+    async def ask(self, request: Any, version: int, timeout_ms: int, rounds: Rounds | None = None) -> Any:
         """Send a request; its response message. `timeout_ms` is for the response, on an open connection.
 
-        Raises Unreachable. Records in the response are views of the buffer that it was received into.
+        With `rounds`, the response that they end with: see `AsyncConnection.send_rounds`. Raises Unreachable. Records
+        in the response are views of the buffer that it was received into.
         """
         connection = self._connection
         if connection is None or not connection.is_open:
             connection = self._connection = await self._connect()
         try:
+            if rounds is not None:
+                return await connection.send_rounds(request, version, timeout_ms, rounds)
             return await connection.send(request, version, timeout_ms)
         except ConnectionLost as lost:
             raise Unreachable(f"{self._peer}: {lost}") from None

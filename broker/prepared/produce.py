@@ -18,9 +18,7 @@ from sordini.broker.membership.store_contact import Doubt
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.prepared.produce_shape import (
     CORRELATION_POSITION,
-    NO_TAGS,
     answer_template,
-    length_field,
     pack_int32,
     pack_int64,
     prefix_of,
@@ -41,6 +39,7 @@ from sordini.protocol.records.batch import (
     unpack_header,
 )
 from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD, check_beginning
+from sordini.protocol.records.enclosing import NO_TAGS, length_field
 from sordini.protocol.records.lone_record import lone_record_has_key
 from sordini.protocol.records.produce_validation import (
     CheckedBatches,

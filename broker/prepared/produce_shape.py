@@ -22,13 +22,8 @@ from sordini.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from sordini.protocol.primitives import varint
+from sordini.protocol.records.enclosing import EMPTY_RECORDS_BYTES, first_difference
 
-NO_TAGS: Final = b"\0\0\0"
-"""The empty tagged fields of the partition, the topic and the request, in flexible versions."""
-
-_LENGTH_AND_TAGS: Final = 4
-"""Bytes of empty records: a length of four bytes, or one of a single byte and the tagged fields."""
 _FROM_CORRELATION_ID: Final = 8
 CORRELATION_POSITION: Final = 4
 """Of a response's frame, its length included."""
@@ -56,19 +51,7 @@ def prefix_of(call: Call) -> bytes:
         ],
     )
     header = request_header(call.versioned_api.api, call.version, 0, call.client_id)
-    return (header + schema.encode(empty, call.version))[_FROM_CORRELATION_ID:-_LENGTH_AND_TAGS]
-
-
-def length_field(room: int, *, is_flexible: bool) -> bytes:
-    """The canonical length of records that take `room` bytes together with it; empty where there is none."""
-    if not is_flexible:
-        return _INT32.pack(room - _INT32.size) if room >= _INT32.size else b""
-    for size in range(1, 6):
-        # One more than the length: 0 is for null.
-        field = varint(room - size + 1) if room >= size else b""
-        if len(field) == size:
-            return field
-    return b""
+    return (header + schema.encode(empty, call.version))[_FROM_CORRELATION_ID:-EMPTY_RECORDS_BYTES]
 
 
 class AnswerTemplate(NamedTuple):
@@ -97,8 +80,8 @@ def answer_template(call: Call) -> AnswerTemplate:
     other = _framed(call, 0, -1)
     return AnswerTemplate(
         frame,
-        _first_difference(frame, _framed(call, -1, 0)),
-        0 if other == frame else _first_difference(frame, other),
+        first_difference(frame, _framed(call, -1, 0)),
+        0 if other == frame else first_difference(frame, other),
     )
 
 
@@ -110,8 +93,3 @@ def _framed(call: Call, base_offset: int, log_start_offset: int) -> bytes:
     (frame,) = call.frame(ProduceResponse(responses=[answered]))
     assert isinstance(frame, bytearray)
     return bytes(frame)
-
-
-def _first_difference(one: bytes, other: bytes) -> int:
-    assert len(one) == len(other), "numbers of a fixed width change no length"
-    return next(at for at, (left, right) in enumerate(zip(one, other, strict=True)) if left != right)

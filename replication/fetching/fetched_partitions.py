@@ -54,6 +54,8 @@ class FetchedPartitions:
 
     def __init__(self, fetch_version: int, quota: ReplicaQuota) -> None:
         self.session = FetchSessionHandler(fetch_version)
+        self.changes = 0
+        """Counts all that may make another request than the last one with other offsets."""
         self.epoch_end_requests: dict[FetchedPartition, EpochEndRequest] = {}
         self.out_of_range: dict[FetchedPartition, None] = {}
         self._quota = quota
@@ -92,7 +94,7 @@ class FetchedPartitions:
         self._backoffs.remove(known)
         self.epoch_end_requests.pop(known, None)
         self.out_of_range.pop(known, None)
-        self._updated[known] = None
+        self.mark_updated(known)
 
     def _index_by_id(self, fetched: FetchedPartition) -> None:
         if fetched.topic_id_partition.topic_id != NO_TOPIC_ID:
@@ -107,6 +109,7 @@ class FetchedPartitions:
         return True
 
     def _drop(self, fetched: FetchedPartition) -> None:
+        self.changes += 1
         topic, topic_id, index = fetched.topic_id_partition
         del self._by_name[topic, index]
         self._by_id.pop((topic_id, index), None)
@@ -118,13 +121,16 @@ class FetchedPartitions:
 
     def mark_updated(self, fetched: FetchedPartition) -> None:
         """Examine the partition in the next round."""
+        self.changes += 1
         self._updated[fetched] = None
 
     def mark_all_updated(self) -> None:
+        self.changes += 1
         self._updated.update(dict.fromkeys(self._by_name.values()))
 
     def delay(self, fetched: FetchedPartition, until_ms: int) -> None:
         """Do not fetch the partition before this time."""
+        self.changes += 1
         self.session.remove(fetched.topic_id_partition)
         self._backoffs.delay(fetched, until_ms)
 
@@ -134,6 +140,7 @@ class FetchedPartitions:
 
     def mark_out_of_range(self, fetched: FetchedPartition) -> None:
         """The partition's offset is outside the leader's log."""
+        self.changes += 1
         self.session.remove(fetched.topic_id_partition)
         self.out_of_range[fetched] = None
 

@@ -15,6 +15,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from sordini.client.ports import Rounds
 from sordini.protocol.errors import BrokerError, ErrorCode, error_name
 from sordini.protocol.messages.fetch import EpochEndOffset, FetchResponse, PartitionData
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -28,6 +29,7 @@ from sordini.replication.fetching.messages import (
     offsets_request,
 )
 from sordini.replication.fetching.session import FETCH_SESSION_ERRORS, TopicIdPartition
+from sordini.replication.fetching.tail_rounds import RoundDeps, TailStreak
 from sordini.replication.follower import EpochEnd, FetchStart, Follower, Reaction, start_when_out_of_range
 from sordini.replication.inter_broker import InterBrokerVersions
 from sordini.replication.partition import Partition
@@ -74,6 +76,8 @@ class ReplicaFetcher:
         self._is_in_purgatory = False
         """Whether such a fetch is in flight."""
         self._is_interrupted = False
+        round_deps = RoundDeps(deps.clock, deps.quota, deps.broker_epoch, self._on_failure)
+        self._streak = TailStreak(round_deps, self._fetched)
         self._is_unreachable = False
         """Whether the last request failed, which was logged."""
         self._not_fetched: dict[str, list[str]] = {}
@@ -157,8 +161,8 @@ class ReplicaFetcher:
             async with asyncio.timeout(wait_s):
                 await self._partitions_changed.wait()
 
-    async def _send(self, request: Any, version: int) -> Any:
-        response = await self._link.ask(request, version, self._deps.settings.socket_timeout_ms)
+    async def _send(self, request: Any, version: int, rounds: Rounds | None = None) -> Any:
+        response = await self._link.ask(request, version, self._deps.settings.socket_timeout_ms, rounds)
         if self._is_unreachable:
             self._is_unreachable = False
             self._deps.log.info("leader reachable again", leader=self._leader_id)
@@ -174,11 +178,22 @@ class ReplicaFetcher:
         if next_ms is not None:  # A delayed partition must not wait for the end of the others' long poll.
             request.max_wait_ms = max(min(request.max_wait_ms, next_ms - deps.clock.monotonic_ms()), 0)
         self._is_in_purgatory = self._is_idle
+        rounds = self._streak.rounds(session_request, request)
         try:
-            response = await self._send(request, session_request.version)
+            response = await self._send(request, session_request.version, rounds)
         finally:
             self._is_in_purgatory = False
         self._is_interrupted = False
+        if rounds is not None:
+            ((partition, _),) = session_request.to_send
+            session.continued(partition, rounds.state, rounds.session_epoch)
+            self._streak.on_ended(rounds, session_request)
+            if response is None:
+                session.on_response(session_request.session_id, 1)
+                if (fetched := self._fetched.find(*partition)) is not None:
+                    self._fetched.mark_updated(fetched)
+                    await self._flush(fetched)
+                return
         code = response.error_code
         if code:
             session.on_error(code)
@@ -194,6 +209,7 @@ class ReplicaFetcher:
         """Give each partition its row of the response; the number of rows."""
         now_ms = self._deps.clock.now_ms()
         rows_count = slice_bytes = 0
+        row: PartitionData | None = None
         self._is_idle = True
         for topic in response.responses:
             for row in topic.partitions:
@@ -205,11 +221,11 @@ class ReplicaFetcher:
                 if row.records:
                     self._is_idle = False
                     slice_bytes += len(row.records)  # type: ignore[arg-type]  # Decoded records are always a view.
-                    if fetched.partition.log.needs_flush:
-                        await self._flush(fetched)
+                    await self._flush(fetched)
                 if slice_bytes >= SLICE_BYTES:
                     slice_bytes = 0
                     await asyncio.sleep(0)
+        self._streak.note(row if rows_count == 1 else None, slice_bytes)
         if self._is_idle:
             self._fetched.mark_all_updated()  # Local changes are picked up now: retention moves log start offsets.
         return rows_count
@@ -267,6 +283,8 @@ class ReplicaFetcher:
 
     async def _flush(self, fetched: FetchedPartition) -> None:
         """Flush before the next fetch: that acknowledges these records, which must be as durable as the leader's."""
+        if not fetched.partition.log.needs_flush:
+            return
         try:
             await fetched.partition.log.flush_if_due()
         except (BrokerError, StorageError) as error:
@@ -274,9 +292,8 @@ class ReplicaFetcher:
 
     def _delay(self, fetched: FetchedPartition, wait_ms: int | None = None) -> None:
         deps = self._deps
-        if wait_ms is None:
-            wait_ms = deps.settings.backoff_ms
-        self._fetched.delay(fetched, deps.clock.monotonic_ms() + wait_ms)
+        until_ms = deps.clock.monotonic_ms() + (deps.settings.backoff_ms if wait_ms is None else wait_ms)
+        self._fetched.delay(fetched, until_ms)
 
     def _delay_for_election(self, fetched: FetchedPartition) -> None:
         """Exponential backoff: a new leader refuses until it receives its LeaderAndIsr, which is soon."""

@@ -149,6 +149,13 @@ class FetchSessionHandler:
             self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
         return True
 
+    def continued(self, partition: TopicIdPartition, state: FetchState, epoch: int) -> None:
+        """Incremental requests of this partition were sent since the last one; this is what the newest one says."""
+        self._sent[partition] = state
+        if partition in self._partitions:  # Else it was removed meanwhile, and is forgotten next.
+            self._partitions[partition] = state
+        self._epoch = epoch
+
     def move_to_end(self, partition: TopicIdPartition) -> None:
         """Fetch this partition last: it got records, and without a session the leader serves in request order."""
         if self._session_id == NO_SESSION:

@@ -159,7 +159,7 @@ def _command(name: str, title: str, *sent: Sent) -> Case:
 
 
 CASES: Final = (
-    Case("nothing", "nothing hostile: 300 times ApiVersions", ordinary, frozenset({"NONE"}), is_long=True),
+    Case("nothing", "nothing hostile: 300 times ApiVersions", ordinary, frozenset({"NONE"})),
     _command("long-name", "LeaderAndIsr: a topic of 300 letters", leads("l" * 300)),
     _command("line-break", r'LeaderAndIsr: a topic "a\nb"', leads("a\nb")),
     _command("negative", "LeaderAndIsr: partition -5", leads("x", -5)),

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from sordini.client.ports import Rounds
 from sordini.protocol.types import BrokerId
 from sordini.replication.ports import Unreachable
 from tests.support.virtual_loop import SimLoop, run
@@ -46,7 +47,7 @@ class FakeLink:
         self._asking: asyncio.Future[Any] | None = None
         self.is_closed = False
 
-    async def ask(self, request: Any, version: int, timeout_ms: int) -> Any:
+    async def ask(self, request: Any, version: int, timeout_ms: int, _rounds: Rounds | None = None) -> Any:
         assert self._asking is None, "two requests at a time"
         sent = Sent(self._broker_id, request, version, self._links.loop.time())
         self._links.sent.append(sent)

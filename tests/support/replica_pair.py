@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import struct
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -20,8 +21,10 @@ from sordini.broker.handlers.tail_fetch import TailFetches
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.record_jobs.queue import JobQueue
 from sordini.broker.requests.fetch_sessions import FetchSessions
+from sordini.client.connection import REQUEST_CORRELATION_POSITION, encode_request
+from sordini.client.ports import Rounds
 from sordini.protocol import schema
-from sordini.protocol.api import APIS
+from sordini.protocol.api import APIS, Api
 from sordini.protocol.headers import request_header
 from sordini.protocol.records.batch import read_header
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
@@ -41,9 +44,11 @@ from tests.support.fake_ports import ListLog
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.inline_record_jobs import RecordsHere
 from tests.support.partitions import SETTINGS, checked, logs_on
-from tests.support.unit_broker import a_peer, read_answer
+from tests.support.unit_broker import a_peer, joined, read_answer
 from tests.support.virtual_loop import SimClock, SimLoop, elapse, run
 
+REQUESTS_MAX = 20_000
+"""Of one test: more are sent only where every response comes at once and brings nothing."""
 LEADER = BrokerId(1)
 FOLLOWER = BrokerId(2)
 NAME = TopicPartition("orders", 0)
@@ -71,6 +76,11 @@ class Wire:
         """(version, request) of every request."""
         self.client_ids: list[str] = []
         self.latency_s = 0.0
+        self.has_rounds = True
+        self.damaged = 0
+        """How many responses with records are changed in a byte of their last record."""
+        self.rounds = 0
+        """How many requests were made by a follower's rounds."""
         self.trouble: Callable[[Any], str | None] = lambda _: None
         """Given a request: None, or the connection breaks `before` or `after` the leader received it, or `late`."""
 
@@ -92,14 +102,29 @@ class WireLink:
         self._under_way: asyncio.Future[Any] | None = None
         self.closed_count = 0
 
-    async def ask(self, request: Any, version: int, timeout_ms: int) -> Any:
+    async def ask(self, request: Any, version: int, timeout_ms: int, rounds: Rounds | None = None) -> Any:
         assert self._under_way is None, "two requests on one link"
+        api = API_OF[type(request)]
+        frame = encode_request(api, version, 77, self._client_id, request)
+        if rounds is None or not self._wire.has_rounds:
+            return read_answer(api.key, version, [await self._exchanged(api, version, frame, timeout_ms)])
+        rounds.on_sent(frame)
+        while True:
+            answer = await self._exchanged(api, version, frame, timeout_ms)
+            following = rounds.on_response(memoryview(answer)[4:])
+            if following is None:
+                return None if rounds.is_taken else read_answer(api.key, version, [answer])
+            frame = following
+            struct.pack_into(">i", frame, REQUEST_CORRELATION_POSITION, 77)
+            self._wire.rounds += 1
+
+    async def _exchanged(self, api: Api, version: int, frame: bytearray, timeout_ms: int) -> bytes:
+        """The whole response to a request, if nothing breaks on the way."""
         wire = self._wire
-        frame = bytearray(request_header(API_OF[type(request)], version, 77, self._client_id))
-        frame += schema.encode(request, version)
-        wire.asked.append(
-            (version, schema.decode(type(request), version, memoryview(schema.encode(request, version)))[0])
-        )
+        head_bytes = len(request_header(api, version, 77, self._client_id))
+        request = schema.decode(api.request, version, memoryview(bytes(frame))[4 + head_bytes :])[0]
+        wire.asked.append((version, request))
+        assert len(wire.asked) < REQUESTS_MAX, "requests without end"
         trouble = wire.trouble(request)
         self._under_way = asyncio.get_running_loop().create_future()
         pending = None
@@ -108,7 +133,7 @@ class WireLink:
             if trouble == "before" or self._broker_id not in wire.leaders:
                 raise Unreachable("the connection broke before the leader received it")
             leader = wire.leaders[self._broker_id]
-            parts = leader.dispatcher.serve(a_peer(), memoryview(frame))
+            parts = leader.dispatcher.serve(a_peer(), memoryview(bytearray(frame))[4:])
             if isinstance(parts, DelayedResponse):
                 pending = parts
                 pending.attach(lambda: self._under_way.done() or self._under_way.set_result(None))
@@ -117,7 +142,10 @@ class WireLink:
                         await self._under_way
                 parts, pending = pending.parts, None
             assert parts is not None
-            answer = read_answer(API_OF[type(request)].key, version, parts)
+            answer = joined(parts)
+            if wire.damaged and pending is None and len(answer) > 100:
+                wire.damaged -= 1
+                answer = answer[:-8] + bytes([answer[-8] ^ 1]) + answer[-7:]
             if trouble == "after":
                 raise Unreachable("the connection broke when the leader had answered")
             await self._pass(wire.latency_s + (2.0 if trouble == "late" else 0.0))

@@ -14,12 +14,15 @@ from types import FrameType
 from typing import Any
 
 from sordini.broker.handlers.produce import ProduceHandler
+from sordini.broker.membership.store_contact import NO_DOUBT
 from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLimits
 from sordini.broker.network.server import SocketServer
 from sordini.broker.peers.broker_client import BrokerClients
+from sordini.broker.prepared.produce import ProduceDeps, ProducePreparer
 from sordini.broker.record_jobs.queue import JobQueue
 from sordini.client.async_connection import AsyncConnection
 from sordini.client.connection import ClientConnection
+from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
@@ -93,6 +96,8 @@ class ReplicatedPartition:
         jobs = JobQueue(RecordsHere(), lambda: 2, lambda: 2**20, side.log)
         produce = ProduceHandler(side.replicas, self.clock, later, loop.call_later, lambda: True, jobs)
         side.dispatcher.add([produce.route()])
+        prepared = ProduceDeps(self.clock.now_ms, loop.call_later, lambda: True, NO_DOUBT)
+        side.dispatcher.prepared.preparers[ApiKey.PRODUCE] = ProducePreparer(side.replicas, prepared)
         server = SocketServer(
             self.network, side.dispatcher, self.clock, WarmCache(), side.log, NetworkLimits(), ConnectionLimits()
         )

@@ -382,3 +382,73 @@ def test_a_connection_that_waits_to_be_accepted_outlives_the_process_that_opened
         listener.close()
 
     bench.run(main)
+
+
+class Counting:
+    """Rounds that send the first request again so many times."""
+
+    def __init__(self, count: int, *, takes_last: bool = False) -> None:
+        self.count = count
+        self.is_taken = False
+        self.frames: list[bytes] = []
+        self._takes_last = takes_last
+        self._request = bytearray()
+
+    def on_sent(self, frame: bytearray) -> None:
+        self._request = frame
+
+    def on_response(self, frame: memoryview) -> bytearray | None:
+        self.frames.append(bytes(frame))
+        self.is_taken = self._takes_last or len(self.frames) <= self.count
+        return self._request if len(self.frames) <= self.count else None
+
+
+@pytest.mark.parametrize("takes_last", [False, True])
+async def test_rounds_send_again_until_they_end_and_give_back_what_they_do_not_take(
+    bench: Bench, *, takes_last: bool
+) -> None:
+    peer, link = bench.peer(), bench.link()
+    rounds = Counting(20, takes_last=takes_last)
+    answer = await link.ask(REQUEST, 4, LONG_MS, rounds)
+    assert answer == (None if takes_last else HeartbeatResponse(error_code=7))
+    assert [asked.correlation_id for asked in peer.asked] == list(range(1, 22))
+    assert len(rounds.frames) == 21
+    assert await link.ask(REQUEST, 4, LONG_MS) == HeartbeatResponse(error_code=7), "and the connection is as before"
+
+
+async def test_what_rounds_raise_is_the_callers_and_ends_the_connection(bench: Bench) -> None:
+    class Failing(Counting):
+        def on_response(self, frame: memoryview) -> bytearray | None:
+            if len(self.frames) == 3:
+                raise ZeroDivisionError
+            return super().on_response(frame)
+
+    peer, link = bench.peer(), bench.link()
+    with pytest.raises(ZeroDivisionError):
+        await link.ask(REQUEST, 4, LONG_MS, Failing(9))
+    assert await link.ask(REQUEST, 4, LONG_MS) == HeartbeatResponse(error_code=7)
+    assert peer.accepted == 2
+
+
+async def test_each_response_of_rounds_has_the_whole_timeout(bench: Bench) -> None:
+    peer = bench.peer(lambda asked: pong(asked) if asked.correlation_id < 5 else None)
+    link = bench.link()
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(Unreachable, match="no response within 200 ms"):
+        await link.ask(REQUEST, 4, 200, Counting(9))
+    assert asyncio.get_running_loop().time() - began >= 0.199
+    assert len(peer.asked) == 5
+
+
+async def test_rounds_on_a_connection_that_breaks_are_unreachable(bench: Bench) -> None:
+    link = bench.link()
+
+    def script(asked: Asked) -> bytes | None:
+        if asked.correlation_id == 4:
+            link.close()
+            return None
+        return pong(asked)
+
+    bench.peer(script)
+    with pytest.raises(Unreachable):
+        await link.ask(REQUEST, 4, LONG_MS, Counting(9))

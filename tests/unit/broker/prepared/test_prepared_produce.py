@@ -8,13 +8,13 @@ import pytest
 
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.prepared import table
-from sordini.broker.prepared.produce_shape import length_field
 from sordini.broker.prepared.table import Declined
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.produce import ProduceRequest
 from sordini.protocol.primitives import varint
 from sordini.protocol.records.batch import read_header
+from sordini.protocol.records.enclosing import length_field
 from sordini.protocol.types import LeaderEpoch, Offset, TopicId, TopicPartition
 from sordini.replication.follower import FetchPosition
 from tests.support.builders import a_batch, an_idempotent_batch

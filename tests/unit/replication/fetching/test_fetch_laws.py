@@ -26,6 +26,7 @@ PROTOCOLS = {
 
 STEPS = st.one_of(
     st.tuples(st.just("append"), st.sampled_from([NAME, SECOND]), st.integers(1, 5)),
+    st.tuples(st.just("trickle"), st.sampled_from([NAME, SECOND]), st.integers(4, 9)),
     st.tuples(st.just("trouble"), st.sampled_from(["before", "after", "late"]), st.integers(1, 4)),
     st.tuples(st.just("wait"), st.sampled_from([0.0, 0.0001, 0.003, 0.3, 1.5]), st.none()),
     st.tuples(st.just("elect"), st.sampled_from([NAME, SECOND]), st.none()),
@@ -44,6 +45,10 @@ async def carry_out(pair: Pair, steps: list[tuple[str, Any, Any]], epochs: dict[
         match step:
             case "append":
                 pair.leader.append(number, what, value=b"%d" % pair.led(what).log.log_end_offset)
+            case "trickle":  # So that rounds are driven by callbacks.
+                for _ in range(number):
+                    pair.leader.append(1, what)
+                    await elapse(0.003)
             case "trouble":
                 troubles += [what] * number
             case "wait":
