@@ -215,10 +215,8 @@ class TailRounds:
         if (
             log.log_end_offset >= log.flush_at
             or partition.follower is not follower
-            or follower.is_fenced
             or log.epochs.latest != self._last_epoch
             or partition.topic_id != self._topic_id
-            or self._partitions.changes != self._changes
             or self.session_epoch == EPOCH_MAX
             or deps.broker_epoch() != self._broker_epoch
         ):

@@ -77,6 +77,8 @@ class Wire:
         self.client_ids: list[str] = []
         self.latency_s = 0.0
         self.has_rounds = True
+        self.frames: list[tuple[Rounds, bytes]] = []
+        """What rounds were given."""
         self.damaged = 0
         """How many responses with records are changed in a byte of their last record."""
         self.rounds = 0
@@ -111,6 +113,7 @@ class WireLink:
         rounds.on_sent(frame)
         while True:
             answer = await self._exchanged(api, version, frame, timeout_ms)
+            self._wire.frames.append((rounds, answer))
             following = rounds.on_response(memoryview(answer)[4:])
             if following is None:
                 return None if rounds.is_taken else read_answer(api.key, version, [answer])
@@ -237,12 +240,13 @@ class Pair:
         self.clock = SimClock(loop)
         self.log = ListLog()
         self.tasks: list[asyncio.Task[None]] = []
+        self.broker_epoch = 4711
         self.leader = LeaderSide(LEADER, self.clock, quota=leader_quota)
         self.wire = Wire({LEADER: self.leader})
         self.versions = versions or versions_for((3, 9), 0)
         deps = FetcherDeps(
             FOLLOWER,
-            lambda: 4711,
+            lambda: self.broker_epoch,
             self.versions,
             settings or FetchSettings(),
             quota or unlimited(),

@@ -452,3 +452,17 @@ async def test_rounds_on_a_connection_that_breaks_are_unreachable(bench: Bench) 
     bench.peer(script)
     with pytest.raises(Unreachable):
         await link.ask(REQUEST, 4, LONG_MS, Counting(9))
+
+
+async def test_a_response_of_rounds_begins_a_new_timeout(bench: Bench) -> None:
+    class Slow(Counting):
+        def on_response(self, frame: memoryview) -> bytearray | None:
+            connection = link._connection
+            assert connection is not None
+            assert connection._silent_ticks == 0
+            connection._silent_ticks = 3  # As if all but the last quarter had passed.
+            return super().on_response(frame)
+
+    bench.peer()
+    link = bench.link()
+    assert await link.ask(REQUEST, 4, LONG_MS, Slow(5)) == HeartbeatResponse(error_code=7)

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from sordini.protocol.messages.fetch import FetchRequest
+from sordini.protocol.records.enclosing import length_field
 from sordini.protocol.types import NO_TOPIC_ID, TopicPartition
-from sordini.replication.fetching.tail_rounds import FRAME_BYTES_MAX, STREAK_MIN
+from sordini.replication.fetching.messages import FetchSettings
+from sordini.replication.fetching.tail_rounds import FRAME_BYTES_MAX, STREAK_MIN, TailRounds
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
 from sordini.replication.replica_quota import ReplicaQuota
-from tests.support.replica_pair import NAME, Pair, in_virtual_time
+from tests.support.replica_pair import LEADER, NAME, Pair, in_virtual_time
 from tests.support.virtual_loop import SimLoop, elapse
 
 SECOND = TopicPartition("orders", 1)
@@ -175,5 +177,153 @@ def test_the_end_of_following_ends_the_rounds_and_closes_the_session() -> None:
         await pair.stop()
         assert fetches(pair)[-1].session_epoch == -1
         assert len(pair.leader.sessions) == 0
+
+    in_virtual_time(test)
+
+
+def test_epochs_that_end_in_fetched_records_are_in_the_next_request_as_without_rounds() -> None:
+    sent: list[list[FetchRequest]] = []
+
+    async def catch_up(loop: SimLoop) -> None:
+        pair = Pair(loop, settings=FetchSettings(partition_bytes_max=1, response_bytes_max=1))
+        pair.wire.has_rounds = len(sent) == 0
+        pair.assign()
+        pair.wire.leaders.clear()
+        for epoch in range(1, 6):
+            pair.assign(epoch=epoch, isr=(LEADER,))
+            for _ in range(5):
+                pair.leader.append(1)
+        pair.wire.leaders[LEADER] = pair.leader
+        await pair.until(pair.is_equal)
+        sent.append(fetches(pair))
+        assert (pair.wire.rounds > 5) == pair.wire.has_rounds
+        await pair.stop()
+
+    in_virtual_time(catch_up)
+    in_virtual_time(catch_up)
+    assert named(sent[0]) == named(sent[1])
+    assert {epoch for _, epoch in named(sent[0])} == {-1, *range(1, 6)}
+
+
+def named(requests: list[FetchRequest]) -> list[tuple[int, int]]:
+    """(fetch offset, last fetched epoch) of every partition that was requested."""
+    rows = [row for request in requests for topic in request.topics for row in topic.partitions]
+    return [(row.fetch_offset, row.last_fetched_epoch) for row in rows]
+
+
+def test_a_broker_that_registered_again_says_so_in_the_next_request() -> None:
+    async def test(loop: SimLoop) -> None:
+        pair = Pair(loop)
+        pair.assign()
+        await in_rounds(pair)
+        pair.broker_epoch = 4712
+        await trickle(pair, 2)
+        await elapse(0.001)
+        assert fetches(pair)[-1].replica_state.replica_epoch == 4712
+        await pair.stop()
+
+    in_virtual_time(test)
+
+
+def test_a_partition_that_is_removed_during_a_round_is_forgotten_by_the_leader() -> None:
+    async def test(loop: SimLoop) -> None:
+        pair = Pair(loop)
+        pair.assign(SECOND)
+        pair.assign()
+        await in_rounds(pair)
+        pair.fetchers.remove_partition(pair.followed())
+        before = len(fetches(pair))
+        for _ in range(3):
+            pair.leader.append(1)
+            await elapse(0.7)
+        forgotten = [topic.partitions for fetch in fetches(pair)[before:] for topic in fetch.forgotten_topics_data]
+        assert forgotten == [[NAME.partition]]
+        assert len(fetches(pair)) - before < 10
+        await pair.stop()
+
+    in_virtual_time(test)
+
+
+def test_records_for_a_partition_that_was_removed_are_not_appended() -> None:
+    async def test(loop: SimLoop) -> None:
+        pair = Pair(loop)
+        pair.assign()
+        await in_rounds(pair)
+        followed, end = pair.followed(), pair.followed().log.log_end_offset
+        pair.fetchers.remove_partition(followed)
+        pair.leader.append(1)
+        await elapse(1.0)
+        assert followed.log.log_end_offset == end
+        await pair.stop()
+
+    in_virtual_time(test)
+
+
+@pytest.mark.parametrize("versions", [PROTOCOLS["by name, classic"], PROTOCOLS["with the broker epoch"]])
+def test_any_other_response_is_not_taken_and_changes_nothing(versions: InterBrokerVersions) -> None:
+    """A response with any byte changed, outside of its numbers and records, is left to the general way."""
+
+    async def test(loop: SimLoop) -> None:
+        pair = Pair(loop, versions=versions)
+        pair.assign(topic_id=None if versions.uses_topic_ids else NO_TOPIC_ID)
+        await in_rounds(pair)
+        rounds, answer = pair.wire.frames[-1]
+        assert isinstance(rounds, TailRounds)
+        frame, log = answer[4:], pair.followed().log
+        watermarks = rounds._watermarks_at
+        records = range(rounds._records_at + len(rounds._length_field), len(frame) - len(rounds._tags))
+        state = log.log_end_offset, log.high_watermark, rounds.session_epoch
+        for at in [*range(4, watermarks), *range(watermarks + 24, records.start), *range(records.stop, len(frame))]:
+            changed = bytearray(frame)
+            changed[at] ^= 1
+            assert rounds.on_response(memoryview(changed)) is None, at
+            assert not rounds.is_taken, at
+        for cut in range(len(frame)):
+            assert rounds.on_response(memoryview(frame)[:cut]) is None, cut
+            assert not rounds.is_taken, cut
+        tags = len(rounds._tags)
+        start = frame[records.start : records.start + 30]  # Not a whole batch.
+        length = length_field(len(start) + 4 - 3 * bool(tags), is_flexible=bool(tags))
+        part = frame[: rounds._records_at] + length + start + frame[len(frame) - tags :]
+        assert rounds.on_response(memoryview(part)) is None
+        assert not rounds.is_taken
+        assert rounds.on_response(memoryview(frame)) is None, (
+            "without a change it is looked at, and refused: no new offset"
+        )
+        assert rounds.is_taken
+        assert (log.log_end_offset, log.high_watermark, rounds.session_epoch) == state
+        await pair.stop()
+
+    in_virtual_time(test)
+
+
+def test_a_long_response_is_left_to_the_task() -> None:
+    async def test(loop: SimLoop) -> None:
+        pair = Pair(loop)
+        pair.assign()
+        await in_rounds(pair)
+        pair.leader.append(2, value=bytes(FRAME_BYTES_MAX))
+        await pair.until(pair.is_equal)
+        (rounds, answer) = pair.wire.frames[-1]
+        assert len(answer) > FRAME_BYTES_MAX
+        assert not rounds.is_taken
+        await pair.stop()
+
+    in_virtual_time(test)
+
+
+def test_rounds_that_took_nothing_are_not_tried_again_at_once() -> None:
+    async def test(loop: SimLoop) -> None:
+        pair = Pair(loop)
+        pair.assign()
+        await pair.until(lambda: bool(pair.led().log_end_waiters.purgatory))
+        await trickle(pair, STREAK_MIN)
+        begun = len(pair.wire.frames)
+        pair.leader.append(2, value=bytes(FRAME_BYTES_MAX))  # What the first rounds get.
+        await pair.until(pair.is_equal)
+        assert len(pair.wire.frames) == begun + 1
+        await trickle(pair, 2 * STREAK_MIN)
+        assert len(pair.wire.frames) == begun + 1
+        await pair.stop()
 
     in_virtual_time(test)
