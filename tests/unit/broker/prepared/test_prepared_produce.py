@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 
 import pytest
+from crc32c import crc32c
 
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.prepared import table
@@ -17,6 +19,7 @@ from sordini.protocol.records.batch import read_header
 from sordini.protocol.records.enclosing import length_field
 from sordini.protocol.types import LeaderEpoch, Offset, TopicId, TopicPartition
 from sordini.replication.follower import FetchPosition
+from sordini.replication.purgatory import DelayedOperation
 from tests.support.builders import a_batch, an_idempotent_batch
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, answer_of
 from tests.unit.broker.handlers.test_produce import codes_of, end_of, request, rows_of
@@ -253,3 +256,84 @@ def test_a_length_field_is_the_canonical_one_or_empty(room: int) -> None:
             assert field == (varint(size + 1) if is_flexible else struct.pack(">i", size))
         else:
             assert room < 4 or is_flexible
+
+
+def rewritten(batch: bytes, at: int, data: bytes) -> bytes:
+    """A batch with other bytes at a position, and the right CRC."""
+    changed = bytearray(batch)
+    changed[at : at + len(data)] = data
+    changed[17:21] = crc32c(bytes(changed[21:])).to_bytes(4, "big")
+    return bytes(changed)
+
+
+UNUSUAL = {
+    "the CRC is wrong": a_batch(1)[:-1] + b"\x7f",
+    "the base offset is not 0": b"\0\0\0\0\0\0\0\1" + a_batch(1)[8:],
+    "it is larger than the topic takes": a_batch(1, value=bytes(1_050_000)),
+    "its codec is not in this version": a_batch(1, codec=4),
+    "its last offset is not that of its records": rewritten(a_batch(2), 23, b"\0\0\0\7"),
+    "it has no records": rewritten(a_batch(1), 57, b"\0\0\0\0"),
+    "a producer without a sequence": an_idempotent_batch(1, sequence=-1),
+    "a producer without an epoch": an_idempotent_batch(1, producer_epoch=-1),
+    "its bytes are not of its codec": rewritten(a_batch(1, codec=3), 61, b"not a frame of lz4"),
+    "a control batch": a_batch(1, control=True),
+    "its timestamps are not those of its records": rewritten(a_batch(1), 35, bytes(8)),
+}
+
+
+@pytest.mark.parametrize("batch", UNUSUAL.values(), ids=UNUSUAL)
+async def test_what_is_unusual_about_a_batch_is_left_to_the_general_way_with_nothing_done(batch: bytes) -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        await learned(broker, 6)
+        requests = {one.number: one.requests for one in broker.parts.dispatcher.versioned_apis}
+        assert outcome(broker, request(batch, acks=1), 6) is Declined.UNUSUAL
+        assert end_of(broker) == 1
+        assert {one.number: one.requests for one in broker.parts.dispatcher.versioned_apis} == requests
+
+
+async def test_tagged_fields_behind_the_records_are_left_to_the_general_way() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        message = await learned(broker)
+        frame = bytearray(broker.frame(PRODUCE, 9, message))
+        (prepared,) = broker.parts.dispatcher.prepared.by_prefix.values()
+        for at in (-1, -2, -3):
+            changed = bytearray(frame)
+            changed[at] = 1
+            assert prepared.serve(memoryview(changed), 77) is Declined.UNUSUAL
+        assert end_of(broker) == 1
+
+
+async def test_an_append_that_the_disk_refuses_leaves_the_request_as_it_came() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        message = await learned(broker)
+        frame = broker.frame(PRODUCE, 9, message)
+        before = bytes(frame)
+        (prepared,) = broker.parts.dispatcher.prepared.by_prefix.values()
+        broker.disk.fail_while(lambda call, _path: call == "write", errno.ENOSPC)
+        assert prepared.serve(frame, 77) is Declined.UNUSUAL
+        assert bytes(frame) == before, "its base offset, too"
+        broker.disk.heal_faults()
+        assert isinstance(prepared.serve(frame, 77), list)
+
+
+async def test_weak_acks_that_need_the_store_are_left_to_the_general_way_while_the_session_is_in_doubt() -> None:
+    async with a_broker({"sordini.weak.acks.need.store": "true"}) as broker:
+        await broker.lead("orders")
+        message = await learned(broker)
+        broker.contact.expired()
+        assert outcome(broker, message) is Declined.UNUSUAL
+        assert end_of(broker) == 1
+
+
+async def test_a_fetch_of_a_follower_that_waits_is_notified() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        message = await learned(broker)
+        partition, completed = broker.parts.replicas.partition(*ORDERS), []
+        operation = DelayedOperation(1, (partition.log_end_waiters,), lambda: completed.append(end_of(broker)))
+        assert isinstance(outcome(broker, message), list)
+        assert completed == [2]
+        assert operation.done
