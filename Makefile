@@ -2,15 +2,16 @@
 # make cluster  ZooKeeper and three brokers on 127.0.0.1:9092 to 9094, their data in ./data/cluster, until Ctrl-C
 # make test   everything the tests need, then the tests; ARGS="-k idempotent" narrows them
 # make crash  crash tests of the log with 20,000 seeds; ARGS="--seeds 5-5" for some, ARGS=--planted for planted bugs
-# make model  the replication protocol explored exhaustively, and older rules that lose records; ARGS=--planted for bugs
+# make model  replication and transactions explored exhaustively, and older rules that do harm; ARGS=--planted for bugs
 # make interchange  log directories of Sordini and Apache Kafka 2.7.2 and 3.9.1 opened by each other; ten minutes
 # make mixed  clusters of Sordini and Apache Kafka 2.7.2 and 3.9.1 brokers, either as controller; half an hour
 # make stall  every request at its largest 1 MiB body: CPU, and how long another client waits; ARGS="--api METADATA"
 # make hostile  hostile requests to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
-# make chaos  three brokers under 37 faults in ten minutes, two of them outages of ZooKeeper; ARGS="--minutes 2"
+# make chaos  three brokers and transactions under 37 faults in ten minutes, two outages of ZooKeeper too; ARGS="--minutes 2"
+# make exactly-once  consume-transform-produce in eight programs, brokers and programs killed; twenty minutes
 # make pipeline  Spark's Kafka source and Sordini's in all scenarios, jobs killed while they write; half an hour
 # make demo   activity of a web site, from topics through Spark to tables and a report; five to fifteen minutes
-# make sim    100 seeds of a simulated broker, 1,000 of a cluster; ARGS, CLUSTER_ARGS="--seeds 0-9999" for more
+# make sim    seeds of a simulated broker, a cluster, transactions; ARGS, CLUSTER_ARGS, TRANSACTION_ARGS="--seeds 0-9999"
 # make faults  every command against faulty responses of a broker; five minutes
 # make soak   random requests of every API and version for ten minutes, beside a regular client; ARGS="--minutes 2"
 # make lint   style, types, import contracts
@@ -22,9 +23,11 @@ PYTHON ?= $(shell python3 scripts/choose_python.py)
 BIN := .venv/bin
 ARGS ?=
 WORKERS ?= 3
+# With it, every process of ours would compile all modules again, which takes as long as all else that a start does.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed stall hostile chaos pipeline demo sim faults soak lint bench \
+.PHONY: help run cluster test crash model interchange mixed stall hostile chaos exactly-once pipeline demo sim faults soak lint bench \
 	clean
 
 help:
@@ -49,7 +52,7 @@ model: .venv/.installed-dev
 
 interchange: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	SORDINI_INTERCHANGE=all $(BIN)/python -m pytest tests/compat/interchange $(ARGS)
+	SORDINI_INTERCHANGE=all $(BIN)/python -m pytest tests/compat/interchange tests/compat/test_raised_epochs.py $(ARGS)
 
 mixed: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
@@ -67,6 +70,11 @@ chaos: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	$(BIN)/python -m tests.cluster.chaos $(ARGS)
 
+exactly-once: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	@$(PYTHON) scripts/outside.py streams
+	SORDINI_EXACTLY_ONCE=all $(BIN)/python -m pytest tests/exactly_once -s $(ARGS)
+
 pipeline: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	SORDINI_PIPELINE=all $(BIN)/python -m pytest tests/pipeline $(ARGS)
@@ -77,6 +85,7 @@ demo:
 sim: .venv/.installed-dev
 	$(BIN)/python -m tests.sim $(or $(ARGS),--seeds 100-199)
 	$(BIN)/python -m tests.sim.cluster $(or $(CLUSTER_ARGS),--seeds 0-999)
+	$(BIN)/python -m tests.sim.transactions $(or $(TRANSACTION_ARGS),--seeds 0-199)
 
 faults: .venv/.installed-dev
 	SORDINI_FAULTS=all $(BIN)/python -m pytest tests/process/test_command_faults.py tests/process/test_commands_alone.py $(ARGS)

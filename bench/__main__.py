@@ -31,6 +31,7 @@ from bench import (
     small_requests,
     starting,
     table,
+    transactions,
 )
 from bench.client import ROOT, build
 from bench.clusters import Labels
@@ -42,7 +43,7 @@ from tests.outside.processes import BrokerProcess
 STARTS = 3
 THEIRS = "Apache Kafka 3.9.1"
 GROUPS = "consumer groups"  # What `--only` calls them.
-CLUSTERS = (replication, failover, outage, partitions)
+CLUSTERS = (replication, transactions, failover, outage, partitions)
 """Parts with three brokers on each side."""
 OTHERS = ("log", small_requests.PART, controller.PART, pipeline.PART, *(part.PART for part in CLUSTERS))
 """What the names of parts begin with that have tables of their own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -31,6 +31,8 @@ class Load(NamedTuple):
     bytes: int = 0
     gap_us: float = 0.0
     """Of the work `gap`: the longest time between two acknowledgements."""
+    refused: int = 0
+    """Of transactions: requests that were answered CONCURRENT_TRANSACTIONS, and sent again."""
 
 
 def build() -> None:
@@ -117,11 +119,21 @@ def conversation(bootstrap: str, work: str, topic: str, **flags: object) -> Iter
 
 def paced(broker: BrokerProcess, work: str, topic: str, **flags: object) -> tuple[Load, float]:
     """What the client measured, and the broker's CPU seconds for that alone: neither connecting nor warming up."""
-    with conversation(broker.bootstrap, work, topic, **flags) as load:
+    return paced_together([broker], work, topic, **flags)
+
+
+def paced_together(brokers: Sequence[BrokerProcess], work: str, topic: str, **flags: object) -> tuple[Load, float]:
+    """As `paced`, with the CPU seconds of several brokers added up."""
+    bootstrap = ",".join(broker.bootstrap for broker in brokers)
+
+    def used() -> float:
+        return sum(cpu_seconds(broker.pid) for broker in brokers)
+
+    with conversation(bootstrap, work, topic, **flags) as load:
         load.expect("ready")
-        before = cpu_seconds(broker.pid)
+        before = used()
         load.go_on()
         measured = load.result()
-        used = cpu_seconds(broker.pid) - before
+        spent = used() - before
         load.finish()
-        return measured, used
+        return measured, spent

@@ -23,10 +23,11 @@ from sordini.broker.network.ports import DelayedResponse, Parts, Peer, release_p
 from sordini.broker.prepared.table import BODY_POSITION, Declined, PreparedRequests, Preparer
 from sordini.broker.requests.decoding_costs import ANSWER_BYTES_MAX, COST_AT_ONCE, COST_BYTES, cost_max_of
 from sordini.broker.requests.error_responses import error_response_in_steps
+from sordini.broker.requests.finished_work import finished, no_result
 from sordini.broker.requests.slice_scheduler import SliceExhausted, SliceScheduler, Work, first_slice
 from sordini.broker.requests.store_error_codes import StoreErrorCodes
 from sordini.protocol import schema
-from sordini.protocol.api import APIS, Api, ApiKey
+from sordini.protocol.api import ALL_APIS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, MessageTooCostly, WireError
 from sordini.protocol.headers import read_request_header, read_rest_of_header, request_header_version
 from sordini.protocol.primitives import ROW_COST
@@ -105,7 +106,7 @@ class VersionedApi:
 class Call:
     """One request, as its handler gets it."""
 
-    __slots__ = ("body", "client_id", "correlation_id", "peer", "version", "versioned_api")
+    __slots__ = ("amend", "body", "client_id", "correlation_id", "peer", "version", "versioned_api")
 
     def __init__(
         self, versioned_api: VersionedApi, peer: Peer, correlation_id: int, client_id: str | None, body: Any
@@ -116,9 +117,11 @@ class Call:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.body = body
+        self.amend: Callable[[Any], Any] | None = None  # Adds rows to the response for what was refused before.
 
     def frame(self, message: Any) -> Parts:
         """Encode a response into a whole frame: its size, its header, its body, and slices of files in between."""
+        message = message if self.amend is None else self.amend(message)
         versioned = self.versioned_api
         out = bytearray(9 if versioned.flexible_answer else 8)
         slices: list[tuple[int, Any]] = []
@@ -139,6 +142,7 @@ class Call:
         """As `frame`; raises BrokerError INVALID_REQUEST for a response that is too large to be sent."""
         if type(message) is EncodedBody:
             return self.frame(message)
+        message = message if self.amend is None else self.amend(message)
         versioned = self.versioned_api
         out = bytearray(9 if versioned.flexible_answer else 8)
         slices: list[tuple[int, Any]] = []
@@ -186,7 +190,7 @@ class LongCall(Call):
     __slots__ = ()
 
     def complete(self, pending: DelayedResponse, message: Any) -> None:
-        self.versioned_api.work_off(self, pending, _given(message))
+        self.versioned_api.work_off(self, pending, finished(message))
 
 
 class Dispatcher:
@@ -227,7 +231,7 @@ class Dispatcher:
             for end in peer.prefix_ends:
                 prepared = self.prepared.by_prefix.get((versioned.number, bytes(frame[BODY_POSITION:end])))
                 if prepared is not None:
-                    served = prepared.serve(frame, correlation_id)
+                    served = prepared.serve(peer, frame, correlation_id)
                     if not isinstance(served, Declined):
                         return served
                     if served is Declined.UNUSUAL:
@@ -334,7 +338,7 @@ class Dispatcher:
 
     def _in_slices(self, pending: DelayedResponse, work: Work[None]) -> DelayedResponse:
         """Do the work that completes a delayed response; it is cancelled when the connection closes."""
-        pending.on_abandon = self.slices.add(work, _nothing, pending.fail).cancel
+        pending.on_abandon = self.slices.add(work, no_result, pending.fail).cancel
         return pending
 
     def _error_parts(self, call: Call, error: Exception) -> Work[Parts]:
@@ -362,7 +366,7 @@ class Dispatcher:
         if len(frame) < KEY_AND_VERSION.size:
             raise WireError(f"a request of {len(frame)} bytes is shorter than any request header")
         key, version = KEY_AND_VERSION.unpack_from(frame)
-        api, route = APIS.get(key), self._routes.get(key)
+        api, route = ALL_APIS.get(key), self._routes.get(key)
         if api is None or route is None:
             raise WireError(f"API key {key} (version {version}) is not served")
         if not api.min_version <= version <= api.max_version:
@@ -388,13 +392,3 @@ def _handled(route: Route, call: Call) -> Work[Any]:
     """What a handler returns, in steps or at once."""
     answer = route.handle(call)
     return (yield from answer) if type(answer) is GeneratorType else answer
-
-
-def _given(message: Any) -> Work[Any]:
-    """Work that returns a finished message."""
-    yield 0
-    return message
-
-
-def _nothing(_result: None) -> None:
-    """The work has completed its response itself."""

@@ -10,14 +10,16 @@ time; nothing is retried here (see `cluster_client`).
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from sordini.cli.common.client_security import connect_securely, current_security
 from sordini.cli.common.options import Failure
 from sordini.client.addresses import Address
 from sordini.client.async_connection import AsyncConnection
+from sordini.client.authentication import authenticate
 from sordini.client.connection import API_OF, ClientConnection
-from sordini.client.errors import ConnectionLost, InvalidResponse, UnsupportedVersion
-from sordini.client.sockets import connect
+from sordini.client.errors import AuthenticationFailed, ConnectionLost, InvalidResponse, UnsupportedVersion
 from sordini.client.versions import ServedVersions, negotiate
 from sordini.protocol.api import Api
 from sordini.protocol.errors import ErrorCode
@@ -33,6 +35,7 @@ CLIENT_ID: Final = "sordini-cli"
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 """A length beyond this is no response of a broker but the first bytes of another protocol."""
 CONNECT_SECONDS_MAX: Final = 10.0
+NONCE_BYTES: Final = 24
 
 
 class Unreachable(Failure):
@@ -66,8 +69,11 @@ class BrokerConnection:
         self._lock = asyncio.Lock()
 
     @classmethod
-    async def open(cls, address: Address, connect: Connect = connect) -> Self:
-        """Connect and negotiate. Raises Unreachable. Tests bring a `connect` of their own."""
+    async def open(cls, address: Address, connect: Connect = connect_securely) -> Self:
+        """Connect, negotiate, and log in. Raises Unreachable, and Failure for a refused login.
+
+        Tests bring a `connect` of their own.
+        """
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 socket = await connect(address)
@@ -81,23 +87,27 @@ class BrokerConnection:
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 versions = await connection.run(negotiate())
-        except (ConnectionLost, InvalidResponse, TimeoutError):
+                await _log_in(connection, versions, address)
+        except (ConnectionLost, InvalidResponse, TimeoutError) as error:
             connection.close()
-            raise Unreachable(
-                f"{address} accepts connections and does not answer as a broker does: "
-                "is this a plaintext Kafka listener?"
-            ) from None
+            raise Unreachable(f"{address} accepts connections and {_no_broker(error)}") from None
+        except AuthenticationFailed as error:
+            connection.close()
+            raise Failure(str(error)) from None
+        except UnsupportedVersion as error:
+            connection.close()
+            raise NotServed(f"the broker at {address} does not serve {error.api_name} requests") from None
         except BaseException:  # Raised again - closed when the command is cancelled, too.
             connection.close()
             raise
         return cls(address, connection, versions)
 
-    async def ask(self, request: Any, *, at_most: int | None = None) -> Any:
-        """Send a request in the newest version both sides know, or `at_most`; the response message.
+    async def ask(self, request: Any, *, at_least: int = 0, at_most: int | None = None) -> Any:
+        """Send a request in the newest version both sides know, within the bounds; the response message.
 
         Raises NotServed, Disconnected, and Failure for a response that cannot be read.
         """
-        version = self.version(API_OF[type(request)], at_most)
+        version = self.version(API_OF[type(request)], at_most, at_least=at_least)
         async with self._lock:
             try:
                 return await self._connection.send(request, version)
@@ -109,10 +119,10 @@ class BrokerConnection:
                 self.close()
                 raise
 
-    def version(self, api: Api, at_most: int | None = None) -> int:
+    def version(self, api: Api, at_most: int | None = None, *, at_least: int = 0) -> int:
         """The version in which a kind of request is sent here; raises NotServed."""
         try:
-            return self._versions.highest(api, at_most=at_most)
+            return self._versions.highest(api, at_least=at_least, at_most=at_most)
         except UnsupportedVersion as error:
             raise NotServed(f"the broker at {self.address} does not serve {error.api_name} requests") from None
 
@@ -121,12 +131,28 @@ class BrokerConnection:
         self._connection.close()
 
 
+async def _log_in(connection: AsyncConnection, versions: ServedVersions, address: Address) -> None:
+    """Log in where --command-config says so."""
+    credentials = current_security().sasl
+    if credentials is not None:
+        await connection.run(authenticate(credentials, versions, str(address), os.urandom(NONCE_BYTES).hex()))
+
+
 def _reason(error: OSError) -> str:
     """What the system says, without numbers."""
     if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
         return "connection refused"
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
+
+
+def _no_broker(error: Exception) -> str:
+    """Why what answers is no broker as this command connects to it."""
+    if "ssl" in str(error):  # An alert: of TLS 1.3 a client learns after its handshake that its certificate is refused.
+        return f"ends TLS: {error}"
+    protocol = current_security().protocol
+    words = "plaintext" if protocol == "PLAINTEXT" else protocol
+    return f"does not answer as a broker does: is this a {words} Kafka listener?"
 
 
 def _plain(name: str) -> str:

@@ -123,6 +123,14 @@ class ClusterClient:
         check(f"the coordinator of group '{group}'", found.error_code, found.error_message)
         return await self._known(found.address)
 
+    async def transaction_coordinator(self, transactional_id: str) -> BrokerConnection:
+        """The coordinator of a transactional id."""
+        link = await self.any_broker()
+        request = routing.transaction_coordinator_request(transactional_id)
+        found = routing.coordinator_in(await link.ask(request))
+        check(f"the coordinator of transactional id '{transactional_id}'", found.error_code, found.error_message)
+        return await self._known(found.address)
+
     async def metadata(self, topics: Iterable[str] | None, link: BrokerConnection | None = None) -> MetadataResponse:
         """The cluster and some topics (None: all) as one broker knows them, or any; it creates no topic."""
         link = await self.any_broker() if link is None else link

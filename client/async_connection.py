@@ -66,14 +66,14 @@ class AsyncConnection:
         The future fails with ConnectionLost or InvalidResponse, and the connection is closed then. A caller that
         cancels the future closes the connection.
         """
-        assert self._response is None, "a request is in flight already"
-        if not self.is_open:
-            raise ConnectionLost("the connection is closed")
         response = self._loop.create_future()
         self._send(request, version, response, timeout_ms)
         return response
 
     def _send(self, request: Any, version: int, response: asyncio.Future[Any], timeout_ms: int | None) -> bytearray:
+        assert self._response is None, "a request is in flight already"
+        if not self.is_open:
+            raise ConnectionLost("the connection is closed")
         frame = self._protocol.send(request, version)
         self._response = response
         if timeout_ms is not None:
@@ -87,9 +87,6 @@ class AsyncConnection:
         The result is that response, or None when `rounds` took it, too. The timeout is each response's; it is measured
         to a quarter, so that a round costs no timer. The future also fails with what `rounds` raises.
         """
-        assert self._response is None, "a request is in flight already"
-        if not self.is_open:
-            raise ConnectionLost("the connection is closed")
         response = self._loop.create_future()
         frame = self._send(request, version, response, None)
         if self.is_open:
@@ -198,6 +195,8 @@ class AsyncConnection:
                         response.set_result(message)
                 if self._response is None:
                     return  # Nothing more is expected: if bytes come, the loop says so.
+            if self.is_open:
+                self._loop.call_soon(self._on_readable)  # After the others: a TLS socket may hold what it has received.
         except OSError as error:
             self.close(_reason(error))
         except InvalidResponse as error:

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from sordini.client.errors import InvalidLength, InvalidResponse
 from sordini.protocol import schema
-from sordini.protocol.api import APIS, Api, ApiKey
+from sordini.protocol.api import ALL_APIS, APIS, Api, ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
 from sordini.protocol.headers import read_response_header, request_header
 from sordini.protocol.schema import Slices
@@ -37,7 +37,7 @@ HEAD_BYTES: Final = 16 * 1024
 GROWTH_BYTES: Final = 1024 * 1024
 """The steps in which the buffer of a longer response grows."""
 
-API_OF: Final[dict[type, Api]] = {api.request: api for api in APIS.values()}
+API_OF: Final[dict[type, Api]] = {api.request: api for api in ALL_APIS.values()}
 """By the class of the request message."""
 
 _API_VERSIONS: Final = APIS[ApiKey.API_VERSIONS]

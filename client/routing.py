@@ -10,7 +10,7 @@ The connections, and when to send a request again, are the caller's (see `retrie
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sordini.client.addresses import Address
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -20,6 +20,9 @@ from sordini.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+
+TRANSACTION_KEY: Final = 1
+"""The kind of key in FindCoordinator that is a transactional id."""
 
 
 class PartitionLeader(NamedTuple):
@@ -58,6 +61,11 @@ def partition_leaders(topic: MetadataResponseTopic) -> dict[int, PartitionLeader
 def coordinator_request(group: str) -> FindCoordinatorRequest:
     """For the coordinator of a consumer group, in any version."""
     return FindCoordinatorRequest(key=group, coordinator_keys=[group])
+
+
+def transaction_coordinator_request(transactional_id: str) -> FindCoordinatorRequest:
+    """For the coordinator of a transactional id; from version 1 on."""
+    return FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION_KEY, coordinator_keys=[transactional_id])
 
 
 def coordinator_in(response: FindCoordinatorResponse) -> GroupCoordinator:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import ssl
 from collections.abc import Sequence
 from typing import Any
 
 from sordini.client.addresses import Address
+from sordini.client.ports import Socket
+from sordini.client.tls.contexts import reason_of
+from sordini.client.tls.tls_socket import TlsSocket
 
 _AddressInfo = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 
@@ -71,3 +76,37 @@ async def _resolve(address: Address) -> Sequence[_AddressInfo]:
     except socket.gaierror:
         found = await asyncio.get_running_loop().getaddrinfo(*address, type=socket.SOCK_STREAM)
     return found
+
+
+async def start_tls(connected: Socket, context: ssl.SSLContext, host: str) -> Socket:
+    """The TLS handshake on a connected socket, which is closed when it fails; the caller bounds the time.
+
+    Raises OSError, whose text is OpenSSL's reason.
+    """
+    secured = TlsSocket(connected, context, host=host)
+    try:
+        while not secured.advance():
+            secured.flush()  # Some KiB, with nothing before them.
+            await _readable(secured)
+            if secured.receive_handshake() == b"":
+                raise OSError("the TLS handshake was broken off: is this a TLS listener?")
+        secured.flush()
+    except ssl.SSLError as error:
+        with contextlib.suppress(OSError):
+            secured.flush()  # The alert.
+        secured.close()
+        raise OSError(f"TLS: {reason_of(error)}") from None
+    except BaseException:  # Raised again - cancelled: the socket is given back.
+        secured.close()
+        raise
+    return secured
+
+
+async def _readable(connected: Socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.add_reader(connected, lambda: None if ready.done() else ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(connected)

@@ -1,6 +1,7 @@
 """The API keys of the protocol, and the versions that this broker serves.
 
-`APIS` is the one list: the dispatcher, the response to ApiVersions, the headers and README's table follow it.
+`APIS` is the one list of Kafka's: the response to ApiVersions and README's table follow it. `OWN_APIS` are requests of
+Sordini's commands that Kafka has no request for; only clients that name themselves `sordini` learn of them.
 Served are the versions from the oldest that Apache Kafka 3.9 accepts to the newest of 4.4, and each message is declared
 for them. Requests between brokers of a ZooKeeper cluster end with 3.9, the last release with ZooKeeper.
 """
@@ -11,6 +12,8 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from sordini.protocol.declare import flexible_from, versions_of
+from sordini.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from sordini.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from sordini.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from sordini.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -19,19 +22,30 @@ from sordini.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
 from sordini.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from sordini.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
 from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from sordini.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 from sordini.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from sordini.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from sordini.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from sordini.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from sordini.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from sordini.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from sordini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from sordini.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from sordini.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from sordini.protocol.messages.describe_group_history import (
+    DescribeGroupHistoryRequest,
+    DescribeGroupHistoryResponse,
+)
 from sordini.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from sordini.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from sordini.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
@@ -39,7 +53,13 @@ from sordini.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from sordini.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from sordini.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
 from sordini.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from sordini.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from sordini.protocol.messages.fetch import FetchRequest, FetchResponse
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from sordini.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -58,6 +78,7 @@ from sordini.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from sordini.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from sordini.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from sordini.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -72,12 +93,13 @@ from sordini.protocol.messages.sasl import (
 )
 from sordini.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from sordini.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from sordini.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from sordini.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 
 class ApiKey(IntEnum):
-    """The API keys of all requests up to Apache Kafka 4.4."""
+    """The API keys of all requests up to Apache Kafka 4.4, and from 32200 on those of Sordini alone."""
 
     PRODUCE = 0
     FETCH = 1
@@ -174,6 +196,11 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
     STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
     UNREGISTER_CONTROLLER = 94
+    DESCRIBE_GROUP_HISTORY = 32200
+
+
+FIRST_OWN_KEY: Final = 32200
+"""The first key of Sordini's own requests (`OWN_APIS`)."""
 
 
 class Api(NamedTuple):
@@ -221,7 +248,14 @@ APIS: Final[dict[int, Api]] = {
         _served(ApiKey.DELETE_RECORDS, DeleteRecordsRequest, DeleteRecordsResponse),
         _served(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse),
         _served(ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+        _served(ApiKey.ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse),
+        _served(ApiKey.ADD_OFFSETS_TO_TXN, AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
+        _served(ApiKey.END_TXN, EndTxnRequest, EndTxnResponse),
         _served(ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest, WriteTxnMarkersResponse),
+        _served(ApiKey.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, TxnOffsetCommitResponse),
+        _served(ApiKey.DESCRIBE_ACLS, DescribeAclsRequest, DescribeAclsResponse),
+        _served(ApiKey.CREATE_ACLS, CreateAclsRequest, CreateAclsResponse),
+        _served(ApiKey.DELETE_ACLS, DeleteAclsRequest, DeleteAclsResponse),
         _served(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest, DescribeConfigsResponse),
         _served(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, AlterConfigsResponse),
         _served(ApiKey.ALTER_REPLICA_LOG_DIRS, AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse),
@@ -240,9 +274,19 @@ APIS: Final[dict[int, Api]] = {
             ApiKey.LIST_PARTITION_REASSIGNMENTS, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
         ),
         _served(ApiKey.OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteResponse),
+        _served(
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+            DescribeUserScramCredentialsRequest,
+            DescribeUserScramCredentialsResponse,
+        ),
+        _served(
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS, AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
+        ),
         _served(ApiKey.ALTER_PARTITION, AlterPartitionRequest, AlterPartitionResponse),
         _served(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, DescribeClusterResponse),
         _served(ApiKey.DESCRIBE_PRODUCERS, DescribeProducersRequest, DescribeProducersResponse),
+        _served(ApiKey.DESCRIBE_TRANSACTIONS, DescribeTransactionsRequest, DescribeTransactionsResponse),
+        _served(ApiKey.LIST_TRANSACTIONS, ListTransactionsRequest, ListTransactionsResponse),
         _served(ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
         _served(ApiKey.ALLOCATE_PRODUCER_IDS, AllocateProducerIdsRequest, AllocateProducerIdsResponse),
         _served(ApiKey.LIST_CONFIG_RESOURCES, ListConfigResourcesRequest, ListConfigResourcesResponse),
@@ -262,3 +306,13 @@ INTER_BROKER_APIS: Final = frozenset(
     }
 )
 """Requests that no client sends: they are served on the inter-broker listener only."""
+
+OWN_APIS: Final[dict[int, Api]] = {
+    api.key: api
+    for api in (_served(ApiKey.DESCRIBE_GROUP_HISTORY, DescribeGroupHistoryRequest, DescribeGroupHistoryResponse),)
+}
+"""Requests of Sordini's own commands, 32200 to 32255: Kafka numbers its own from 0, other vendors theirs from 500. The
+lower byte of each key is of no other key (`broker/metrics/latency.py`)."""
+
+ALL_APIS: Final[dict[int, Api]] = {**APIS, **OWN_APIS}
+"""All that can be decoded and dispatched."""

@@ -84,16 +84,28 @@ class BufferPool:
 class FrameReader:
     """The receiving side of one connection."""
 
-    __slots__ = ("_buffer", "_end", "_frame_bytes_max", "_pool", "_rest", "_start", "_view")
+    __slots__ = ("_buffer", "_end", "_pool", "_rest", "_setting", "_start", "_view", "frame_bytes_max")
 
     def __init__(self, frame_bytes_max: int, pool: BufferPool) -> None:
-        self._frame_bytes_max = frame_bytes_max
+        self.limit(frame_bytes_max)
         self._pool = pool
         self._buffer: bytearray | None = None  # During a slice, or while a long rest is kept.
         self._view: memoryview | None = None
         self._start = 0  # The bytes [start, end) of the buffer are unread.
         self._end = 0
         self._rest = b""  # A short rest between slices.
+
+    def limit(self, frame_bytes_max: int, setting: str = "socket.request.max.bytes") -> int:
+        """Take frames of at most so many bytes, as that setting says. Returns the number."""
+        self._setting = setting
+        self.frame_bytes_max = frame_bytes_max
+        return frame_bytes_max
+
+    def limit_before_login(self, frame_bytes_max: int) -> int:
+        """Take smaller frames, where the peer has not logged in yet. Returns the number that counts."""
+        if frame_bytes_max >= self.frame_bytes_max:
+            return self.frame_bytes_max
+        return self.limit(frame_bytes_max, "sasl.server.max.receive.size")
 
     @property
     def held_bytes(self) -> int:
@@ -153,7 +165,7 @@ class FrameReader:
         if self._end < body:
             return None
         (size,) = LENGTH.unpack_from(buffer, start)
-        if not 0 < size <= self._frame_bytes_max:
+        if not 0 < size <= self.frame_bytes_max:
             raise WireError(self._refusal(size, bytes(buffer[start:body])))
         stop: int = body + size
         if self._end < stop:
@@ -176,7 +188,7 @@ class FrameReader:
         if unread < LENGTH_BYTES:
             return False
         (size,) = LENGTH.unpack_from(buffer, start)
-        return not 0 < size <= self._frame_bytes_max or unread >= LENGTH_BYTES + size
+        return not 0 < size <= self.frame_bytes_max or unread >= LENGTH_BYTES + size
 
     def settle(self) -> None:
         """End a slice: return the buffer, or keep what an unfinished frame needs."""
@@ -238,6 +250,6 @@ class FrameReader:
     def _refusal(self, size: int, first: bytes) -> str:
         if size <= 0:
             return f"a request declares {size} bytes"
-        text = f"a request declares {size} bytes, socket.request.max.bytes is {self._frame_bytes_max}"
+        text = f"a request declares {size} bytes, {self._setting} is {self.frame_bytes_max}"
         other = "TLS" if first[:2] == b"\x16\x03" else _OTHER_PROTOCOLS.get(first)
         return f"{text} (its first bytes look like {other})" if other else text

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from sordini.protocol.api import APIS, Api, ApiKey
+from sordini.protocol.api import ALL_APIS, Api, ApiKey
 from sordini.protocol.errors import WireError
 from sordini.protocol.primitives import skip_tags
 
@@ -45,7 +45,7 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
         api_key, version = _KEY_AND_VERSION.unpack_from(frame)
     except struct.error as problem:
         raise WireError(f"request header: {problem}") from problem
-    api = APIS.get(api_key)
+    api = ALL_APIS.get(api_key)
     if api is None:
         raise WireError(f"{_api_name(api_key)} is not served")
     if not api.min_version <= version <= api.max_version and api_key != ApiKey.API_VERSIONS:

@@ -64,7 +64,7 @@ class RequestPipeline:
 
     def park(self, slot: ResponseSlot, frame: memoryview) -> None:
         """Add the slot of a request that was started and whose response cannot be sent yet."""
-        slot.is_produce = is_produce(frame)
+        slot.is_produce = frame[0] == 0 == frame[1]  # As `is_produce`; a frame that was served has a header.
         slot.frame_bytes = len(frame)
         assert not self.waiting or (slot.is_produce and self.waiting[0].is_produce), "a request overtook another"
         self.waiting.append(slot)

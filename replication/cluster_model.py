@@ -42,6 +42,8 @@ class Broker:
     epoch: int
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
+    is_pure: bool = False
+    """Registered with `sordini.cluster.pure`: it supports transaction.version 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,8 @@ class ClusterSettings(NamedTuple):
     """inter.broker.protocol.version is 3.2 or later: an unclean leader is marked as recovering (KIP-704)."""
     deletes_topics: bool = True
     """delete.topic.enable: otherwise a request to delete a topic is dropped."""
+    is_pure: bool = False
+    """sordini.cluster.pure: transaction.version 2 is finalized in /feature, so that no broker joins without it."""
 
 
 DEFAULT_CLUSTER_SETTINGS = ClusterSettings()

@@ -32,6 +32,7 @@ from sordini.replication.pending_commits import PendingCommits
 from sordini.replication.ports import IsrGrant, IsrRefusal
 from sordini.replication.purgatory import DelayedOperation, LogEndWaiters, notify
 from sordini.replication.state_change_log import log_isr_change
+from sordini.replication.too_few_replicas import too_few_replicas
 from sordini.replication.uncommitted_bytes import UncommittedBytes
 from sordini.storage.appending import LogAppendInfo
 from sordini.storage.file_slice import FileSlice
@@ -171,10 +172,8 @@ class Partition:
         if all_replicas:
             min_isr = min(self.settings.min_insync_replicas, len(self.replicas))  # As `_effective_min_isr`, inlined.
             if len(leader.isr) < min_isr:
-                raise BrokerError(
-                    ErrorCode.NOT_ENOUGH_REPLICAS,
-                    f"{self.name} has {len(leader.isr)} in-sync replicas, min.insync.replicas is {min_isr}",
-                )
+                what = f"{self.name} has {len(leader.isr)} in-sync replicas, min.insync.replicas is {min_isr}"
+                raise too_few_replicas(checked, self.log.producers, what)
         if isinstance(checked, CheckedBatches):
             appended = self.log.append(checked.buffer, checked.batches, leader.leader_epoch, now_ms)
         else:

@@ -5,6 +5,7 @@
     python3 scripts/outside.py kafka 3.9.1      one Apache Kafka release with its tools
     python3 scripts/outside.py newest           the newest Apache Kafka without its tools; 45 MB
     python3 scripts/outside.py clients 1.1.1    the jar of one release's Java client
+    python3 scripts/outside.py streams          Kafka Streams with its state store, of two releases; 170 MB
     python3 scripts/outside.py python-clients   the oldest Python clients, in their own environment; 20 MB
     python3 scripts/outside.py spark 4.2.0      an older PySpark with its Kafka source; about a minute and 500 MB
     python3 scripts/outside.py connector        the Kafka source of the PySpark in .venv, as pipeline/jars locks it
@@ -31,18 +32,20 @@ sys.path.insert(0, str(ROOT))
 from tests.outside import versions  # noqa: E402  Found once the repository is on the path.
 
 JARS = ROOT / ".cache" / "kafka"
+STREAMS = ROOT / ".cache" / "kafka-streams"
 SPARK = ROOT / ".cache" / "spark"
 CONNECTOR = SPARK / "connector"
 PYTHON_CLIENTS = ROOT / ".cache" / "python-clients"
 POM = ROOT / "tests" / "outside" / "kafka.pom.xml"
 SPARK_POM = POM.with_name("spark.pom.xml")
+STREAMS_POM = POM.with_name("streams.pom.xml")
 PIP = [str(ROOT / ".venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
 # What kafka-python and aiokafka compress with.
 CODECS = ("lz4", "python-snappy", "zstandard", "crc32c")
 COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 # Prefixes of the jars that are moved last, and mark a folder as complete.
-MARKS = ("kafka_2.13", "spark-sql-kafka")
+MARKS = ("kafka_2.13", "spark-sql-kafka", "kafka-streams")
 
 PACKAGES = {"kcat": "kcat", "java": "default-jre-headless", "mvn": "maven", "strace": "strace", "ip": "iproute2"}
 
@@ -66,6 +69,9 @@ def main(arguments: list[str]) -> None:
             fetch_kafka(version)
         case ["newest"]:
             fetch_newest()
+        case ["streams"]:
+            for version in versions.KAFKA_STREAMS:
+                fetch_streams(version)
         case ["python-clients"]:
             fetch_python_clients()
         case ["clients", version]:
@@ -111,6 +117,15 @@ def fetch_clients(version: str) -> None:
     if (folder / f"kafka-clients-{version}.jar").exists():
         return
     fetch(folder, [*maven(), f"-Dartifact=org.apache.kafka:kafka-clients:{version}", f"{COPY_PLUGIN}:copy"])
+
+
+def fetch_streams(version: str) -> None:
+    """Kafka Streams of one release with all that it needs."""
+    folder = STREAMS / version / "lib"
+    if (folder / f"kafka-streams-{version}.jar").exists():
+        return
+    goal = f"{COPY_PLUGIN}:copy-dependencies"
+    fetch(folder, [*maven(), "-f", str(STREAMS_POM), f"-Dkafka.version={version}", "-DincludeScope=runtime", goal])
 
 
 def fetch_python_clients() -> None:

@@ -26,8 +26,8 @@ def find_aborted(
         transactions = segment.transactions
         if not transactions.is_checked:
             check_index(segments, producers, segment, segments.end_of(number, log_end_offset))
-        for aborted in transactions.entries():
-            if aborted.last_offset >= start and aborted.first_offset < upper:
+        for aborted in transactions.entries_from(start):
+            if aborted.first_offset < upper:
                 found.append(aborted)
             if aborted.last_stable_offset >= upper:
                 return found

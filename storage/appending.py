@@ -5,7 +5,7 @@ Functions on a log's state. `Log.append` calls `note_producers` and `index_batch
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader
@@ -13,6 +13,8 @@ from sordini.storage import aborted_transactions, producer_replay
 from sordini.storage.log_state import LogState
 from sordini.storage.producer_state import SentBatch
 from sordini.storage.segment import Segment
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class LogAppendInfo(NamedTuple):
@@ -34,13 +36,24 @@ def find_duplicate(log: LogState, header: BatchHeader, now_ms: int) -> SentBatch
     if header.is_control or header.base_sequence < 0:
         return None
     producers = log.producers
+    if header.is_transactional and log.topic_partition.topic == OFFSETS_TOPIC:
+        # The group coordinator wrote it, with sequence 0 as in all its batches: only its epoch is checked.
+        producers.check_epoch(header.producer_id, header.producer_epoch)
+        _check_room(log, header.producer_id, now_ms)
+        return None
     sent = producers.check(header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
     if sent is None:
         producers.check_transaction(header.producer_id, is_transactional=header.is_transactional)
-        if len(producers) >= log.config.producers_max and not producers.knows(header.producer_id):
-            producers.mark(now_ms, log.log_end_offset)
-            producers.make_room(now_ms, log.config.producers_max)
+        _check_room(log, header.producer_id, now_ms)
     return sent
+
+
+def _check_room(log: LogState, producer_id: int, now_ms: int) -> None:
+    """Make room for a producer that is new here; raises BrokerError KAFKA_STORAGE_ERROR where there is none."""
+    producers = log.producers
+    if len(producers) >= log.config.producers_max and not producers.knows(producer_id):
+        producers.mark(now_ms, log.log_end_offset)
+        producers.make_room(now_ms, log.config.producers_max)
 
 
 def duplicate_info(log: LogState, sent: SentBatch) -> LogAppendInfo:

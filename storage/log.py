@@ -198,6 +198,16 @@ class Log(LogState):
         unstable = self.producers.first_unstable_offset(high_watermark)
         return high_watermark if unstable is None else max(min(unstable, high_watermark), self.log_start_offset)
 
+    def end_bound(self, piece: FileSlice) -> int:
+        """An offset that no record of a slice of this log reaches, as near as the index says. Raises StorageError."""
+        number = self.segments.number_of(piece.base)
+        segment, end = self.segments.all()[number], piece.position + piece.size
+        try:
+            near = None if end >= segment.size else segment.offset_bound(end, self._interval_bytes)
+        except OSError as error:
+            raise self.log_dir.classify(error) from error
+        return min(piece.end_offset, self.segments.end_of(number, self.log_end_offset) if near is None else near)
+
     def aborted_transactions(self, start: int, upper: int) -> list[AbortedTransaction]:
         """CleanedTransactions aborted that have records between `start` and `upper`, in the order of their markers."""
         self.log_dir.ensure_online()

@@ -14,8 +14,8 @@ process. The last entry is kept in memory; how the others are searched is in `in
 
 from __future__ import annotations
 
-import errno
 import struct
+from bisect import bisect_left
 
 from sordini.storage.index_entries import IndexEntries
 from sordini.storage.open_files import Handle
@@ -32,15 +32,13 @@ class DamagedIndex(Exception):
 class OffsetIndex(IndexEntries):
     """The entries of one file. Positions and offsets are absolute at this interface, relative in the file."""
 
-    __slots__ = ("_base", "count", "is_preallocated", "last_offset", "last_position")
+    __slots__ = ("_base", "last_offset", "last_position")
 
     entry = _ENTRY
 
     def __init__(self, handle: Handle, base: int) -> None:
         super().__init__(handle)
         self._base = base
-        self.is_preallocated = False
-        self.count = 0
         self.last_offset = base
         self.last_position = 0
 
@@ -52,8 +50,7 @@ class OffsetIndex(IndexEntries):
         size = self.handle.reopen().size()
         if size % ENTRY_SIZE:
             raise DamagedIndex(f"{self.handle.path} has {size} bytes")
-        self._forget()
-        self.count = size // ENTRY_SIZE
+        self._loaded()
         self._read_last()
         if not self.count:
             return
@@ -66,17 +63,8 @@ class OffsetIndex(IndexEntries):
             raise DamagedIndex(f"{self.handle.path} ends with {self.last_offset} at byte {self.last_position}")
 
     def append(self, offset: int, position: int, *, entries_max: int) -> None:
-        """Add an entry; raises OSError, after which nothing has been added."""
-        file = self.handle.file or self.handle.reopen()
-        self.handle.used = True
-        if not self.is_preallocated:
-            # Sparse: blocks are allocated when entries are written.
-            file.truncate(entries_max * ENTRY_SIZE)
-            self.is_preallocated = True
-        entry = _ENTRY.pack(offset - self._base, position)
-        if file.write_at(self.count * ENTRY_SIZE, entry) != ENTRY_SIZE:
-            raise OSError(errno.ENOSPC, "a short write", self.handle.path)
-        self.count += 1
+        """Add an entry; raises OSError, after which it is not added, and entries before it may be left out, too."""
+        self._append(_ENTRY.pack(offset - self._base, position), entries_max)
         self.last_offset = offset
         self.last_position = position
 
@@ -89,22 +77,23 @@ class OffsetIndex(IndexEntries):
         found = self._find(offset - self._base, self.count)
         return 0 if found is None else found[1]
 
-    def trim(self) -> None:
-        """Trim the preallocated zeros."""
-        self.handle.reopen().truncate(self.count * ENTRY_SIZE)
-        self.is_preallocated = False
+    def first_from(self, position: int) -> int | None:
+        """The position of the first batch with an entry that starts at `position` or later; None when there is none."""
+        if self.count == 0 or self.last_position < position:
+            return None
+        number = bisect_left(range(self.count), position, key=lambda number: self._read_one(number)[1])
+        return self._read_one(number)[1] if number < self.count else None
 
     def clear(self) -> None:
         """Forget every entry, before a rebuild, which trims. Old bytes stay until then: ext4 syncs a file at its close
         when it was truncated to 0 and written again.
         """
-        self._forget()
-        self.count, self.last_offset, self.last_position = 0, self._base, 0
-        self.handle.reopen(create=True)
-        self.is_preallocated = False
+        self._cleared()
+        self.last_offset, self.last_position = self._base, 0
 
     def truncate_to(self, offset: int, position: int) -> None:
         """Drop the entries of batches from `offset` on, or that start at `position` or later."""
+        self.trim()
         self._forget()
         while self.count and (self.last_offset >= offset or self.last_position >= position):
             self.count -= 1

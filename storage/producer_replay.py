@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import BatchHeader, read_records
-from sordini.protocol.records.control import ABORT, COMMIT, read_marker
+from sordini.protocol.records.compression import NO_CODEC
+from sordini.protocol.records.control import ABORT, COMMIT, marker_in, read_marker
 from sordini.storage import batch_scan
 from sordini.storage.producer_state import AbortedTransaction, ProducerState, SentBatch, sequence_after
 from sordini.storage.segment import Segment
@@ -42,10 +43,12 @@ def apply_control(
     """Fold a control batch into the state; the transaction that it aborted, if any."""
     if header.producer_id < 0:
         return None
-    try:
-        marker = read_marker(next(read_records(batch, header, expanded_bytes_max=MARKER_BYTES_MAX)))
-    except (BrokerError, StopIteration):
-        return None  # An unreadable record says nothing about producers.
+    marker = marker_in(batch) if header.codec == NO_CODEC and header.record_count == 1 else None
+    if marker is None:
+        try:
+            marker = read_marker(next(read_records(batch, header, expanded_bytes_max=MARKER_BYTES_MAX)))
+        except (BrokerError, StopIteration):
+            return None  # An unreadable record says nothing about producers.
     if marker.kind not in (ABORT, COMMIT):
         return None
     return producers.apply_marker(

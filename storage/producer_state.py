@@ -18,14 +18,17 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.storage.transaction_verification import TransactionVerifications
 
 WINDOW = 5
 SEQUENCE_MAX = 2**31 - 1
 NO_SEQUENCE = -1
 NO_EPOCH = -1
+EPOCH_MAX = 2**15 - 1
 NO_OFFSET = -1
 
 SILENT_MS = 600_000
@@ -102,7 +105,7 @@ def sequence_after(sequence: int, count: int) -> int:
 class ProducerState:
     """All producers of one log."""
 
-    __slots__ = ("_closed", "_full_since_ms", "_newer_mark", "_older_mark", "_open", "_producers")
+    __slots__ = ("_closed", "_full_since_ms", "_newer_mark", "_older_mark", "_open", "_producers", "verifications")
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self._producers: dict[int, Producer] = {}
@@ -113,6 +116,8 @@ class ProducerState:
         self._older_mark = self._newer_mark = (0, 0)
         """Two times (ms) with the log end offset at each; the older is SILENT_MS ago or longer."""
         self._full_since_ms: int | None = None
+        self.verifications = TransactionVerifications()
+        """Of transactions that have no batch here yet: no part of what the log holds."""
         for entry in sorted(entries, key=lambda entry: entry.transaction_first_offset):
             self._restore(entry)
 
@@ -134,11 +139,7 @@ class ProducerState:
         if producer is None or producer.epoch == NO_EPOCH:
             return None
         if epoch != producer.epoch:
-            if epoch < producer.epoch:
-                raise BrokerError(
-                    ErrorCode.INVALID_PRODUCER_EPOCH,
-                    f"producer {producer_id} has epoch {producer.epoch}, the batch was sent with {epoch}",
-                )
+            self.check_epoch(producer_id, epoch)
             if base_sequence != 0:
                 raise BrokerError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -154,6 +155,15 @@ class ProducerState:
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {producer_id} sent sequence {base_sequence}, its last was {producer.last_sequence}",
         )
+
+    def check_epoch(self, producer_id: int, epoch: int) -> None:
+        """Raises BrokerError INVALID_PRODUCER_EPOCH for a producer that is fenced."""
+        producer = self._producers.get(producer_id)
+        if producer is not None and epoch < producer.epoch:
+            raise BrokerError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} has epoch {producer.epoch}, the batch was sent with {epoch}",
+            )
 
     def expects(self, producer_id: int, epoch: int, base_sequence: int) -> bool:
         """Whether this is the next batch of a known producer without an open transaction: the checks accept it."""
@@ -216,6 +226,24 @@ class ProducerState:
                 ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} has a transaction open in this partition"
             )
 
+    def has_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether a transaction of this producer is open in the log, with records of this epoch.
+
+        One of an earlier epoch is over, and its marker is still to come.
+        """
+        return producer_id in self._open and self._producers[producer_id].epoch == epoch
+
+    def check_first(self, producer_id: int, base_sequence: int) -> None:
+        """Refuse the first batch of a producer that is not known here unless it has the first sequence.
+
+        Raises BrokerError OUT_OF_ORDER_SEQUENCE_NUMBER. For producers whose sequences begin anew in each transaction.
+        """
+        if base_sequence > 0 and producer_id not in self._producers:
+            raise BrokerError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} begins a transaction at sequence {base_sequence}, not at 0",
+            )
+
     def check_open(self, producer_id: int) -> None:
         """Refuse to end a transaction that is not open (CLUSTER_AUTHORIZATION_FAILED): only a coordinator may."""
         if producer_id not in self._open:
@@ -223,8 +251,13 @@ class ProducerState:
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"producer {producer_id} has no transaction open here"
             )
 
-    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+    def check_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, *, is_epoch_raised: bool = False
+    ) -> None:
         """Check the end of a transaction before it is written.
+
+        With `is_epoch_raised` its epoch is higher than that of the records (KIP-890 part 2), unless that is the last
+        one: so a marker that is delayed does not end the producer's next transaction.
 
         Raises BrokerError INVALID_PRODUCER_EPOCH for a producer that was fenced since, TRANSACTION_COORDINATOR_FENCED
         for a coordinator that was replaced.
@@ -232,7 +265,8 @@ class ProducerState:
         producer = self._producers.get(producer_id)
         if producer is None:
             return
-        if epoch < producer.epoch:
+        is_repeated = is_epoch_raised and epoch == producer.epoch != EPOCH_MAX and producer_id in self._open
+        if epoch < producer.epoch or is_repeated:
             raise BrokerError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"producer {producer_id} has epoch {producer.epoch}, the marker was sent with {epoch}",
@@ -259,11 +293,13 @@ class ProducerState:
         if is_transactional and producer.transaction_first_offset == NO_OFFSET:
             producer.transaction_first_offset = sent.first_offset
             self._open[producer_id] = sent.first_offset
+            self.verifications.end(producer_id)
 
     def apply_marker(
         self, producer_id: int, epoch: int, offset: int, timestamp: int, coordinator_epoch: int, *, commit: bool
     ) -> AbortedTransaction | None:
         """Note the control record that ended a transaction; the transaction, if it was aborted."""
+        self.verifications.end(producer_id)
         producer = self._of(producer_id)
         if epoch != producer.epoch:
             producer.epoch = epoch
@@ -280,7 +316,7 @@ class ProducerState:
         self._closed.append((first_offset, offset))
         if commit:
             return None
-        stable = min(self._open.values(), default=offset + 1)
+        stable = next(iter(self._open.values()), offset + 1)
         return AbortedTransaction(producer_id, first_offset, offset, stable)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
@@ -292,7 +328,7 @@ class ProducerState:
             return None
         self._closed = [ended for ended in self._closed if ended[1] >= high_watermark]
         firsts = [first for first, _ in self._closed]
-        firsts += self._open.values()
+        firsts += islice(self._open.values(), 1)  # They are in the order in which they began.
         return min(firsts, default=None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:

@@ -10,7 +10,7 @@ import contextlib
 import errno
 from collections.abc import Callable, Iterator
 
-from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader
+from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader, crc_is_right
 from sordini.protocol.records.legacy import ENTRY_BYTES_MIN
 from sordini.storage import batch_scan, names, offset_index, time_index
 from sordini.storage.disk import Disk, File
@@ -204,8 +204,8 @@ class Segment:
 
     @property
     def needs_trim(self) -> bool:
-        """Whether zeros follow the entries of an index."""
-        return self.index.is_preallocated or self.times.is_preallocated
+        """Whether an index lacks entries, or zeros follow them."""
+        return self.index.needs_trim or self.times.needs_trim
 
     def trim_indexes(self) -> None:
         """Trim the preallocated zeros, before the segment is closed; raises OSError."""
@@ -250,10 +250,27 @@ class Segment:
             return self.find(offset, interval_bytes)
         return found
 
+    def offset_bound(self, position: int, interval_bytes: int) -> int | None:
+        """An offset that no record before `position` reaches, as near as the index says. Raises OSError.
+
+        None where the index has no entry that far. An entry is trusted when a batch of this segment is there.
+        """
+        self.load(interval_bytes)
+        found = self.index.first_from(position)
+        first = None if found is None else next(batch_scan.headers(self.handle, found, self.size), None)
+        if first is None or not self.base <= first[1].base_offset:
+            return None
+        return first[1].base_offset
+
     def _leads_to(self, position: int, offset: int) -> bool:
-        """Whether the batch at `position` begins at or before `offset`: then no batch before it holds `offset`."""
+        """Whether the batch at `position` begins at or before `offset`: then no batch before it holds `offset`.
+
+        Its CRC is checked: bytes in the middle of a batch may look like a message of an old format.
+        """
         first = next(batch_scan.headers(self.handle, position, self.size), None)
-        return first is not None and self.base <= first[1].base_offset <= offset
+        if first is None or not self.base <= first[1].base_offset <= offset:
+            return False
+        return crc_is_right(self.file().read_at(position, first[1].size), 0, first[1])
 
     def headers_from_time(self, timestamp: int, interval_bytes: int) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of batches in order, from one before which no record has `timestamp` (ms) or a later one.

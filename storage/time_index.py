@@ -10,7 +10,6 @@ trimming and the search are as in `offset_index`.
 
 from __future__ import annotations
 
-import errno
 import struct
 
 from sordini.protocol.records.batch import NO_TIMESTAMP
@@ -25,15 +24,13 @@ _ENTRY = struct.Struct(">qi")
 class TimeIndex(IndexEntries):
     """The entries of one file; offsets are absolute at this interface."""
 
-    __slots__ = ("_base", "count", "is_preallocated", "last_offset", "last_timestamp")
+    __slots__ = ("_base", "last_offset", "last_timestamp")
 
     entry = _ENTRY
 
     def __init__(self, handle: Handle, base: int) -> None:
         super().__init__(handle)
         self._base = base
-        self.is_preallocated = False
-        self.count = 0
         self.last_timestamp = NO_TIMESTAMP
         self.last_offset = base
 
@@ -42,8 +39,7 @@ class TimeIndex(IndexEntries):
         size = self.handle.reopen().size()
         if size % ENTRY_SIZE:
             raise DamagedIndex(f"{self.handle.path} has {size} bytes")
-        self._forget()
-        self.count = size // ENTRY_SIZE
+        self._loaded()
         self._read_last()
         if not self.count:
             return
@@ -54,17 +50,12 @@ class TimeIndex(IndexEntries):
             raise DamagedIndex(f"{self.handle.path} is all zeros")
 
     def append(self, timestamp: int, offset: int, *, entries_max: int) -> None:
-        """Add an entry if the timestamp grew; raises OSError, after which nothing has been added."""
+        """Add an entry if the timestamp grew; raises OSError, after which it is not added, and entries before it may be
+        left out, too.
+        """
         if timestamp <= self.last_timestamp or self.count >= entries_max:
             return
-        file = self.handle.file or self.handle.reopen()
-        self.handle.used = True
-        if not self.is_preallocated:
-            file.truncate(entries_max * ENTRY_SIZE)
-            self.is_preallocated = True
-        if file.write_at(self.count * ENTRY_SIZE, _ENTRY.pack(timestamp, offset - self._base)) != ENTRY_SIZE:
-            raise OSError(errno.ENOSPC, "a short write", self.handle.path)
-        self.count += 1
+        self._append(_ENTRY.pack(timestamp, offset - self._base), entries_max)
         self.last_timestamp = timestamp
         self.last_offset = offset
 
@@ -79,22 +70,16 @@ class TimeIndex(IndexEntries):
         found = self._find(timestamp, self.count)
         return None if found is None else self._absolute(found)
 
-    def trim(self) -> None:
-        """Trim the preallocated zeros."""
-        self.handle.reopen().truncate(self.count * ENTRY_SIZE)
-        self.is_preallocated = False
-
     def clear(self) -> None:
         """Forget every entry, before a rebuild, which trims. Old bytes stay until then: ext4 syncs a file at its close
         when it was truncated to 0 and written again.
         """
-        self._forget()
-        self.count, self.last_timestamp, self.last_offset = 0, NO_TIMESTAMP, self._base
-        self.handle.reopen(create=True)
-        self.is_preallocated = False
+        self._cleared()
+        self.last_timestamp, self.last_offset = NO_TIMESTAMP, self._base
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries of batches from `offset` on."""
+        self.trim()
         self._forget()
         while self.count and self.last_offset >= offset:
             self.count -= 1

@@ -14,12 +14,16 @@ from __future__ import annotations
 
 import errno
 import struct
+from bisect import bisect_left
+from collections.abc import Iterator
 
 from sordini.storage.open_files import Handle
 from sordini.storage.producer_state import AbortedTransaction
 
 VERSION = 0
 _ENTRY = struct.Struct(">hqqqq")
+_ENTRIES_AT_ONCE = 32
+"""Read by one call: a fetch needs the few that its records are of."""
 
 
 class TransactionIndex:
@@ -60,6 +64,28 @@ class TransactionIndex:
                 return False
             previous = last
         return True
+
+    def entries_from(self, offset: int) -> Iterator[AbortedTransaction]:
+        """The entries whose marker is at `offset` or later, in order, read as they are taken.
+
+        Markers rise, so the first is found by a few short reads: an index may have hundreds of thousands of entries,
+        and readers of committed records ask at every fetch.
+        """
+        if not self.exists:
+            return
+        file = self.handle.reopen()
+        count = file.size() // _ENTRY.size
+
+        def marker_of(number: int) -> int:
+            marker: int = _ENTRY.unpack(file.read_at(number * _ENTRY.size, _ENTRY.size))[3]
+            return marker
+
+        first = bisect_left(range(count), offset, key=marker_of)
+        while first < count:
+            end = min(count, first + _ENTRIES_AT_ONCE)
+            for fields in _ENTRY.iter_unpack(file.read_at(first * _ENTRY.size, (end - first) * _ENTRY.size)):
+                yield AbortedTransaction(*fields[1:])
+            first = end
 
     def entries(self) -> list[AbortedTransaction]:
         """All entries, without a torn last one."""

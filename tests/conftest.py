@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
 TOGETHER = {
     "situations": ("tests/compat/test_situations",),
     "judged": ("tests/compat", "tests/contract"),
-    "programs": ("tests/process", "tests/cluster"),
+    "programs": ("tests/process", "tests/cluster", "tests/exactly_once"),
     "spark": ("tests/pipeline",),
 }
 """Folders whose tests start programs, share them, and wait for them; those of Spark have a session of their own."""

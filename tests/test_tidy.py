@@ -42,7 +42,7 @@ def pure_modules() -> list[str]:
 
 # Who may touch the world, and how that shows in source code.
 OPENS_FILES = frozenset({"storage.disk", "broker.coordination_store.database"})  # The second through SQLite.
-OPENS_SOCKETS = ("broker.network", "client.sockets", "client.blocking")
+OPENS_SOCKETS = ("broker.network", "client.sockets", "client.blocking", "client.tls", "broker.security.tls")
 READS_TIME = frozenset(
     {"broker.clock", "storage.compaction.child", "broker.record_jobs.child"}
 )  # The others are processes of their own.

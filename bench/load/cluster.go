@@ -16,6 +16,7 @@ const (
 	gapEvery        = time.Millisecond // between two writes of gap: the brokers must not be busy with them
 	lookEvery       = 5 * time.Millisecond
 	gapWarmRequests = 200
+	crewBufferBytes = 64 << 10
 )
 
 // crew is the brokers of a cluster, each with a connection that is made when it is needed and dropped when it breaks.
@@ -32,18 +33,34 @@ func (c *crew) close() {
 	}
 }
 
-// send sends a request to the broker at an address and waits for the response; what breaks is dialled again the next time.
-func (c *crew) send(address string, request kmsg.Request, answer kmsg.Response) error {
-	line, known := c.lines[address]
-	if !known {
-		dialled, err := dial(c.ctx, address)
-		if err != nil {
-			return err
-		}
-		line = dialled
+// line is the connection to the broker at an address.
+func (c *crew) line(address string) (*talk, error) {
+	if line, known := c.lines[address]; known {
+		return line, nil
+	}
+	line, err := dialBuffered(c.ctx, address, crewBufferBytes)
+	if err == nil {
 		c.lines[address] = line
 	}
-	err := line.call(request, answer)
+	return line, err
+}
+
+// begin sends a request to the broker at an address; the caller receives the response of c.lines[address].
+func (c *crew) begin(address string, request kmsg.Request) error {
+	line, err := c.line(address)
+	if err != nil {
+		return err
+	}
+	return line.send(request)
+}
+
+// send sends a request to the broker at an address and waits for the response; what breaks is dialled again the next time.
+func (c *crew) send(address string, request kmsg.Request, answer kmsg.Response) error {
+	line, err := c.line(address)
+	if err != nil {
+		return err
+	}
+	err = line.call(request, answer)
 	if err != nil {
 		line.close()
 		delete(c.lines, address)

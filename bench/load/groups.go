@@ -22,7 +22,7 @@ const (
 
 // topics makes j.topics topics of one partition each: j.topic-0, j.topic-1, ...
 func topics(ctx context.Context, j job) (result, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(j.broker))
+	client, err := newClient(kgo.SeedBrokers(j.broker))
 	if err != nil {
 		return result{}, err
 	}
@@ -62,7 +62,7 @@ func join(ctx context.Context, j job) (result, error) {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			clients[i], failures[i] = kgo.NewClient(
+			clients[i], failures[i] = newClient(
 				kgo.SeedBrokers(j.broker),
 				kgo.ConsumerGroup(j.group),
 				kgo.ConsumeTopics(j.topic),
@@ -153,7 +153,7 @@ func topicOf(j job, number, i int) string {
 
 // repeat sends j.records requests, some at once, each again while the coordinator is unavailable or loading.
 func repeat(ctx context.Context, j job, send func(*kgo.Client, int) (int16, error)) (result, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(j.broker), kgo.RetryTimeout(time.Minute))
+	client, err := newClient(kgo.SeedBrokers(j.broker), kgo.RetryTimeout(time.Minute))
 	if err != nil {
 		return result{}, err
 	}

@@ -29,6 +29,8 @@ type job struct {
 	each        int
 	requests    int
 	every       time.Duration
+	lasting     time.Duration
+	pause       time.Duration
 	firstMillis int64
 	acks        string
 	idempotent  bool
@@ -50,17 +52,19 @@ func arguments() (string, time.Duration, job) {
 	flag.IntVar(&j.records, "records", 2_000_000, "how many records in all")
 	flag.IntVar(&j.size, "size", 100, "bytes of each record's value")
 	flag.IntVar(&j.partitions, "partitions", 4, "partitions of a created topic, or those that records are written to")
-	flag.IntVar(&j.connections, "connections", 1, "of single, steady and cold, each with one request in flight, and of opened")
-	flag.StringVar(&j.group, "group", "bench", "the group of join, or what the names of groups begin with")
+	flag.IntVar(&j.connections, "connections", 1, "of single, steady and cold, each with one request in flight, and of opened; producers of transactions and committed")
+	flag.StringVar(&j.group, "group", "bench", "the group of join, or what the names of groups and transactional ids begin with")
 	flag.IntVar(&j.groups, "groups", 1, "groups of the works commits, offsets and heartbeats")
 	flag.IntVar(&j.topics, "topics", 1, "topics of the works topics and commits: their names are numbered")
 	flag.IntVar(&j.members, "members", 1, "members that join at once, or consumers of tailing")
 	flag.StringVar(&j.configs, "configs", "", "what create and alter set for a topic: key=value,key=value")
 	flag.IntVar(&j.keys, "keys", 0, "different keys of fill's records, at random; 0: without keys")
 	flag.IntVar(&j.from, "from", 0, "the number of fill's first record")
-	flag.IntVar(&j.each, "each", 1, "records of each batch of appends and touch")
-	flag.IntVar(&j.requests, "requests", 1_000, "how many requests a work makes; of steady and heartbeats on each connection")
+	flag.IntVar(&j.each, "each", 1, "records of each batch of appends and touch, and of each transaction")
+	flag.IntVar(&j.requests, "requests", 1_000, "how many requests a work makes; of steady, heartbeats and committed on each connection")
 	flag.DurationVar(&j.every, "every", time.Second, "time between two requests of one connection that keeps a rate")
+	flag.DurationVar(&j.lasting, "lasting", 2*time.Second, "how long transactions go on")
+	flag.DurationVar(&j.pause, "pause", 20*time.Millisecond, "before a transactional producer sends again what was answered CONCURRENT_TRANSACTIONS")
 	flag.Int64Var(&j.firstMillis, "first-ms", 0, "when fill's record 0 was made; each one after it is 1 ms younger")
 	flag.StringVar(&j.acks, "acks", "1", "acknowledgements that produce and single wait for: 1 of the leader, all of every in-sync replica")
 	flag.BoolVar(&j.idempotent, "idempotent", false, "whether produce and single are idempotent producers, which implies -acks all")
@@ -84,6 +88,7 @@ func (j job) check() error {
 		{"records", j.records}, {"size", j.size}, {"partitions", j.partitions}, {"connections", j.connections},
 		{"groups", j.groups}, {"topics", j.topics}, {"members", j.members}, {"each", j.each},
 		{"requests", j.requests}, {"every", int(j.every)}, {"factor", j.factor},
+		{"lasting", int(j.lasting)}, {"pause", int(j.pause)},
 	} {
 		if one.value <= 0 {
 			return fmt.Errorf("-%s must be more than 0", one.flag)

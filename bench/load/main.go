@@ -14,6 +14,8 @@
 //	load -broker 127.0.0.1:9092 -work steady -topic t -connections 500 -every 500ms -requests 20
 //	load -broker 127.0.0.1:9092 -work opened -connections 2000
 //	load -broker 127.0.0.1:9092 -work heartbeats -group g -groups 1000 -every 1s -requests 10
+//	load -broker 127.0.0.1:9092 -work transactions -topic t -connections 16 -each 10 -lasting 2s
+//	load -broker 127.0.0.1:9092 -work committed -topic t -connections 16 -every 100ms -requests 20
 //	load -broker 127.0.0.1:9092 -work large-produce -topic t -beside u -size 10000000 -requests 50 -every 5ms
 //	load -broker 127.0.0.1:9092 -work cold -topic t -records 1000000 -beside u -connections 8 -every 10ms
 //
@@ -46,6 +48,7 @@ type result struct {
 	P99Micros float64 `json:"p99_us"`
 	Bytes     int     `json:"bytes"`
 	GapMicros float64 `json:"gap_us"`
+	Refused   int     `json:"refused"` // requests of transactional producers that had to be sent again
 
 	after func() // What is left to do once the result is printed and the broker's CPU time has been read.
 }
@@ -79,6 +82,8 @@ var works = map[string]func(context.Context, job) (result, error){
 	"large-produce": largeProduce,
 	"large-fetch":   largeFetch,
 	"cold":          cold,
+	"transactions":  transactions,
+	"committed":     committed,
 }
 
 func main() {
@@ -128,7 +133,7 @@ func onlyLoopback(address string) error {
 }
 
 func create(ctx context.Context, j job) (result, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(j.broker))
+	client, err := newClient(kgo.SeedBrokers(j.broker))
 	if err != nil {
 		return result{}, err
 	}
@@ -189,7 +194,7 @@ func pairs(configs string) map[string]string {
 
 // alter sets j.configs for a topic that exists.
 func alter(ctx context.Context, j job) (result, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(j.broker))
+	client, err := newClient(kgo.SeedBrokers(j.broker))
 	if err != nil {
 		return result{}, err
 	}
@@ -214,7 +219,7 @@ func alter(ctx context.Context, j job) (result, error) {
 }
 
 func remove(ctx context.Context, j job) (result, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(j.broker))
+	client, err := newClient(kgo.SeedBrokers(j.broker))
 	if err != nil {
 		return result{}, err
 	}

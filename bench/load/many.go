@@ -18,7 +18,7 @@ const (
 // spread makes j.topics topics of j.partitions partitions each, some in every request, and waits until all of them
 // have leaders.
 func spread(ctx context.Context, j job) (result, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(j.broker))
+	client, err := newClient(kgo.SeedBrokers(j.broker))
 	if err != nil {
 		return result{}, err
 	}

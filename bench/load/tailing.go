@@ -69,7 +69,7 @@ func tailing(ctx context.Context, j job) (result, error) {
 
 // atLogEnd is a consumer of the first partition from its beginning, which is its end as long as the topic is new.
 func atLogEnd(j job) (*kgo.Client, error) {
-	return kgo.NewClient(
+	return newClient(
 		kgo.SeedBrokers(j.broker),
 		kgo.FetchMaxWait(tailingWaitMax),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{j.topic: {0: kgo.NewOffset().At(0)}}))

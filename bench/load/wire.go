@@ -36,7 +36,7 @@ func dial(ctx context.Context, broker string) (*talk, error) {
 
 // dialBuffered takes so many bytes for reading, where there are many connections.
 func dialBuffered(ctx context.Context, broker string, size int) (*talk, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", broker)
+	conn, err := connect(ctx, broker)
 	if err != nil {
 		return nil, err
 	}

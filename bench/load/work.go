@@ -73,7 +73,7 @@ func producer(j job, options ...kgo.Opt) (*kgo.Client, error) {
 	if !j.idempotent {
 		common = append(common, kgo.DisableIdempotentWrite())
 	}
-	return kgo.NewClient(append(common, options...)...)
+	return newClient(append(common, options...)...)
 }
 
 // produce sends the records in full batches as fast as the broker takes them.
@@ -113,7 +113,7 @@ func produce(ctx context.Context, j job) (result, error) {
 
 // consume reads that many records from the beginning of the topic.
 func consume(ctx context.Context, j job) (result, error) {
-	client, err := kgo.NewClient(
+	client, err := newClient(
 		kgo.SeedBrokers(j.broker),
 		kgo.ConsumeTopics(j.topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))

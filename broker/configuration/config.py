@@ -12,9 +12,18 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from sordini.broker.configuration.authorization_keys import AuthorizationSettings, check_authorization
 from sordini.broker.configuration.cleaner_keys import CleanerSettings, check_cleaner
 from sordini.broker.configuration.controller_keys import ControllerSettings
 from sordini.broker.configuration.group_keys import GroupSettings
+from sordini.broker.configuration.listener_keys import (
+    ListenerSecurity,
+    Overrides,
+    as_overrides,
+    find_listener_key,
+    listener_security,
+    of_unknown_listeners,
+)
 from sordini.broker.configuration.listeners import Endpoint, advertised_endpoints, read_endpoints, read_protocol_map
 from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.membership_keys import MembershipSettings, check_membership
@@ -22,11 +31,14 @@ from sordini.broker.configuration.network_keys import NetworkSettings
 from sordini.broker.configuration.protection import check_start, is_without_effect
 from sordini.broker.configuration.protocol_version import (
     ONE_FORMAT,
+    TOPIC_IDS,
     ProtocolVersion,
     protocol_version,
     read_version,
 )
 from sordini.broker.configuration.replica_keys import ReplicaSettings, check_replica
+from sordini.broker.configuration.sasl_config import check_sasl
+from sordini.broker.configuration.security_keys import SecuritySettings
 from sordini.broker.configuration.settings import (
     ConfigError,
     Setting,
@@ -36,6 +48,8 @@ from sordini.broker.configuration.settings import (
     setting,
     settings_of,
 )
+from sordini.broker.configuration.transaction_keys import TransactionSettings
+from sordini.broker.configuration.unserved_protection import check_served
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,10 +57,13 @@ class Config(
     MembershipSettings,
     ControllerSettings,
     NetworkSettings,
+    SecuritySettings,
     LogSettings,
     ReplicaSettings,
     CleanerSettings,
     GroupSettings,
+    TransactionSettings,
+    AuthorizationSettings,
 ):
     """Every key with an effect; see `meaning` of each."""
 
@@ -56,6 +73,9 @@ class Config(
         read_version("3.9-IV0"),
         "The protocol version that brokers of this cluster use between each other.",
     )
+
+    listener_overrides: Overrides = dataclasses.field(default=(), repr=False)
+    """The keys with a listener prefix; see `listener`."""
 
     # Topics and replication.
     num_partitions: int = setting(
@@ -111,16 +131,27 @@ class Config(
     def __post_init__(self) -> None:
         check_membership(self)
         check_replica(self)
+        check_authorization(self)
+        if self.cluster_pure and self.inter_broker_protocol_version < TOPIC_IDS:
+            raise ConfigError(
+                f"sordini.cluster.pure=true is not valid with inter.broker.protocol.version="
+                f"{self.inter_broker_protocol_version}, which is for clusters with Apache Kafka 2.7: allowed is "
+                f"{TOPIC_IDS} or newer"
+            )
         # Parsed here, so that a wrong listener refuses the start like other wrong values.
         endpoints = self.endpoints
         advertised = self.advertised(endpoints)
         # A registration without it would make every controller of the cluster fail.
-        if self.inter_broker_listener_name not in {endpoint.name for endpoint in advertised}:
+        if self.inter_broker_listener not in {endpoint.name for endpoint in advertised}:
             names = ", ".join(endpoint.name for endpoint in advertised)
+            given = self.inter_broker_listener_name
+            key = "security.inter.broker.protocol" if given is None else "inter.broker.listener.name"
             raise ConfigError(
-                f"inter.broker.listener.name={self.inter_broker_listener_name!r} is not valid: "
+                f"{key}={given or self.security_inter_broker_protocol!r} is not valid: "
                 f"allowed is a name from {'advertised.' if self.advertised_listeners else ''}listeners ({names})"
             )
+        check_served(self)
+        check_sasl(self)
         protocol, version = self.inter_broker_protocol_version, read_version(self.log_message_format_version)
         if version.magic > protocol.magic:
             raise ConfigError(
@@ -138,6 +169,21 @@ class Config(
     def protocols(self) -> dict[str, str]:
         """Security protocol by listener name."""
         return read_protocol_map(self.listener_security_protocol_map)
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener for connections between brokers."""
+        return (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
+
+    def listener(self, name: str) -> ListenerSecurity:
+        """What protects one listener of `listeners`: its own keys, and the broker's where it has none."""
+        protocols = {endpoint.name: endpoint.protocol for endpoint in self.endpoints}
+        return listener_security(self, self.listener_overrides, name, protocols[name])
+
+    @property
+    def keys_of_unknown_listeners(self) -> list[str]:
+        """Keys with the prefix of a listener that is not there; they have no effect."""
+        return of_unknown_listeners(self.listener_overrides, (endpoint.name for endpoint in self.endpoints))
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -169,6 +215,15 @@ class Config(
 SETTINGS: dict[str, tuple[str, Setting]] = settings_of(Config)
 
 
+def find_setting(key: str) -> Setting | None:
+    """The declaration of a served key, with or without a listener prefix; None for any other key."""
+    known = SETTINGS.get(key)
+    if known is not None:
+        return known[1]
+    of_listener = find_listener_key(key)
+    return None if of_listener is None else of_listener.setting
+
+
 def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
     """Parse the configuration; returns it and the unknown keys.
 
@@ -181,6 +236,8 @@ def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
     unknown: list[str] = []
     for key, text in entries.items():
         known = SETTINGS.get(key)
+        if known is None and find_listener_key(key) is not None:
+            continue
         if known is None:
             check_start(key, text)
             if not is_without_effect(key):
@@ -188,7 +245,12 @@ def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
             continue
         field, declared = known
         values[field] = declared.rule.read(key, text)
-    config = Config(**values)
+    if {"security.inter.broker.protocol", "inter.broker.listener.name"} <= entries.keys():
+        raise ConfigError(
+            f"security.inter.broker.protocol={entries['security.inter.broker.protocol']!r} is not valid: allowed is "
+            "only one of security.inter.broker.protocol and inter.broker.listener.name"
+        )
+    config = Config(**values, listener_overrides=as_overrides(entries))
     check_cleaner(config)
     check_cordoned(config)
     return config, unknown

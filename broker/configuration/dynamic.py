@@ -21,9 +21,18 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from sordini.broker.configuration.cleaner_keys import check_cleaner_change
-from sordini.broker.configuration.config import SETTINGS, Config, check_cordoned
+from sordini.broker.configuration.config import SETTINGS, Config, check_cordoned, find_setting
+from sordini.broker.configuration.listener_keys import LISTENER_PREFIX, as_overrides, find_listener_key, merged
 from sordini.broker.configuration.protection import is_without_effect, requested_protection
-from sordini.broker.configuration.settings import ConfigError, value_text
+from sordini.broker.configuration.security_keys import SecuritySettings
+from sordini.broker.configuration.settings import (
+    Change,
+    ConfigError,
+    Setting,
+    ValueKind,
+    settings_of,
+    value_text,
+)
 
 
 class ConfigSource(IntEnum):
@@ -66,13 +75,25 @@ class DynamicConfig:
         self.config = static
         """The values in force."""
         self._static = static
+        self.static_overrides = dict(static.listener_overrides)
+        """The keys with a listener prefix that were set at the start."""
         self._entries: dict[ConfigSource, dict[str, str]] = {source: {} for source in LAYERS}
         self._usable: dict[ConfigSource, dict[str, str]] = {source: {} for source in LAYERS}
         self._listeners: list[Callable[[Config], None]] = []
+        self._validators: list[Callable[[Config], None]] = []
+        self._layer_listeners: list[Callable[[Config], None]] = []
 
     def on_change(self, listener: Callable[[Config], None]) -> None:
         """Call `listener` with the new values at every change."""
         self._listeners.append(listener)
+
+    def on_layer(self, listener: Callable[[Config], None]) -> None:
+        """Call `listener` whenever a layer was set, also to the same values: files that they name may have changed."""
+        self._layer_listeners.append(listener)
+
+    def on_check(self, validator: Callable[[Config], None]) -> None:
+        """Call `validator` with the values that a change would make; it raises ConfigError to refuse the change."""
+        self._validators.append(validator)
 
     def entries(self, source: ConfigSource) -> Mapping[str, str]:
         """A dynamic layer, as in the store."""
@@ -83,11 +104,19 @@ class DynamicConfig:
         ignored = unusable(entries) + _of_one_broker(source, entries)
         self._entries[source] = dict(entries)
         self._usable[source] = _usable(entries, ignored)
-        config = self._combine(self._usable)
+        try:
+            config = self._combine(self._usable)
+        except ConfigError as error:
+            # Keys of listeners that do not go together here: other brokers have other listeners.
+            ignored += [IgnoredEntry(key, str(error)) for key in self._usable[source] if _is_of_security(key)]
+            self._usable[source] = _usable(entries, ignored)
+            config = self._combine(self._usable)
         if config != self.config:
             self.config = config
             for listener in self._listeners:
                 listener(config)
+        for listener in self._layer_listeners:
+            listener(self.config)
         return ignored
 
     def check(self, source: ConfigSource, entries: Mapping[str, str]) -> None:
@@ -95,6 +124,8 @@ class DynamicConfig:
         usable = _usable(entries, unusable(entries))
         changed = self._combine({**self._usable, source: usable})
         check_cleaner_change(self.config, changed)
+        for validator in self._validators:
+            validator(changed)
         if entries.get(CORDON) != self._entries[source].get(CORDON):
             for entry in _of_one_broker(source, entries):
                 raise ConfigError(f"{entry.key} cannot be set for all brokers: {entry.reason}")
@@ -123,22 +154,37 @@ class DynamicConfig:
 
     def _combine(self, layers: Mapping[ConfigSource, Mapping[str, str]]) -> Config:
         values: dict[str, Any] = {}
+        overrides = self._static.listener_overrides
         for source in reversed(LAYERS):
+            overrides = merged(overrides, as_overrides(layers[source]))
             for key, text in layers[source].items():
-                field, declared = SETTINGS[key]
-                values[field] = declared.rule.read(key, text)
-        return dataclasses.replace(self._static, **values)
+                if key in SETTINGS:
+                    field, declared = SETTINGS[key]
+                    values[field] = declared.rule.read(key, text)
+        return dataclasses.replace(self._static, **values, listener_overrides=overrides)
 
 
 def _usable(entries: Mapping[str, str], ignored: Sequence[IgnoredEntry]) -> dict[str, str]:
     useless = {entry.key for entry in ignored}
-    return {key: text for key, text in entries.items() if key in SETTINGS and key not in useless}
+    return {key: text for key, text in entries.items() if find_setting(key) is not None and key not in useless}
+
+
+_OF_SECURITY = settings_of(SecuritySettings).keys()
+
+
+def _is_of_security(key: str) -> bool:
+    return key in _OF_SECURITY or find_listener_key(key) is not None
 
 
 def _of_one_broker(source: ConfigSource, entries: Mapping[str, str]) -> list[IgnoredEntry]:
-    if source is ConfigSource.DYNAMIC_DEFAULT_BROKER and CORDON in entries:
-        return [IgnoredEntry(CORDON, "it names directories of one broker")]
-    return []
+    if source is not ConfigSource.DYNAMIC_DEFAULT_BROKER:
+        return []
+    found = [IgnoredEntry(CORDON, "it names directories of one broker")] if CORDON in entries else []
+    for key in entries:
+        declared = find_setting(key)
+        if declared is not None and declared.change in (Change.LISTENER, Change.BROKER):
+            found.append(IgnoredEntry(key, "it is for one broker only"))
+    return found
 
 
 def unusable(entries: Mapping[str, str]) -> list[IgnoredEntry]:
@@ -148,18 +194,30 @@ def unusable(entries: Mapping[str, str]) -> list[IgnoredEntry]:
     """
     found = []
     for key, text in entries.items():
-        known = SETTINGS.get(key)
-        if known is None:
+        declared = find_setting(key)
+        if declared is None:
             what = requested_protection(key, text)
             if what is not None:
                 found.append(IgnoredEntry(key, f"it asks for {what}"))
             elif not is_without_effect(key):
                 found.append(IgnoredEntry(key, "unknown key"))
-        elif not known[1].is_dynamic:
-            found.append(IgnoredEntry(key, "it cannot be changed while the broker runs"))
         else:
-            try:
-                known[1].rule.read(key, text)
-            except ConfigError:
-                found.append(IgnoredEntry(key, f"allowed is {known[1].rule.allowed}"))
+            reason = _why_unusable(key, text, declared)
+            if reason is not None:
+                found.append(IgnoredEntry(key, reason))
     return found
+
+
+def _why_unusable(key: str, text: str, declared: Setting) -> str | None:
+    is_prefixed = key.startswith(LISTENER_PREFIX)
+    if declared.change is Change.LISTENER and not is_prefixed:
+        return "it can be changed only as listener.name.<name>." + key
+    if declared.change is Change.NOWHERE:
+        return "it cannot be changed while the broker runs"
+    if declared.rule.kind is ValueKind.PASSWORD:
+        return "no password is read from the coordination store"
+    try:
+        declared.rule.read(key, text)
+    except ConfigError:
+        return f"allowed is {declared.rule.allowed}"
+    return None

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from sordini.broker.configuration.config import SETTINGS
-from sordini.broker.configuration.protection import FAMILY, LISTENER_PREFIX, find_protection, is_static
+from sordini.broker.configuration.config import SETTINGS, find_setting
+from sordini.broker.configuration.listener_keys import LISTENER_PREFIX
+from sordini.broker.configuration.protection import FAMILY, find_protection, is_static
 from sordini.broker.configuration.protection_defaults import DEFAULTS
-from sordini.broker.configuration.protection_keys import TABLE, Change, Protection, Verdict
-from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind, value_text
+from sordini.broker.configuration.protection_keys import TABLE, Protection, Verdict
+from sordini.broker.configuration.settings import Change, ConfigError, Rule, ValueKind, value_text
 from sordini.broker.configuration.topic_config import (
     TOPIC_SETTINGS,
     check_topic_configs,
@@ -93,34 +94,39 @@ def edit_broker(entries: Mapping[str, str], edits: Sequence[Edit], *, is_default
 
 
 def _check_broker_key(key: str, text: str, *, is_default: bool) -> None:
-    known, protection = SETTINGS.get(key), find_protection(key)
-    if is_static(key) or (known is not None and not known[1].is_dynamic):
+    known, protection = find_setting(key), find_protection(key)
+    if is_static(key) or (known is not None and known.change is Change.NOWHERE):
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} cannot be changed while the broker runs")
     if protection is not None:
-        _check_protection(key, text, protection, is_default=is_default)
+        _check_scope(key, protection.rule, protection.change, is_default=is_default)
+        _check_protection(key, text, protection)
+    elif known is not None:
+        _check_scope(key, known.rule, known.change, is_default=is_default)
+        try:
+            known.rule.read(key, text)
+        except ConfigError as error:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, str(error)) from None
     elif not key or SECURITY_KEY.fullmatch(key) or FAMILY.fullmatch(key.lower()):
         raise BrokerError(
             ErrorCode.INVALID_REQUEST,
             f"{key} cannot be changed over the wire, only at the start",
         )
-    if known is not None:
-        try:
-            known[1].rule.read(key, text)
-        except ConfigError as error:
-            raise BrokerError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
 
-def _check_protection(key: str, text: str, found: Protection, *, is_default: bool) -> None:
-    """Apache Kafka's checks and codes, and the refusal of protection that this broker does not have."""
-    has_listener = key.startswith(LISTENER_PREFIX)
-    if found.change is Change.LISTENER and not has_listener:
+def _check_scope(key: str, rule: Rule, change: Change, *, is_default: bool) -> None:
+    """Apache Kafka's checks and codes, and no passwords."""
+    if change is Change.LISTENER and not key.startswith(LISTENER_PREFIX):
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} can be changed only as listener.name.<name>.{key}")
-    if is_default and found.change is not Change.ANYWHERE:
+    if is_default and change is not Change.ANYWHERE:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} can be changed for one broker only, not for all")
-    if found.rule.kind is ValueKind.PASSWORD:
+    if rule.kind is ValueKind.PASSWORD:
         raise BrokerError(
             ErrorCode.INVALID_CONFIG, f"{key} is not accepted: no password is stored in the coordination store"
         )
+
+
+def _check_protection(key: str, text: str, found: Protection) -> None:
+    """The refusal of protection that this broker does not have, and of values of the wrong type."""
     if found.verdict is Verdict.HARMLESS and found.rule.kind is ValueKind.CLASS:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} is not accepted: this broker loads no classes")
     try:

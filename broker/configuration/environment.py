@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 
 from sordini.broker.configuration.config import SETTINGS
-from sordini.broker.configuration.protection import is_without_effect, requested_protection
+from sordini.broker.configuration.listener_keys import find_listener_key
+from sordini.broker.configuration.protection import FAMILY, is_without_effect, requested_protection
 from sordini.broker.configuration.protection_keys import CLIENTS_KEYS
 from sordini.broker.configuration.settings import ConfigError
 
@@ -55,7 +56,8 @@ def _spelled(rest: str) -> str:
 
 
 def _is_known(key: str) -> bool:
-    return key in SETTINGS or (is_without_effect(key) and key not in CLIENTS_KEYS)
+    is_served = key in SETTINGS or find_listener_key(key) is not None
+    return is_served or (is_without_effect(key) and key not in CLIENTS_KEYS)
 
 
 def environment_entries(environment: Mapping[str, str]) -> dict[str, str]:
@@ -66,7 +68,7 @@ def environment_entries(environment: Mapping[str, str]) -> dict[str, str]:
     """
     entries: dict[str, str] = {}
     for name, text in environment.items():
-        if name.startswith(FOREIGN_PREFIX) and requested_protection(_spelled(name.removeprefix(FOREIGN_PREFIX)), text):
+        if name.startswith(FOREIGN_PREFIX) and _asks_for_protection(_spelled(name.removeprefix(FOREIGN_PREFIX)), text):
             raise ConfigError(f"{name} is not read here and asks for protection: allowed is KAFKA_ without CFG_")
     for prefix in PREFIXES:
         for name, text in environment.items():
@@ -74,6 +76,16 @@ def environment_entries(environment: Mapping[str, str]) -> dict[str, str]:
             if key is not None:
                 entries[key] = text
     return entries
+
+
+def _asks_for_protection(key: str, text: str) -> bool:
+    """Whether a value asks for protection, served here or not."""
+    is_served = (
+        (key in SETTINGS or find_listener_key(key) is not None)
+        and FAMILY.fullmatch(key) is not None
+        and bool(text.strip())
+    )
+    return is_served or requested_protection(key, text) is not None
 
 
 def unknown_names(environment: Mapping[str, str]) -> list[str]:

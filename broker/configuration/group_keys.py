@@ -30,6 +30,12 @@ class GroupSettings:
         1024 * 1024 * 1024,
         "Memory for members and offsets of all groups of this broker; beyond it new members are refused.",
     )
+    group_rebalance_history_max: int = setting(
+        "sordini.group.rebalance.history.max",
+        integer(0, 1000),
+        50,
+        "Rebalances that the coordinator remembers of each group, for `sordini groups history`; 0 remembers none.",
+    )
     offset_metadata_max_bytes: int = setting(
         "offset.metadata.max.bytes", integer(), 4096, "Maximum size of the metadata committed with an offset."
     )

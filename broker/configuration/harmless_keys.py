@@ -26,34 +26,17 @@ class Harmless(NamedTuple):
 
 HARMLESS = (
     Harmless(
-        "They describe TLS listeners, and `listeners` takes none.",
+        "They choose parts of Java's TLS; here it is OpenSSL's.",
         {
-            "ssl.allow.dn.changes": boolean,
-            "ssl.allow.san.changes": boolean,
-            "ssl.cipher.suites": _LIST,
-            "ssl.enabled.protocols": _LIST,
-            "ssl.endpoint.identification.algorithm": string,
-            "ssl.engine.factory.class": _CLASS,
-            "ssl.key.password": _PASSWORD,
             "ssl.keymanager.algorithm": string,
-            "ssl.keystore.certificate.chain": _PASSWORD,
-            "ssl.keystore.key": _PASSWORD,
-            "ssl.keystore.location": string,
-            "ssl.keystore.password": _PASSWORD,
-            "ssl.keystore.type": string,
-            "ssl.principal.mapping.rules": string,
             "ssl.protocol": string,
             "ssl.provider": string,
             "ssl.secure.random.implementation": string,
             "ssl.trustmanager.algorithm": string,
-            "ssl.truststore.certificates": _PASSWORD,
-            "ssl.truststore.location": string,
-            "ssl.truststore.password": _PASSWORD,
-            "ssl.truststore.type": string,
         },
     ),
     Harmless(
-        "Container images derive the TLS keys above from them.",
+        "Container images derive the keys of TLS stores from them.",
         {
             "ssl.key.credentials": string,
             "ssl.keystore.credentials": string,
@@ -63,9 +46,8 @@ HARMLESS = (
         },
     ),
     Harmless(
-        "They tune SASL listeners, and `listeners` takes none.",
+        "They tune Kerberos, and logins of clients.",
         {
-            "connection.failed.authentication.delay.ms": integer(0),
             "sasl.client.callback.handler.class": _CLASS,
             "sasl.kerberos.kinit.cmd": string,
             "sasl.kerberos.min.time.before.relogin": long(),
@@ -83,11 +65,10 @@ HARMLESS = (
             "sasl.login.refresh.window.jitter": _ANY_NUMBER,
             "sasl.login.retry.backoff.max.ms": long(),
             "sasl.login.retry.backoff.ms": long(),
-            "sasl.server.max.receive.size": integer(),
         },
     ),
     Harmless(
-        "They configure OAuth tokens, and no SASL mechanism is served.",
+        "They configure OAuth tokens; the mechanism OAUTHBEARER refuses the start.",
         {
             "sasl.oauthbearer.allow.unverified.audience": boolean,
             "sasl.oauthbearer.allow.unverified.issuer": boolean,
@@ -129,7 +110,7 @@ HARMLESS = (
         },
     ),
     Harmless(
-        "They configure the store of an authorizer, and an authorizer is refused.",
+        "They configure a ZooKeeper for the authorizer alone; entries are in the coordination store here.",
         {
             "authorizer.zookeeper.connection.timeout.ms": integer(),
             "authorizer.zookeeper.max.in.flight.requests": integer(1),

@@ -29,24 +29,8 @@ IGNORED = (
         (),
         (
             "log.dir.failure.timeout.ms",
-            "request.timeout.ms",
             "socket.connection.setup.timeout.max.ms",
             "socket.connection.setup.timeout.ms",
-        ),
-    ),
-    IgnoredKeys(
-        "There are no transactions yet.",
-        ("transaction.partition.verification.enable",),
-        (
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-            "transaction.max.timeout.ms",
-            "transaction.remove.expired.transaction.cleanup.interval.ms",
-            "transaction.state.log.load.buffer.size",
-            "transaction.state.log.min.isr",
-            "transaction.state.log.num.partitions",
-            "transaction.state.log.replication.factor",
-            "transaction.state.log.segment.bytes",
-            "transactional.id.expiration.ms",
         ),
     ),
     IgnoredKeys(
@@ -67,6 +51,7 @@ IGNORED = (
             "group.coordinator.rebalance.protocols",
             "offsets.commit.required.acks",
             "producer.purgatory.purge.interval.requests",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
             "zookeeper.max.in.flight.requests",
         ),
     ),

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from sordini.broker.configuration.settings import ConfigError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED_PROTOCOLS = ("PLAINTEXT",)
 OPEN_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to.
 """Hosts that stand for all addresses of the machine."""
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
@@ -69,10 +68,6 @@ def _read_endpoint(key: str, entry: str, protocols: dict[str, str]) -> Endpoint:
         raise ConfigError(
             f"{key}={entry!r} is not valid: {name} needs an entry in listener.security.protocol.map "
             f"with one of {', '.join(SECURITY_PROTOCOLS)}"
-        )
-    if protocol not in SERVED_PROTOCOLS:
-        raise ConfigError(
-            f"{key}={entry!r} is not valid: allowed security protocols here are {', '.join(SERVED_PROTOCOLS)}"
         )
     return Endpoint(name.upper(), protocol, host, int(port))
 

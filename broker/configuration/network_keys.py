@@ -38,8 +38,11 @@ class NetworkSettings:
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "The security protocol of each listener name: NAME:PROTOCOL, comma-separated.",
     )
-    inter_broker_listener_name: str = setting(
-        "inter.broker.listener.name", string, "PLAINTEXT", "The listener for connections between brokers."
+    inter_broker_listener_name: str | None = setting(
+        "inter.broker.listener.name",
+        string,
+        None,
+        "The listener for connections between brokers; unset: the one named as `security.inter.broker.protocol`.",
     )
     num_network_threads: int = setting(
         "num.network.threads",

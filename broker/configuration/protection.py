@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 
 from sordini.broker.configuration.ignored_keys import IGNORED_STATIC, WITHOUT_EFFECT
-from sordini.broker.configuration.protection_keys import BY_LISTENER, TABLE, Change, Protection, Verdict
-from sordini.broker.configuration.settings import ConfigError, ValueKind
+from sordini.broker.configuration.listener_keys import LISTENER_PREFIX
+from sordini.broker.configuration.protection_keys import BY_LISTENER, TABLE, Protection, Verdict
+from sordini.broker.configuration.settings import Change, ConfigError, ValueKind
 
-LISTENER_PREFIX = "listener.name."
 FAMILY = re.compile(
     r"(listener\.name\.(.*\.)?)?(acl|allow\.everyone|authorizer|delegation\.token|quota|sasl|security|ssl|super)s?\..*"
     r"|zookeeper\.ssl\..*|.*\.policy\.class(\.name)?",

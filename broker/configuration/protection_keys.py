@@ -8,8 +8,8 @@ and types with those that Apache Kafka's own jars declare.
     harmless   the key requests no protection by itself: it tunes something that only a refused key enables
 
 A key requests protection if it rejects peers without credentials, encrypts, limits requests, or applies a policy to
-requests. A keystore, a TLS version or a Kerberos command does not: with plaintext listeners Apache Kafka ignores them,
-too, and a TLS or SASL listener is refused in `listeners`.
+requests. A Kerberos command does not: without the mechanism GSSAPI Apache Kafka ignores it, too, and that mechanism
+refuses the start. Served keys that protect are declared in `security_keys.py` and `sasl_keys.py`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sordini.broker.configuration.harmless_keys import HARMLESS
 from sordini.broker.configuration.settings import (
     INT32_MAX,
     INT64_MAX,
+    Change,
     Rule,
     ValueKind,
     matching,
@@ -57,17 +58,6 @@ class Verdict(Enum):
     HARMLESS = "harmless"
 
 
-class Change(Enum):
-    """Where Apache Kafka 3.9.1 changes the key at run time (KIP-226)."""
-
-    NOWHERE = "no"
-    LISTENER = "per listener"
-    """As `listener.name.<name>.<key>` of one broker only."""
-    BROKER = "one broker"
-    """Of one broker, with or without a listener prefix; never as a default of all brokers."""
-    ANYWHERE = "yes"
-
-
 class Protection(NamedTuple):
     """One key. `rule` accepts, for a refused key, values that request nothing; for a harmless one, valid values."""
 
@@ -86,7 +76,11 @@ class Refused(NamedTuple):
 
 
 SERVED = (
+    "allow.everyone.if.no.acl.found",
+    "authorizer.class.name",
+    "connection.failed.authentication.delay.ms",
     "connections.max.idle.ms",
+    "connections.max.reauth.ms",
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",
     "max.connections",
@@ -94,42 +88,52 @@ SERVED = (
     "max.connections.per.ip.overrides",
     "replication.quota.window.num",
     "replication.quota.window.size.seconds",
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.mechanism.inter.broker.protocol",
+    "sasl.server.max.receive.size",
+    "security.inter.broker.protocol",
+    "ssl.allow.dn.changes",
+    "ssl.allow.san.changes",
+    "ssl.cipher.suites",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.principal.mapping.rules",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+    "super.users",
 )
 
 REFUSED = (
+    Refused("a class that makes TLS engines: no class is loaded here", {"ssl.engine.factory.class": _NO_CLASS}),
     Refused(
-        "authorization: every client may do everything here",
-        {
-            "allow.everyone.if.no.acl.found": matching("(?i:true)", "true", ValueKind.BOOLEAN),
-            "authorizer.class.name": _NO_TEXT,
-            "super.users": _NO_TEXT,
-        },
+        "delegation tokens: this broker has none",
+        {"delegation.token.master.key": _NO_PASSWORD, "delegation.token.secret.key": _NO_PASSWORD},
     ),
     Refused(
-        "authentication by certificates: this broker has no TLS",
-        {"ssl.client.auth": _word("none")},
-    ),
-    Refused(
-        "authentication by SASL: this broker has none",
+        "SASL of another kind: this broker serves PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512, and loads no classes",
         {
-            "connections.max.reauth.ms": matching(r"-\d+|0+", "0", ValueKind.LONG),
-            "delegation.token.master.key": _NO_PASSWORD,
-            "delegation.token.secret.key": _NO_PASSWORD,
-            "sasl.enabled.mechanisms": _NO_LIST,
-            "sasl.jaas.config": _NO_PASSWORD,
             "sasl.mechanism": _NO_TEXT,
             "sasl.mechanism.controller.protocol": _NO_TEXT,
-            "sasl.mechanism.inter.broker.protocol": _NO_TEXT,
             "sasl.server.callback.handler.class": _NO_CLASS,
         },
     ),
     Refused(
-        "principals: every client is anonymous here",
+        "principals of another kind: a login or a certificate names a client here, and no class is loaded",
         {"principal.builder.class": _word(DEFAULT_PRINCIPALS, ValueKind.CLASS)},
     ),
     Refused(
-        "encryption or authentication between processes: this broker speaks plaintext only",
-        {"security.inter.broker.protocol": _word("PLAINTEXT"), "security.protocol": _word("PLAINTEXT")},
+        "encryption or authentication of a client: a broker has listeners and security.inter.broker.protocol",
+        {"security.protocol": _word("PLAINTEXT")},
     ),
     Refused(
         "a listener for the controller's requests alone: brokers' requests come in on inter.broker.listener.name here",
@@ -173,22 +177,9 @@ CLIENTS_KEYS = frozenset({"sasl.mechanism", "security.protocol"})
 """Client applications read them from variables named KAFKA_..., too; such a variable is not taken for a broker's."""
 
 _ANYWHERE = frozenset({"max.connection.creation.rate", "replica.alter.log.dirs.io.max.bytes.per.second"})
-_LISTENER = frozenset(
-    {
-        "ssl.key.password",
-        *(key for group in HARMLESS for key in group.keys if key.startswith(("ssl.keystore.", "ssl.truststore."))),
-    }
-) - {"ssl.keystore.credentials", "ssl.keystore.filename", "ssl.truststore.credentials", "ssl.truststore.filename"}
 _BROKER = frozenset(
     {
         "principal.builder.class",
-        "sasl.enabled.mechanisms",
-        "sasl.jaas.config",
-        "sasl.mechanism.inter.broker.protocol",
-        "ssl.cipher.suites",
-        "ssl.client.auth",
-        "ssl.enabled.protocols",
-        "ssl.endpoint.identification.algorithm",
         "ssl.engine.factory.class",
         "ssl.keymanager.algorithm",
         "ssl.protocol",
@@ -202,7 +193,7 @@ _BROKER = frozenset(
 
 
 def _change(key: str) -> Change:
-    for change, keys in ((Change.ANYWHERE, _ANYWHERE), (Change.LISTENER, _LISTENER), (Change.BROKER, _BROKER)):
+    for change, keys in ((Change.ANYWHERE, _ANYWHERE), (Change.BROKER, _BROKER)):
         if key in keys:
             return change
     return Change.NOWHERE

@@ -55,6 +55,8 @@ BATCHES: Final = read_version("0.11.0-IV0")
 """From here on message format 2 exists."""
 ZSTD: Final = read_version("2.1-IV0")
 """From here on records may be compressed with zstd (KIP-110)."""
+TOPIC_IDS: Final = read_version("2.8-IV0")
+"""From here on topics have ids (KIP-516); Apache Kafka 2.7 reads no tree with them."""
 ONE_FORMAT: Final = read_version("3.0-IV1")
 """From here on format 2 is stored whatever a topic configures (KIP-724)."""
 

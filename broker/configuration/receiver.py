@@ -1,6 +1,6 @@
 """Applies changed settings from the coordination store to this broker.
 
-Only settings of topics and brokers are applied, not those of users and clients. An unusable entry is ignored with a
+Settings of topics, brokers and users are applied, those of clients are not. An unusable entry is ignored with a
 warning that names the key and never the value.
 """
 
@@ -20,6 +20,7 @@ from sordini.replication.ports import Log, Session
 from sordini.replication.replica_set import ReplicaSet
 
 TOPICS = "topics/"
+USERS = "users/"
 FORMAT = "message.format.version"
 
 
@@ -75,6 +76,8 @@ class ConfigReceiver:
         self._log = log
         self.unclean_changed: Callable[[str | None], None] = lambda _: None
         """Called with a topic, or None for all, when unclean leader election may have been enabled there."""
+        self.user_changed: Callable[[str, Mapping[str, str]], None] = lambda *_: None
+        """Called with the entity path of a user and its settings, which hold credentials."""
         # After the listener of `topic_configs`, which was added before.
         dynamic.on_change(lambda _: replicas.reconfigure())
         dynamic.on_change(lambda _: self.unclean_changed(None))
@@ -91,6 +94,8 @@ class ConfigReceiver:
             self._topic_configs.set(topic, settings)
             self._replicas.reconfigure(topic)
             self.unclean_changed(topic)
+        elif entity_path.startswith(USERS):
+            self.user_changed(entity_path, settings)
         else:
             return
         self._log.info("settings changed", entity=entity_path, keys=", ".join(sorted(settings)))

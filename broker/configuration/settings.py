@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 
 INT16_MAX = 2**15 - 1
@@ -34,6 +34,45 @@ class ValueKind(IntEnum):
     LIST = 7
     CLASS = 8
     PASSWORD = 9
+
+
+class Change(Enum):
+    """Where a key is changed at run time (KIP-226)."""
+
+    NOWHERE = "no"
+    LISTENER = "per listener"
+    """As `listener.name.<name>.<key>` of one broker only."""
+    BROKER = "one broker"
+    """Of one broker, with or without a listener prefix; never as a default of all brokers."""
+    ANYWHERE = "yes"
+
+
+class Prefix(Enum):
+    """Whose value a key may have beside the broker's."""
+
+    NONE = "no"
+    LISTENER = "listener"
+    """`listener.name.<name>.<key>`."""
+    MECHANISM = "mechanism"
+    """That, and `listener.name.<name>.<mechanism>.<key>` for one SASL mechanism of a listener."""
+
+
+class Password:
+    """A value that is never shown."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return "[hidden]"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Password) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
 
 class Rule(NamedTuple):
@@ -127,6 +166,7 @@ def _parse_names(text: str) -> str:
     return ",".join(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
+password = Rule(ValueKind.PASSWORD, "any text", Password)
 names = Rule(ValueKind.LIST, "a comma-separated list", _parse_names)
 
 
@@ -170,8 +210,13 @@ class Setting(NamedTuple):
     rule: Rule
     default: Any
     meaning: str
-    is_dynamic: bool = False
-    """Whether it can be changed while the broker runs (KIP-226)."""
+    change: Change = Change.NOWHERE
+    prefix: Prefix = Prefix.NONE
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether it can be changed while the broker runs, without a listener prefix."""
+        return self.change in (Change.ANYWHERE, Change.BROKER)
 
     @property
     def default_text(self) -> str | None:
@@ -190,9 +235,19 @@ def value_text(value: Any) -> str | None:
     return str(value)
 
 
-def setting(key: str, rule: Rule, default: Any, meaning: str, *, dynamic: bool = False) -> Any:
-    """Declare a field of a configuration class for `key`."""
-    return dataclasses.field(default=default, metadata={"setting": Setting(key, rule, default, meaning, dynamic)})
+def setting(
+    key: str,
+    rule: Rule,
+    default: Any,
+    meaning: str,
+    *,
+    dynamic: bool = False,
+    change: Change = Change.NOWHERE,
+    prefix: Prefix = Prefix.NONE,
+) -> Any:
+    """Declare a field of a configuration class for `key`; `dynamic` is `change=Change.ANYWHERE`."""
+    declared = Setting(key, rule, default, meaning, Change.ANYWHERE if dynamic else change, prefix)
+    return dataclasses.field(default=default, metadata={"setting": declared})
 
 
 def settings_of(cls: type[Any]) -> dict[str, tuple[str, Setting]]:

@@ -90,7 +90,9 @@ class ZooKeeperStore:
         self._sessions.append(session)
         is_open = False
         try:
-            await asyncio.wait_for(session.connected(), self._connection_timeout_ms / 1000)
+            # Not `wait_for`, which does not pass on a cancellation that comes together with the result (before 3.12).
+            async with asyncio.timeout(self._connection_timeout_ms / 1000):
+                await session.connected()
             is_open = True
         except TimeoutError:
             raise StoreUnusable(

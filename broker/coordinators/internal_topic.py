@@ -11,7 +11,7 @@ and until then nothing is coordinated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from sordini.broker.configuration.config import Config
@@ -25,6 +25,7 @@ from sordini.replication.ports import Log, Spawn
 NOT_VERIFIED, NOT_CREATED = "internal topic's partition count not verified", "internal topic not created"
 CREATION_TIMEOUT_MS = 5_000
 """How long the first requests wait for the topic; its creation takes a fraction of a second."""
+MIN_ISR = "min.insync.replicas"
 
 
 class InternalTopicSpec(NamedTuple):
@@ -33,7 +34,25 @@ class InternalTopicSpec(NamedTuple):
     name: str
     partitions: int
     replication_factor: int
-    segment_bytes: int
+    settings: Mapping[str, str]
+    """Of the topic, by key; beside cleanup.policy=compact."""
+
+    def creatable(self, brokers: int | None = None) -> CreatableTopic:
+        """The topic as it is created; with at most so many replicas, if a number of brokers is given.
+
+        Nor does it require more in-sync replicas than it has: an Apache Kafka 2.7 that continues with the files would
+        refuse every write.
+        """
+        replicas = self.replication_factor if brokers is None else min(self.replication_factor, brokers)
+        settings = {"cleanup.policy": "compact", **self.settings}
+        if MIN_ISR in settings:
+            settings[MIN_ISR] = str(min(int(settings[MIN_ISR]), replicas))
+        return CreatableTopic(
+            name=self.name,
+            num_partitions=self.partitions,
+            replication_factor=replicas,
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in settings.items()],
+        )
 
 
 class InternalTopic:
@@ -67,14 +86,14 @@ class InternalTopic:
 
     @property
     def exists(self) -> bool:
-        return self.name in self._metadata.topics
+        return self._spec.name in self._metadata.topics
 
     def partition_count(self) -> int:
         """The number of partitions.
 
         Raises BrokerError COORDINATOR_NOT_AVAILABLE while the topic is not known here, or its number is not verified.
         """
-        known = self._metadata.topics.get(self.name)
+        known = self._metadata.topics.get(self._spec.name)
         if known is None:
             raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.name} is not known here")
         if self._verified_count is not None and self._verified_count[0] == known.topic_id:
@@ -138,18 +157,5 @@ class InternalTopic:
             self._log.warning(event, topic=self.name, reason=str(error))
 
     def _creatable_topic(self) -> CreatableTopic:
-        replication_factor = self._spec.replication_factor
-        if not self._config.zookeeper_connect:
-            # A cluster on the embedded store may be a single broker; on ZooKeeper the configured number is required.
-            replication_factor = min(replication_factor, len(self._metadata.brokers))
-        settings = {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(self._spec.segment_bytes),
-        }
-        return CreatableTopic(
-            name=self.name,
-            num_partitions=self._spec.partitions,
-            replication_factor=replication_factor,
-            configs=[CreatableTopicConfig(name=name, value=value) for name, value in settings.items()],
-        )
+        # A cluster on the embedded store may be a single broker; on ZooKeeper the configured number is required.
+        return self._spec.creatable(None if self._config.zookeeper_connect else len(self._metadata.brokers))

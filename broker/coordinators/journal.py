@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from sordini.broker.coordinators.ports import Ports
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.batch import Record, build_batch
+from sordini.protocol.records.batch import CURRENT_MAGIC, Record, build_batch
+from sordini.protocol.records.compression import NO_CODEC
+from sordini.protocol.records.lone_batch import lone_batch
 from sordini.protocol.records.produce_validation import accept_own_batch
 from sordini.replication.acks import PartitionAppend, finish_appends
 from sordini.replication.partition import Partition
@@ -24,6 +27,15 @@ from sordini.replication.ports import Timer
 from sordini.storage.errors import StorageError
 
 OnDone = Callable[[ErrorCode], None]
+
+
+class TransactionalProducer(NamedTuple):
+    """The producer of a transaction that a coordinator writes to."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 KeyValue = tuple[bytes, bytes | None]
 
 TOMBSTONE_BYTES_MAX = 256 * 1024
@@ -58,14 +70,21 @@ class Journal:
         self._timer: Timer | None = None
         self._is_closed = False
 
-    def append(self, records: Sequence[KeyValue], apply: Callable[[], None], on_done: OnDone) -> bool:
-        """Append records as one batch; whether it is in the log. Raises nothing.
+    def append(
+        self,
+        records: Sequence[KeyValue],
+        apply: Callable[[], None],
+        on_done: OnDone,
+        producer: TransactionalProducer | None = None,
+    ) -> bool:
+        """Append records as one batch, of a producer's transaction if there is one; whether it is in the log.
 
+        Raises nothing.
         `apply()` is called when the batch is committed. `on_done` is called once: with NONE after that, or with the
         error code (REQUEST_TIMED_OUT: not committed yet). Both may be called before this returns.
         """
         try:
-            is_committed = self._append(records, apply, on_done)
+            is_committed = self._append(records, apply, on_done, producer)
         except BrokerError as error:
             on_done(error.code)
             return False
@@ -95,14 +114,17 @@ class Journal:
         for batch in uncommitted:
             _answer(batch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _append(self, records: Sequence[KeyValue], apply: Callable[[], None], on_done: OnDone) -> bool:
+    def _append(
+        self,
+        records: Sequence[KeyValue],
+        apply: Callable[[], None],
+        on_done: OnDone,
+        producer: TransactionalProducer | None,
+    ) -> bool:
         """Append one batch; whether it is committed."""
         partition, clock = self._partition, self._ports.clock
         now_ms = clock.now_ms()
-        record_batch = build_batch(
-            [Record(number, now_ms, key, value) for number, (key, value) in enumerate(records)], codec=self._codec
-        )
-        checked = accept_own_batch(bytearray(record_batch), partition.settings.rules, now_ms)
+        checked = accept_own_batch(self._batch_of(records, now_ms, producer), partition.settings.rules, now_ms)
         end_offset = partition.append(checked, now_ms, all_replicas=True).end_offset
         batch = UncommittedBatch(clock.monotonic_ms() + self._timeout_ms, apply=apply, on_done=on_done)
         append = PartitionAppend(partition, partition.require_leader(), end_offset, batch)
@@ -113,6 +135,26 @@ class Journal:
         unfinished.watch(partial(self._on_commit, batch), partial(self._on_flush_error, batch), self._ports.spawn)
         self._arm_timer()
         return False
+
+    def _batch_of(self, records: Sequence[KeyValue], now_ms: int, producer: TransactionalProducer | None) -> bytearray:
+        """Raises BrokerError UNSUPPORTED_FOR_MESSAGE_FORMAT for a transaction in a topic of an old format."""
+        if producer is None and self._codec == NO_CODEC and len(records) == 1:
+            return lone_batch(*records[0], now_ms)
+        lines = [Record(number, now_ms, key, value) for number, (key, value) in enumerate(records)]
+        if producer is None:
+            return bytearray(build_batch(lines, codec=self._codec))
+        if self._partition.settings.rules.magic != CURRENT_MAGIC:
+            raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"{self._partition.name} has an old format")
+        # The producer's own sequences are not known here: every batch has 0, as Apache Kafka's coordinator writes it.
+        batch = build_batch(
+            lines,
+            codec=self._codec,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        return bytearray(batch)
 
     def _on_commit(self, batch: UncommittedBatch) -> None:
         if batch.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER or self._is_closed:

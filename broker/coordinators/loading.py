@@ -4,6 +4,9 @@ The log is read from its start to its end at that time, in slices of `slice_byte
 to come from the disk. Only the last value of each key is kept, as bytes: replaced values are never parsed. Between
 bounded pieces of work the loop serves other requests.
 
+Records of transactions count from their commit marker on, and those of an aborted one not at all. What has no marker
+yet is returned beside the latest values: the marker comes to this broker now.
+
 What cannot be read is skipped, with one log line: a damaged batch must not lose the other keys of the partition.
 """
 
@@ -12,12 +15,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
+from sordini.broker.coordinators.open_transactions import OpenTransactions
 from sordini.broker.coordinators.ports import Ports
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
-from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader, crc_is_right, read_header
+from sordini.protocol.records.batch import (
+    CURRENT_MAGIC,
+    HEADER_SIZE,
+    BatchHeader,
+    crc_is_right,
+    read_header,
+    read_records,
+)
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
+from sordini.protocol.records.control import ABORT, COMMIT, read_marker
 from sordini.protocol.records.key_values import KeyValue, key_values_of
 from sordini.protocol.types import Offset
 from sordini.replication.partition import Partition
@@ -28,13 +41,22 @@ RECORDS_PER_SLICE = 500
 """Read before the loop serves other requests: one or two milliseconds."""
 RETRY_S = 1.0
 
+MARKER_BYTES_MAX = 4096
+"""The bound on a decompressed control batch: a marker has six bytes."""
+
 LatestValues = dict[bytes, bytes]
 """The last value of each key without a later tombstone."""
 
 
-async def load(
-    partition: Partition, ports: Ports, *, slice_bytes: int, is_led: Callable[[], bool]
-) -> LatestValues | None:
+class Loaded(NamedTuple):
+    """What a log holds."""
+
+    latest: LatestValues
+    open: OpenTransactions[bytes, bytes]
+    """The values of transactions without a marker."""
+
+
+async def load(partition: Partition, ports: Ports, *, slice_bytes: int, is_led: Callable[[], bool]) -> Loaded | None:
     """Read a partition; None when it is no longer led here (`is_led`).
 
     After a transient failure of the disk (no descriptor left) the loading is retried; a failure that takes the log
@@ -95,13 +117,15 @@ class _LogReader:
         self._slice_bytes = slice_bytes
         self._is_led = is_led
         self._end = self._log.log_end_offset
-        self._stable_end = self._log.last_stable_offset(partition.require_leader().high_watermark)
-        self._aborted = self._log.aborted_transactions(self._log.log_start_offset, self._end)
+        partition.require_leader()
         self._latest: LatestValues = {}
+        self._open: OpenTransactions[bytes, bytes] = OpenTransactions()
+        self._number = 0
+        """Of the last record, in the order of the log."""
         self._records_read = 0
         self._damaged: list[str] = []
 
-    async def run(self) -> LatestValues | None:
+    async def run(self) -> Loaded | None:
         position = self._log.log_start_offset
         while position < self._end:
             data = await self._read_slice(position)
@@ -117,7 +141,7 @@ class _LogReader:
             self._ports.log.error(
                 "damaged records skipped", partition=self._name, count=len(self._damaged), first=self._damaged[0]
             )
-        return self._latest
+        return Loaded(self._latest, self._open)
 
     async def _read_slice(self, position: int) -> memoryview:
         piece = self._log.read(position, self._slice_bytes, self._end, whole_first=True)
@@ -158,7 +182,9 @@ class _LogReader:
         try:
             if not crc_is_right(batch, 0, header):
                 raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"the CRC of the batch at {header.base_offset} is wrong")
-            if not header.is_control and not (header.is_transactional and self._is_uncommitted_transaction(header)):
+            if header.is_control:
+                self._end_transaction(batch, header)
+            else:
                 await self._keep_records(batch, header)
         except BrokerError as error:
             self._damaged.append(str(error))
@@ -176,7 +202,10 @@ class _LogReader:
         else:
             expanded = bytes(body)
         for pairs in key_values_of(expanded, header.record_count, RECORDS_PER_SLICE):
-            self._keep(pairs)
+            if header.is_transactional:
+                self._keep_open(pairs, header.producer_id)
+            else:
+                self._keep(pairs)
             if not await self._yield_to_loop():
                 return
 
@@ -187,20 +216,38 @@ class _LogReader:
         return records[-1].offset + 1
 
     def _keep(self, pairs: list[KeyValue]) -> None:
-        latest = self._latest
+        latest, is_open = self._latest, bool(self._open)
         for key, value in pairs:
             if key is None:
                 self._damaged.append("a record has no key")
-            elif value is None:
+                continue
+            if value is None:
                 latest.pop(key, None)
             else:
                 latest[key] = value
+            if is_open:
+                self._number += 1
+                if value is None:
+                    self._open.delete(key, self._number)
+                else:
+                    self._open.supersede(key, self._number)
         self._records_read += len(pairs)
 
-    def _is_uncommitted_transaction(self, header: BatchHeader) -> bool:
-        """Whether the transaction of a batch was aborted, or is ongoing."""
-        return header.base_offset >= self._stable_end or any(
-            aborted.producer_id == header.producer_id
-            and aborted.first_offset <= header.base_offset <= aborted.last_offset
-            for aborted in self._aborted
-        )
+    def _keep_open(self, pairs: list[KeyValue], producer_id: int) -> None:
+        """As `_keep`, for records of a transaction. A coordinator writes no tombstone in one."""
+        for key, value in pairs:
+            if key is None or value is None:
+                self._damaged.append("a record of a transaction has no key or no value")
+                continue
+            self._number += 1
+            self._open.add(producer_id, key, value, self._number)
+        self._records_read += len(pairs)
+
+    def _end_transaction(self, batch: memoryview, header: BatchHeader) -> None:
+        """Apply or discard the values of a transaction. Raises BrokerError for a marker that cannot be read."""
+        record = next(read_records(batch, header, expanded_bytes_max=MARKER_BYTES_MAX), None)
+        if record is None:
+            raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"the control batch at {header.base_offset} is empty")
+        marker = read_marker(record)
+        if marker.kind in (ABORT, COMMIT):
+            self._latest.update(self._open.end(header.producer_id, commit=marker.kind == COMMIT))

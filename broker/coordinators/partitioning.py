@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
 
+KEYS_CACHED: Final = 4096
+"""A client's requests name the same key again and again."""
 _INT32_MIN = -(2**31)
 
 
+@lru_cache(KEYS_CACHED)
 def partition_for(key: str, partitions: int) -> int:
     """As Apache Kafka computes it: Java's hash of the key's UTF-16, without the sign, modulo the partitions."""
     units: Iterable[int] = key.encode("ascii", "replace")

@@ -9,15 +9,15 @@ are answered NOT_COORDINATOR, and clients send FindCoordinator again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Generic
 
 from sordini.broker.coordinators.deadline_timer import DeadlineTimer
 from sordini.broker.coordinators.internal_topic import InternalTopic
-from sordini.broker.coordinators.loading import LatestValues, load, wait_until_committed
+from sordini.broker.coordinators.loading import Loaded, load, wait_until_committed
 from sordini.broker.coordinators.partitioning import partition_for
 from sordini.broker.coordinators.ports import Ports
-from sordini.broker.coordinators.shard import S, Shard, ShardSettings
+from sordini.broker.coordinators.shard import S, Shard, ShardSettings, ShardState
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.replication.partition import Partition
 
@@ -67,6 +67,11 @@ class CoordinatorRuntime(Generic[S]):
         if shard.is_loading:
             raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"the partition of {key} is being loaded")
         return shard
+
+    def shard_of(self, partition: Partition) -> Shard[S] | None:
+        """The shard of a partition that is led here, which may be loading."""
+        shard = self._shards.get(partition.name.partition)
+        return shard if shard is not None and shard.partition is partition else None
 
     async def each_key(self) -> AsyncIterator[tuple[S, str]]:
         """Every key of the loaded shards; in between, the loop serves other requests."""
@@ -118,22 +123,21 @@ class CoordinatorRuntime(Generic[S]):
             return self._is_led(shard)
 
         slice_bytes = self._settings.load_slice_bytes
-        latest = await load(shard.partition, self._ports, slice_bytes=slice_bytes, is_led=is_led)
+        loaded = await load(shard.partition, self._ports, slice_bytes=slice_bytes, is_led=is_led)
         # The state is made last, since sessions start with it.
         if (
-            latest is None
+            loaded is None
             or not await wait_until_committed(shard.partition, end_offset, is_led)
-            or not await self._replay(shard, latest)
+            or not await self._replay(shard, loaded)
         ):
             return
         shard.loaded()
-        shard.state.on_loaded(len(latest), self._ports.clock.monotonic_ms() - started_ms)
+        shard.state.on_loaded(len(loaded.latest), self._ports.clock.monotonic_ms() - started_ms)
 
-    async def _replay(self, shard: Shard[S], latest: LatestValues) -> bool:
+    async def _replay(self, shard: Shard[S], loaded: Loaded) -> bool:
         """Fill the state of a shard; false when the partition is no longer led here."""
         skipped: list[str] = []
-        for number, (key, value) in enumerate(latest.items(), 1):
-            problem = shard.state.replay(key, value)
+        for number, problem in enumerate(_replayed(shard.state, loaded), 1):
             if problem is not None:
                 skipped.append(problem)
             if number % RECORDS_PER_SLICE == 0:
@@ -169,3 +173,11 @@ class CoordinatorRuntime(Generic[S]):
         async for state, key in self.each_key():
             state.expire(key)
         self._schedule_expiry()
+
+
+def _replayed(state: ShardState, loaded: Loaded) -> Iterator[str | None]:
+    """Load the records one by one; why each is skipped, or None. Those of open transactions in the log's order."""
+    for key, value in loaded.latest.items():
+        yield state.replay(key, value)
+    for _, producer_id, key, open_value in sorted(loaded.open.entries()):
+        yield state.replay_open(producer_id, key, open_value)

@@ -4,7 +4,8 @@ A `Shard` is what every coordinator needs of a partition: the journal, the deadl
 the partition is loaded. What the coordinator keeps in it is its state, which fulfils `ShardState`. Groups are one
 coordinator.
 
-    became leader -> replay(key, value)... -> finish_replay -> the records are committed -> on_loaded
+    became leader -> replay(key, value)... -> replay_open(...)... -> finish_replay
+                  -> the records are committed -> on_loaded
                   -> requests, tick(key), expire(key)...    -> resigned -> unload
 """
 
@@ -28,6 +29,12 @@ class ShardState(Protocol):
         """Load the last record of a key; a key whose last record is a tombstone is not replayed.
 
         Returns why the record is skipped, or None.
+        """
+
+    def replay_open(self, producer_id: int, key: bytes, value: bytes | None) -> str | None:
+        """Load a record of a transaction without a marker, in the order of the log; returns as `replay`.
+
+        None is for a value that a later committed one of its key has superseded.
         """
 
     def finish_replay(self) -> Iterator[None]:

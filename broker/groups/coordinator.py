@@ -7,23 +7,27 @@ Leadership, loading and expiry are those of every coordinator (`CoordinatorRunti
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from uuid import UUID
 
 from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.coordinators.internal_topic import InternalTopic
-from sordini.broker.coordinators.journal import OnDone
+from sordini.broker.coordinators.journal import OnDone, TransactionalProducer
 from sordini.broker.coordinators.ports import Ports
 from sordini.broker.coordinators.runtime import CoordinatorRuntime
 from sordini.broker.coordinators.shard import ShardSettings
 from sordini.broker.groups.machine.events import Answer, DeleteGroup, GroupLimits, Request, ValidateOffsetCommit
 from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit
 from sordini.broker.groups.machine.offset_table import CONSUMER_PROTOCOL, OffsetTable, is_subscribed
+from sordini.broker.groups.machine.rebalance_history import Rebalance
+from sordini.broker.groups.machine.shard_histories import RebalanceTotals
 from sordini.broker.groups.machine.state import NO_CALLER, CommittedOffset, Group, GroupState
 from sordini.broker.groups.shard import GroupShard, GroupShardDeps, OnAnswer, retried_later
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.types import TopicPartition
+from sordini.protocol.types import Offset, TopicPartition
+from sordini.replication.partition import Partition
+from sordini.replication.pending_commits import PendingCommit
 
 DUE_WAIT_MS = 10
 """Until the tick of a group that is due: one iteration of the loop that reads all sockets, and some more."""
@@ -37,18 +41,28 @@ MEMBER_ID_PREFIX_BYTES_MAX = 16_384
 class GroupCoordinator:
     """Serves requests to groups. Where not stated otherwise they are refused by BrokerError, as by `submit`."""
 
-    def __init__(self, config: GroupSettings, topic: InternalTopic, ports: Ports) -> None:
+    def __init__(self, config: GroupSettings, topic: InternalTopic, ports: Ports, *, is_guarded: bool = False) -> None:
+        """`is_guarded`: a producer's late TxnOffsetCommit is refused (`transactions/newest_connection.py`)."""
         self._members_max = config.group_max_size
         self._ports = ports
         self.memory = GroupMemoryLimit(config.group_memory_bytes_max)
+        self.rebalances = RebalanceTotals(config.group_rebalance_history_max, self.memory)
         limits = GroupLimits(
             session_timeout_ms_min=config.group_min_session_timeout_ms,
             session_timeout_ms_max=config.group_max_session_timeout_ms,
             members_max=config.group_max_size,
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         )
+        self.accepted_connections: Callable[[], int] = _none_accepted
+        """The count of connections that this broker has accepted; set by the server."""
         deps = GroupShardDeps(
-            ports, limits, self.memory, config.offsets_retention_minutes * 60_000, self.partitions_deleted
+            ports,
+            self._accepted if is_guarded else None,
+            limits,
+            self.memory,
+            self.rebalances,
+            config.offsets_retention_minutes * 60_000,
+            self.partitions_deleted,
         )
         settings = ShardSettings(
             config.offsets_topic_compression_codec,
@@ -84,6 +98,71 @@ class GroupCoordinator:
         """
         self.runtime.led_shard(group_id).state.commit_offsets(group_id, request, offsets, on_done)
 
+    def admits(self, group_id: str, producer: TransactionalProducer, connection: int) -> bool:
+        """Whether a transaction's request is on no older connection than one before. Raises BrokerError as `submit`."""
+        return self.runtime.loaded_shard(group_id).state.admits(producer, connection)
+
+    def commit_in_transaction(
+        self,
+        producer: TransactionalProducer,
+        group_id: str,
+        request: ValidateOffsetCommit,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        on_done: OnDone,
+    ) -> None:
+        """Commit offsets in a producer's transaction, which is verified; as `commit_offsets`, but on a loaded group.
+
+        Raises BrokerError as `submit`.
+        """
+        self.runtime.loaded_shard(group_id).state.commit_in_transaction(producer, group_id, request, offsets, on_done)
+
+    def when_loaded(self, group_id: str, then: Callable[[], None], on_error: OnDone) -> None:
+        """Call `then` once the group's partition is loaded: at once, or later; else `on_error`.
+
+        Raises BrokerError NOT_COORDINATOR.
+        """
+        shard = self.runtime.led_shard(group_id)
+        if shard.is_loading:
+            shard.wait_until_loaded(then, on_error)
+        else:
+            then()
+
+    def partition_of(self, group_id: str) -> Partition:
+        """The partition of __consumer_offsets that has the group. Raises BrokerError as `submit`."""
+        return self.runtime.loaded_shard(group_id).partition
+
+    # Transactions.
+
+    def check_marker(self, partition: Partition) -> None:
+        """Raise BrokerError NOT_LEADER_OR_FOLLOWER while a marker cannot be applied here; its sender retries.
+
+        A partition that is being loaded would miss it, since the loading ends where the log ended before.
+        """
+        shard = self.runtime.shard_of(partition)
+        if shard is None or shard.is_loading:
+            raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.name} is not loaded yet")
+
+    def marker_appended(
+        self, partition: Partition, producer: TransactionalProducer, end_offset: int, *, commit: bool
+    ) -> None:
+        """A transaction's marker was appended; once it is committed, its offsets are applied or discarded."""
+        shard = self.runtime.shard_of(partition)
+        assert shard is not None, "check_marker was called before"
+        if not commit:
+            shard.state.transaction_aborted(producer)
+
+        def committed(_commit: PendingCommit | None, code: ErrorCode) -> None:
+            if code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                shard.state.end_transaction(producer.producer_id, commit=commit)
+
+        if partition.require_leader().high_watermark >= end_offset:
+            committed(None, ErrorCode.NONE)
+        else:
+            partition.pending_commits.add(Offset(end_offset), committed)
+
+    def _accepted(self) -> int:
+        return self.accepted_connections()
+
     def offsets(self, group_id: str) -> OffsetTable:
         """A group's committed offsets; none if there is no such group."""
         return self.runtime.loaded_shard(group_id).state.offsets(group_id)
@@ -92,6 +171,22 @@ class GroupCoordinator:
         """A group; None if it does not exist, or is dead."""
         group = self.runtime.loaded_shard(group_id).state.groups.get(group_id)
         return None if group is None or group.state is GroupState.DEAD else group
+
+    def rebalances_of(self, group_id: str) -> tuple[int, list[Rebalance]]:
+        """Since when this broker coordinates the group (wall clock), and the rebalances since then, oldest first.
+
+        The last one may be in progress. Raises BrokerError as `submit`, and GROUP_ID_NOT_FOUND.
+        """
+        group = self.group(group_id)
+        if group is None:
+            raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
+        state = self.runtime.loaded_shard(group_id).state
+        return state.since_ms, state.histories.of(group)
+
+    def last_rebalances(self) -> Iterator[tuple[str, int]]:
+        """The groups here that have rebalanced, with the duration of their last rebalance in milliseconds."""
+        for shard in self.runtime.shards():
+            yield from shard.state.histories.last_durations()
 
     def when_no_session_is_due(
         self, group_ids: Collection[str] | None, then: Callable[[], None], waits: int = DUE_WAITS_MAX
@@ -150,7 +245,7 @@ class GroupCoordinator:
         """Delete those of the offsets that exist. The caller checks that no member uses them (`subscribed_topics`)."""
         state = self.runtime.loaded_shard(group_id).state
         committed = state.offsets(group_id)
-        existing = [partition for partition in partitions if committed.get(partition) is not None]
+        existing = [p for p in partitions if committed.get(p) is not None or committed.is_unstable(p)]
         if existing:
             state.delete_offsets(group_id, existing, on_done)
         else:
@@ -209,3 +304,8 @@ class GroupCoordinator:
                 partitions = [partition for partition in state.offset_partitions(group_id) if partition in deleted]
                 if partitions:
                     state.delete_offsets(group_id, partitions, retried_later)
+
+
+def _none_accepted() -> int:
+    """Without a server there are no connections."""
+    return 0

@@ -15,5 +15,5 @@ def offsets_topic_spec(config: GroupSettings) -> InternalTopicSpec:
         OFFSETS_TOPIC,
         config.offsets_topic_num_partitions,
         config.offsets_topic_replication_factor,
-        config.offsets_topic_segment_bytes,
+        {"compression.type": "producer", "segment.bytes": str(config.offsets_topic_segment_bytes)},
     )

@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple, assert_never
 
-from sordini.broker.coordinators.journal import OnDone
+from sordini.broker.coordinators.journal import OnDone, TransactionalProducer
 from sordini.broker.coordinators.ports import Ports
 from sordini.broker.coordinators.shard import Shard
+from sordini.broker.groups.journal_errors import COMMIT_ERRORS, GROUP_ERRORS
 from sordini.broker.groups.machine import machine, records
 from sordini.broker.groups.machine.events import (
     Action,
     Answer,
     Event,
     GroupLimits,
+    Heartbeat,
     Join,
     JoinAnswer,
     LastOffsetRemoved,
@@ -38,8 +40,11 @@ from sordini.broker.groups.machine.events import (
 )
 from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit, ShardMemoryUsage
 from sordini.broker.groups.machine.offset_table import OffsetTable
+from sordini.broker.groups.machine.rebalance_cause import RebalanceCaused
+from sordini.broker.groups.machine.shard_histories import RebalanceTotals, ShardHistories
 from sordini.broker.groups.machine.state import Caller, CommittedOffset, Group, GroupState, GroupValue
 from sordini.broker.groups.shard_offsets import NO_OFFSETS, ShardOffsets
+from sordini.broker.transactions.newest_connection import NewestConnections
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.records.versioned import Damaged
 from sordini.protocol.types import TopicPartition
@@ -47,24 +52,8 @@ from sordini.protocol.types import TopicPartition
 GROUPS_PER_SLICE = 50
 """Restored before the loop serves other requests."""
 
-GROUP_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""The answers to members when their group cannot be written, as Apache Kafka's."""
-COMMIT_ERRORS = {
-    **GROUP_ERRORS,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-}
-"""The answers when offsets cannot be written."""
+QUIET = frozenset({Heartbeat, ValidateOffsetCommit})
+"""The most frequent events: they are part of no rebalance."""
 
 OnAnswer = Callable[[Any], None]
 
@@ -73,8 +62,11 @@ class GroupShardDeps(NamedTuple):
     """What all shards of the group coordinator share."""
 
     ports: Ports
+    accepted_connections: Callable[[], int] | None
+    """The count of connections that this broker has accepted; None where requests may come on older connections."""
     limits: GroupLimits
     memory: GroupMemoryLimit
+    rebalances: RebalanceTotals
     retention_ms: int
     """offsets.retention.minutes"""
     delete_offsets_of: Callable[[set[TopicPartition]], None]
@@ -92,7 +84,12 @@ class GroupShard:
         self._deps = deps
         self._log = deps.ports.log
         self._memory = ShardMemoryUsage(deps.memory)
+        self.histories = ShardHistories(deps.rebalances, self._memory)
+        self.since_ms = self._now().wall_ms
+        """When this broker became the coordinator (wall clock)."""
         self._offsets = ShardOffsets(shard.journal, self._memory)
+        accepted = deps.accepted_connections
+        self._connections = None if accepted is None else NewestConnections(accepted())
         self._replayed: dict[str, GroupValue | None] = {}
         self._numbers = count(1)
         self._callers: dict[Caller, OnAnswer] = {}
@@ -120,6 +117,18 @@ class GroupShard:
                 return f"a key: {reason}"
         return None
 
+    def replay_open(self, producer_id: int, key: bytes, value: bytes | None) -> str | None:
+        read = records.read_key(key)
+        if not isinstance(read, records.OffsetKey):
+            return f"a record of producer {producer_id}'s transaction that is no offset: {read}"
+        committed = None if value is None else records.read_offset(value)
+        if isinstance(committed, Damaged):
+            return f"an offset of group {read.group_id}: {committed.reason}"
+        partition = TopicPartition(read.topic, read.partition)
+        self._offsets.restore_open(producer_id, read.group_id, partition, committed)
+        self._replayed.setdefault(read.group_id, None)
+        return None
+
     def finish_replay(self) -> Iterator[None]:
         replayed, self._replayed = self._replayed, {}
         for number, (group_id, value) in enumerate(replayed.items(), 1):
@@ -127,6 +136,7 @@ class GroupShard:
             if value is not None:
                 group = machine.restored_group(group_id, value, self._now(), self._deps.limits)
             self._keep(group)
+            self.histories.restored(group, self._now())
             if number % GROUPS_PER_SLICE == 0:
                 yield
 
@@ -139,6 +149,7 @@ class GroupShard:
         started_ms, groups = self._now().monotonic_ms, len(self.groups)
         for group_id in list(self.groups):
             self.apply(group_id, Unload())
+        self.histories.close()
         self._memory.close()
         if groups and not self._shard.is_loading:
             partition, took_ms = str(self._shard.partition.name), self._now().monotonic_ms - started_ms
@@ -197,6 +208,47 @@ class GroupShard:
 
         self.submit(group_id, request, validated)
 
+    def commit_in_transaction(
+        self,
+        producer: TransactionalProducer,
+        group_id: str,
+        request: ValidateOffsetCommit,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        on_done: OnDone,
+    ) -> None:
+        """Write offsets of a producer's transaction if the group admits its consumer. The partition is loaded."""
+        if group_id not in self.groups and request.generation_id >= 0:
+            on_done(ErrorCode.ILLEGAL_GENERATION)  # A member of a group that was removed.
+            return
+
+        def written(code: ErrorCode) -> None:
+            on_done(COMMIT_ERRORS.get(code, code))
+
+        def validated(answer: Answer) -> None:
+            if answer.error or not offsets:
+                on_done(answer.error)
+                return
+            is_written = self._offsets.commit_in_transaction(producer, group_id, offsets, written)
+            if is_written and group_id not in self.groups:
+                self._keep(Group(group_id))
+
+        self.submit(group_id, request, validated)
+
+    def admits(self, producer: TransactionalProducer, connection: int) -> bool:
+        """Whether a request of the producer's transaction comes on no older connection than one before."""
+        return self._connections is None or self._connections.admit(_key_of(producer), connection)
+
+    def transaction_aborted(self, producer: TransactionalProducer) -> None:
+        """An abort marker is appended: a request that the producer gave up before it is late, even if none followed."""
+        accepted = self._deps.accepted_connections
+        if self._connections is not None and accepted is not None:
+            self._connections.admit(_key_of(producer), accepted())
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """The marker of a transaction is committed; an empty group whose only offsets were aborted is removed."""
+        for group_id in self._offsets.end_transaction(producer_id, commit=commit):
+            self._remove_without_offsets(group_id)
+
     def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition], on_done: OnDone) -> None:
         """Delete offsets; an empty group is removed with its last one."""
 
@@ -247,7 +299,8 @@ class GroupShard:
         if isinstance(event, Join) and not self._memory.admits_join(self.groups.get(group_id), event):
             self._carry_out(group_id, Reply(event.caller, JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED)))
             return
-        group, actions = machine.step(group, event, self._now(), self._deps.limits)
+        before, now = group, self._now()
+        group, actions = machine.step(before, event, now, self._deps.limits)
         if group.state is GroupState.DEAD and not group.pending_writes and not isinstance(event, Unload):
             partitions = self.offset_partitions(group_id)
             if partitions:
@@ -255,6 +308,8 @@ class GroupShard:
                 self._delete_without_record(group, partitions, actions)
                 return
         self._keep(group, event)
+        if type(event) not in QUIET and group_id in self.groups:
+            self.histories.observe(before, group, event, actions, now)
         for action in actions:
             self._carry_out(group_id, action)
 
@@ -263,6 +318,7 @@ class GroupShard:
         if machine.is_finished(group) or (_is_initial(group) and self._offsets.of(group_id).is_idle):
             self.groups.pop(group_id, None)
             self._memory.group_removed(group_id)
+            self.histories.group_removed(group_id)
             self._shard.unschedule(group_id)
             return
         self._memory.group_changed(self.groups.get(group_id), group, event)
@@ -283,6 +339,8 @@ class GroupShard:
                 self._log.info(
                     "rebalance completed", group=group_id, generation=generation_id, members=members, protocol=protocol
                 )
+            case RebalanceCaused():
+                pass  # For the history.
             case _:
                 assert_never(action)
 
@@ -335,3 +393,8 @@ def _nothing() -> None:
 
 def retried_later(_error: ErrorCode) -> None:
     """No request waits for this deletion; what fails is deleted by the next expiry check."""
+
+
+def _key_of(producer: TransactionalProducer) -> str:
+    """With the epoch: a request of a fenced producer must not raise what is remembered of its successor."""
+    return f"{producer.producer_id}/{producer.producer_epoch}"

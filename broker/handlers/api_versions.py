@@ -5,11 +5,28 @@ from __future__ import annotations
 import re
 
 from sordini.broker.dispatch import Call, Route
-from sordini.protocol.api import APIS, ApiKey
+from sordini.broker.transactions.machine.state import RAISES_EPOCH
+from sordini.protocol.api import ALL_APIS, APIS, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from sordini.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 NODE_UNKNOWN = -1
+TRANSACTION_VERSION = "transaction.version"
+"""Clients raise the epoch with each transaction where it is finalised as 2."""
+SUPPORTED = SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=RAISES_EPOCH)
+FINALIZED = FinalizedFeatureKey(
+    name=TRANSACTION_VERSION, max_version_level=RAISES_EPOCH, min_version_level=RAISES_EPOCH
+)
+FIRST_WITH_LOWEST_ZERO = 4
+"""Clients of earlier versions cannot read a feature whose lowest version is 0 (KAFKA-17011)."""
+OWN_SOFTWARE_NAME = "sordini"
+"""The name of Sordini's clients (`client/versions.py`): they learn of `OWN_APIS`, which no other client knows."""
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -20,9 +37,11 @@ class ApiVersionsHandler:
     REBOOTSTRAP_REQUIRED: its metadata is wrong, and it starts again with its bootstrap addresses (KIP-1242).
     """
 
-    def __init__(self, cluster_id: str, broker_id: int) -> None:
+    def __init__(self, cluster_id: str, broker_id: int, *, raises_epochs: bool = False) -> None:
+        """`raises_epochs`: transaction.version 2 is in force in the cluster."""
         self._cluster_id = cluster_id
         self._broker_id = broker_id
+        self._raises_epochs = raises_epochs
 
     def route(self) -> Route:
         return Route(ApiKey.API_VERSIONS, self.handle, self.error_response)
@@ -36,7 +55,17 @@ class ApiVersionsHandler:
             call.peer.software_name = name
             call.peer.software_version = version
         self._check_destination(request)
-        return ApiVersionsResponse(api_keys=served(), finalized_features_epoch=0)
+        is_own = request.client_software_name == OWN_SOFTWARE_NAME  # Not sent before version 3.
+        rows = served(is_own=is_own)
+        if not self._raises_epochs:
+            return ApiVersionsResponse(api_keys=rows, finalized_features_epoch=0)
+        return ApiVersionsResponse(
+            api_keys=rows,
+            supported_features=[SUPPORTED] if call.version >= FIRST_WITH_LOWEST_ZERO else [],
+            # Higher than that of a broker without the feature: clients keep what they read with the highest.
+            finalized_features_epoch=1,
+            finalized_features=[FINALIZED],
+        )
 
     def _check_destination(self, request: ApiVersionsRequest) -> None:
         """Raise BrokerError unless the client names this broker, or none (as in every version before 5)."""
@@ -61,9 +90,9 @@ class ApiVersionsHandler:
         return ApiVersionsResponse(error_code=code, api_keys=keys if code == ErrorCode.UNSUPPORTED_VERSION else [])
 
 
-def served() -> list[ApiVersion]:
-    """One row per API that this broker serves."""
+def served(*, is_own: bool = False) -> list[ApiVersion]:
+    """One row per API that this broker serves; Sordini's own requests only for its own clients."""
     return [
         ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
-        for _, api in sorted(APIS.items())
+        for _, api in sorted((ALL_APIS if is_own else APIS).items())
     ]

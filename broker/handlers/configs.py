@@ -11,14 +11,13 @@ from itertools import dropwhile
 from typing import Any, NamedTuple, cast
 
 from sordini.broker.configuration.admin import ResourceKind, check_broker_name, describe_kind
-from sordini.broker.configuration.config import SETTINGS
+from sordini.broker.configuration.config import SETTINGS, find_setting
 from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, Synonym
 from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.logger_levels import LoggerLevels
 from sordini.broker.configuration.protection import find_protection
 from sordini.broker.configuration.protection_defaults import DEFAULTS
-from sordini.broker.configuration.protection_keys import Change
-from sordini.broker.configuration.settings import ValueKind, value_text
+from sordini.broker.configuration.settings import Change, ValueKind, value_text
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.handlers.request_checks import check_name_repeats
@@ -199,6 +198,7 @@ class ConfigsHandler:
             common = self._dynamic.entries(source)
             return [describe_entry(key, [Synonym(key, common[key], source)]) for key in sorted(common)]
         foreign = {key for source in LAYERS for key in self._dynamic.entries(source)} - SETTINGS.keys()
+        foreign |= self._dynamic.static_overrides.keys()
         return sorted(
             [self._own_key(key) for key in SETTINGS] + [describe_entry(key, list(self._found(key))) for key in foreign]
         )
@@ -231,6 +231,8 @@ class ConfigsHandler:
             entries = self._dynamic.entries(source)
             if key in entries:
                 yield Synonym(key, entries[key], source)
+        if key in self._dynamic.static_overrides:
+            yield Synonym(key, value_text(self._dynamic.static_overrides[key]), ConfigSource.STATIC_BROKER)
 
     @staticmethod
     def error_response(request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
@@ -268,10 +270,15 @@ def _of_topic(topic: TopicConfig) -> list[DescribedSetting]:
 
 def describe_entry(key: str, found: list[Synonym]) -> DescribedSetting:
     """An entry of a dynamic layer. An unknown one may be a secret."""
-    if key in SETTINGS:
-        declared = SETTINGS[key][1]
+    declared = find_setting(key)
+    if declared is not None:
+        default = (
+            []
+            if key in SETTINGS or declared.default_text is None
+            else [Synonym(declared.key, declared.default_text, ConfigSource.DEFAULT)]
+        )
         return DescribedSetting(
-            key, found[0].value, found, declared.rule.kind, not declared.is_dynamic, declared.meaning
+            key, found[0].value, found + default, declared.rule.kind, not declared.is_dynamic, declared.meaning
         )
     protection = find_protection(key)
     if protection is not None:

@@ -101,7 +101,7 @@ class FetchHandler:
             reading_of = partial(
                 self._followers.reading, self._replicas, call, plan, bytes_max=bytes_max, now_ms=now_ms
             )
-            tail = self._followers.tail(call, plan, reading_of, now_ms)
+            tail = self._followers.tail(self._replicas, call, plan, bytes_max=bytes_max, now_ms=now_ms)
         if tail is not None and self._tails is not None:
             waiting = self._tails.wait(call, plan, tail, bytes_max)
             if waiting is not None:
@@ -211,5 +211,5 @@ class FollowerFetches(Protocol):
     def reading(self, replicas: ReplicaSet, call: Call, plan: FetchPlan, *, bytes_max: int, now_ms: int) -> Reading:
         """How such a fetch reads."""
 
-    def tail(self, call: Call, plan: FetchPlan, reading: Callable[..., Reading], now_ms: int) -> TailReader:
+    def tail(self, replicas: ReplicaSet, call: Call, plan: FetchPlan, *, bytes_max: int, now_ms: int) -> TailReader:
         """How such a fetch waits at the end of one partition."""

@@ -113,6 +113,10 @@ class Reading:
             if answer.records is not None:
                 self.size += _size(answer.records)
 
+    def read_cached(self) -> bool:
+        """As `read`, from the disk's cache of small appends; False, with nothing done, where that is not possible."""
+        return False
+
     def read_in_steps(self) -> Work[None]:
         """As `read`, in slices; closing it releases what was read."""
         self._begin()
@@ -183,6 +187,8 @@ class Reading:
                 return answer
         if requested.last_fetched_epoch >= 0 and self._diverges(log, target, answer):
             return answer
+        if self._committed_only:
+            answer.aborted_transactions = []
         allowed = self._allowed(requested.partition_max_bytes)
         piece = partition.read(
             requested.fetch_offset, allowed, whole_first=whole_first, committed_only=self._committed_only
@@ -196,10 +202,11 @@ class Reading:
                 self.unconverted.append(Unconverted(answer, piece, requested.fetch_offset, allowed))
             else:
                 answer.records = piece
-        if self._committed_only and answer.records:
+        if self._committed_only and piece is not None and answer.records:
+            # Those of these records alone: a reader far behind would be sent the aborts of the whole log each time.
             answer.aborted_transactions = [
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                for aborted in log.aborted_transactions(requested.fetch_offset, answer.last_stable_offset)
+                for aborted in log.aborted_transactions(requested.fetch_offset, log.end_bound(piece))
             ]
         return answer
 

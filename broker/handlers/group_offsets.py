@@ -5,7 +5,7 @@ Version 0 of commit and fetch, for which Apache Kafka uses ZooKeeper, uses __con
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from collections.abc import Set as AbstractSet
 
 from sordini.broker.configuration.settings import INT64_MAX
@@ -111,7 +111,7 @@ class GroupOffsetsHandler:
                 yield 1
                 if not self._metadata.exists(name, row.partition_index):
                     codes[id(row)] = unknown
-                elif _length(row.committed_metadata or "") > self._metadata_length_max:
+                elif metadata_length(row.committed_metadata or "") > self._metadata_length_max:
                     codes[id(row)] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
                     offsets[TopicPartition(name, row.partition_index)] = _offset(row, now_ms, expires_ms)
@@ -129,13 +129,15 @@ class GroupOffsetsHandler:
         return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def fetch(self, call: Call) -> Work[OffsetFetchResponse]:
-        """No transaction has pending offsets here, so all offsets are stable (`require_stable`)."""
+        """With `require_stable`, a partition with a pending commit of a transaction is unstable (KIP-447)."""
         request: OffsetFetchRequest = call.body
         if call.version >= FIRST_VERSION_WITH_GROUPS:
             yield from check_name_repeats(group.group_id for group in request.groups if group.topics is None)
             response = OffsetFetchResponse()
             for group in request.groups:
-                response.groups.append((yield from self._fetched(group, call.version)))
+                response.groups.append(
+                    (yield from self._fetched(group, call.version, require_stable=request.require_stable))
+                )
             return response
         topics = None
         if request.topics is not None:
@@ -144,7 +146,7 @@ class GroupOffsetsHandler:
                 for topic in request.topics
             ]
         all_versions = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-        fetched = yield from self._fetched(all_versions, call.version)
+        fetched = yield from self._fetched(all_versions, call.version, require_stable=request.require_stable)
         if fetched.error_code:
             raise BrokerError(ErrorCode(fetched.error_code), f"the offsets of {request.group_id} are not available")
         old = OffsetFetchResponse()
@@ -152,7 +154,9 @@ class GroupOffsetsHandler:
             old.topics.append((yield from _old_topic(topic, call.version)))
         return old
 
-    def _fetched(self, requested: OffsetFetchRequestGroup, version: int) -> Work[OffsetFetchResponseGroup]:
+    def _fetched(
+        self, requested: OffsetFetchRequestGroup, version: int, *, require_stable: bool
+    ) -> Work[OffsetFetchResponseGroup]:
         answer = OffsetFetchResponseGroup(group_id=requested.group_id)
         yield 1 + len(requested.group_id) // LETTERS_PER_STEP
         try:
@@ -160,26 +164,33 @@ class GroupOffsetsHandler:
         except BrokerError as error:
             answer.error_code = error.code
             return answer
+        unstable = offsets.open if require_stable else ()
         if requested.topics is None:
-            answer.topics = yield from self._all_topics(offsets, version)
+            answer.topics = yield from self._all_topics(offsets, unstable, version)
             return answer
         for topic in requested.topics:
-            answer.topics.append((yield from self._fetched_topic(topic, offsets, version)))
+            answer.topics.append((yield from self._fetched_topic(topic, offsets, unstable, version)))
         return answer
 
     def _fetched_topic(
-        self, topic: OffsetFetchRequestTopics, offsets: OffsetTable, version: int
+        self, topic: OffsetFetchRequestTopics, offsets: OffsetTable, unstable: Container[TopicPartition], version: int
     ) -> Work[OffsetFetchResponseTopics]:
         name, unknown = self._name_of(topic, version)
         answer = OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id)
         yield 1
         code = ErrorCode.NONE if name else unknown
         for index in topic.partition_indexes:
-            answer.partitions.append(_fetched_partition(index, offsets.get(TopicPartition(name, index)), code))
+            partition = TopicPartition(name, index)
+            if partition in unstable:
+                answer.partitions.append(_fetched_partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+            else:
+                answer.partitions.append(_fetched_partition(index, offsets.get(partition), code))
             yield 1
         return answer
 
-    def _all_topics(self, offsets: OffsetTable, version: int) -> Work[list[OffsetFetchResponseTopics]]:
+    def _all_topics(
+        self, offsets: OffsetTable, unstable: Container[TopicPartition], version: int
+    ) -> Work[list[OffsetFetchResponseTopics]]:
         """All committed offsets; versions with topic ids omit topics that no longer have one."""
         topics: dict[str, OffsetFetchResponseTopics] = {}
         for (name, index), committed in list(offsets.items()):
@@ -192,7 +203,10 @@ class GroupOffsetsHandler:
                 topic = topics[name] = OffsetFetchResponseTopics(name=name)
                 if known is not None:
                     topic.topic_id = known.topic_id
-            topic.partitions.append(_fetched_partition(index, committed, ErrorCode.NONE))
+            if TopicPartition(name, index) in unstable:
+                topic.partitions.append(_fetched_partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+            else:
+                topic.partitions.append(_fetched_partition(index, committed, ErrorCode.NONE))
         return list(topics.values())
 
     def delete(self, call: Call) -> Work[OffsetDeleteResponse | DelayedResponse]:
@@ -285,7 +299,7 @@ class GroupOffsetsHandler:
         return OffsetDeleteResponse(error_code=code)
 
 
-def _length(metadata: str) -> int:
+def metadata_length(metadata: str) -> int:
     """As Apache Kafka measures it: not in bytes, as the key is called, but in UTF-16 code units."""
     return len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le")) // 2
 

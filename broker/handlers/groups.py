@@ -6,7 +6,7 @@ decisions are in `broker/groups/machine/machine.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from sordini.broker.groups.machine.events import (
     SyncAnswer,
 )
 from sordini.broker.groups.machine.state import NO_CALLER, Group, GroupState, Member, Protocol
+from sordini.broker.handlers.group_deletion_errors import deletion_error
 from sordini.broker.handlers.group_expiry import after_expiry
 from sordini.broker.handlers.request_checks import LETTERS_PER_STEP, check_name_repeats
 from sordini.broker.handlers.responder import Responder
@@ -63,14 +64,6 @@ DELETION_STEPS = 10
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 """The operations that every client is authorized for, without an authorizer: READ, DELETE, DESCRIBE."""
 
-DELETION_ERRORS = {
-    ErrorCode.NON_EMPTY_GROUP: "the group has members: stop them, or wait until their sessions expire",
-    ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
-    ErrorCode.NOT_COORDINATOR: "another broker is the group's coordinator, or none is available",
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the group is being loaded from the log: try again",
-}
-"""Why a group is not deleted. Other codes are given by name."""
-
 
 class GroupsHandler:
     """Serves consumers, and administrators of groups."""
@@ -105,6 +98,7 @@ class GroupsHandler:
             new_member_id=self._groups.new_member_id(call.client_id or "" if instance_id is None else instance_id),
             requires_known_member_id=call.version >= 4 and instance_id is None,
             supports_skipping_assignment=call.version >= 9,
+            reason=request.reason,
         )
         try:
             _check_group_id(request.group_id)
@@ -168,27 +162,25 @@ class GroupsHandler:
     def leave(self, call: Call) -> LeaveGroupResponse | DelayedResponse | Work[LeaveGroupResponse]:
         request: LeaveGroupRequest = call.body
         _check_group_id(request.group_id)
-        leaving = (
-            request.members
-            if call.version >= FIRST_VERSION_WITH_MEMBERS
-            else [MemberIdentity(member_id=request.member_id)]
-        )
+        is_list = call.version >= FIRST_VERSION_WITH_MEMBERS
+        leaving = request.members if is_list else [MemberIdentity(member_id=request.member_id)]
         if len(leaving) > LEAVING_PER_SLICE:
-            return self._leave_in_slices(request)
-        event = Leave(NO_CALLER, tuple(LeavingMember(member.member_id, member.group_instance_id) for member in leaving))
-        return _submit(self._groups, call, event, lambda answer: _leave_response(answer, leaving, call.version))
+            return self._leave_in_slices(call)
+        return _submit(
+            self._groups,
+            call,
+            _leave_event(leaving, call),
+            lambda answer: _leave_response(answer, leaving, call.version),
+        )
 
-    def _leave_in_slices(self, request: LeaveGroupRequest) -> Work[LeaveGroupResponse]:
+    def _leave_in_slices(self, call: Call) -> Work[LeaveGroupResponse]:
         """In slices. When this broker resigns as the coordinator, the remaining members have NOT_COORDINATOR."""
-        response = LeaveGroupResponse()
+        request, response = call.body, LeaveGroupResponse()
         for start in range(0, len(request.members), LEAVING_PER_SLICE):
             some = request.members[start : start + LEAVING_PER_SLICE]
             answers: list[LeaveAnswer] = []
-            event = Leave(
-                NO_CALLER, tuple(LeavingMember(member.member_id, member.group_instance_id) for member in some)
-            )
             try:
-                self._groups.submit(request.group_id, event, answers.append)
+                self._groups.submit(request.group_id, _leave_event(some, call), answers.append)
             except BrokerError as error:
                 if not start:
                     raise
@@ -256,7 +248,7 @@ class GroupsHandler:
         def deleted(result: DeletableGroupResult, code: ErrorCode) -> None:
             nonlocal left
             left -= 1
-            result.error_code, result.error_message = code, _deletion_error(code)
+            result.error_code, result.error_message = code, deletion_error(code)
             if not left:
                 responder.answer(DeleteGroupsResponse(results=results))
 
@@ -298,11 +290,7 @@ class GroupsHandler:
 
 
 def _deleted(group_id: str, code: ErrorCode) -> DeletableGroupResult:
-    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=_deletion_error(code))
-
-
-def _deletion_error(code: ErrorCode) -> str | None:
-    return None if code == ErrorCode.NONE else DELETION_ERRORS.get(code, code.name)
+    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=deletion_error(code))
 
 
 def _check_group_id(group_id: str) -> None:
@@ -318,6 +306,11 @@ def _submit(
     responder: Responder[M] = Responder(call)
     groups.submit(call.body.group_id, event, lambda answer: responder.answer(message(answer)))
     return responder.result()
+
+
+def _leave_event(leaving: Sequence[MemberIdentity], call: Call) -> Leave:
+    members = (LeavingMember(member.member_id, member.group_instance_id, member.reason) for member in leaving)
+    return Leave(NO_CALLER, tuple(members), call.client_id)
 
 
 def _join_response(answer: JoinAnswer, version: int) -> JoinGroupResponse:

@@ -254,6 +254,8 @@ def _listed(
     answer = ListOffsetsPartitionResponse(partition_index=row.partition_index)
     if range_.is_late and row.timestamp not in (EARLIEST, EARLIEST_LOCAL) and (found is None or found[1] >= range_.end):
         raise _not_available(call.version)
+    if row.timestamp == MAX_TIMESTAMP and found is not None and found[1] >= range_.end:
+        found = None  # It is looked for in the whole log; a reader may not know of a record that it cannot read yet.
     if found is not None:
         answer.timestamp, answer.offset, answer.leader_epoch = found
     return answer

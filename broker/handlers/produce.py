@@ -15,9 +15,11 @@ from typing import Final
 
 from sordini.broker.dispatch import Call, RespondLater, Route
 from sordini.broker.handlers.acknowledging import respond_when_finished
+from sordini.broker.handlers.produce_verification import Beginning, ProduceVerification, finish
 from sordini.broker.membership.store_contact import NO_DOUBT, Doubt
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.record_jobs.queue import RETRY, CpuAllowance, JobQueue
+from sordini.broker.transactions.verification import TransactionGate, Verification
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused, WireError
 from sordini.protocol.messages.produce import (
@@ -79,15 +81,13 @@ class ProduceHandler:
         clock: Clock,
         later: RespondLater,
         call_later: CallLater,
-        has_coordinators: Callable[[], bool],
+        gate: TransactionGate,
         jobs: JobQueue,
         doubt: Doubt = NO_DOUBT,
     ) -> None:
-        """`has_coordinators`: whether brokers of this cluster coordinate transactions. While there is `doubt` whether
-        this broker still leads, produce requests with acks=0 and acks=1 are refused.
-        """
+        """While there is `doubt` whether this broker still leads, requests with acks=0 and acks=1 are refused."""
         self._doubt = doubt
-        self._has_coordinators = has_coordinators
+        self._transactions = ProduceVerification(replicas, gate)
         self._replicas = replicas
         self._clock = clock
         self._later = later
@@ -118,6 +118,9 @@ class ProduceHandler:
         now_ms = self._clock.now_ms()
         appends: list[PartitionAppend] = []
         response = ProduceResponse()
+        verification = None if request.transactional_id is None else self._transactions.begin(call)
+        if isinstance(verification, Beginning) or (verification is not None and not verification.is_done):
+            return self._continue_later(call, response, appends, verification)
         refused = 0
         budget = self._budget
         budget.left = INLINE_STEPS
@@ -130,11 +133,11 @@ class ProduceHandler:
                 for data in topic.partition_data:
                     if has_many:
                         budget.spend(PARTITION_STEPS)
-                    answer = self._append(call, topic, data, now_ms, appends)
+                    answer = self._append(call, topic, data, now_ms, appends, verification)
                     refused += answer.error_code != 0
                     answered.partition_responses.append(answer)
         except BudgetExceeded:
-            return self._continue_later(call, response, appends)
+            return self._continue_later(call, response, appends, verification)
         unfinished = finish_appends(appends, all_replicas=acks == -1)
         if refused > 1:
             _bound_record_errors(response)
@@ -154,6 +157,7 @@ class ProduceHandler:
         data: PartitionProduceData,
         now_ms: int,
         appends: list[PartitionAppend],
+        verification: Verification | None,
         checked: Checked | BrokerError | None = None,
     ) -> PartitionProduceResponse:
         """Append the records for one partition; `checked` is the result of their validation, if that is done.
@@ -170,8 +174,8 @@ class ProduceHandler:
                 raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not produce to internal topics")
             if data.records is None:
                 raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request must have records")
-            if is_transactional(data.records):
-                self._check_transaction(call.body)
+            if is_transactional(data.records) and (header := first_header(data.records)) is not None:
+                self._transactions.check(call, partition, header, verification)
             ready: Storable
             if checked is None:
                 ready = check_produced(
@@ -201,13 +205,20 @@ class ProduceHandler:
         appends.append(PartitionAppend(partition, partition.require_leader(), appended.end_offset, answer))
         return answer
 
-    def _continue_later(self, call: Call, response: ProduceResponse, appends: list[PartitionAppend]) -> DelayedResponse:
+    def _continue_later(
+        self,
+        call: Call,
+        response: ProduceResponse,
+        appends: list[PartitionAppend],
+        verification: Verification | Beginning | None,
+    ) -> DelayedResponse:
         """Append the remaining partitions in a coroutine, without blocking the loop."""
 
         def unblock_pipeline() -> None:
             pending.unblock_pipeline()
 
-        pending = self._later(call, self._append_rest(call, response, appends, unblock_pipeline), blocks_pipeline=True)
+        work = self._append_rest(call, response, appends, verification, unblock_pipeline)
+        pending = self._later(call, work, blocks_pipeline=True)
         return pending
 
     async def _append_rest(
@@ -215,18 +226,23 @@ class ProduceHandler:
         call: Call,
         response: ProduceResponse,
         appends: list[PartitionAppend],
+        beginning: Verification | Beginning | None,
         unblock_pipeline: Callable[[], None],
     ) -> ProduceResponse | None:
         request: ProduceRequest = call.body
+        verification = await finish(beginning)
         rows = [(topic, data) for topic in request.topic_data for data in topic.partition_data]
         allowance = CpuAllowance(sum(len(data.records or b"") for _, data in rows))
         done = sum(len(topic.partition_responses) for topic in response.responses)
-        answered, current = response.responses[-1], rows[done][0]
+        answered, current = TopicProduceResponse(), None
+        if response.responses:
+            answered, current = response.responses[-1], rows[done][0]
         for number, (topic, data) in enumerate(rows[done:], 1):
             if topic is not current:
                 answered, current = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id), topic
                 response.responses.append(answered)
-            answered.partition_responses.append(await self._append_slowly(call, topic, data, appends, allowance))
+            answer = await self._append_slowly(call, topic, data, appends, verification, allowance)
+            answered.partition_responses.append(answer)
             if number % ROWS_PER_SLICE == 0:
                 finish_appends(appends, all_replicas=False)
                 await asyncio.sleep(0)
@@ -250,6 +266,7 @@ class ProduceHandler:
         topic: TopicProduceData,
         data: PartitionProduceData,
         appends: list[PartitionAppend],
+        verification: Verification | None,
         allowance: CpuAllowance,
     ) -> PartitionProduceResponse:
         """As `_append`, but records that take too long are validated by a child process."""
@@ -258,12 +275,13 @@ class ProduceHandler:
         for _ in range(CHECKS_MAX):
             self._budget.left = ROW_STEPS
             try:
-                return self._append(call, topic, data, now_ms, appends, checked)
+                return self._append(call, topic, data, now_ms, appends, verification, checked)
             except (BudgetExceeded, WrongBaseOffset):
                 finish_appends(appends, all_replicas=False)
                 now_ms = self._clock.now_ms()
                 checked = await self._check(call, topic, data, now_ms, allowance)
-        return self._append(call, topic, data, now_ms, appends, BrokerError(RETRY, "the topic keeps changing"))
+        problem = BrokerError(RETRY, "the topic keeps changing")
+        return self._append(call, topic, data, now_ms, appends, verification, problem)
 
     async def _check(
         self,
@@ -290,16 +308,6 @@ class ProduceHandler:
         if call.version >= 13:
             return self._replicas.partition_by_id(TopicId(topic.topic_id), data.index)
         return self._replicas.partition(topic.name, data.index)
-
-    def _check_transaction(self, request: ProduceRequest) -> None:
-        """Refuse transactional batches where no coordinator could ever end the transaction."""
-        if request.transactional_id is None:
-            raise BrokerError(
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch needs a transactional id"
-            )
-        if not self._has_coordinators():
-            # The retriable code that producers of all versions understand (KIP-890).
-            raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, "no transaction coordinator can verify the transaction")
 
     async def _flush_unacknowledged(self, unfinished: UnfinishedAppends) -> None:
         """Flush after acks=0; there is no response that could carry an error."""

@@ -20,7 +20,7 @@ from functools import partial
 from typing import NamedTuple
 
 from sordini.broker.dispatch import Call
-from sordini.broker.handlers.fetch_reading import Reading
+from sordini.broker.handlers.fetch_reading import TARGETS_AT_ONCE, Reading
 from sordini.broker.handlers.fetched_rows import begins_whole, found
 from sordini.broker.requests.fetch_sessions import FetchPlan, SessionPartition
 from sordini.broker.requests.slice_scheduler import Work
@@ -29,12 +29,17 @@ from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from sordini.replication.follower import FetchPosition
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
+from sordini.replication.partition_deps import NO_EPOCH
 from sordini.replication.purgatory import WatchedLog
 from sordini.replication.replica_quota import ReplicaQuota
 from sordini.replication.replica_set import ReplicaSet
+from sordini.storage.cached_tail import cached_tail
 
 FULL_SCAN_MS = 500
 """How long idle partitions may be skipped: as long as an idle follower's fetch waits by default."""
+
+
+_new = tuple.__new__
 
 
 class Quiet(NamedTuple):
@@ -70,15 +75,22 @@ class ReplicaFetches(NamedTuple):
             replicas, call, plan, self.quota, bytes_max=bytes_max, now_ms=now_ms, is_first=is_first
         )
 
-    def tail(self, call: Call, plan: FetchPlan, reading: Callable[..., Reading], now_ms: int) -> FollowerTail:
+    def tail(self, replicas: ReplicaSet, call: Call, plan: FetchPlan, *, bytes_max: int, now_ms: int) -> FollowerTail:
         """How such a fetch waits at the end of one partition."""
-        return FollowerTail(call.body, plan, self.quota, now_ms, partial(reading, is_first=False))
+        reading = partial(self.reading, replicas, call, plan, bytes_max=bytes_max, is_first=False)
+        return FollowerTail(call.body, plan, self.quota, now_ms, reading)
 
 
 class FollowerTail:
-    """A follower's fetch of one partition at the log end: it records where the follower is, and waits."""
+    """A follower's fetch of one partition at the log end: it records where the follower is, and waits.
 
-    __slots__ = ("_broker_epoch", "_plan", "_quota", "_received_ms", "_replica_id", "reading")
+    The fetches of one session may share an object: they come one after the other.
+    """
+
+    __slots__ = ("_broker_epoch", "_plan", "_reading", "_replica_id", "quota", "received_ms")
+
+    is_at_log_end = True
+    targets_max = TARGETS_AT_ONCE
 
     def __init__(
         self,
@@ -86,37 +98,51 @@ class FollowerTail:
         plan: FetchPlan,
         quota: ReplicaQuota,
         received_ms: int,
-        reading: Callable[[], Reading],
+        reading: Callable[..., Reading],
     ) -> None:
+        """`received_ms`, on the monotonic clock, is when the fetch was received."""
         state = request.replica_state
         self._replica_id = BrokerId(request.replica_id if state is None else state.replica_id)
         self._broker_epoch = -1 if state is None else state.replica_epoch
         self._plan = plan
-        self._quota = quota
-        self._received_ms = received_ms
-        self.reading = reading
+        self.quota: ReplicaQuota | None = quota
+        self._reading = reading
+        self.received_ms = received_ms
 
-    def begins_to_wait(self, partition: Partition, target: SessionPartition) -> bool:
+    def reading(self) -> Reading:
+        return self._reading(now_ms=self.received_ms)
+
+    def may_skip(self, target: SessionPartition) -> Partition | None:
+        """As the pass that reads: no quiet partition is skipped when a full one is due."""
+        quiet, session = target.quiet, self._plan.session
+        if type(quiet) is not Quiet or session is None or self.received_ms - session.full_scan_ms >= FULL_SCAN_MS:
+            return None
+        partition, leader, log_end_offset = quiet
+        is_unchanged = partition.leader is leader and partition.log.log_end_offset == log_end_offset
+        return partition if is_unchanged else None
+
+    def may_wait(self, partition: Partition, target: SessionPartition) -> bool:
         session, log, leader, requested = self._plan.session, partition.log, partition.leader, target.requested
         if session is None or requested.current_leader_epoch < 0 or target.quiet is not None:
             return False
         if requested.fetch_offset != log.log_end_offset or leader is None or self._replica_id not in leader.replicas:
             return False
-        if requested.last_fetched_epoch >= 0 and requested.last_fetched_epoch != log.epochs.latest:
-            return False  # The logs may diverge.
-        if self._received_ms - session.full_scan_ms >= FULL_SCAN_MS:
-            session.full_scan_ms = self._received_ms
+        # Else the logs may diverge.
+        return requested.last_fetched_epoch < 0 or requested.last_fetched_epoch == log.epochs.latest
+
+    def begin(self, partition: Partition, target: SessionPartition) -> None:
+        session, requested = self._plan.session, target.requested
+        assert session is not None, "may_wait was called before"
+        if self.received_ms - session.full_scan_ms >= FULL_SCAN_MS:
+            session.full_scan_ms = self.received_ms
         partition.update_follower_fetch_state(
             self._replica_id,
-            FetchPosition(Offset(requested.fetch_offset), leader.leader_epoch, requested.last_fetched_epoch),
-            self._received_ms,
+            # Without the last fetched epoch: that the logs do not diverge is known.
+            _new(FetchPosition, (requested.fetch_offset, partition.leader_epoch, NO_EPOCH)),
+            self.received_ms,
             log_start_offset=requested.log_start_offset,
             broker_epoch=self._broker_epoch,
         )
-        return True
-
-    def watched(self, partition: Partition) -> WatchedLog:
-        return partition.log_end_waiters
 
     def packed_end(self, partition: Partition) -> int | None:
         return partition.log.log_end_offset
@@ -124,9 +150,6 @@ class FollowerTail:
     def may_share(self, partition: Partition) -> bool:
         """Whether the follower is in sync, so that no quota applies."""
         return partition.leader is not None and self._replica_id in partition.leader.isr
-
-    def sent(self, partition: Partition, records_bytes: int) -> None:
-        self._quota.record(partition.name, records_bytes, self._received_ms)
 
 
 class FollowerFetchReading(Reading):
@@ -181,6 +204,45 @@ class FollowerFetchReading(Reading):
         self._quiet.clear()
         yield from super().read_in_steps()
         self._is_first = self._is_full_scan = False
+
+    def read_cached(self) -> bool:
+        """The pass of a follower that is in sync, and had everything when it began to wait."""
+        found_rows: list[tuple[SessionPartition, Partition, Leader, bytes]] = []
+        bytes_left = self.bytes_max
+        for target in self._plan.targets:
+            requested, quiet = target.requested, target.quiet
+            partition = quiet.partition if type(quiet) is Quiet else self._led(target)
+            leader = None if partition is None else partition.leader
+            if self._is_first or partition is None or leader is None:
+                return False
+            end = partition.log.log_end_offset
+            if type(quiet) is Quiet and quiet.leader is leader and quiet.log_end_offset == end:
+                continue
+            if self._replica_id not in leader.isr:
+                return False  # A quota may apply.
+            records = b""
+            if requested.fetch_offset != end:
+                bytes_max = min(requested.partition_max_bytes, bytes_left)
+                cached = cached_tail(partition.log, requested.fetch_offset, end, bytes_max)
+                if cached is None:
+                    return False
+                records, bytes_left = cached, bytes_left - len(cached)
+            found_rows.append((target, partition, leader, records))
+        for target, partition, leader, records in found_rows:
+            answer = found(partition, leader, target.requested.partition)
+            self._answers.append((target, answer))
+            target.quiet = None
+            if records:
+                answer.records = records
+                self._sent.append((partition.name, len(records)))
+            elif target.requested.fetch_offset == leader.high_watermark:
+                self._quiet.append((target, Quiet(partition, leader, target.requested.fetch_offset)))
+        return True
+
+    def _led(self, target: SessionPartition) -> Partition | None:
+        if self._by_id:
+            return self._replicas.get_by_id(target.topic_id, target.requested.partition)
+        return self._replicas.get(target.topic, target.requested.partition)
 
     def _targets(self) -> Iterable[SessionPartition]:
         if self._is_full_scan:

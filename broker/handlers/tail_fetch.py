@@ -1,18 +1,19 @@
-"""Fetches of one partition at its end, as consumers and followers send them after every record.
+"""Fetches of partitions at their ends, as consumers and followers send them after every record.
 
-Nothing can be read yet, so the log is not read before such a fetch waits. When records arrive, the response is packed
+Nothing can be read yet, so the log is not read before such a fetch waits. One of several partitions is read when it is
+notified. For one partition there is more to gain. When records arrive, the response is packed
 from the disk's cache of small appends, and all that wait at one offset with the same limits get a copy of one encoded
 response, with their own correlation and session ids. It is shared within one notification of the partition's purgatory,
 in which the log does not change.
 
     wait ─► purgatory ─► notified ─► shared, or packed from the cache, or read and encoded as every other fetch
       │         '──────► time over, leader changed ─► read and encoded as every other fetch (`Reading`)
-      '───► None, with nothing done: several partitions, records or an error to be returned at once, ...
+      '───► None, with nothing done: a consumer's of several partitions, records or an error to be returned at once, ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from sordini.broker.dispatch import Call
@@ -24,6 +25,7 @@ from sordini.protocol.messages.fetch import FetchResponse
 from sordini.replication.partition import Partition
 from sordini.replication.ports import CallLater
 from sordini.replication.purgatory import DelayedOperation, WatchedLog
+from sordini.replication.replica_quota import ReplicaQuota
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.cached_tail import cached_tail
 
@@ -40,22 +42,35 @@ class SharedAnswer(NamedTuple):
 
 
 class TailReader(Protocol):
-    """What consumers and followers differ in. One object for each fetch."""
+    """What consumers and followers differ in."""
 
-    def begins_to_wait(self, partition: Partition, target: SessionPartition) -> bool:
-        """Whether nothing can be read now, and nothing else is to be answered; what the first pass records is done."""
+    quota: ReplicaQuota | None
+    """What it sends counts for this one."""
+    received_ms: int
+    """When the last fetch was received, on the monotonic clock; of followers only."""
 
-    def watched(self, partition: Partition) -> WatchedLog:
-        """Where it waits."""
+    @property
+    def targets_max(self) -> int:
+        """Fetches of more partitions read before they wait."""
+
+    @property
+    def is_at_log_end(self) -> bool:
+        """Whether it waits for records that are appended, and not until they can be read by consumers."""
+
+    def may_skip(self, target: SessionPartition) -> Partition | None:
+        """The partition of a target that has had nothing new since the last response."""
+
+    def may_wait(self, partition: Partition, target: SessionPartition) -> bool:
+        """Whether nothing can be read now, and nothing else is to be answered."""
+
+    def begin(self, partition: Partition, target: SessionPartition) -> None:
+        """Record what the first pass of every other fetch records."""
 
     def packed_end(self, partition: Partition) -> int | None:
         """Up to where it reads; None when its row is not a plain one."""
 
     def may_share(self, partition: Partition) -> bool:
         """Whether its response is that of the others that wait."""
-
-    def sent(self, partition: Partition, records_bytes: int) -> None:
-        """A response that was packed or shared is sent."""
 
     def reading(self) -> Reading:
         """The pass that reads when the wait is over."""
@@ -64,20 +79,28 @@ class TailReader(Protocol):
 class ConsumerTail:
     """A consumer's fetch: it reads up to the high watermark or the last stable offset."""
 
-    __slots__ = ("_committed_only", "reading")
+    __slots__ = ("_committed_only", "quota", "reading", "received_ms")
+
+    is_at_log_end = False
+    targets_max = 1
 
     def __init__(self, reading: Callable[[], Reading], *, committed_only: bool) -> None:
         self._committed_only = committed_only
         self.reading = reading
+        self.quota: ReplicaQuota | None = None
+        self.received_ms = 0
 
-    def begins_to_wait(self, partition: Partition, target: SessionPartition) -> bool:
+    def may_skip(self, _target: SessionPartition) -> Partition | None:
+        return None
+
+    def may_wait(self, partition: Partition, target: SessionPartition) -> bool:
         log, start = partition.log, target.requested.fetch_offset
         if target.requested.last_fetched_epoch >= 0 or start < log.log_start_offset:
             return False
         return partition.readable_end(committed_only=self._committed_only) <= start <= log.log_end_offset
 
-    def watched(self, partition: Partition) -> WatchedLog:
-        return partition
+    def begin(self, partition: Partition, target: SessionPartition) -> None:
+        """Nothing is recorded for consumers."""
 
     def packed_end(self, partition: Partition) -> int | None:
         """A row of a read_committed fetch lists aborted transactions."""
@@ -86,57 +109,80 @@ class ConsumerTail:
     def may_share(self, _partition: Partition) -> bool:
         return True
 
-    def sent(self, partition: Partition, records_bytes: int) -> None:
-        """Nothing is recorded for consumers."""
-
 
 class TailFetches:
-    """The fetches that wait at the end of their one partition."""
+    """The fetches that wait at the ends of their partitions."""
 
     def __init__(self, replicas: ReplicaSet, call_later: CallLater) -> None:
         self._replicas = replicas
-        self._call_later = call_later
+        self.call_later = call_later
 
     def wait(self, call: Call, plan: FetchPlan, reader: TailReader, bytes_max: int) -> DelayedResponse | None:
         """The pending response of a fetch of at most `bytes_max`; None if it may not have to wait."""
         request, targets = call.body, plan.targets
         missing_bytes = min(request.min_bytes, bytes_max)
-        if len(targets) != 1 or call.version < FIRST_VERSION or request.max_wait_ms <= 0 or missing_bytes <= 0:
+        if call.version < FIRST_VERSION or request.max_wait_ms <= 0 or missing_bytes <= 0:
             return None
-        target = targets[0]
+        if not 0 < len(targets) <= reader.targets_max:
+            return None
+        partitions: list[Partition] = []
+        changed: list[tuple[Partition, SessionPartition]] = []
+        for target in targets:
+            partition = reader.may_skip(target)
+            if partition is None:
+                partition = self._led(call.version, target)
+                if partition is None or not reader.may_wait(partition, target):
+                    return None
+                changed.append((partition, target))
+            partitions.append(partition)
+        for partition, target in changed:
+            reader.begin(partition, target)
+        limit = min(bytes_max, targets[0].requested.partition_max_bytes)
+        return WaitingFetch(call, plan, partitions, reader, limit, missing_bytes, self.call_later).response
+
+    def _led(self, version: int, target: SessionPartition) -> Partition | None:
+        """The partition of a target, if it is led in the leader epoch of the request."""
         requested = target.requested
-        if call.version >= BY_TOPIC_ID_VERSION:
+        if version >= BY_TOPIC_ID_VERSION:
             partition = self._replicas.get_by_id(target.topic_id, requested.partition)
         else:
             partition = self._replicas.get(target.topic, requested.partition)
         if partition is None or partition.leader is None:
             return None
-        if 0 <= requested.current_leader_epoch != partition.leader_epoch:
-            return None
-        if not reader.begins_to_wait(partition, target):
-            return None
-        waiting = WaitingFetch(call, plan, partition, reader, min(bytes_max, requested.partition_max_bytes))
-        waiting.begin(missing_bytes, self._call_later)
-        return waiting.response
+        return None if 0 <= requested.current_leader_epoch != partition.leader_epoch else partition
 
 
 class WaitingFetch(DelayedOperation):
-    """One fetch in the purgatory of its partition, and its pending response."""
+    """One fetch in the purgatories of its partitions, and its pending response; one of several partitions is read."""
 
     __slots__ = ("_bytes_max", "_call", "_partition", "_plan", "_reader", "_timer", "response")
 
-    def __init__(self, call: Call, plan: FetchPlan, partition: Partition, reader: TailReader, bytes_max: int) -> None:
+    def __init__(
+        self,
+        call: Call,
+        plan: FetchPlan,
+        partitions: Sequence[Partition],
+        reader: TailReader,
+        bytes_max: int,
+        missing_bytes: int,
+        call_later: CallLater,
+    ) -> None:
+        """Enter the purgatory until `missing_bytes` have arrived; then at most `bytes_max` are read."""
         self._call = call
         self._plan = plan
-        self._partition = partition
+        self._partition = partitions[0]
         self._reader = reader
         self._bytes_max = bytes_max
         self.response = DelayedResponse(self._abandon)
-
-    def begin(self, missing_bytes: int, call_later: CallLater) -> None:
-        """Enter the purgatory."""
-        self.enter(missing_bytes, (self._reader.watched(self._partition),), self._finish)
-        self._timer = call_later(self._call.body.max_wait_ms / 1000, self.complete)
+        watched: tuple[WatchedLog, ...]
+        if not reader.is_at_log_end:
+            watched = tuple(partitions)
+        elif len(partitions) == 1:
+            watched = (partitions[0].log_end_waiters,)
+        else:
+            watched = tuple(partition.log_end_waiters for partition in partitions)
+        self.enter(missing_bytes, watched, self._finish)
+        self._timer = call_later(call.body.max_wait_ms / 1000, self.complete)
 
     def _abandon(self) -> None:
         self._timer.cancel()
@@ -146,7 +192,7 @@ class WaitingFetch(DelayedOperation):
         """Bytes have arrived, the time is over, or the leader has changed."""
         self._timer.cancel()
         answers = self._partition.shared_answers
-        if answers is None or not self._reader.may_share(self._partition):
+        if answers is None or len(self._plan.targets) > 1 or not self._reader.may_share(self._partition):
             self.response.resolve(self._read()[0])
             return
         # All that the row depends on beside the partition; a follower and a consumer are notified separately.
@@ -154,7 +200,8 @@ class WaitingFetch(DelayedOperation):
         key = call.version, type(self._reader), offset, self._bytes_max, call.body.isolation_level
         shared = answers.get(key)
         if type(shared) is SharedAnswer:
-            frame = repacked(shared.frame, call, self._session_id)
+            session = self._plan.session
+            frame = repacked(shared.frame, call, 0 if session is None else session.number)
             self._remember(shared)
         elif (packed := self._packed(offset)) is not None:
             answers[key] = packed
@@ -168,11 +215,6 @@ class WaitingFetch(DelayedOperation):
             answers[key] = joined
             frame = joined.frame
         self.response.resolve([frame])
-
-    @property
-    def _session_id(self) -> int:
-        session = self._plan.session
-        return 0 if session is None else session.number
 
     def _packed(self, offset: int) -> SharedAnswer | None:
         """The response of a session, packed from cached records."""
@@ -198,13 +240,17 @@ class WaitingFetch(DelayedOperation):
             target = self._plan.targets[0]
             target.sent_high_watermark = answer.high_watermark
             target.sent_log_start_offset = answer.log_start_offset
+            target.quiet = None
             if self._plan.incremental and len(session.targets) > 1:
                 session.move_to_end(target)
-        self._reader.sent(self._partition, answer.records_bytes)
+        reader = self._reader
+        if reader.quota is not None and reader.quota.is_limited:
+            reader.quota.record(self._partition.name, answer.records_bytes, reader.received_ms)
 
     def _read(self) -> tuple[Parts, FetchResponse]:
         reading = self._reader.reading()
-        reading.read()
+        if not reading.read_cached():
+            reading.read()
         response = reading.response()
         return self._call.frame(response), response
 

@@ -9,8 +9,11 @@ from sordini.broker.handlers.acknowledging import respond_when_finished
 from sordini.broker.handlers.request_checks import InterBrokerGuard
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.slice_scheduler import Work
+from sordini.broker.transactions.machine.state import RAISES_EPOCH
+from sordini.broker.transactions.markers import MarkerLog
+from sordini.broker.transactions.newest_connection import NewestConnections
 from sordini.protocol.api import ApiKey
-from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.errors import BrokerError, ErrorCode, WireError
 from sordini.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -19,11 +22,7 @@ from sordini.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from sordini.protocol.records.batch import CURRENT_MAGIC, read_header
-from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
-from sordini.protocol.records.produce_validation import CheckedBatches
 from sordini.replication.acks import PartitionAppend, finish_appends
-from sordini.replication.partition import Partition
 from sordini.replication.ports import CallLater, Clock
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
@@ -45,13 +44,23 @@ class MarkersHandler:
     """
 
     def __init__(
-        self, replicas: ReplicaSet, clock: Clock, brokers: InterBrokerGuard, later: RespondLater, call_later: CallLater
+        self,
+        replicas: ReplicaSet,
+        markers: MarkerLog,
+        clock: Clock,
+        brokers: InterBrokerGuard,
+        later: RespondLater,
+        call_later: CallLater,
+        connections: NewestConnections | None = None,
     ) -> None:
+        """`connections` remembers those of the markers; None where markers may come on older connections."""
         self._replicas = replicas
+        self._markers = markers
         self._clock = clock
         self._brokers = brokers
         self._later = later
         self._call_later = call_later
+        self._connections = connections
 
     def route(self) -> Route:
         return Route(ApiKey.WRITE_TXN_MARKERS, self.handle, self.error_response)
@@ -64,12 +73,27 @@ class MarkersHandler:
         response = WriteTxnMarkersResponse()
         try:
             for marker in request.markers:
+                self._check_connection(marker, call.peer.number)
                 response.markers.append((yield from self._end(marker, now_ms, appends)))
         finally:  # Also when the connection closes half-way: what is appended is appended.
             unfinished = finish_appends(appends, all_replicas=True)
         if unfinished is None:
             return response
         return respond_when_finished(call, response, unfinished, self._later, self._call_later, TIMEOUT_MS)
+
+    def _check_connection(self, marker: WritableTxnMarker, connection: int) -> None:
+        """A marker that was sent again may arrive a second time in the next transaction, whose epochs are the same.
+
+        Those of a producer of transaction.version 2 are not.
+
+        Raises WireError for an older connection than the newest of this producer's markers: it is closed without a
+        response, and a coordinator that lives sends the marker on another one.
+        """
+        key = f"{marker.producer_id}/{marker.coordinator_epoch}"
+        if self._connections is None or marker.transaction_version >= RAISES_EPOCH:
+            return
+        if not self._connections.admit(key, connection):
+            raise WireError(f"markers of producer {marker.producer_id} have a newer connection")
 
     def _end(
         self, marker: WritableTxnMarker, now_ms: int, appends: list[PartitionAppend]
@@ -88,7 +112,7 @@ class MarkersHandler:
                     partition = self._replicas.partition(topic.name, index)
                     if not self._brokers.is_clustered:
                         partition.log.producers.check_open(marker.producer_id)
-                    end_offset = _append(partition, marker, now_ms)
+                    end_offset = self._markers.append(partition, marker, now_ms)
                     appends.append(PartitionAppend(partition, partition.require_leader(), end_offset, row))
                 except BrokerError as error:
                     row.error_code = error.code
@@ -117,27 +141,3 @@ class MarkersHandler:
                 for marker in request.markers
             ]
         )
-
-
-def _append(partition: Partition, marker: WritableTxnMarker, now_ms: int) -> int:
-    """Append one marker; the log end offset after it.
-
-    Raises StorageError and BrokerError: not the leader, too few in-sync replicas, a producer or a coordinator that is
-    fenced, a topic whose format has no transactions.
-    """
-    partition.require_leader()
-    if partition.settings.rules.magic != CURRENT_MAGIC:
-        raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"{partition.name} is stored in an old format")
-    partition.log.producers.check_marker(marker.producer_id, marker.producer_epoch, marker.coordinator_epoch)
-    batch = memoryview(
-        bytearray(
-            build_marker(
-                Marker(COMMIT if marker.transaction_result else ABORT, marker.coordinator_epoch),
-                producer_id=marker.producer_id,
-                producer_epoch=marker.producer_epoch,
-                timestamp_ms=now_ms,
-            )
-        )
-    )
-    checked = CheckedBatches(batch, [(0, read_header(batch))])
-    return partition.append(checked, now_ms, all_replicas=True).end_offset

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from sordini import __version__
 from sordini.broker.metrics.families import Histogram, Kind, MetricFamily, MetricSources, Sample, single
-from sordini.protocol.api import APIS
+from sordini.protocol.api import ALL_APIS
 
 
 def _about(sources: MetricSources) -> Iterator[Sample]:
@@ -42,7 +42,8 @@ def _errors(sources: MetricSources) -> Iterator[Sample]:
 
 def _durations(sources: MetricSources) -> Iterator[Sample]:
     latencies = sources.latencies
-    for key, api in APIS.items():
+    for number, api in ALL_APIS.items():
+        key = number & 0xFF  # As they are counted.
         if any(latencies.counts[key]):
             # A copy: rendering may pause, and buckets and their sum must be consistent.
             yield (api.key.name,), Histogram(list(latencies.counts[key]), latencies.nanoseconds[key])
@@ -50,6 +51,17 @@ def _durations(sources: MetricSources) -> Iterator[Sample]:
 
 def _clocks(sources: MetricSources) -> Iterator[Sample]:
     return (((str(broker),), ms / 1000) for broker, ms in sources.clocks.differences_ms.items())
+
+
+def _certificates(sources: MetricSources) -> Iterator[Sample]:
+    listeners = {} if sources.tls is None else sources.tls.listeners.by_name
+    return (((name,), tls.contexts.expires_at_s) for name, tls in listeners.items())
+
+
+def _handshakes(sources: MetricSources) -> Iterator[Sample]:
+    if sources.tls is not None:
+        yield ("completed",), sources.tls.handshakes.completed
+        yield ("failed",), sources.tls.handshakes.failed
 
 
 def _lag_max(sources: MetricSources) -> float:
@@ -109,6 +121,20 @@ BROKER_FAMILIES = (
         "Connections closed at once because their address had too many (max.connections.per.ip).",
         ("listener",),
         _refused,
+    ),
+    MetricFamily(
+        "sordini_tls_certificate_expiry_timestamp_seconds",
+        Kind.GAUGE,
+        "Unix time at which the certificate of a TLS listener expires.",
+        ("listener",),
+        _certificates,
+    ),
+    MetricFamily(
+        "sordini_tls_handshakes_total",
+        Kind.COUNTER,
+        "TLS handshakes of accepted connections that have ended, by their result.",
+        ("result",),
+        _handshakes,
     ),
     MetricFamily(
         "sordini_received_bytes_total",

@@ -19,6 +19,7 @@ from sordini.broker.metrics.latency import Latencies
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
 from sordini.broker.wiring.parts import BrokerParts
+from sordini.broker.wiring.tls import TlsParts
 
 
 class Groups(Protocol):
@@ -52,6 +53,7 @@ class MetricSources(NamedTuple):
     lines_lost: Callable[[], int]
     """Log lines that could not be written."""
     contact: StoreContact
+    tls: TlsParts | None
 
 
 class Kind(Enum):

@@ -13,7 +13,8 @@ from sordini.broker.network.ports import DelayedResponse, Parts, Peer, Service
 
 BITS = 64
 KEYS = 256
-"""Values of the second byte of a request, the lower byte of the API key: every key fits into it."""
+"""Values of the second byte of a request, the lower byte of the API key: the keys of Kafka fit into it, and
+those of `OWN_APIS` have a lower byte of their own."""
 
 
 class Latencies:

@@ -79,6 +79,15 @@ def _lag(sources: MetricSources) -> Iterator[Sample]:
             yield (group, name.topic, str(name.partition)), max(0, partition.leader.high_watermark - offset)
 
 
+def _rebalances(sources: MetricSources) -> Iterator[Sample]:
+    completed = sources.parts.groups.rebalances.completed
+    return (((cause.name.lower(),), count) for cause, count in sorted(completed.items()))
+
+
+def _rebalance_durations(sources: MetricSources) -> Iterator[Sample]:
+    return (((group,), ms / 1000) for group, ms in list(sources.parts.groups.last_rebalances()))
+
+
 def _text(path: str) -> str:
     """A path from the command line may contain bytes that are not UTF-8."""
     return path.encode(errors="backslashreplace").decode()
@@ -185,6 +194,20 @@ LOG_FAMILIES = (
         "sordini_groups", Kind.GAUGE, "Consumer groups coordinated here, by state.", ("state",), _group_states
     ),
     MetricFamily("sordini_group_members", Kind.GAUGE, "Members of a consumer group.", ("group",), _group_members),
+    MetricFamily(
+        "sordini_group_rebalances_total",
+        Kind.COUNTER,
+        "Completed rebalances of groups coordinated here, by what started them (see `sordini groups history`).",
+        ("reason",),
+        _rebalances,
+    ),
+    MetricFamily(
+        "sordini_group_last_rebalance_seconds",
+        Kind.GAUGE,
+        "Duration of a consumer group's last completed rebalance, from its first cause to its assignment.",
+        ("group",),
+        _rebalance_durations,
+    ),
     MetricFamily(
         "sordini_group_committed_offset",
         Kind.GAUGE,

@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from sordini.broker.network.limits import ConnectionQuotas, Listener
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import ListeningSocket, Peer, Socket
 from sordini.broker.network.processor import ProcessorRotation
+
+if TYPE_CHECKING:
+    from sordini.broker.network.tls_handshakes import Handshakes, ServerTls
+    from sordini.broker.security.principal import Principal
 
 ACCEPTS_MAX: Final = 64
 """Connections accepted by one callback; the rest waits for the loop's next round."""
@@ -35,8 +40,13 @@ class Acceptor:
         counts: ConnectionQuotas,
         rotation: ProcessorRotation,
         peer_log: PeerLogLimiter,
+        handshakes: Handshakes | None,
+        on_closed: Callable[[Peer], None],
     ) -> None:
+        """`handshakes` are those of TLS listeners; `on_closed` is called when one of them fails."""
         self.listener = listener
+        self._handshakes = handshakes
+        self._on_closed = on_closed
         self._sockets = sockets
         self._counts = counts
         self._rotation = rotation
@@ -89,6 +99,10 @@ class Acceptor:
                 loop.remove_reader(listening)
 
     def _has_room(self) -> bool:
+        if self.listener.tls is not None:
+            assert self._handshakes is not None, "a TLS listener has handshakes"
+            if not self._handshakes.has_room():
+                return False
         return self._counts.may_accept(self.listener) and self._rotation.has_room()
 
     def _on_readable(self, listening: ListeningSocket) -> None:
@@ -123,9 +137,40 @@ class Acceptor:
         self.accepted += 1
         local_address, local_port = socket.local_address
         name = f"{local_address}:{local_port}-{address}:{port}-{self.accepted}"
-        peer = Peer(self.listener.name, self.listener.security_protocol, address, port, name)
+        peer = Peer(self.listener.name, self.listener.security_protocol, address, port, name, self._counts.accepted)
+        if self.listener.begin_login is not None and not self.listener.begin_login(peer):
+            self.refused += 1
+            self._peer_log.info(address, "connection refused", address=address, reason="sordini.logins.pending.max")
+            socket.close()
+            return
         self._counts.opened(self.listener.name, address)
-        self._rotation.take().adopt(socket, peer)
+        if self.listener.tls is None:
+            self._rotation.take().adopt(socket, peer)
+        else:
+            self._secure(self.listener.tls, socket, peer)
+
+    def _secure(self, tls: ServerTls, socket: Socket, peer: Peer) -> None:
+        """Give a new connection to a processor once its handshake is complete."""
+        assert self._handshakes is not None, "a TLS listener has handshakes"
+        secured = tls.wrap(socket)
+
+        def on_end(principal: Principal | None, error: BaseException | None) -> None:
+            reason = "all processors are full" if error is None and not self._rotation.has_room() else error
+            if principal is None or reason is not None:
+                if error is None:
+                    secured.close()
+                self._peer_log.warning(
+                    peer.address, "TLS handshake failed", peer=str(peer), listener=peer.listener, reason=str(reason)
+                )
+                if peer.login is not None:
+                    peer.login.closed()
+                self._on_closed(peer)
+                return
+            peer.principal = principal
+            self._rotation.take().adopt(secured, peer)
+            self.resume()
+
+        self._handshakes.begin(secured, on_end, tls.principal)
 
     def _pause(self, error: OSError) -> None:
         """Out of descriptors: leave the peers in the backlog for a while."""

@@ -17,10 +17,9 @@ service and closing the connection wait for this channel's next slice.
 from __future__ import annotations
 
 import asyncio
-import traceback
 from typing import TYPE_CHECKING
 
-from sordini.broker.network.connection_errors import log_connection_error
+from sordini.broker.network.connection_errors import log_connection_error, log_failed_abandonment
 from sordini.broker.network.ports import DelayedResponse, Parts, Peer, SliceError, Socket, release_parts
 from sordini.broker.network.transport import Transport
 from sordini.protocol.framing import LENGTH, LENGTH_BYTES, FrameReader
@@ -39,6 +38,7 @@ class Channel:
         "_checked_sent",
         "_deliver_callback",
         "_error",
+        "_frame_bytes_max",
         "_has_ended",
         "_held_bytes",
         "_is_closed",
@@ -63,7 +63,11 @@ class Channel:
         self.processor = processor
         self.peer = peer
         self._socket = socket
-        self._reader = FrameReader(limits.frame_bytes_max, processor.pool)
+        self._frame_bytes_max = limits.frame_bytes_max
+        self._reader = FrameReader(self._frame_bytes_max, processor.pool)
+        if peer.login is not None:
+            self._frame_bytes_max = self._reader.limit_before_login(peer.login.rules.receive_bytes_max)
+            peer.login.on_complete = self._on_login
         self._pipeline = RequestPipeline(limits.parked_max, limits.parked_bytes_max)
         self._transport = Transport(socket, processor.page_cache, self._on_drained, self._fail_later, processor.outbox)
         self._deliver_callback = self._deliver
@@ -145,6 +149,8 @@ class Channel:
         self._reader.close()
         self._account_memory(0)
         self._abandon_waiting()
+        if self.peer.login is not None:
+            self.peer.login.closed()
         self.processor.forget(self)
 
     def _on_readable(self) -> None:
@@ -165,7 +171,7 @@ class Channel:
             if count is None:
                 return
             size = count - LENGTH_BYTES
-            if size <= 0 or LENGTH.unpack_from(buffer)[0] != size or size > processor.limits.frame_bytes_max:
+            if size <= 0 or LENGTH.unpack_from(buffer)[0] != size or size > self._frame_bytes_max:
                 self._reader.adopt(buffer)
                 processor.buffer = processor.pool.take()
                 self._received(count)
@@ -183,6 +189,10 @@ class Channel:
                     buffer.pop()
         except Exception as error:  # noqa: BLE001 - a callback that raises would be called again at once, forever.
             self._fail(error)
+
+    def _on_login(self) -> None:
+        """The peer has logged in: its requests may have their full size."""
+        self._frame_bytes_max = self._reader.limit(self.processor.limits.frame_bytes_max)
 
     def _receive(self) -> None:
         """Receive once behind what is held, and serve what has arrived."""
@@ -240,7 +250,7 @@ class Channel:
         """Serve one request, and send its response or queue it."""
         self.requests += 1
         try:
-            answer = self.processor.service.serve(self.peer, frame)
+            answer = (self.peer.gate or self.processor.service).serve(self.peer, frame)
         except Exception as error:  # noqa: BLE001 - one place closes the connection and says why.
             self._fail(error, frame)
             return
@@ -276,7 +286,7 @@ class Channel:
             self._fail_later(error)
             return
         self._last_active_ms = self.processor.now_ms
-        if not self._is_reading or self._reader.unread_bytes or self._is_draining:
+        if not self._is_reading or (self._held_bytes and self._reader.unread_bytes) or self._is_draining:
             self.processor.wake(self)
 
     def _is_blocked(self) -> bool:
@@ -349,6 +359,9 @@ class Channel:
                 return None
             if (self.bytes_received - self._checked_received) * 1000 < limits.frame_bytes_per_s_min * elapsed_ms:
                 return f"a request arrives at less than {limits.frame_bytes_per_s_min} bytes/s"
+        login = self.peer.login
+        if login is not None and not self._pipeline.waiting and (reason := login.why_close(now_ms - self._opened_ms)):
+            return reason
         self._progress_ms, self._checked_received = now_ms, self.bytes_received
         if not self.requests and 0 <= limits.first_request_ms_max <= now_ms - self._opened_ms:
             return f"no request within {limits.first_request_ms_max} ms"
@@ -377,10 +390,7 @@ class Channel:
             try:
                 slot.abandon()
             except Exception as error:  # noqa: BLE001 - a bug in one handler must not leave the others pending.
-                trace = "".join(traceback.format_exception(error))
-                self.processor.log.error(  # noqa: TRY400 - the log port has no `exception`.
-                    "abandoning a request failed", peer=str(self.peer), traceback=trace
-                )
+                log_failed_abandonment(self.processor.log, self.peer, error)
 
     def _drop(self, answer: Parts | DelayedResponse | None) -> None:
         """Release a response whose connection was closed while it was made."""

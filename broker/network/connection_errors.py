@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ssl
 import traceback
 from typing import Any
 
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import Peer, SliceError
+from sordini.client.tls.contexts import reason_of
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import WireError
 from sordini.replication.ports import Log
@@ -24,11 +26,20 @@ def log_connection_error(
         peer_log.warning(peer.address, "connection closed", **about)
     elif isinstance(error, SliceError):
         log.error("response truncated", peer=name, reason=_escaped(error))
+    elif isinstance(error, ssl.SSLError):
+        reason = f"TLS: {reason_of(error)}"
+        peer_log.warning(peer.address, "connection closed", peer=name, listener=peer.listener, reason=reason)
     elif isinstance(error, OSError):
         log.debug("connection lost", peer=name, reason=_escaped(error))
     else:
         trace = "".join(traceback.format_exception(error))
         log.error("connection closed by a bug", peer=name, api=_api(frame), traceback=trace)
+
+
+def log_failed_abandonment(log: Log, peer: Peer, error: Exception) -> None:
+    """Write the line of a bug in a handler whose request was abandoned."""
+    trace = "".join(traceback.format_exception(error))
+    log.error("abandoning a request failed", peer=str(peer), traceback=trace)
 
 
 def _escaped(error: object) -> str:

@@ -6,10 +6,13 @@ Where Apache Kafka has a key, the default is its default; -1 switches a limit of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from sordini.broker.network.ports import SocketOptions
+from sordini.broker.network.ports import Peer, SocketOptions
+
+if TYPE_CHECKING:
+    from sordini.broker.network.tls_handshakes import ServerTls
 
 UNBOUNDED = 2**31 - 1
 
@@ -70,6 +73,10 @@ class Listener(NamedTuple):
     """listener.name.X.max.connections"""
     is_protected: bool = False
     """The inter-broker listener, when there are others: `max.connections` does not apply to it (KIP-402)."""
+    tls: ServerTls | None = None
+    """Of an SSL listener."""
+    begin_login: Callable[[Peer], bool] | None = None
+    """Of a SASL listener: prepares a new connection for its login; False when it has to be closed."""
 
 
 class ConnectionQuotas:
@@ -80,6 +87,8 @@ class ConnectionQuotas:
         self._per_listener: Counter[str] = Counter()
         self._per_address: Counter[str] = Counter()
         self.total = 0
+        self.accepted = 0
+        """Connections accepted since the start, closed ones included."""
 
     def may_accept(self, listener: Listener) -> bool:
         """Whether a listener may take another connection now; if not, its peers wait in the backlog."""
@@ -103,6 +112,7 @@ class ConnectionQuotas:
 
     def opened(self, listener: str, address: str) -> None:
         self.total += 1
+        self.accepted += 1
         self._per_listener[listener] += 1
         self._per_address[address] += 1
 

@@ -14,10 +14,14 @@ list of parts; or a `DelayedResponse`, which is completed later; or None, when n
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from sordini.broker.security.principal import ANONYMOUS
 from sordini.protocol.request_pipeline import ResponseSlot
 from sordini.storage.disk import File
+
+if TYPE_CHECKING:
+    from sordini.broker.security.sasl.login import Login
 
 Buffer = bytes | bytearray | memoryview
 
@@ -133,23 +137,37 @@ class Peer:
     __slots__ = (
         "address",
         "connection_id",
+        "gate",
         "listener",
+        "login",
+        "number",
         "port",
         "prefix_ends",
+        "principal",
         "security_protocol",
         "session",
         "software_name",
         "software_version",
     )
 
-    def __init__(self, listener: str, security_protocol: str, address: str, port: int, connection_id: str) -> None:
+    def __init__(
+        self, listener: str, security_protocol: str, address: str, port: int, connection_id: str, number: int = 0
+    ) -> None:
+        """`number` is the count of connections that this broker accepted before, on all listeners."""
         self.listener = listener
+        self.number = number
         self.security_protocol = security_protocol
         self.address = address
         self.port = port
         self.connection_id = connection_id
         self.software_name = "unknown"
         self.software_version = "unknown"
+        self.principal = ANONYMOUS
+        """Who the peer has proven to be; ANONYMOUS until then, and for ever on a listener without authentication."""
+        self.login: Login | None = None
+        """On a SASL listener; set before the first request."""
+        self.gate: Service | None = None
+        """Serves this connection instead of the broker's service, until the peer has authenticated."""
         # For the service: the network does not use them.
         self.session: Any = None
         self.prefix_ends: tuple[int, ...] = ()
@@ -171,7 +189,12 @@ class DelayedResponse(ResponseSlot):
     __slots__ = ("_deliver", "abandoned", "on_abandon", "on_answer", "on_failure")
 
     def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
-        super().__init__()
+        # As the base class does: a call for each fetch that waits.
+        self.is_answered = False
+        self.answer = None
+        self.is_produce = False
+        self.frame_bytes = 0
+        self.blocks_pipeline = False
         self.on_abandon = on_abandon
         self.on_answer: Callable[[], None] | None = None  # For the latency metrics.
         self.on_failure: Callable[[Exception], None] | None = (

@@ -19,6 +19,8 @@ from sordini.broker.network.memory import RequestMemory
 from sordini.broker.network.outbox import Outbox
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import PageCache, Peer, Service, Socket
+from sordini.broker.network.tls_channel import TlsChannel
+from sordini.broker.network.tls_socket import BrokerTlsSocket
 from sordini.protocol.framing import BufferPool
 from sordini.replication.ports import Clock, Log
 from sordini.storage.disk import File
@@ -79,7 +81,7 @@ class Processor:
 
     def adopt(self, socket: Socket, peer: Peer) -> None:
         """Own a new connection."""
-        channel = Channel(self, socket, peer)
+        channel = TlsChannel(self, socket, peer) if isinstance(socket, BrokerTlsSocket) else Channel(self, socket, peer)
         self._channels[channel] = None
         channel.open()
 

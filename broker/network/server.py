@@ -18,6 +18,7 @@ from sordini.broker.network.outbox import Outbox
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import Network, PageCache, Peer, Service
 from sordini.broker.network.processor import Processor, ProcessorDeps, ProcessorRotation
+from sordini.broker.network.tls_handshakes import Handshakes
 from sordini.replication.ports import Clock, Log
 from sordini.storage.disk import File
 
@@ -52,16 +53,23 @@ class SocketServer:
         self._rotation = ProcessorRotation(self._processors, limits.processor_connections_max)
         self._ticked_ms = clock.monotonic_ms()
         self.acceptors: dict[str, Acceptor] = {}
+        self._handshakes: Handshakes | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._is_closed = False
         self._emptied: asyncio.Future[None] | None = None
 
-    def bind(self, listeners: Sequence[Listener]) -> None:
-        """Bind every listener; peers wait in the backlog until `start`. Raises OSError naming the address."""
+    def bind(self, listeners: Sequence[Listener], handshakes: Handshakes | None = None) -> None:
+        """Bind every listener; peers wait in the backlog until `start`. Raises OSError naming the address.
+
+        `handshakes` are needed by TLS listeners.
+        """
+        self._handshakes = handshakes
         try:
             for listener in listeners:
                 sockets = self._network.listen(listener.host, listener.port, listener.options)
-                self.acceptors[listener.name] = Acceptor(listener, sockets, self.quotas, self._rotation, self._peer_log)
+                self.acceptors[listener.name] = Acceptor(
+                    listener, sockets, self.quotas, self._rotation, self._peer_log, handshakes, self._on_closed
+                )
         except OSError:
             for acceptor in self.acceptors.values():
                 acceptor.close()
@@ -94,6 +102,8 @@ class SocketServer:
         """Stop accepting, let started requests be answered within `deadline_ms`, then close every connection."""
         for acceptor in self.acceptors.values():
             acceptor.close()
+        if self._handshakes is not None:
+            self._handshakes.close()
         for processor in self._processors:
             processor.drain()
         if self.quotas.total:

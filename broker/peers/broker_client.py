@@ -3,26 +3,42 @@
 A client looks the broker's address up each time that it connects, since a broker may be restarted at another address.
 Every failure between two brokers is raised as Unreachable.
 
-A listener that needs TLS or authentication wraps the socket where `_connect` gets it; above it only the socket port is
-known.
+Where the listener between brokers asks for a login, a new connection logs in before its first request. TLS is below the
+socket port.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from sordini.broker.network.ports import Network, SocketOptions
 from sordini.client.async_connection import AsyncConnection
+from sordini.client.authentication import SaslCredentials, authenticate
 from sordini.client.connection import ClientConnection
-from sordini.client.errors import ConnectionLost, InvalidResponse
+from sordini.client.errors import ClientError, ConnectionLost, InvalidResponse
 from sordini.client.ports import Rounds
+from sordini.client.versions import negotiate
 from sordini.protocol.types import BrokerId
-from sordini.replication.ports import Unreachable
+from sordini.replication.ports import Clock, Unreachable
+
+SESSION_PART = 0.85
+"""Of a session's lifetime; then the client connects again instead of authenticating again."""
 
 Addresses = Callable[[BrokerId], tuple[str, int] | None]
 """Where a broker's inter-broker listener is; None while that is not known."""
+
+
+NEVER = float("inf")
+
+
+class OwnLogin(NamedTuple):
+    """How this broker logs in to others."""
+
+    credentials: SaslCredentials
+    clock: Clock
 
 
 class BrokerClientLimits(NamedTuple):
@@ -44,22 +60,36 @@ class BrokerClients:
         network: Network,
         addresses: Addresses,
         limits: BrokerClientLimits = BrokerClientLimits(),  # noqa: B008
+        login: OwnLogin | None = None,
     ) -> None:
+        """`login`: where the listener between brokers asks for one."""
+        self._login = login
         self._network = network
         self._addresses = addresses
         self._limits = limits
 
     def link(self, broker_id: BrokerId, client_id: str) -> BrokerClient:
         """A client that the caller alone uses, and closes; it connects when it is used."""
-        return BrokerClient(self._network, self._addresses, self._limits, broker_id, client_id)
+        return BrokerClient(self._network, self._addresses, self._limits, broker_id, client_id, login=self._login)
 
 
 class BrokerClient:
     """One caller's requests to one broker, one at a time; it connects again after a failure."""
 
     def __init__(
-        self, network: Network, addresses: Addresses, limits: BrokerClientLimits, broker_id: BrokerId, client_id: str
+        self,
+        network: Network,
+        addresses: Addresses,
+        limits: BrokerClientLimits,
+        broker_id: BrokerId,
+        client_id: str,
+        *,
+        login: OwnLogin | None = None,
     ) -> None:
+        self._login = login
+        self._is_logged_in = False
+        self._session_ends_ms: float = NEVER
+        """On the monotonic clock: a session is not used for longer than most of its lifetime (KIP-368)."""
         self._network = network
         self._addresses = addresses
         self._limits = limits
@@ -76,6 +106,9 @@ class BrokerClient:
         in the response are views of the buffer that it was received into.
         """
         connection = self._connection
+        login = self._login
+        if connection is not None and login is not None and self._session_ends_ms <= login.clock.monotonic_ms():
+            connection.close()
         if connection is None or not connection.is_open:
             connection = self._connection = await self._connect()
         try:
@@ -112,4 +145,26 @@ class BrokerClient:
             raise Unreachable(f"{self._peer}: {error.strerror or str(error) or 'no answer in time'}") from None
         finally:
             self._connecting = None
-        return AsyncConnection(socket, ClientConnection(self._client_id, limits.response_bytes_max))
+        connection = AsyncConnection(socket, ClientConnection(self._client_id, limits.response_bytes_max))
+        if self._login is not None:
+            try:
+                await self._log_in(connection, self._login)
+            except ClientError as error:
+                raise Unreachable(f"{self._peer}: {error}") from None
+            except TimeoutError:
+                raise Unreachable(f"{self._peer}: no login in time") from None
+            finally:
+                if not self._is_logged_in:
+                    connection.close()
+        return connection
+
+    async def _log_in(self, connection: AsyncConnection, login: OwnLogin) -> None:
+        """Raises ClientError and TimeoutError."""
+        self._is_logged_in = False
+        async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
+            versions = await connection.run(negotiate())
+            began_ms = login.clock.monotonic_ms()
+            steps = authenticate(login.credentials, versions, self._peer, secrets.token_hex(16))
+            lifetime_ms = await connection.run(steps)
+        self._session_ends_ms = began_ms + lifetime_ms * SESSION_PART if lifetime_ms else NEVER
+        self._is_logged_in = True

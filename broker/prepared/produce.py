@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from sordini.broker.dispatch import Call
 from sordini.broker.membership.store_contact import Doubt
-from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.network.ports import DelayedResponse, Peer
 from sordini.broker.prepared.produce_shape import (
     CORRELATION_POSITION,
     answer_template,
@@ -72,8 +72,8 @@ class ProduceDeps(NamedTuple):
 
     now_ms: Callable[[], int]
     call_later: CallLater
-    may_be_transactional: Callable[[], bool]
-    """Whether brokers of this cluster coordinate transactions."""
+    admits_at_once: Callable[[Partition, int, int], bool]
+    """Whether a transactional batch of this producer id and epoch needs no verification: `TransactionGate`."""
     doubt: Doubt
 
 
@@ -123,10 +123,15 @@ def codecs_stored_as_sent(rules: ProduceRules, version: int) -> frozenset[int]:
 
 
 class PreparedProduce:
-    """Serves the requests of one client, with one setting of acks, for one partition in one leader epoch."""
+    """Serves the requests of one client, with one setting of acks, for one partition in one leader epoch.
+
+    The first lines of `serve` decide whether the general checks still hold: a partition that leads is in the replica
+    set under its name and id, with one `Leader` object for each leader epoch and one object for each configuration.
+    """
 
     __slots__ = (
         "_acks",
+        "_admits_at_once",
         "_answer",
         "_budget",
         "_bytes_max",
@@ -137,7 +142,6 @@ class PreparedProduce:
         "_leader",
         "_length_at",
         "_length_field",
-        "_may_be_transactional",
         "_now_ms",
         "_partition",
         "_room",
@@ -168,14 +172,10 @@ class PreparedProduce:
         self._length_at = BODY_POSITION + len(prefix_of(call))
         self._answer = answer_template(call)
         self._budget = WorkBudget()
-        self._now_ms, self._call_later, self._may_be_transactional, self._doubt = deps
+        self._now_ms, self._call_later, self._admits_at_once, self._doubt = deps
 
-    def serve(self, frame: memoryview, correlation_id: int) -> Served:
-        """Append the batch and answer, or decline with nothing done.
-
-        The one place that decides whether the general checks still hold: a partition that leads is in the replica set
-        under its name and id, with one `Leader` object for each leader epoch and one object for each configuration.
-        """
+    def serve(self, _peer: Peer, frame: memoryview, correlation_id: int) -> Served:
+        """Append the batch and answer, or decline with nothing done."""
         partition, acks = self._partition, self._acks
         if partition.leader is not self._leader or partition.settings is not self._settings:
             return _STALE
@@ -185,12 +185,8 @@ class PreparedProduce:
         if stop - at != self._room:
             self._expect_room(stop - at)
         start = at + len(self._length_field)
-        if (
-            start == at
-            or stop - start < HEADER_SIZE
-            or frame[at:start] != self._length_field
-            or frame[stop:] != self._tags
-        ):
+        field = frame[at:start]
+        if start == at or stop - start < HEADER_SIZE or field != self._length_field or frame[stop:] != self._tags:
             return _UNUSUAL
         base, length, epoch, magic, crc, attributes, last, first_ms, max_ms, producer, generation, sequence, count = (
             header
@@ -206,7 +202,7 @@ class PreparedProduce:
             or count <= 0
             or crc32c(records[CHECKED_FROM:]) != crc
             or (producer >= 0 and (sequence < 0 or generation < 0))
-            or (attributes != codec and not self._may_have(attributes, producer))
+            or (attributes != codec and not self._may_have(attributes, producer, generation))
             or partition.log.log_end_offset + count >= partition.log.flush_at
         ):
             return _UNUSUAL
@@ -249,13 +245,13 @@ class PreparedProduce:
         """The length field and the records take so many bytes. Seldom called: requests of one shape have one size."""
         self._room, self._length_field = room, length_field(room, is_flexible=bool(self._tags))
 
-    def _may_have(self, attributes: int, producer_id: int) -> bool:
-        """Whether an ordinary batch may have attributes beside its codec: those of a transaction's batch."""
+    def _may_have(self, attributes: int, producer_id: int, epoch: int) -> bool:
+        """Whether an ordinary batch may have attributes beside its codec: those of a transaction that is open here."""
         return (
             attributes & ~CODEC_MASK == TRANSACTIONAL_BIT
             and producer_id >= 0
             and self._transactional_id is not None
-            and self._may_be_transactional()
+            and self._admits_at_once(self._partition, producer_id, epoch)
         )
 
     def _finish(self, appended: LogAppendInfo, correlation_id: int) -> Served:
@@ -264,12 +260,13 @@ class PreparedProduce:
         append = PartitionAppend(self._partition, self._leader, appended.end_offset, row)
         unfinished = finish_appends([append], all_replicas=self._acks == -1)
 
-        def answer() -> bytearray:
-            return self._answer.pack(correlation_id, appended.base_offset, appended.log_start_offset, row.error_code)
-
+        pack, base_offset, log_start_offset = self._answer.pack, appended.base_offset, appended.log_start_offset
         if unfinished is None:
-            return [answer()] if self._acks else None
+            return [pack(correlation_id, base_offset, log_start_offset, row.error_code)] if self._acks else None
         pending = DelayedResponse()
-        delayed = unfinished.when_committed(lambda: pending.resolve([answer()]), self._call_later, self._timeout_ms)
-        pending.on_abandon = delayed.cancel
+
+        def on_done() -> None:
+            pending.resolve([pack(correlation_id, base_offset, log_start_offset, row.error_code)])
+
+        pending.on_abandon = unfinished.when_committed(on_done, self._call_later, self._timeout_ms).cancel
         return pending

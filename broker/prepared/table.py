@@ -18,13 +18,14 @@ No handler knows of this room, and switching it off changes no answer. Invariant
   - a prepared request changes nothing before it is certain that it serves the request; a write that the disk refuses
     was undone by the log, and the general way attempts it again and reports it;
   - all that a request decided when it was prepared from objects that may change is compared again, at one place:
-    the top of `PreparedProduce.serve`. A check that later applies to the general way (ACLs, quotas, a transaction's
+    the top of each `serve`. A check that later applies to the general way (ACLs, quotas, a transaction's
     partitions) belongs there, too;
   - the table has a bound, and holds nothing of a partition whose leadership has ended.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -63,7 +64,7 @@ Served = Parts | DelayedResponse | Declined | None
 class PreparedRequest(Protocol):
     """Serves the requests of one shape."""
 
-    def serve(self, frame: memoryview, correlation_id: int) -> Served:
+    def serve(self, peer: Peer, frame: memoryview, correlation_id: int) -> Served:
         """Answer a request as the general way would, or decline with nothing done."""
 
 
@@ -77,9 +78,11 @@ class Preparer(Protocol):
 class PreparedRequests:
     """The prepared requests of one broker, by API, version and prefix."""
 
-    __slots__ = ("_passed", "by_prefix", "preparers")
+    __slots__ = ("_passed", "by_prefix", "guard", "preparers")
 
     def __init__(self) -> None:
+        self.guard: Callable[[Call, PreparedRequest], PreparedRequest | None] | None = None
+        """With an authorizer: puts its rule in front of a prepared request, or says that it must not be prepared."""
         self.preparers: dict[ApiKey, Preparer] = {}
         self.by_prefix: dict[tuple[int, bytes], PreparedRequest] = {}
         """The key's number is the API key and version, as in the frame's first four bytes."""
@@ -95,6 +98,11 @@ class PreparedRequests:
         if prepared is None:
             return
         prefix, request = prepared
+        if self.guard is not None:
+            guarded = self.guard(call, request)
+            if guarded is None:
+                return
+            request = guarded
         end = BODY_POSITION + len(prefix)
         if len(prefix) > PREFIX_BYTES_MAX or frame[BODY_POSITION:end] != prefix:
             return  # Not in the canonical form: its next bytes could be read in another way.

@@ -66,6 +66,8 @@ def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:
     """Log the keys that are unknown or have no effect."""
     for key in given.unknown:
         log.warning("unknown configuration key", key=key)
+    for key in given.config.keys_of_unknown_listeners:
+        log.warning("configuration key of a listener that is not in listeners", key=key)
     if given.config.is_format_overruled:
         log.warning(
             "configuration key ignored: the message format is 2 with inter.broker.protocol.version 3.0 or newer",

@@ -9,7 +9,7 @@ partitions each time, and is served as well.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -53,11 +53,25 @@ class SessionPartition:
 class Session:
     """The partitions of one client, kept between its requests."""
 
-    __slots__ = ("epoch", "full_scan_ms", "is_privileged", "last_used_ms", "number", "targets", "uses_topic_ids")
+    __slots__ = (
+        "epoch",
+        "full_scan_ms",
+        "is_kept",
+        "is_privileged",
+        "last_used_ms",
+        "number",
+        "reader",
+        "targets",
+        "uses_topic_ids",
+    )
 
     def __init__(self, number: int, *, uses_topic_ids: bool, is_privileged: bool, now_ms: int) -> None:
         self.number = number
         self.is_privileged = is_privileged
+        self.reader: Hashable = None
+        """Who may read all of its topics, as last checked by `security/rules`."""
+        self.is_kept = True
+        """False once it is evicted or closed."""
         self.epoch = 1
         self.uses_topic_ids = uses_topic_ids
         self.last_used_ms = now_ms
@@ -118,6 +132,15 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def find(self, number: int) -> Session | None:
+        return self._sessions.get(number)
+
+    def advance(self, session: Session, now_ms: int) -> None:
+        """A request of the session is served: its next one has the next epoch."""
+        session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session.number)
+
     def plan(self, request: FetchRequest, version: int, now_ms: int, *, privileged: bool = False) -> FetchPlan:
         """Find the partitions of a request and advance its session; `privileged` is a follower's.
 
@@ -157,7 +180,7 @@ class FetchSessions:
             for requested in topic.partitions:
                 known = targets.get((key_topic, requested.partition))
                 if known is None:
-                    name = self._name_of(topic, uses_topic_ids=uses_topic_ids)
+                    name = self.name_of(topic, uses_topic_ids=uses_topic_ids)
                     targets[key_topic, requested.partition] = SessionPartition(name, topic_id, requested)
                 else:
                     known.requested = requested
@@ -175,19 +198,18 @@ class FetchSessions:
             raise BrokerError(
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch sessions hold {self._partitions_max} partitions at most"
             )
-        session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
-        session.last_used_ms = now_ms
-        self._sessions.move_to_end(session.number)
+        self.advance(session, now_ms)
         return FetchPlan(list(session.targets.values()), session, incremental=True)
 
     def _requested(self, request: FetchRequest, *, uses_topic_ids: bool) -> list[SessionPartition]:
         targets: list[SessionPartition] = []
         for topic in request.topics:
-            name = self._name_of(topic, uses_topic_ids=uses_topic_ids)
+            name = self.name_of(topic, uses_topic_ids=uses_topic_ids)
             targets.extend(SessionPartition(name, TopicId(topic.topic_id), requested) for requested in topic.partitions)
         return targets
 
-    def _name_of(self, topic: FetchTopic, *, uses_topic_ids: bool) -> str:
+    def name_of(self, topic: FetchTopic, *, uses_topic_ids: bool) -> str:
+        """The name of a requested topic; empty if its id is unknown."""
         return (self._names(TopicId(topic.topic_id)) or "") if uses_topic_ids else topic.topic
 
     def _open(
@@ -209,6 +231,7 @@ class FetchSessions:
         session = self._sessions.pop(number, None)
         if session is not None:
             self.partitions -= len(session.targets)
+            session.is_kept = False
 
     def _make_room(self, size: int, now_ms: int, *, privileged: bool) -> bool:
         """Whether a session of `size` partitions may be kept; may evict a stale or smaller session."""

@@ -3,25 +3,32 @@
     key    int16 version 0 | transactional id
     value  int16 version   | producer id and epoch, timeout, status, partitions, times; no value: a tombstone
 
-Values of version 0, and of version 1, which is flexible and comes from newer releases, are read. Readers of invalid
-bytes return a `Damaged` and raise nothing: one damaged record must not lose the transactions of a partition. Pure.
+Values are written in version 0, or with `sordini.cluster.pure` in version 1, which is flexible (KIP-890): it has what
+an end that raises the epoch leaves behind. Apache Kafka 2.7 does not read version 1. Both are read always.
+Readers of invalid bytes return a `Damaged` and raise nothing: one damaged record must not lose the transactions of a
+partition. Pure.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from sordini.protocol.primitives import Array, Int8, Int16, Int32, Int64, NullableArray, String
-from sordini.protocol.records.versioned import Damaged, read_versioned, version_of
-from sordini.protocol.schema import EMPTY, NEVER, message, struct
+from sordini.protocol.records.versioned import Damaged, read_versioned, version_of, written
+from sordini.protocol.schema import EMPTY, NEVER, message, struct, tagged
 from sordini.protocol.types import TopicPartition
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 
 KEY_VERSION: Final = 0
-VALUE_VERSION_MAX: Final = 1
-"""The newest that is read."""
+KEYS_CACHED: Final = 4096
+"""A transaction writes its key three times."""
+VALUE_VERSION: Final = 0
+FLEXIBLE_VALUE_VERSION: Final = 1
+"""The newest version of values; its last fields are not in version 0."""
 NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
 
 EMPTY_STATE, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT, DEAD, EPOCH_FENCE = range(8)
 STATE_NAMES: Final = (
@@ -54,6 +61,9 @@ class _Value:
     partitions: NullableArray[_Partitions] = None
     last_update: Int64 = 0
     start: Int64 = 0
+    previous_producer_id: Int64 = tagged(0, since=1, default=NO_PRODUCER_ID)
+    next_producer_id: Int64 = tagged(1, since=1, default=NO_PRODUCER_ID)
+    client_version: Int16 = tagged(2, since=1, default=0)
 
 
 @struct
@@ -74,6 +84,12 @@ class TransactionValue(NamedTuple):
     partitions: tuple[TopicPartition, ...]
     last_update_ms: int
     start_ms: int = NO_TIMESTAMP
+    previous_producer_id: int = NO_PRODUCER_ID
+    """The producer id before the change that this record is of; from version 1 on, as what follows."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """What replaces the producer id when the transaction is completed: the epochs of this one are exhausted."""
+    client_version: int = 0
+    """The transaction.version of the producer: 2 if the end of a transaction raises its epoch."""
 
     @property
     def state_name(self) -> str:
@@ -107,7 +123,7 @@ def read_value(data: bytes | memoryview) -> TransactionValue | Damaged:
     version = version_of(data)
     if isinstance(version, Damaged):
         return version
-    value = read_versioned(_Value, version, data, newest=VALUE_VERSION_MAX)
+    value = read_versioned(_Value, version, data, newest=FLEXIBLE_VALUE_VERSION)
     if isinstance(value, Damaged):
         return value
     if not 0 <= value.status < len(STATE_NAMES):
@@ -124,4 +140,33 @@ def read_value(data: bytes | memoryview) -> TransactionValue | Damaged:
         partitions,
         value.last_update,
         value.start,
+        value.previous_producer_id,
+        value.next_producer_id,
+        value.client_version,
     )
+
+
+@lru_cache(KEYS_CACHED)
+def transaction_key(transactional_id: str) -> bytes:
+    return written(_Key(transactional_id=transactional_id), KEY_VERSION)
+
+
+def transaction_value(value: TransactionValue, version: int = VALUE_VERSION) -> bytes:
+    """Partitions are grouped by topic, topics in the order of their first partition."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in value.partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    listed = [_Partitions(topic=topic, partition_ids=numbers) for topic, numbers in by_topic.items()]
+    record = _Value(
+        producer_id=value.producer_id,
+        producer_epoch=value.producer_epoch,
+        timeout_ms=value.timeout_ms,
+        status=value.state,
+        partitions=None if value.state == EMPTY_STATE else listed,
+        last_update=value.last_update_ms,
+        start=value.start_ms,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        client_version=value.client_version,
+    )
+    return written(record, version)

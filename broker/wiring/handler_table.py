@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sordini.broker.control.command_origin import CommandOrigin
 from sordini.broker.dispatch import Route
+from sordini.broker.handlers.acls import AclsHandler
 from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
 from sordini.broker.handlers.cluster import ClusterHandler
@@ -12,8 +13,9 @@ from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
 from sordini.broker.handlers.controller_commands import ControlHandler
 from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
 from sordini.broker.handlers.down_conversion import DownConversions
-from sordini.broker.handlers.fetch import FetchHandler, Readers
+from sordini.broker.handlers.fetch import FetchHandler
 from sordini.broker.handlers.find_coordinator import FindCoordinatorHandler
+from sordini.broker.handlers.group_history import GroupHistoryHandler
 from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
 from sordini.broker.handlers.groups import GroupsHandler
 from sordini.broker.handlers.init_producer_id import ProducerIdHandler
@@ -21,52 +23,68 @@ from sordini.broker.handlers.log_dirs import LogDirsHandler
 from sordini.broker.handlers.metadata import MetadataHandler
 from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.partitions import PartitionsHandler
-from sordini.broker.handlers.preferred_replica import RackAwareReplicaSelector
 from sordini.broker.handlers.produce import ProduceHandler
 from sordini.broker.handlers.records import RecordsHandler
-from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.handlers.request_checks import InterBrokerGuard, guarded
 from sordini.broker.handlers.sasl import SaslHandler
-from sordini.broker.handlers.tail_fetch import TailFetches
+from sordini.broker.handlers.scram_credentials import ScramCredentialsHandler
 from sordini.broker.handlers.topic_pages import TopicPagesHandler
 from sordini.broker.handlers.topics import TopicsHandler
+from sordini.broker.handlers.transaction_listing import TransactionListingHandler
+from sordini.broker.handlers.transactions import TransactionsHandler
 from sordini.broker.handlers.txn_markers import MarkersHandler
-from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
+from sordini.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
+from sordini.broker.security.rules.prepared_guard import PreparedGuard
+from sordini.broker.security.rules.rule import RuleDeps, authorized
+from sordini.broker.security.rules.table import rules
+from sordini.broker.security.sasl.user_admin import UserAdmin
+from sordini.broker.transactions.markers import MarkerLog
+from sordini.broker.transactions.newest_connection import NewestConnections
 from sordini.broker.wiring.deps import BrokerDeps
+from sordini.broker.wiring.fetch_readers import fetch_readers, inter_broker_guard
 from sordini.broker.wiring.parts import BrokerParts
-from sordini.broker.wiring.prepared_requests import doubt_of_weak_acks, has_transaction_coordinators
+from sordini.broker.wiring.prepared_requests import doubt_of_weak_acks
+from sordini.protocol.errors import ErrorCode
 from sordini.replication.controller.requests import ControllerRequests
 
 
 def routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
-    """Every route of the broker."""
-    cluster, transport = deps.cluster, parts.inter_broker.transport
-    brokers = InterBrokerGuard(transport.listener, transport.local_peer, is_clustered=cluster.is_clustered)
+    """Every route of the broker, with the rules of authorization in front where there is an authorizer."""
+    found, access = _routes(deps, parts), parts.security.access
+    if access.authorizer is None:
+        return found
+    rule_deps, sessions = RuleDeps(access, parts.metadata), parts.fetch_sessions
+    parts.dispatcher.prepared.guard = PreparedGuard(access.authorizer, rule_deps, sessions)
+    return authorized(found, rules(sessions), rule_deps, parts.inter_broker.transport.local_peer)
 
-    def coordinates_transactions() -> bool:
-        """Whether another broker may: on ZooKeeper one can be an Apache Kafka broker, on an embedded store none is."""
-        may_be_others = bool(deps.config.zookeeper_connect) and len(parts.metadata.brokers) > 1
-        return may_be_others or TRANSACTIONS_TOPIC in parts.metadata.topics
 
+def _routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
+    cluster, brokers = deps.cluster, inter_broker_guard(deps, parts)
     return [
         *_record_routes(deps, parts, brokers),
         *_controller_routes(deps, parts, brokers),
         *_admin_routes(deps, parts),
-        ProducerIdHandler(
-            parts.inter_broker.producer_ids, parts.dispatcher.respond_later, coordinates_transactions
-        ).route(),
-        FindCoordinatorHandler(
-            parts.offsets_topic, parts.metadata, coordinates_transactions=coordinates_transactions
-        ).route(),
+        *_transaction_routes(deps, parts, brokers),
+        FindCoordinatorHandler(parts.offsets_topic, parts.transactions_topic, parts.metadata).route(),
         ConsumerGroupsHandler().route(),
         *GroupsHandler(parts.groups).routes(),
+        GroupHistoryHandler(parts.groups).route(),
         *GroupOffsetsHandler(
             parts.groups,
             parts.metadata,
             deps.runtime.clock,
             metadata_bytes_max=deps.config.offset_metadata_max_bytes,
         ).routes(),
-        ApiVersionsHandler(cluster.identity.cluster_id, cluster.identity.broker_id).route(),
+        TxnOffsetCommitHandler(
+            parts.groups,
+            parts.verification.gate,
+            parts.metadata,
+            deps.runtime.clock,
+            metadata_bytes_max=deps.config.offset_metadata_max_bytes,
+        ).route(),
+        ApiVersionsHandler(
+            cluster.identity.cluster_id, cluster.identity.broker_id, raises_epochs=deps.config.cluster_pure
+        ).route(),
         *SaslHandler().routes(),
     ]
 
@@ -74,17 +92,14 @@ def routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
 def _record_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrokerGuard) -> list[Route]:
     """Records and offsets: Produce, Fetch, ListOffsets, DeleteRecords, log directories, transaction markers."""
     config, clock, call_later = deps.config, deps.runtime.clock, deps.runtime.call_later
-    metadata, replicas, later = parts.metadata, parts.replicas, parts.dispatcher.respond_later
-    followers = ReplicaFetches(
-        brokers.check_listener, parts.inter_broker.quotas.leader, privileged=deps.cluster.is_clustered
-    )
+    replicas, later = parts.replicas, parts.dispatcher.respond_later
     return [
         ProduceHandler(
             replicas,
             clock,
             later,
             call_later,
-            lambda: has_transaction_coordinators(parts),
+            parts.verification.gate,
             parts.record_jobs,
             doubt_of_weak_acks(deps),
         ).route(),
@@ -93,18 +108,34 @@ def _record_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrokerGua
             parts.fetch_sessions,
             clock,
             call_later,
-            readers=Readers(
-                followers,
-                None if config.replica_selector_class is None else RackAwareReplicaSelector(metadata),
-                TailFetches(replicas, call_later),
-            ),
+            readers=fetch_readers(deps, parts),
             conversions=DownConversions(parts.record_jobs, later, bytes_max=config.fetch_converted_bytes_max),
             bytes_max=config.fetch_max_bytes,
         ).route(),
         *OffsetsHandler(replicas, later, parts.record_jobs, brokers.check_listener).routes(),
         *RecordsHandler(replicas).routes(),
         *LogDirsHandler(parts.logs, deps.runtime.log).routes(),
-        MarkersHandler(replicas, clock, brokers, later, call_later).route(),
+        MarkersHandler(
+            replicas,
+            MarkerLog(parts.groups),
+            clock,
+            brokers,
+            later,
+            call_later,
+            NewestConnections() if config.transactional_newest_connection_enable else None,
+        ).route(),
+    ]
+
+
+def _transaction_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrokerGuard) -> list[Route]:
+    """Producer ids, transactional producers, and administrators of transactions."""
+    transactions = parts.transactions
+    return [
+        ProducerIdHandler(parts.inter_broker.producer_ids, transactions, parts.dispatcher.respond_later).route(),
+        *TransactionsHandler(
+            transactions, parts.offsets_topic, parts.metadata, brokers, raises_epochs=deps.config.cluster_pure
+        ).routes(),
+        *TransactionListingHandler(transactions, deps.runtime.clock).routes(),
     ]
 
 
@@ -127,9 +158,19 @@ def _admin_routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
         parts.dispatcher.respond_later,
         parts.dispatcher.slices,
     )
+
+    timeout_ms = deps.config.zookeeper_session_timeout_ms
+    users = UserAdmin(parts.security.users, deps.cluster.session, parts.config_changes, timeout_ms)
+
+    def auto_create(name: str) -> ErrorCode:
+        internal = parts.transactions_topic if name == parts.transactions_topic.name else parts.offsets_topic
+        return internal.auto_create(name)
+
     return [
+        *AclsHandler(parts.security.acls, later).routes(),
+        *ScramCredentialsHandler(users, parts.security.access, later).routes(),
         *ClusterHandler(metadata).routes(),
-        MetadataHandler(metadata, parts.offsets_topic.auto_create).route(),
+        MetadataHandler(metadata, auto_create).route(),
         TopicPagesHandler(metadata, partitions_max=deps.config.max_request_partition_size_limit).route(),
         *TopicsHandler(admin.topics, metadata, later, slices).routes(),
         *PartitionsHandler(admin.topics, admin.partitions, later, slices).routes(),

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.replica_quotas import ReplicaQuotas, replica_quotas
+from sordini.broker.configuration.sasl_config import own_login
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.control.control_wire import ControlWire
 from sordini.broker.coordinators.producer_id_manager import ProducerIdManager
@@ -18,7 +19,7 @@ from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.network.ports import Network, Peer, SocketOptions
 from sordini.broker.peers.allocate_producer_ids import ControllerProducerIdBlocks
 from sordini.broker.peers.alter_partition import AlterPartitions
-from sordini.broker.peers.broker_client import BrokerClientLimits, BrokerClients
+from sordini.broker.peers.broker_client import BrokerClientLimits, BrokerClients, OwnLogin
 from sordini.broker.peers.command_channel import Dial
 from sordini.broker.peers.controller_client import ControllerClient, ServeLocally
 from sordini.broker.peers.isr_in_store import IsrInStore
@@ -27,11 +28,15 @@ from sordini.broker.peers.producer_ids_in_store import StoreProducerIdBlocks
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.deps import Runtime
 from sordini.broker.wiring.replica_fetchers import wire_fetchers
+from sordini.client.authentication import SaslCredentials
 from sordini.protocol.types import BrokerId
 from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
 from sordini.replication.partition_deps import Peers
-from sordini.replication.ports import IsrChanges
+from sordini.replication.ports import IsrChanges, Links
+
+WITH_TRANSACTION_VERSION = 2
+"""The version of WriteTxnMarkers in a pure cluster, where every broker knows it."""
 
 
 class InterBrokerTransport(NamedTuple):
@@ -52,6 +57,8 @@ class InterBroker(NamedTuple):
     """The transport, and what uses it."""
 
     transport: InterBrokerTransport
+    links: Links
+    """Makes connections to brokers by the address that the metadata has."""
     quotas: ReplicaQuotas
     fetchers: ReplicaFetcherManager
     peers: Peers
@@ -76,16 +83,21 @@ def wire_inter_broker(
 ) -> InterBroker:
     """Build it; nothing runs yet."""
     config = dynamic.config
-    protocol, listener = config.inter_broker_protocol_version, config.inter_broker_listener_name
+    protocol, listener = config.inter_broker_protocol_version, config.inter_broker_listener
     versions = versions_for(protocol.release, protocol.step)
+    if config.cluster_pure:
+        versions = versions._replace(write_txn_markers=WITH_TRANSACTION_VERSION)
     limits = BrokerClientLimits(options=SocketOptions(receive_buffer_bytes=config.replica_socket_receive_buffer_bytes))
+
+    own = own_login(config)
+    login = None if own is None else OwnLogin(SaslCredentials(*own), runtime.clock)
 
     def address_of(broker_id: BrokerId) -> tuple[str, int] | None:
         known = metadata.brokers.get(broker_id)
         return None if known is None else known.endpoints.get(listener)
 
     def dial(addresses: Callable[[BrokerId], tuple[str, int] | None]) -> BrokerClients:
-        return BrokerClients(network, addresses, limits)
+        return BrokerClients(network, addresses, limits, login)
 
     links = dial(address_of)
     local_peer = Peer(listener, config.protocols.get(listener, listener), "", 0, "this broker")
@@ -112,6 +124,7 @@ def wire_inter_broker(
         transport=InterBrokerTransport(
             listener, local_peer, versions, ControlWire(versions, listener), dial, serve_locally
         ),
+        links=links,
         quotas=quotas,
         fetchers=wire_fetchers(dynamic, local, quotas.follower, links, runtime),
         peers=Peers(changes, lambda broker_id: broker_id in metadata.brokers, config.replica_lag_time_max_ms),

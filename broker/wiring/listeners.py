@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.listeners import Endpoint
+from sordini.broker.configuration.sasl_config import SASL_PROTOCOLS
 from sordini.broker.configuration.settings import INT32_MAX
 from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLimits
 from sordini.broker.network.ports import SocketOptions
@@ -16,6 +17,8 @@ from sordini.replication.ports import Log
 if TYPE_CHECKING:
     from sordini.broker.dispatch import Dispatcher
     from sordini.broker.metrics.endpoint import MetricsEndpoint
+    from sordini.broker.security.sasl.logins import Logins
+    from sordini.broker.wiring.tls import TlsParts
 
 
 def network_limits(config: Config, descriptors_max: int) -> tuple[NetworkLimits, ConnectionLimits]:
@@ -42,7 +45,9 @@ def network_limits(config: Config, descriptors_max: int) -> tuple[NetworkLimits,
     )
 
 
-def bind(config: Config, sockets: SocketServer) -> tuple[list[Endpoint], tuple[Endpoint, ...]]:
+def bind(
+    config: Config, sockets: SocketServer, tls: TlsParts | None, logins: Logins | None
+) -> tuple[list[Endpoint], tuple[Endpoint, ...]]:
     """Bind every listener. Returns the bound and the advertised endpoints; raises StartRefused.
 
     A port of 0 is chosen by the system, and returned as chosen.
@@ -54,7 +59,21 @@ def bind(config: Config, sockets: SocketServer) -> tuple[list[Endpoint], tuple[E
         user_timeout_ms=config.tcp_user_timeout_ms,
     )
     try:
-        sockets.bind([Listener(end.name, end.host, end.port, end.protocol, options) for end in config.endpoints])
+        sockets.bind(
+            [
+                Listener(
+                    end.name,
+                    end.host,
+                    end.port,
+                    end.protocol,
+                    options,
+                    tls=None if tls is None else tls.listeners.by_name.get(end.name),
+                    begin_login=logins.begin if logins is not None and end.protocol in SASL_PROTOCOLS else None,
+                )
+                for end in config.endpoints
+            ],
+            None if tls is None else tls.handshakes,
+        )
     except OSError as error:
         raise StartRefused(str(error.strerror)) from error
     bound = [end._replace(port=sockets.address(end.name)[1]) for end in config.endpoints]

@@ -17,7 +17,10 @@ from sordini.broker.requests.fetch_sessions import FetchSessions
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.topics.partition_admin import PartitionAdmin
 from sordini.broker.topics.topic_admin import TopicAdmin
+from sordini.broker.transactions.coordinator import TransactionCoordinator
 from sordini.broker.wiring.inter_broker import InterBroker
+from sordini.broker.wiring.security import SecurityParts
+from sordini.broker.wiring.transaction_verification import VerificationParts
 from sordini.replication.metadata_store.configs import ConfigChanges
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.cleaner import LogCleaner
@@ -47,7 +50,11 @@ class BrokerParts(NamedTuple):
     fetch_sessions: FetchSessions
     offsets_topic: InternalTopic
     groups: GroupCoordinator
+    transactions_topic: InternalTopic
+    transactions: TransactionCoordinator
+    verification: VerificationParts
     receiver: CommandReceiver
     inter_broker: InterBroker
     dispatcher: Dispatcher
     health: BrokerHealth
+    security: SecurityParts

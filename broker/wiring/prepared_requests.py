@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from sordini.broker.membership.store_contact import NO_DOUBT, Doubt
+from sordini.broker.prepared.fetch import FetchDeps, FetchPreparer
 from sordini.broker.prepared.produce import ProduceDeps, ProducePreparer
 from sordini.broker.prepared.table import PreparedRequests
-from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 from sordini.broker.wiring.deps import BrokerDeps
+from sordini.broker.wiring.fetch_readers import fetch_readers
 from sordini.broker.wiring.parts import BrokerParts
 from sordini.protocol.api import ApiKey
 from sordini.replication.partition import Partition
@@ -32,16 +33,20 @@ def prepare_requests(deps: BrokerDeps, parts: BrokerParts) -> None:
     produce = ProduceDeps(
         runtime.clock.now_ms,
         runtime.call_later,
-        lambda: has_transaction_coordinators(parts),
+        parts.verification.gate.admits_at_once,
         doubt_of_weak_acks(deps),
     )
     prepared.preparers[ApiKey.PRODUCE] = ProducePreparer(parts.replicas, produce)
+    prepared.preparers[ApiKey.FETCH] = FetchPreparer(
+        FetchDeps(
+            parts.replicas,
+            parts.fetch_sessions,
+            runtime.clock.monotonic_ms,
+            fetch_readers(deps, parts),
+            deps.config.fetch_max_bytes,
+        )
+    )
     parts.replicas.leadership_listeners.append(ForgottenAtResignation(prepared))
-
-
-def has_transaction_coordinators(parts: BrokerParts) -> bool:
-    """Whether brokers of this cluster coordinate transactions."""
-    return TRANSACTIONS_TOPIC in parts.metadata.topics
 
 
 def doubt_of_weak_acks(deps: BrokerDeps) -> Doubt:

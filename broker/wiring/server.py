@@ -43,6 +43,7 @@ from sordini.broker.wiring.startup import (
     store_lost,
     warn_of_unknown_topics,
 )
+from sordini.broker.wiring.tls import TlsParts, broker_network, wire_tls
 from sordini.replication import cluster_model
 from sordini.replication.metadata_store.notifications import LogDirFailureNotifier
 from sordini.replication.metadata_store.paths import TOPICS
@@ -71,6 +72,7 @@ class Running(NamedTuple):
     sockets: SocketServer
     cluster: ClusterParts
     metrics: MetricsEndpoint | None
+    tls: TlsParts | None
 
 
 class Server:
@@ -160,11 +162,12 @@ class Server:
         ports, log = self._ports, self._log
         call_later = asyncio.get_running_loop().call_later
         contact = StoreContact(ports.clock, call_later, log)
+        tls = wire_tls(self._dynamic, ports, log)
         deps = BrokerDeps(
             self._dynamic,
             ClusterDeps(self.identity, session, contact, self._is_clustered),
             Runtime(ports.clock, ports.randomness, self._spawn, call_later, log),
-            ports.network,
+            broker_network(self._dynamic.config, ports.network, tls),
             Workers(ports.worker, ports.record_worker),
         )
         parts = assemble(deps, topic_configs, logs)
@@ -178,10 +181,13 @@ class Server:
         limits = network_limits(self._dynamic.config, descriptors_max)
         sockets = SocketServer(ports.network, service, ports.clock, ports.page_cache, log, *limits)
         logs.before_truncate(sockets.reset_holders)
+        parts.transactions.accepted_connections = parts.groups.accepted_connections = lambda: sockets.quotas.accepted
+        parts.transactions.send_markers_by(asyncio.get_running_loop().call_soon)
         self._dynamic.on_change(lambda changed: sockets.limit_connections(network_limits(changed, descriptors_max)[0]))
-        self.bound, self.advertised = bind(self._config, sockets)
+        self.bound, self.advertised = bind(self._config, sockets, tls, parts.security.logins)
         endpoints = tuple(cluster_model.Endpoint(end.name, end.host, end.port, end.protocol) for end in self.advertised)
-        broker = cluster_model.Broker(self.identity.broker_id, 0, endpoints, self._config.broker_rack)
+        rack, is_pure = self._config.broker_rack, self._config.cluster_pure
+        broker = cluster_model.Broker(self.identity.broker_id, 0, endpoints, rack, is_pure)
         await refuse_incompatible_cluster(self._config, session, broker)
         try:
             await warn_of_unknown_topics(logs, session, log)
@@ -189,7 +195,7 @@ class Server:
             raise store_lost(error) from error
         parts.metadata.awaits_first_topics = self._is_clustered and self._has_topics
         cluster = wire_cluster(deps, session, store, parts, broker)
-        return Running(session, contact, notes, parts, sockets, cluster, metrics)
+        return Running(session, contact, notes, parts, sockets, cluster, metrics, tls)
 
     async def _serve(self, running: Running, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         self._spawn(running.sockets.run())
@@ -227,6 +233,7 @@ class Server:
 
     async def _join(self, running: Running) -> None:
         """Register and wait for the controller's commands; alone, until this broker leads all of its partitions."""
+        await running.parts.security.start(running.session)
         await running.parts.config_changes.start()
         if not self._is_clustered:
             await running.cluster.membership.join()
@@ -268,7 +275,12 @@ class Server:
         self.watchdog.stop()
         await running.cluster.membership.leave()
         await running.parts.config_changes.stop()
+        await running.parts.security.stop()
         running.parts.inter_broker.close()
+        running.parts.transactions.close()
+        running.parts.verification.remote.close()
+        if running.tls is not None:
+            running.tls.outgoing.close()
         for task in list(self._tasks):
             task.cancel()
 
@@ -301,6 +313,7 @@ class Server:
             uptime_ms=lambda: monotonic_ms() - ready_ms,
             lines_lost=lambda: getattr(log, "lines_lost", 0),  # A test's log has no such count.
             contact=running.contact,
+            tls=running.tls,
         )
         metrics.open(sources, self._unless_serving)
 
@@ -328,6 +341,9 @@ class Server:
             await running.parts.logs.tick(clock.now_ms())
             if running.parts.receiver.deferred.is_due(clock.monotonic_ms()):
                 running.notes.notify()
+            running.parts.security.tick(clock.monotonic_ms())
+            if running.tls is not None:
+                await running.tls.listeners.poll(self._dynamic.config)
 
     async def _check_isr(self, replicas: ReplicaSet) -> None:
         while True:

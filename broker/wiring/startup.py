@@ -206,6 +206,14 @@ async def refuse_incompatible_cluster(config: Config, session: Session, broker: 
             f"zookeeper.connect={config.zookeeper_connect} is one with broker {numbers}: allowed there is "
             f"{OLDEST_IN_CLUSTER} or newer, the same on all its brokers"
         )
+    for other in others:
+        if other.is_pure != broker.is_pure:
+            have, this = ("", "out") if other.is_pure else ("out", "")
+            raise StartRefused(
+                f"broker {other.broker_id} is registered with{have} sordini.cluster.pure=true, and this broker has "
+                f"been configured with{this} it: allowed is the same on all brokers, which are Sordini's. To change "
+                "it, stop all brokers first (docs/compatibility.md)"
+            )
     check_endpoints_free(broker, others)
 
 
@@ -213,11 +221,12 @@ def cluster_settings_of(config: Config) -> cluster_model.ClusterSettings:
     """What the controller relies on, by the protocol that all brokers of the cluster speak."""
     protocol = config.inter_broker_protocol_version
     return cluster_model.ClusterSettings(
-        config.inter_broker_listener_name,
+        config.inter_broker_listener,
         versions_for(protocol.release, protocol.step).uses_topic_ids,
         2 if protocol >= FEATURES_BY_MAXIMUM else 1,
         protocol >= RECOVERY_MARKED,
         config.delete_topic_enable,
+        config.cluster_pure,
     )
 
 

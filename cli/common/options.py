@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
+from sordini.cli.common.client_security import command_config_option
 from sordini.cli.common.output import print_json
 from sordini.cli.common.terminal import echo
 
@@ -156,7 +157,7 @@ def _bootstrap_is_valid(ctx: click.Context, parameter: click.Parameter, value: s
     return value
 
 
-bootstrap_option = click.option(
+_bootstrap_option = click.option(
     "--bootstrap",
     "-b",
     metavar="HOST:PORT",
@@ -167,6 +168,13 @@ bootstrap_option = click.option(
     callback=_bootstrap_is_valid,
     help="One or more brokers of the cluster, separated by commas.",
 )
+
+
+def bootstrap_option(command: Callable[..., T]) -> Callable[..., T]:
+    """Give a command --bootstrap and --command-config; it gets the first as `bootstrap`."""
+    return _bootstrap_option(command_config_option(command))
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 timeout_option = click.option(
     "--timeout",

@@ -1,15 +1,15 @@
 """WriteTxnMarkers: a transaction coordinator sends a leader the end of a transaction (KIP-98).
 
-v1 is flexible.
+v1 is flexible. From v2 on each marker has the transaction.version of its producer (KIP-890 part 2).
 """
 
 from __future__ import annotations
 
-from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, MarkerInt32, String
-from sordini.protocol.schema import EMPTY, message, struct
+from sordini.protocol.primitives import Array, Bool, Int8, Int16, Int32, Int64, MarkerInt32, String
+from sordini.protocol.schema import EMPTY, message, since, struct
 
 
-@message(versions=range(2), flexible=1)
+@message(versions=range(3), flexible=1)
 class WriteTxnMarkersRequest:
     """The markers to be written."""
 
@@ -25,6 +25,7 @@ class WritableTxnMarker:
     transaction_result: Bool = False  # True: committed, False: aborted.
     topics: Array[WritableTxnMarkerTopic] = EMPTY
     coordinator_epoch: Int32 = 0  # The leader epoch of the coordinator's partition of __transaction_state.
+    transaction_version: Int8 = since(2, default=0)  # 2: the epoch is higher than that of the transaction's records.
 
 
 @struct
@@ -35,7 +36,7 @@ class WritableTxnMarkerTopic:
     partition_indexes: Array[MarkerInt32] = EMPTY
 
 
-@message(versions=range(2), flexible=1)
+@message(versions=range(3), flexible=1)
 class WriteTxnMarkersResponse:
     """The results of all markers in each partition."""
 

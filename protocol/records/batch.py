@@ -65,6 +65,7 @@ _MAX_TIMESTAMP_POSITION = 35
 
 unpack_header = _HEADER.unpack_from
 """The fields of `BatchHeader`, except that the second one is the length: the size less LENGTH_PREFIX."""
+pack_header = _HEADER.pack
 pack_offset = _OFFSET.pack_into
 pack_epoch = _EPOCH.pack_into
 _HEADER_SPACE = bytes(HEADER_SIZE)

@@ -91,10 +91,13 @@ def batch_with_some_records(
     batch has LogAppendTime. `horizon_ms`, if given, becomes the base timestamp. Raises BrokerError INVALID_RECORD.
     """
     runs = key_runs.find_runs(body, len(keep))
-    records = _picked(body, keep) if runs is None else _picked_of_runs(body, runs, keep)
+    delta: int | None
+    if runs is None:
+        records, delta = _picked(body, keep)
+    else:
+        records, delta = _picked_of_runs(body, runs, keep), _greatest_of_runs(body, runs, keep)
     fields = {"record_count": len(records)}
     if not header.is_log_append_time:
-        delta = None if runs is None else _greatest_of_runs(body, runs, keep)
         fields["max_timestamp"] = header.base_timestamp + (_greatest_time(records) if delta is None else delta)
     if horizon_ms is not None:
         records = _redated(records, header.base_timestamp - horizon_ms)
@@ -113,11 +116,11 @@ def batch_without_records(header: BatchHeader) -> bytearray:
     return assemble_batch(empty, b"")
 
 
-def _picked(body: bytes, keep: Sequence[int]) -> list[bytes]:
-    """The retained records, unchanged."""
+def _picked(body: bytes, keep: Sequence[int]) -> tuple[list[bytes], int]:
+    """The retained records, unchanged, and their greatest timestamp delta."""
     records: list[bytes] = []
     add = records.append
-    position = 0
+    position, greatest = 0, -(2**63)
     try:
         for stays in keep:
             start = position
@@ -133,11 +136,22 @@ def _picked(body: bytes, keep: Sequence[int]) -> list[bytes]:
                     position += length
             if stays:
                 add(body[start:position])
+                # The length and the attributes are before it; two bytes hold 8 seconds.
+                time_at = start + 2 if byte < 0x80 else start + 3 if high < 0x80 else start + _time_at(records[-1])
+                low = body[time_at]
+                if low < 0x80:
+                    delta = (low >> 1) ^ -(low & 1)
+                elif (high := body[time_at + 1]) < 0x80:
+                    delta = (low & 0x7F | high << 7) >> 1 ^ -(low & 1)
+                else:
+                    delta = read_varint(body, time_at, VARLONG_BYTES_MAX)[0]
+                if delta > greatest:  # noqa: PLR1730 - a call to max() costs as much as the rest
+                    greatest = delta
     except (IndexError, ValueError):
         position = -1
     if position != len(body):
         raise BrokerError(ErrorCode.INVALID_RECORD, f"{len(keep)} records do not fill {len(body)} bytes")
-    return records
+    return records, greatest
 
 
 def _picked_of_runs(body: bytes, runs: list[Run], keep: Sequence[int]) -> list[bytes]:
@@ -162,20 +176,7 @@ def _flagged(runs: list[Run], keep: Sequence[int]) -> Iterator[tuple[Run, Sequen
 
 def _greatest_time(records: list[bytes]) -> int:
     """The greatest timestamp delta of these records."""
-    greatest = -(2**63)
-    for record in records:
-        # The length and the attributes are before it; two bytes hold 8 seconds.
-        time_at = 2 if record[0] < 0x80 else 3 if record[1] < 0x80 else _time_at(record)
-        low = record[time_at]
-        if low < 0x80:
-            delta = (low >> 1) ^ -(low & 1)
-        elif (high := record[time_at + 1]) < 0x80:
-            delta = (low & 0x7F | high << 7) >> 1 ^ -(low & 1)
-        else:
-            delta = read_varint(record, time_at, VARLONG_BYTES_MAX)[0]
-        if delta > greatest:  # noqa: PLR1730 - a call to max() costs as much as the rest
-            greatest = delta
-    return greatest
+    return max(read_varint(record, _time_at(record), VARLONG_BYTES_MAX)[0] for record in records)
 
 
 def _time_at(record: bytes) -> int:

@@ -14,12 +14,20 @@ import struct
 from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.batch import Record, build_batch
+from sordini.protocol.records.batch import CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, Record, stamp
+from sordini.protocol.records.lone_batch import lone_batch
 
 ABORT = 0
 COMMIT = 1
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
+_BEFORE_KIND = b"\x20\0\0\0\x08\0\0"
+"""The record of a marker that is written here: its length, attributes, both deltas, the key's length and version."""
+_BEFORE_EPOCH = b"\x0c\0\0"
+"""Between the kind and the epoch: the value's length and version."""
+_FROM_KIND = struct.Struct(">h3sib")
+_KIND_POSITION = HEADER_SIZE + len(_BEFORE_KIND)
+_BATCH_BYTES = _KIND_POSITION + _FROM_KIND.size
 
 
 class Marker(NamedTuple):
@@ -37,18 +45,28 @@ def build_marker(
     timestamp_ms: int,
     base_offset: int = 0,
     leader_epoch: int = -1,
-) -> bytes:
+) -> bytearray:
     """Write the control batch; it has no sequence number (-1), as the producer did not send it."""
-    record = Record(base_offset, timestamp_ms, _KEY.pack(0, marker.kind), _VALUE.pack(0, marker.coordinator_epoch))
-    return build_batch(
-        [record],
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
+    batch = lone_batch(
+        _KEY.pack(0, marker.kind),
+        _VALUE.pack(0, marker.coordinator_epoch),
+        timestamp_ms,
+        attributes=TRANSACTIONAL_BIT | CONTROL_BIT,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        transactional=True,
-        control=True,
     )
+    stamp(batch, 0, base_offset, leader_epoch)
+    return batch
+
+
+def marker_in(batch: bytes | memoryview) -> Marker | None:
+    """The marker of a control batch as brokers write it, without a walk over the record; None for any other batch."""
+    if len(batch) != _BATCH_BYTES or batch[HEADER_SIZE:_KIND_POSITION] != _BEFORE_KIND:
+        return None
+    kind, middle, coordinator_epoch, end = _FROM_KIND.unpack_from(batch, _KIND_POSITION)
+    if kind not in (ABORT, COMMIT) or middle != _BEFORE_EPOCH or end:
+        return None
+    return Marker(kind, coordinator_epoch)
 
 
 def read_marker(record: Record) -> Marker:

@@ -220,19 +220,23 @@ class StoreReader:
         # A malformed registration affects only that broker.
         broker = self._decoded(znodes.decode_broker(broker_id, data, stat.czxid))
         listener = self._conventions.inter_broker_listener
+        if broker is not None and broker.is_pure != self._conventions.is_pure:
+            self._log.warning("broker ignored, it differs in sordini.cluster.pure", broker=broker_id)
+            return None
         if broker is None or listener is None or any(endpoint.listener == listener for endpoint in broker.endpoints):
             return broker
         self._log.warning("broker ignored, it has no inter-broker listener", broker=broker_id, listener=listener)
         return None
 
     async def _feature(self) -> list[Create | Set | Delete]:
-        wanted = self._conventions.feature_version
+        version, is_pure = self._conventions.feature_version, self._conventions.is_pure
+        wanted = znodes.encode_features(version, is_pure=is_pure)
         try:
             data, _ = await self._session.get(paths.FEATURE)
         except NoNode:
-            return [Create(paths.FEATURE, znodes.encode_features(wanted))]
-        found = znodes.decode_feature_version(data)
-        return [] if found == wanted else [Set(paths.FEATURE, znodes.encode_features(wanted))]
+            return [Create(paths.FEATURE, wanted)]
+        found = znodes.decode_features(data)
+        return [] if found == znodes.Features(version, is_pure) else [Set(paths.FEATURE, wanted)]
 
     async def _outdated_notifications(self) -> list[Create | Set | Delete]:
         """Deletes of the notifications to a former controller: everything is being read anyway."""

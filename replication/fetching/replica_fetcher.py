@@ -192,7 +192,8 @@ class ReplicaFetcher:
                 session.on_response(session_request.session_id, 1)
                 if (fetched := self._fetched.find(*partition)) is not None:
                     self._fetched.mark_updated(fetched)
-                    await self._flush(fetched)
+                    if fetched.partition.log.needs_flush:
+                        await self._flush(fetched)
                 return
         code = response.error_code
         if code:
@@ -221,7 +222,8 @@ class ReplicaFetcher:
                 if row.records:
                     self._is_idle = False
                     slice_bytes += len(row.records)  # type: ignore[arg-type]  # Decoded records are always a view.
-                    await self._flush(fetched)
+                    if fetched.partition.log.needs_flush:
+                        await self._flush(fetched)
                 if slice_bytes >= SLICE_BYTES:
                     slice_bytes = 0
                     await asyncio.sleep(0)
@@ -283,8 +285,6 @@ class ReplicaFetcher:
 
     async def _flush(self, fetched: FetchedPartition) -> None:
         """Flush before the next fetch: that acknowledges these records, which must be as durable as the leader's."""
-        if not fetched.partition.log.needs_flush:
-            return
         try:
             await fetched.partition.log.flush_if_due()
         except (BrokerError, StorageError) as error:

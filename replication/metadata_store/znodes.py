@@ -88,12 +88,18 @@ def _brokers(value: Any) -> tuple[BrokerId, ...]:
 
 # /brokers/ids/N
 
+TRANSACTION_VERSION = "transaction.version"
+"""A feature of brokers and clusters: with 2 the end of each transaction raises its producer's epoch (KIP-890)."""
+
 
 def encode_broker(broker: Broker, timestamp_ms: int, *, jmx_port: int = -1) -> bytes:
-    """Version 5. `host` and `port` name the first plaintext endpoint for readers that know no others."""
+    """Version 5. `host` and `port` name the first plaintext endpoint for readers that know no others.
+
+    Features are registered in a pure cluster only (KIP-584).
+    """
     plain = next((e for e in broker.endpoints if e.security_protocol == "PLAINTEXT"), None)
     value = {
-        "features": {},
+        "features": {TRANSACTION_VERSION: {"min_version": 1, "max_version": 2}} if broker.is_pure else {},
         "listener_security_protocol_map": {e.listener: e.security_protocol for e in broker.endpoints},
         "endpoints": [f"{e.listener}://{_host_text(e.host)}:{e.port}" for e in broker.endpoints],
         "jmx_port": jmx_port,
@@ -112,7 +118,9 @@ def decode_broker(broker_id: BrokerId, data: bytes, epoch: int) -> Broker:
     protocols = value.get("listener_security_protocol_map") or {}
     endpoints = tuple(_endpoint(text, protocols) for text in value["endpoints"])
     rack = value.get("rack")
-    return Broker(broker_id, epoch, endpoints, None if rack is None else _text(str(rack)))
+    feature = (value.get("features") or {}).get(TRANSACTION_VERSION)
+    is_pure = isinstance(feature, dict) and feature.get("max_version") == 2
+    return Broker(broker_id, epoch, endpoints, None if rack is None else _text(str(rack)), is_pure)
 
 
 @_tolerant(lambda broker_id, _data: paths.broker(broker_id))
@@ -229,19 +237,31 @@ def decode_controller_epoch(data: bytes) -> int:
     return int(data)
 
 
-def encode_features(version: int) -> bytes:
-    """/feature as a controller writes it (`ClusterSettings`): feature versioning enabled, no finalized features."""
-    return _encode({"features": {}, "version": version, "status": 1})
+class Features(NamedTuple):
+    """/feature as a controller writes it (`ClusterSettings`)."""
+
+    version: int | None
+    """Of the node's format; None when feature versioning is disabled."""
+    is_pure: bool = False
+    """transaction.version 2 is finalized: brokers that do not support it stop."""
+
+
+def encode_features(version: int, *, is_pure: bool = False) -> bytes:
+    """Feature versioning enabled; no finalized features but in a pure cluster."""
+    lowest = {"min_version_level": 1} if version == 1 else {}
+    features = {TRANSACTION_VERSION: {**lowest, "max_version_level": 2}} if is_pure else {}
+    return _encode({"features": features, "version": version, "status": 1})
 
 
 FEATURES = encode_features(2)
 
 
 @_tolerant(lambda _data: paths.FEATURE)
-def decode_feature_version(data: bytes) -> int | None:
-    """The version of the node's format; None when feature versioning is disabled."""
+def decode_features(data: bytes) -> Features:
     value = _decode(data)
-    return _int(value["version"]) if _int(value["status"]) == 1 else None
+    version = _int(value["version"]) if _int(value["status"]) == 1 else None
+    level = (value.get("features") or {}).get(TRANSACTION_VERSION)
+    return Features(version, level is not None)
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

@@ -66,7 +66,12 @@ _ALLOWED: Final[tuple[tuple[str, str], ...]] = (
     (r"cannot become follower since the new leader -1 is unavailable", "the same, on that replica"),
     (r"api(?:Key)?=UPDATE_METADATA[^\n]*\n.*ControllerMovedException", "a deposed controller's last words"),
     (r"Controller \d fails to send a request to broker", "it is deposed while it sends"),
+    (r"Received error STALE_CONTROLLER_EPOCH in UpdateMetadata response", "it was frozen while another was elected"),
     (r"\] log directory is offline ", "so ours says it when the directory is its own"),
+    (
+        r"Error processing append operation on partition[^\n]*\n[^\n]*OutOfOrderSequenceException",
+        "Apache Kafka refused a batch before it led, and does not remember that for those behind it; they are sent again",
+    ),
 )
 """What a broker says of what is done to it here, and why it says so."""
 

@@ -19,7 +19,7 @@ from tests.outside.processes import DevProcess, ProcessError
 from tests.process.test_cluster_commands import ports_in_a_row
 
 PAGE = recipes(ROOT / "docs" / "cluster.md")
-IN_ONE_PROCESS, WATCHING = "In one process", "Watching it"
+IN_ONE_PROCESS, WATCHING, REBALANCES = "In one process", "Watching it", "Why a group rebalances"
 UPGRADING, REPLACING = "Upgrading, one broker at a time", "Replacing a broker"
 ONE_TO_THREE = "From one broker to three"
 ELSEWHERE = {
@@ -122,7 +122,7 @@ def site(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 def test_every_recipe_of_the_page_is_followed_and_none_waits_for_ever() -> None:
-    assert PAGE.keys() == {IN_ONE_PROCESS, WATCHING, UPGRADING, REPLACING, ONE_TO_THREE, *ELSEWHERE}
+    assert PAGE.keys() == {IN_ONE_PROCESS, WATCHING, REBALANCES, UPGRADING, REPLACING, ONE_TO_THREE, *ELSEWHERE}
     assert [line for lines in PAGE.values() for line in lines if ENDLESS.search(line)] == []
     assert all((ROOT / place).exists() for place in ELSEWHERE.values())
 
@@ -145,6 +145,12 @@ def test_what_was_begun_in_one_process_goes_on_as_a_cluster_and_is_watched(site:
     assert "0 without a leader, 0 under-replicated" in site.operator.outputs["sordini cluster status"]
     assert "1,2,3" in site.operator.outputs["sordini topics describe orders"]
     assert "readers" in site.operator.run("sordini groups list")
+
+
+def test_the_history_of_a_group_tells_who_caused_its_rebalances(site: Site) -> None:
+    site.operator.run("sordini consume orders --group billing --from beginning --max-messages 1")
+    site.operator.follow(PAGE[REBALANCES])
+    assert "joined: " in site.operator.outputs["sordini groups history billing"]
 
 
 def test_brokers_are_upgraded_one_at_a_time_and_a_check_that_waits_in_vain_says_what_is_not_well(site: Site) -> None:

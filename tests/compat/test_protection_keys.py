@@ -15,13 +15,17 @@ import pytest
 from sordini.broker.configuration.config import SETTINGS
 from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.configuration.protection_defaults import DEFAULTS
-from sordini.broker.configuration.protection_keys import SERVED, TABLE, Change
-from sordini.broker.configuration.settings import ValueKind
+from sordini.broker.configuration.protection_keys import SERVED, TABLE
+from sordini.broker.configuration.security_keys import SecuritySettings
+from sordini.broker.configuration.settings import Change, ValueKind, settings_of
 from tests.outside.needs import ROOT, kafka_clients_jar, kafka_jars, need_java
 from tests.outside.versions import APACHE_KAFKA, NEWEST_APACHE_KAFKA, OLDER_APACHE_KAFKA
 
 PROGRAM = Path(__file__).parents[1] / "outside" / "config_keys.py"
 LOG4J = PROGRAM.with_name("log4j.properties")
+
+WITHOUT_KERBEROS = {"sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol"}
+"""Their default is a mechanism that is not served: here they have none, and a listener of SASL needs them."""
 
 PACE = "replica.alter.log.dirs.io.max.bytes.per.second"
 """Changed at run time, and no key of KafkaConfig's."""
@@ -89,7 +93,7 @@ def test_no_key_of_tls_and_sasl_that_a_client_or_broker_of_4_declares_is_missing
     for jar in client_jars():
         named = constants(jar, "SslConfigs", "SaslConfigs", "SecurityConfig")
         assert len(named) > 60, jar
-        assert sorted(named - TABLE.keys()) == [], jar
+        assert sorted(named - TABLE.keys() - set(SERVED)) == [], jar
 
 
 def test_no_row_is_made_up(newest: Declared, oldest: Declared) -> None:
@@ -111,9 +115,24 @@ def test_types_and_defaults_are_apache_kafkas(newest: Declared, oldest: Declared
 
 
 def test_what_changes_while_a_broker_runs_is_apache_kafkas(newest: Declared) -> None:
-    ours = {key for key, row in TABLE.items() if row.change is not Change.NOWHERE} - {PACE}
-    assert ours == newest.dynamic & TABLE.keys()
-    assert {key for key, row in TABLE.items() if row.change is Change.LISTENER} == newest.per_listener
+    of_security = settings_of(SecuritySettings)
+    changes = {key: row.change for key, row in TABLE.items()}
+    changes |= {key: of_security[key][1].change for key in SERVED if key in of_security}
+    ours = {key for key, change in changes.items() if change is not Change.NOWHERE} - {PACE}
+    assert ours == newest.dynamic & changes.keys()
+    assert {key for key, change in changes.items() if change is Change.LISTENER} == newest.per_listener
+
+
+def test_types_and_defaults_of_served_keys_are_apache_kafkas(newest: Declared) -> None:
+    compared = [key for key in settings_of(SecuritySettings) if not key.startswith("sordini.")]
+    assert len(compared) >= 18
+    for key in compared:
+        declared, (kind, default) = SETTINGS[key][1], newest.keys[key]
+        assert declared.rule.kind is ValueKind[kind], key
+        if key in WITHOUT_KERBEROS:
+            assert (declared.default_text or "", default) == ("", "GSSAPI"), key
+        else:
+            assert declared.default_text == default, key
 
 
 def test_a_key_of_apache_kafkas_that_is_nowhere_here_is_about_something_else(newest: Declared) -> None:

@@ -9,7 +9,8 @@ from tests.compat.situations.__main__ import PAGE, page
 from tests.compat.situations.catalogue import SITUATIONS
 from tests.compat.situations.compare import compare
 from tests.compat.situations.definitions import Definitions
-from tests.compat.situations.differences import DIFFERENCES, Difference, allowed_in
+from tests.compat.situations.difference import Difference
+from tests.compat.situations.differences import DIFFERENCES, allowed_in
 from tests.compat.situations.kraft import KRaftProcess
 from tests.compat.situations.registry import KRAFT, Situation, normalise
 from tests.compat.situations.waiting import until
@@ -28,9 +29,12 @@ SETTINGS: dict[str, object] = {
     "group.max.size": 4,
     "group.min.session.timeout.ms": 100,
     "offsets.topic.num.partitions": 4,
+    "transaction.state.log.num.partitions": 4,
 }
+# A transaction that takes too long is aborted at once, as by ours, and not up to ten seconds later.
+THEIR_SETTINGS: dict[str, object] = {**SETTINGS, "transaction.abort.timed.out.transaction.cleanup.interval.ms": 50}
 # Nobody is killed here, so that a busy machine may take longer than the usual session in tests.
-ZOOKEEPER_SETTINGS: dict[str, object] = {**SETTINGS, "zookeeper.session.timeout.ms": 18_000}
+ZOOKEEPER_SETTINGS: dict[str, object] = {**THEIR_SETTINGS, "zookeeper.session.timeout.ms": 18_000}
 # Apache Kafka unpacks every compressed batch that it is sent; ours does so where it is configured.
 OUR_SETTINGS: dict[str, object] = {**SETTINGS, "sordini.validate.compressed": "true"}
 
@@ -64,7 +68,7 @@ def newest_definitions() -> Definitions:
 
 @pytest.fixture(scope="module")
 def kraft(newest_definitions: Definitions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with KRaftProcess(tmp_path_factory.mktemp("situations-kraft"), SETTINGS, NEWEST_APACHE_KAFKA) as process:
+    with KRaftProcess(tmp_path_factory.mktemp("situations-kraft"), THEIR_SETTINGS, NEWEST_APACHE_KAFKA) as process:
         broker = _broker(process, newest_definitions)
         yield broker
         broker.close()
@@ -109,7 +113,16 @@ def test_every_justified_difference_names_a_situation() -> None:
 
 def test_no_two_situations_have_one_name() -> None:
     sentences = [one.sentence for one in SITUATIONS]
-    assert len(sentences) == len(set(sentences)) >= 250
+    assert len(sentences) == len(set(sentences)) >= 350
+
+
+def test_at_least_80_situations_are_of_transactions() -> None:
+    assert sum(one.family.startswith("transactions_") for one in SITUATIONS) >= 80
+
+
+def test_producer_ids_are_numbered_in_the_order_of_their_first_appearance() -> None:
+    seen = [{"producer_id": 4_000}, {"producer_id": 17}, {"producer_id": 4_000}, {"producer_id": -1}]
+    assert [one["producer_id"] for one in normalise(seen, "run0")] == ["p1", "p2", "p1", -1]
 
 
 def test_members_are_numbered_in_the_order_of_their_first_appearance() -> None:

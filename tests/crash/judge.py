@@ -138,7 +138,7 @@ def _check_indexes(segment: Segment, log: Log, disk: ForgetfulDisk, placed: Sequ
     """Each entry of both indexes points at an existing batch, and a closed segment's last time is its largest."""
     segment.load(log.config.index_interval_bytes)
     ends = {one.batch.header.last_offset: one for one in placed}
-    data = disk.contents(segment.index.handle.path)[: segment.index.count * _OFFSET_ENTRY.size]
+    data = segment.index._entries(0, segment.index.count)
     path = segment.index.handle.path
     require(len(data) == segment.index.count * _OFFSET_ENTRY.size, path, "is shorter than its entries")
     before = (-1, -1)
@@ -154,7 +154,7 @@ def _check_indexes(segment: Segment, log: Log, disk: ForgetfulDisk, placed: Sequ
         newest_by_end[one.batch.header.last_offset] = newest
     require(segment.max_timestamp == newest, path, f"{segment.max_timestamp} is called the newest, {newest} is")
     path = segment.times.handle.path
-    data = disk.contents(path)[: segment.times.count * _TIME_ENTRY.size]
+    data = segment.times._entries(0, segment.times.count)
     before = (-1, -1)
     for timestamp, relative in _TIME_ENTRY.iter_unpack(data):
         reported = newest_by_end.get(segment.base + relative)

@@ -112,7 +112,7 @@ def a_checkpoint_is_renamed_unsynced() -> Iterator[None]:
         yield
 
 
-@bug(50, seed=100)
+@bug(50, seed=150)
 def recovery_does_not_check_the_crc() -> Iterator[None]:
     """Recovery believes every batch whose length is plausible: a torn one is served."""
     with patched((recovery, "crc_is_right", lambda *_: True)):
@@ -170,7 +170,7 @@ def a_cut_is_not_synced() -> Iterator[None]:
         yield
 
 
-@bug(100, seed=40)
+@bug(50, seed=400)
 def the_recovery_point_is_kept_after_a_cut() -> Iterator[None]:
     """A truncation below the recovery point leaves it on the disk: later appends there are never recovered."""
     right = truncation.truncate_to

@@ -1,8 +1,9 @@
-"""Explore the replication protocol: `python -m tests.model`, one `--scope` of it, or the bugs it must find: `--planted`.
+"""Explore the protocols: `python -m tests.model`, one `--scope` of it, or the bugs it must find: `--planted`.
 
-The deciders are the product's. Prints how many worlds each scope has, and the shortest way on which each former rule
-loses records. Exits with 1 when the product breaks a law, when a former rule or a planted bug does not, or when
-something was left unexplored.
+There are two models: replication, with the product's deciders, and transactions, with the product's rule against
+delayed requests. Prints how many worlds each scope has, and the shortest way on which each former or incomplete rule
+does harm. Exits with 1 when the product breaks a law, when such a rule or a planted bug does not, or when something
+was left unexplored.
 """
 
 from __future__ import annotations
@@ -13,15 +14,56 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from typing import Any, NamedTuple
 
-from tests.model import planted_bugs, variants
+from tests.model import planted_bugs, trace_text, variants
 from tests.model.explore import Explored, explore
 from tests.model.rules import SCOPES, Rules
-from tests.model.trace_text import reported
+from tests.model.space import Space
+from tests.model.transactions import planted_bugs as transaction_bugs
+from tests.model.transactions import rules as transaction_rules
+from tests.model.transactions import scopes as transaction_scopes
+from tests.model.transactions import space as transaction_space
+from tests.model.transactions import trace_text as transaction_text
+from tests.model.transactions import variants as transaction_variants
 
 PROCESSES_MAX = 2
+
+
+class Model(NamedTuple):
+    """A protocol: what is explored by name, and how a trace is printed."""
+
+    scopes: dict[str, Callable[[int], Explored]]
+    """Each explores at most that many worlds."""
+    variants: dict[str, Callable[[], Explored]]
+    bugs: dict[str, Callable[[], Explored]]
+    reported: Callable[[list[Any], str], str]
+
+
+def _replicated(scope: Any, worlds_max: int) -> Explored:
+    return explore(Space(Rules(scope)), worlds_max)
+
+
+def _transacted(scope: Any, worlds_max: int) -> Explored:
+    return explore(transaction_space.Space(transaction_rules.Rules(scope)), worlds_max)
+
+
+MODELS = {
+    "replication": Model(
+        {scope.name: partial(_replicated, scope) for scope in SCOPES},
+        {name: partial(variants.found, name) for name in variants.VARIANTS},
+        {name: partial(planted_bugs.found, name) for name in planted_bugs.BUGS},
+        trace_text.reported,
+    ),
+    "transactions": Model(
+        {scope.name: partial(_transacted, scope) for scope in transaction_scopes.SCOPES},
+        {name: partial(transaction_variants.found, name) for name in transaction_variants.VARIANTS},
+        {name: partial(transaction_bugs.found, name) for name in transaction_bugs.BUGS},
+        transaction_text.reported,
+    ),
+}
 
 
 class Timed(NamedTuple):
@@ -33,50 +75,43 @@ class Timed(NamedTuple):
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
-    parser.add_argument("--scope", choices=[scope.name for scope in SCOPES], help="this one only, and no former rules")
+    every = [name for model in MODELS.values() for name in model.scopes]
+    parser.add_argument("--model", choices=MODELS, help="this one only")
+    parser.add_argument("--scope", choices=every, help="this one only, and no former rules")
     parser.add_argument("--worlds", type=int, default=1 << 40, metavar="N", help="no more of them in each scope")
     parser.add_argument("--processes", type=int, default=PROCESSES_MAX, choices=range(1, PROCESSES_MAX + 1))
     parser.add_argument("--planted", action="store_true", help="find every planted bug instead")
     arguments = parser.parse_args()
+    wrong = 0
     with ProcessPoolExecutor(arguments.processes, get_context("fork")) as pool:
-        if arguments.planted:
-            return _planted(pool)
-        scopes = [scope.name for scope in SCOPES if arguments.scope in (None, scope.name)]
-        wrong = _scopes(_all(pool, _explored, scopes, arguments.worlds))
-        if arguments.scope is None:
-            wrong += _variants(_all(pool, _variant, variants.VARIANTS))
-        return 1 if wrong else 0
+        for title, model in MODELS.items():
+            if arguments.model not in (None, title) or (arguments.scope and arguments.scope not in model.scopes):
+                continue
+            _say(f"\n{title}")
+            if arguments.planted:
+                wrong += _planted(_all(pool, title, "bugs", model.bugs))
+                continue
+            scopes = [name for name in model.scopes if arguments.scope in (None, name)]
+            wrong += _scopes(_all(pool, title, "scopes", scopes, arguments.worlds), model)
+            if arguments.scope is None:
+                wrong += _variants(_all(pool, title, "variants", model.variants), model)
+    return 1 if wrong else 0
 
 
-def _all(
-    pool: ProcessPoolExecutor, work: Callable[..., Timed], names: Iterable[str], *arguments: Any
-) -> Iterator[Timed]:
+def _all(pool: ProcessPoolExecutor, title: str, kind: str, names: Iterable[str], *arguments: Any) -> Iterator[Timed]:
     """Everything is begun at once, and given in order."""
-    begun = [pool.submit(work, name, *arguments) for name in names]
+    begun = [pool.submit(_timed, title, kind, name, *arguments) for name in names]
     return (one.result() for one in begun)
 
 
-def _timed(name: str, exploring: Callable[[], Explored]) -> Timed:
+def _timed(title: str, kind: str, name: str, *arguments: Any) -> Timed:
     began = time.monotonic()
-    explored = exploring()
+    explored = getattr(MODELS[title], kind)[name](*arguments)
     seconds = time.monotonic() - began
     return Timed(name, explored, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 
 
-def _explored(name: str, worlds_max: int) -> Timed:
-    scope = next(scope for scope in SCOPES if scope.name == name)
-    return _timed(name, lambda: explore(Rules(scope), worlds_max))
-
-
-def _variant(name: str) -> Timed:
-    return _timed(name, lambda: variants.found(name))
-
-
-def _bug(name: str) -> Timed:
-    return _timed(name, lambda: planted_bugs.found(name))
-
-
-def _scopes(found: Iterable[Timed]) -> int:
+def _scopes(found: Iterable[Timed], model: Model) -> int:
     wrong = worlds = 0
     for name, explored, seconds, mebibytes in found:
         worlds += explored.worlds
@@ -86,29 +121,30 @@ def _scopes(found: Iterable[Timed]) -> int:
             f"{seconds:.0f} s, {explored.worlds / seconds:,.0f}/s, {mebibytes} MiB: {outcome}"
         )
         if explored.broken:
-            _say(reported(explored.way, explored.broken))
+            _say(model.reported(explored.way, explored.broken))
         wrong += bool(explored.broken) or not explored.is_whole
-    _say(f"together: {worlds:,} distinct worlds up to the names of the replicas")
+    _say(f"together: {worlds:,} distinct worlds up to names")
     return wrong
 
 
-def _variants(found: Iterable[Timed]) -> int:
+def _variants(found: Iterable[Timed], model: Model) -> int:
     missed = 0
     for name, explored, seconds, _ in found:
         _say(f"\n{name}: {_found(explored, seconds)}")
         if explored.broken:
-            _say(reported(explored.way, explored.broken))
+            _say(model.reported(explored.way, explored.broken))
         missed += not explored.broken
     return missed
 
 
-def _planted(pool: ProcessPoolExecutor) -> int:
-    missed = 0
-    for name, explored, seconds, _ in _all(pool, _bug, planted_bugs.BUGS):
-        _say(f"{name} ({planted_bugs.BUGS[name].scope.name}): {_found(explored, seconds)}")
+def _planted(found: Iterable[Timed]) -> int:
+    missed = count = 0
+    for name, explored, seconds, _ in found:
+        _say(f"{name}: {_found(explored, seconds)}")
         missed += not explored.broken
-    _say(f"{len(planted_bugs.BUGS)} bugs, {missed} missed")
-    return 1 if missed else 0
+        count += 1
+    _say(f"{count} bugs, {missed} missed")
+    return missed
 
 
 def _found(explored: Explored, seconds: float) -> str:

@@ -15,6 +15,7 @@ from sordini.storage.epoch_cache import EpochCache
 from tests.model import invariants
 from tests.model.explore import Explored, explore
 from tests.model.rules import ASKED_QUESTIONS, ELECTIONS, OUTAGES, PROPOSALS, QUESTIONS, RESTARTS, Did, Rules, Scope
+from tests.model.space import Space
 from tests.model.state import (
     ALL_REPLICAS,
     NO_LEADER,
@@ -56,7 +57,7 @@ def bug(scope: Scope) -> Callable[[type[Rules]], type[Rules]]:
 def found(name: str, worlds_max: int = WORLDS_MAX) -> Explored:
     """The shortest trace on which a bug violates an invariant; `broken` is empty if none does within `worlds_max` states."""
     rules, _, scope = BUGS[name]
-    return explore(rules(scope), worlds_max, watched=HARM)
+    return explore(Space(rules(scope)), worlds_max, watched=HARM)
 
 
 # The high watermark.

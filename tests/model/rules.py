@@ -12,7 +12,7 @@ Steps are yielded as (what was done, the copies after it). Rules that are wrong 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
@@ -27,6 +27,7 @@ from sordini.replication.follower import (
 )
 from sordini.replication.leader import NEVER_MS, IsrProposal, Leader, Term
 from sordini.storage.epoch_cache import UNDEFINED_EPOCH, EpochCache
+from tests.model.explore import Did
 from tests.model.state import (
     ALL_REPLICAS,
     NO_LEADER,
@@ -45,8 +46,6 @@ from tests.model.state import (
 
 LAG_MS = 10
 NOW_MS = 1000
-
-Did = tuple[Any, ...]
 
 
 class Scope(NamedTuple):

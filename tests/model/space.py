@@ -27,6 +27,7 @@ from tests.model.state import (
     looks,
     renamed_copy,
     renamed_shared,
+    start,
 )
 
 BITS = 20
@@ -119,6 +120,9 @@ class Space:
         self._verdicts: dict[tuple[int, ...], str] = {}
 
     # Numbers and worlds.
+
+    def first(self) -> Numbered:
+        return self.numbered(start())
 
     def numbered(self, world: World) -> Numbered:
         a, b, c = (self.copies.number(copy) for copy in world.copies)

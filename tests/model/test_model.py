@@ -33,13 +33,13 @@ QUICK = [
 
 @pytest.mark.parametrize("scope", SCOPES, ids=lambda scope: scope.name)
 def test_no_world_near_the_start_breaks_a_law(scope: Scope) -> None:
-    explored = explore(Rules(scope), SLICE)
+    explored = explore(Space(Rules(scope)), SLICE)
     assert not explored.broken, reported(explored.way, explored.broken)
     assert explored.worlds >= SLICE
 
 
 def test_no_world_of_one_epoch_with_everything_in_flight_breaks_a_law() -> None:
-    explored = explore(Rules(SMALL._replace(epochs=1)))
+    explored = explore(Space(Rules(SMALL._replace(epochs=1))))
     assert not explored.broken, reported(explored.way, explored.broken)
     assert explored.is_whole
     assert explored.worlds > 1_000
@@ -53,7 +53,7 @@ def test_of_worlds_that_differ_by_the_names_of_replicas_one_is_explored() -> Non
         after = {step[1] for step in space.steps(left.pop())} - reached
         reached |= after
         left += after
-    assert len({space.canonical(world) for world in reached}) == explore(Rules(SMALL._replace(epochs=1))).worlds
+    assert len({space.canonical(world) for world in reached}) == explore(Space(Rules(SMALL._replace(epochs=1)))).worlds
 
 
 def test_truncation_to_the_high_watermark_loses_what_was_committed() -> None:

@@ -9,6 +9,7 @@ from sordini.storage.epoch_cache import UNDEFINED_EPOCH, EpochCache
 from tests.model import invariants
 from tests.model.explore import Explored, explore
 from tests.model.rules import ASKED, ELECTIONS, Rules, Scope
+from tests.model.space import Space
 from tests.model.state import Ask, Copy
 
 
@@ -64,4 +65,4 @@ WORLDS_MAX = 1_000_000
 def found(name: str) -> Explored:
     """The shortest trace on which a variant breaks strong in-sync consistency."""
     rules, scope = VARIANTS[name]
-    return explore(rules(scope), WORLDS_MAX, watched=WATCHED)
+    return explore(Space(rules(scope)), WORLDS_MAX, watched=WATCHED)

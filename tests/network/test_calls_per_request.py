@@ -4,7 +4,6 @@ import struct
 
 import pytest
 
-from sordini.broker.network.channel import Channel
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.headers import request_header
@@ -12,24 +11,9 @@ from sordini.protocol.messages.produce import PartitionProduceData, ProduceReque
 from sordini.storage.disk import SystemDisk
 from tests.support.builders import a_batch, an_idempotent_batch
 from tests.support.profiled import profiled
+from tests.support.slice_calls import SliceCalls
 from tests.support.socket_bench import Bench, receive, send
 from tests.support.unit_broker import a_broker, topic_id_of
-
-SLICE = Channel._on_readable.__code__
-
-
-class CallCounter:
-    """Counts the calls of Python functions inside of each slice of a connection."""
-
-    def __init__(self):
-        self.calls = []
-        self._is_inside = False
-
-    def __call__(self, frame, event, _argument):
-        if frame.f_code is SLICE and event in ("call", "return"):
-            self._is_inside = event == "call"
-        if self._is_inside and event == "call":
-            self.calls.append(frame.f_code.co_qualname)
 
 
 def a_request(version, acks, batch):
@@ -61,7 +45,7 @@ async def test_a_produce_of_one_record_costs_few_python_calls(tmp_path, version,
     async with a_broker({"log.dirs": str(tmp_path / "logs")}, SystemDisk()) as broker:
         await broker.lead("orders")
         async with Bench(service=broker.parts.dispatcher) as bench:
-            client, counter = await bench.connect(), CallCounter()
+            client, counter = await bench.connect(), SliceCalls()
             for sequence in range(4):
                 counter.calls.clear()
                 with profiled(counter):

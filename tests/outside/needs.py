@@ -66,6 +66,15 @@ def client_jars(version: str) -> list[Path]:
     return [kafka_clients_jar(version), *libraries]
 
 
+def need_streams(version: str) -> list[Path]:
+    """The jars of Kafka Streams of one release."""
+    folder = ROOT / ".cache" / "kafka-streams" / version / "lib"
+    need_java()
+    complete = (folder / f"kafka-streams-{version}.jar").exists()
+    need(complete, f"Kafka Streams {version}", "`python3 scripts/outside.py streams` fetches it")
+    return sorted(folder.glob("*.jar"))
+
+
 def need_python_clients() -> Path:
     """The Python of the environment that holds the oldest Python clients."""
     python = ROOT / ".cache" / "python-clients" / "venv" / "bin" / "python"

@@ -24,6 +24,8 @@ BESIDE_OURS = {
 a quick run.
 """
 OLDEST_JAVA_CLIENT = "1.1.1"
+KAFKA_STREAMS = (APACHE_KAFKA, NEWEST_APACHE_KAFKA)
+"""Kafka Streams that `make exactly-once` runs."""
 NEWEST_PYSPARK = "4.3.0"
 """What the environment of the tests has."""
 OLDEST_PYSPARK = "4.2.0"
@@ -57,6 +59,7 @@ TESTED = (
     _python("confluent-kafka", "confluent-kafka (librdkafka)", f"`test_confluent_kafka.py`, {_ENDS}"),
     Tested("Java (`kafka-clients`)", OLDEST_JAVA_CLIENT, NEWEST_APACHE_KAFKA, _ENDS),
     Tested("Java tools and group members", OLDER_APACHE_KAFKA, APACHE_KAFKA, "`test_java_*.py`, `tests/cluster/`"),
+    Tested("Kafka Streams", KAFKA_STREAMS[0], KAFKA_STREAMS[-1], "`tests/exactly_once/`"),
     Tested("kcat", "1.7.1", "1.7.1", "`test_kcat*.py`"),
     Tested("PySpark, our source", OLDEST_PYSPARK, NEWEST_PYSPARK, "`tests/pipeline/`"),
     Tested(

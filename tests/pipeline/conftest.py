@@ -118,7 +118,7 @@ def three(dev_cluster: DevProcess) -> str:
 
 @pytest.fixture(scope="session")
 def apache(apache_kafka: str) -> str:
-    """The bootstrap address of an Apache Kafka 3.9.1, for what ours has not: transactions, TLS, SASL."""
+    """The bootstrap address of an Apache Kafka 3.9.1, by which transactions, TLS and SASL of the client are judged."""
     return apache_kafka
 
 

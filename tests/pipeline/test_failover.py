@@ -1,7 +1,4 @@
-"""Readings and writings that outlive their leader, and transactions, which ours has not yet.
-
-Three brokers, and an Apache Kafka.
-"""
+"""Readings and writings that outlive their leader, on three brokers of ours; and transactions, on an Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the source `sordini` shows of transactions: with Apache Kafka as the broker, ours has none yet."""
+"""What the source `sordini` shows of transactions: with Apache Kafka as the broker."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Brokers that do wrong: a proxy in front of a real one, that fails after so many of its answers.
-
-The broker behind it has to advertise the proxy's address: then every connection of a command goes through it.
-"""
+"""Brokers that do wrong: a proxy in front of a real one, that fails after so many of its answers."""
 
 from __future__ import annotations
 
@@ -9,14 +6,12 @@ import contextlib
 import os
 import signal
 import socket
-import struct
 import threading
 from enum import Enum
 
-from tests.outside.ports import free_port
+from tests.support.tcp_proxy import LENGTH, TcpProxy, hang_up, received_frame
 
-_LENGTH = struct.Struct(">i")
-_GARBAGE = _LENGTH.pack(32) + b"\xfe" * 32
+_GARBAGE = LENGTH.pack(32) + b"\xfe" * 32
 
 
 class Fault(Enum):
@@ -30,24 +25,17 @@ class Fault(Enum):
     INTERRUPT = "Ctrl-C is pressed, and the broker does not answer any more"
 
 
-class FaultyBroker:
+class FaultyBroker(TcpProxy):
     """Listens from its creation to `close`; serves whatever `behind` says is the broker's port."""
 
     def __init__(self) -> None:
-        self.port = free_port()
-        self.behind = 0
         self.answers = 0
         """How many answers have passed since the last `plan`."""
         self._fault = Fault.NONE
         self._after = 0
         self._changes = threading.Lock()
         self._open: set[socket.socket] = set()
-        self._server = socket.create_server(("127.0.0.1", self.port), backlog=64)
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        super().__init__(self._relay)
 
     def plan(self, fault: Fault, after: int = 0) -> None:
         """Close all connections, and let `after` answers pass from now on before the fault."""
@@ -55,7 +43,7 @@ class FaultyBroker:
             self._fault, self._after, self.answers = fault, after, 0
             former, self._open = self._open, set()
         for connection in former:
-            _hang_up(connection)
+            hang_up(connection)
 
     @property
     def has_failed(self) -> bool:
@@ -64,36 +52,25 @@ class FaultyBroker:
 
     def close(self) -> None:
         self.plan(Fault.HANG_UP)
-        _hang_up(self._server)
+        super().close()
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._server.accept()
-            except OSError:
-                return
-            try:
-                broker = socket.create_connection(("127.0.0.1", self.behind), timeout=20)
-            except OSError:
-                _hang_up(client)
-                continue
-            broker.settimeout(None)
-            with self._changes:
-                self._open |= {client, broker}
-            threading.Thread(target=self._requests, args=(client, broker), daemon=True).start()
-            threading.Thread(target=self._answers, args=(client, broker), daemon=True).start()
+    def _relay(self, client: socket.socket, broker: socket.socket) -> None:
+        with self._changes:
+            self._open |= {client, broker}
+        threading.Thread(target=self._requests, args=(client, broker), daemon=True).start()
+        threading.Thread(target=self._answers, args=(client, broker), daemon=True).start()
 
     def _requests(self, client: socket.socket, broker: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := client.recv(65_536):
                 broker.sendall(data)
-        _hang_up(broker)
+        hang_up(broker)
 
     def _answers(self, client: socket.socket, broker: socket.socket) -> None:
         with contextlib.suppress(OSError, EOFError):
-            while self._pass_on(client, _frame(broker)):
+            while self._pass_on(client, received_frame(broker)):
                 pass
-        _hang_up(client)
+        hang_up(client)
 
     def _pass_on(self, client: socket.socket, frame: bytes) -> bool:
         """Whether the connection stays open."""
@@ -109,25 +86,3 @@ class FaultyBroker:
         elif fault is Fault.INTERRUPT and is_first:
             os.kill(os.getpid(), signal.SIGINT)
         return fault not in (Fault.HANG_UP, Fault.LOSS)
-
-
-def _frame(connection: socket.socket) -> bytes:
-    """An answer with its length. Raises EOFError."""
-    head = _exactly(connection, _LENGTH.size)
-    return head + _exactly(connection, _LENGTH.unpack(head)[0])
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        more = connection.recv(size - len(data))
-        if not more:
-            raise EOFError
-        data += more
-    return bytes(data)
-
-
-def _hang_up(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-    connection.close()

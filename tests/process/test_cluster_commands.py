@@ -211,7 +211,7 @@ def test_a_container_serves_clients_inside_and_outside_and_brokers_apart(number:
         "BROKERS": f"broker-{number}:19092",
         "CONTAINERS": f"broker-{number}:29092",
     }
-    assert config.inter_broker_listener_name == "BROKERS"
+    assert config.inter_broker_listener == "BROKERS"
     assert one["ports"] == [f"127.0.0.1:{9091 + number}:9092"], "open to this machine only, without authentication"
     assert config.zookeeper_connect == "zookeeper-1:2181/sordini"
     (directory,) = config.log_directories

@@ -23,6 +23,7 @@ from uuid import uuid4
 import click
 import pytest
 from click.testing import CliRunner, Result
+from confluent_kafka import Producer
 
 from sordini.cli.__main__ import main
 from sordini.cli.commands.records.record_consumer import CHECK_ROUNDS, ConsumeOptions, IdleCheck
@@ -36,7 +37,7 @@ PROGRAM = str(Path(sys.prefix) / "bin" / "sordini")
 ANSWERS_MAX = 40
 """More than any command of the table gets."""
 
-TOPIC, GROUP = "faults", "faults-group"
+TOPIC, GROUP, PRODUCER = "faults", "faults-group", "faults-producer"
 NO_TOPIC = (
     "topic '{}': there is no such topic; `sordini topics list` shows those there are (UNKNOWN_TOPIC_OR_PARTITION)"
 )
@@ -54,12 +55,24 @@ TABLE: tuple[str, ...] = (
     "produce {topic} --file {lines}",
     "groups list",
     "groups describe {group}",
+    "groups history {group}",
     "groups reset {group} --topic {topic} --to-latest --execute",
     "groups delete-offsets {group} --topic {topic}:0 --yes",
     "groups delete {group}-none --yes",
+    "transactions list",
+    "transactions describe {producer}",
+    "transactions producers {topic}",
+    "transactions find-hanging",
+    "transactions abort {topic}:0 --start-offset 0 --yes",
     "configs describe --topic {topic}",
     "configs set --topic {topic} retention.ms=60000",
     "configs unset --topic {topic} retention.ms",
+    "acls list",
+    "acls add --topic {topic} --group {group} --consumer --allow User:alice",
+    "acls remove --topic {topic} --yes",
+    "users list",
+    "users set alice --password-file {lines}",
+    "users remove {fresh} --mechanism SCRAM-SHA-256 --yes",
     "cluster status",
     "reassign generate {topic}",
     "reassign generate --all --from-broker 0",
@@ -89,7 +102,7 @@ class Scene(NamedTuple):
     def words(self, line: str, topic: str = TOPIC, group: str = GROUP) -> list[str]:
         names = {"lines": self.files / "lines", "plan": self.files / "plan.json", "topic": topic, "group": group}
         # A member whose good-bye was lost holds a group up until its session ends: each reader has a group of its own.
-        return [word.format(**names, fresh=uuid4().hex) for word in line.split()]
+        return [word.format(**names, producer=PRODUCER, fresh=uuid4().hex) for word in line.split()]
 
     def run(self, words: list[str]) -> Result:
         with warnings.catch_warnings():
@@ -118,6 +131,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     try:
         with SordiniProcess(files / "broker", settings) as broker:
             proxy.behind = broker.port
+            Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": PRODUCER}).init_transactions(30)
             yield Scene(proxy, files)
     finally:
         proxy.close()

@@ -189,7 +189,14 @@ def test_an_answer_that_is_about_something_else_or_nothing_or_twice_ends_a_comma
     (tmp_path / "lines").write_text("")
     move = {"topic": "a", "partition": 0, "replicas": [0]}
     (tmp_path / "plan").write_text(json.dumps({"version": 1, "partitions": [move]}))
-    names = {"topic": "a", "group": "a", "fresh": "a", "lines": tmp_path / "lines", "plan": tmp_path / "plan"}
+    names = {
+        "topic": "a",
+        "group": "a",
+        "producer": "a",
+        "fresh": "a",
+        "lines": tmp_path / "lines",
+        "plan": tmp_path / "plan",
+    }
     for line in TABLE:
         words = [word.format(**names) for word in line.split()]
         if words[0] in ("consume", "produce") and text == "a" and rows:

@@ -186,7 +186,7 @@ def test_no_secret_of_a_request_reaches_the_log_at_any_level(start_sordini: Star
     assert login.error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert commit(client, "g", range(1), note=SECRET) == [0]
     join(client, "g", SECRET.encode())
-    # What is not served yet: SCRAM credentials and delegation tokens.
+    # Delegation tokens, which are not served, and requests for SCRAM credentials that make no sense.
     for key in (38, 39, 40, 41, 50, 51):
         peer = connect(broker)
         frame = struct.pack(">hhih", key, 0, 1, -1) + SECRET.encode()

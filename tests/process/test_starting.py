@@ -109,7 +109,7 @@ def test_a_wrong_line_of_a_file_is_named_with_its_file_and_number(tmp_path: Path
 
 @pytest.mark.parametrize("way", ["file", "override", "environment"])
 def test_a_key_that_asks_for_protection_ends_with_status_2_and_makes_nothing(tmp_path: Path, way: str) -> None:
-    key, text = "listener.name.client.sasl.enabled.mechanisms", "PLAIN"
+    key, text = "listener.name.plaintext.sasl.enabled.mechanisms", "PLAIN"
     file = tmp_path / "server.properties"
     file.write_text(f"{key}={text}\n" if way == "file" else "")
     command = [PROGRAM, "serve", str(file), *(["--override", f"{key}={text}"] if way == "override" else [])]

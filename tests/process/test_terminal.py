@@ -33,6 +33,7 @@ COMMANDS = [
     ["topics", "delete-records", HOSTILE, "--all", "--yes"],
     ["groups", "list"],
     ["groups", "describe", HOSTILE],
+    ["groups", "history", HOSTILE],
     ["groups", "delete", HOSTILE, "--yes"],
     ["groups", "delete-offsets", HOSTILE, "--topic", HOSTILE, "--yes"],
     ["groups", "reset", HOSTILE, "--all-topics", "--to-earliest", "--csv"],

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sordini.broker.configuration.authorization_keys import AuthorizationSettings
 from sordini.broker.configuration.cleaner_keys import CleanerSettings
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.controller_keys import ControllerSettings
@@ -11,20 +12,27 @@ from sordini.broker.configuration.ignored_keys import IGNORED
 from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.membership_keys import MembershipSettings
 from sordini.broker.configuration.network_keys import NetworkSettings
-from sordini.broker.configuration.protection_keys import BY_LISTENER, REFUSED, SERVED, TABLE, Change, Refused
+from sordini.broker.configuration.protection_keys import BY_LISTENER, REFUSED, SERVED, TABLE, Refused
 from sordini.broker.configuration.replica_keys import ReplicaSettings
-from sordini.broker.configuration.settings import Rule, Setting, settings_of, value_text
+from sordini.broker.configuration.sasl_keys import SaslSettings
+from sordini.broker.configuration.security_keys import SecuritySettings
+from sordini.broker.configuration.settings import Change, Rule, Setting, settings_of, value_text
 from sordini.broker.configuration.topic_config import HOUR_MS, MINUTE_MS, TOPIC_SETTINGS, TopicSetting, default_of
+from sordini.broker.configuration.transaction_keys import TransactionSettings
 
 SECTIONS: dict[type, str] = {
     MembershipSettings: "The broker and its cluster",
     Config: "Topics and replication",
     NetworkSettings: "Network",
+    SecuritySettings: "Security",
+    SaslSettings: "SASL",
     LogSettings: "Logs and messages",
     ReplicaSettings: "Replication",
     ControllerSettings: "The controller",
     CleanerSettings: "Compaction",
     GroupSettings: "Consumer groups",
+    TransactionSettings: "Transactions",
+    AuthorizationSettings: "Authorization",
 }
 UNITS = {1: "", MINUTE_MS: " (minutes)", HOUR_MS: " (hours)"}
 
@@ -74,7 +82,8 @@ new ones. Logs that exist take new values at once, and what topics inherit chang
 restart, and what was changed while a broker was down it finds at its start. Lower limits of connections close none of
 those there are.
 
-Keys marked *no* are refused with INVALID_REQUEST. A wrong value is refused with what is allowed: INVALID_CONFIG for a
+Keys marked *one broker* are changed for one broker only (`--entity-name 1`), those marked *per listener* only with the
+listener's prefix, too (`listener.name.<name>.<key>`). Keys marked *no* are refused with INVALID_REQUEST. A wrong value is refused with what is allowed: INVALID_CONFIG for a
 topic, INVALID_REQUEST for a broker, as Apache Kafka does. A broker takes keys it does not know, which may be another
 broker's; passwords and classes to load are not taken over the wire, nor what asks for protection that is not given
 ([Protection](#protection)). Settings of one entity may come to 512 KiB. What another broker or tool wrote into the store and cannot be used is passed over with a warning.
@@ -114,12 +123,18 @@ nor the broker says anything.
 PROTECTION_HEAD = """\
 ## Protection
 
-The broker fails closed. A key that asks for protection which is not given refuses the start with status 2, in the file,
-in `--override` and in the environment alike, with a listener's name in front (`listener.name.<name>.<key>`,
-`listener.name.<name>.<mechanism>.<key>`) as without. An empty value asks for nothing. A listener of SSL, SASL_PLAINTEXT
-or SASL_SSL is refused, too, and so is an unknown key of these families (`ssl.*`, `sasl.*`, `security.*`,
-`authorizer.*`, `quota.*`, `super.*`, `*.policy.class.name` and their like), which may be misspelt. With no such key set
-every client that reaches a listener may do everything: bind listeners to networks that you trust.
+The broker fails closed. What is served is in the tables above, what it does in [security.md](security.md); a key that
+asks for protection which is not given refuses the start with status 2, in the file, in `--override` and in the
+environment alike, with a listener's name in front (`listener.name.<name>.<key>`,
+`listener.name.<name>.<mechanism>.<key>`) as without. An empty value of such a key asks for nothing. A listener of
+SASL_PLAINTEXT or SASL_SSL is refused, too, and so is an unknown key of these families (`ssl.*`, `sasl.*`, `security.*`,
+`authorizer.*`, `quota.*`, `super.*`, `*.policy.class.name` and their like), which may be misspelt. On a PLAINTEXT
+listener every client that reaches it may do everything: bind it to a network that you trust.
+
+The keys of the table *Security* whose values may differ between listeners have the prefix of one:
+`listener.name.internal.ssl.client.auth=required` is for the listener INTERNAL and precedes `ssl.client.auth`. Names of
+listeners are not case-sensitive there. A key of a listener that does not exist has no effect and a warning, as with
+Apache Kafka; a wrong value refuses the start in any case.
 
 AlterConfigs refuses the same values with INVALID_REQUEST, and passwords with INVALID_CONFIG. What another broker or
 tool wrote into the store cannot stop a broker; it is told with a warning that names the key. Client quotas
@@ -207,8 +222,8 @@ def _protection() -> Iterator[str]:
 
 
 def _broker_cells(one: Setting) -> list[str]:
-    changeable = "yes" if one.is_dynamic else "no"
-    return [f"`{one.key}`", _type(one.rule), _value(one.default_text), one.rule.allowed, changeable, one.meaning]
+    cells = [f"`{one.key}`", _type(one.rule), _value(one.default_text), one.rule.allowed, one.change.value]
+    return [*cells, one.meaning]
 
 
 def _topic_cells(one: TopicSetting) -> list[str]:

@@ -40,10 +40,12 @@ class Size(NamedTuple):
     """Of the smallest kind, in a batch that is compressed with zstd."""
     announced: int
     """Connections that announce more than they send."""
+    ordinary: int
+    """Usual requests. The small form has more, so that they last long enough for a neighbour to be served meanwhile."""
 
 
-FULL: Final = Size(MIB, 62 * MIB, 20, 900_000, 8)
-SMALL: Final = Size(64 * 1024, 4 * MIB, 3, 60_000, 4)
+FULL: Final = Size(MIB, 62 * MIB, 20, 900_000, 8, 300)
+SMALL: Final = Size(64 * 1024, 4 * MIB, 3, 60_000, 4, 6_000)
 
 
 class Sent(NamedTuple):

@@ -78,8 +78,8 @@ def produces(version: int, topic: str, *batches: bytes) -> Sent:
     return a_request(ApiKey.PRODUCE, version, ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=data))
 
 
-def ordinary(_size: Size) -> list[Sent]:
-    return [a_request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())] * 300
+def ordinary(size: Size) -> list[Sent]:
+    return [a_request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())] * size.ordinary
 
 
 def bombs(size: Size) -> list[Sent]:
@@ -159,7 +159,7 @@ def _command(name: str, title: str, *sent: Sent) -> Case:
 
 
 CASES: Final = (
-    Case("nothing", "nothing hostile: 300 times ApiVersions", ordinary, frozenset({"NONE"})),
+    Case("nothing", "nothing hostile: 300 times ApiVersions", ordinary, frozenset({"NONE"}), is_long=True),
     _command("long-name", "LeaderAndIsr: a topic of 300 letters", leads("l" * 300)),
     _command("line-break", r'LeaderAndIsr: a topic "a\nb"', leads("a\nb")),
     _command("negative", "LeaderAndIsr: partition -5", leads("x", -5)),

@@ -25,7 +25,8 @@ from collections.abc import Iterable, Iterator
 
 from sordini.protocol.types import TopicPartition
 from tests.sim.group_checkers import check_groups
-from tests.sim.history import History, Restart, Seen, Send
+from tests.sim.history import Dump, History, Restart, Seen, Send
+from tests.sim.records import MARKER
 
 Place = tuple[TopicPartition, int, int]
 END_OF_TIME = float("inf")
@@ -208,7 +209,8 @@ def watermarks(history: History, incarnations: Incarnations) -> Iterator[str]:
 def phantoms(history: History, incarnations: Incarnations) -> Iterator[str]:
     for partition, seen, _ in _observations(history, incarnations):
         # What the broker itself writes down is judged with the groups.
-        if seen.value not in history.attempted and not partition.topic.startswith("__"):
+        is_own = partition.topic.startswith("__") or seen.value.startswith(MARKER)
+        if seen.value not in history.attempted and not is_own:
             yield f"I11 {partition}@{seen.offset} holds {seen.value!r}, which was never sent"
 
 
@@ -223,7 +225,7 @@ def recoveries(history: History) -> Iterator[str]:
             if before.is_compacted or after.is_compacted:
                 continue  # Not dense: what is left of the broker's own records is judged with the groups.
             end, old_end = after.end, before.end
-            if not _agree(before.seen, after.seen):
+            if not _agree(before.seen, _without_the_next_process(partition, before, after)):
                 yield f"I13 {partition} is no prefix of what it was before the {restart.kind} at {restart.at:.3f}"
             if restart.kind != "power" and end < old_end:
                 yield f"I13 {partition} came back from a {restart.kind} with @{end} of @{old_end}"
@@ -300,6 +302,17 @@ def _agree(before: tuple[Seen, ...], after: tuple[Seen, ...]) -> bool:
     return all(known.get(offset, value) == value for offset, value in after) and (
         not after or not before or after[-1].offset <= before[-1].offset
     )
+
+
+def _without_the_next_process(partition: TopicPartition, before: Dump, after: Dump) -> tuple[Seen, ...]:
+    """What a restart left: the next transaction coordinator may have sent markers, and written so, meanwhile."""
+    known = dict(before.seen)
+    last = before.seen[-1].offset if before.seen else -1
+    for index, (offset, value) in enumerate(after.seen):
+        is_own = value.startswith(MARKER) or partition.topic == "__transaction_state"
+        if is_own and (offset > last or known.get(offset, value) != value):
+            return after.seen[:index]
+    return after.seen
 
 
 def _at(send: Send, index: int) -> str:

@@ -18,10 +18,11 @@ from sordini.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from sordini.protocol.records.batch import HEADER_SIZE, crc_is_right, read_header, read_records
+from sordini.protocol.records.batch import HEADER_SIZE, crc_is_right, read_header
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from tests.sim.client import Connection, ProtocolViolation
 from tests.sim.history import History, Poll, Reset, Seen
+from tests.sim.records import seen_in
 from tests.support.simulated_network import Address, SimNetwork
 
 REQUEST_TIMEOUT_S = 5.0
@@ -235,6 +236,5 @@ def records_in(where: str, buffer: memoryview) -> Iterator[Seen]:
             return
         if not crc_is_right(buffer, position, header):
             raise ProtocolViolation(f"{where}@{header.base_offset} has a wrong checksum")
-        for record in read_records(buffer[position : position + header.size], header):
-            yield Seen(record.offset, (record.value or b"").decode(errors="backslashreplace"))
+        yield from seen_in(buffer[position : position + header.size], header)
         position += header.size

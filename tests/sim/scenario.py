@@ -20,10 +20,10 @@ from tests.sim.checkers import check
 from tests.sim.consumer import Consumer, ConsumerRules
 from tests.sim.faults import FAILING, GENTLE, KILLING, PULLING_THE_PLUG, Fault, Faults
 from tests.sim.files import index_findings
+from tests.sim.final_read import read_all
 from tests.sim.group_client import MemberRules
 from tests.sim.groups import TOPICS as GROUP_TOPICS
 from tests.sim.groups import Groups, member_rules
-from tests.sim.history import History, Poll
 from tests.sim.producer import Producer, ProducerRules
 from tests.sim.world import ADDRESS, Broker, World
 from tests.support.trace import LINES_KEPT
@@ -218,7 +218,7 @@ class _Story:
         for producer, rules in zip(self.producers, plan.producers, strict=True):
             if rules.acks != 0 and producer.last_acknowledged < quiet_from:
                 self.findings.append(f"I14 {rules} had nothing acknowledged in the quiet time")
-        await self._read_all(topics, now() + FINAL_S)
+        await read_all(world, topics, now() + FINAL_S)
         await world.stop()
         world.history.dumps = world.dumps()
         if not world.findings:  # Else the stop may not have been a clean one.
@@ -246,28 +246,3 @@ class _Story:
             for consumer in consumers:
                 group.create_task(consumer.run(end + 2))
         self.findings += groups.findings
-
-    async def _read_all(self, topics: dict[TopicPartition, TopicId], give_up: float) -> None:
-        """Read everything that is there; what counts of a partition is what follows the last reset."""
-        world = self._world
-        read = History()
-        reader = Consumer("final", world.network, ADDRESS, topics, read, ConsumerRules(total_bytes=1 << 20), 0)
-        began = world.loop.time()
-        ends = await reader.ends(give_up)
-        await reader.run_to(ends, give_up)
-        for partition, end in ends.items():
-            resets = [reset.earliest for reset in read.resets if reset.partition == partition]
-            start = resets[-1] if resets else 0
-            polls = [poll for poll in read.polls if poll.partition == partition and poll.session == len(resets) + 1]
-            seen = tuple(record for poll in polls for record in poll.seen)
-            world.history.final[partition] = Poll(
-                "final",
-                1,
-                began,
-                world.loop.time(),
-                partition,
-                start,
-                seen,
-                max([end, *(p.high_watermark for p in polls)]),
-            )
-        world.history.resets += read.resets

@@ -56,7 +56,10 @@ class FakeLink:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self._asking
-        except (TimeoutError, asyncio.CancelledError):
+        except TimeoutError:
+            self.close()
+            raise Unreachable("no response in time") from None
+        except asyncio.CancelledError:
             if self.is_closed:
                 raise Unreachable("closed") from None
             self.close()

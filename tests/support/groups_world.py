@@ -8,6 +8,7 @@ something is due) and checks the contract: every request is answered once, the i
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sordini.broker.groups.machine import machine, records
@@ -35,6 +36,8 @@ from sordini.broker.groups.machine.events import (
     WriteCompleted,
 )
 from sordini.broker.groups.machine.persistent_state import persistent_value
+from sordini.broker.groups.machine.rebalance_cause import RebalanceCause, RebalanceCaused
+from sordini.broker.groups.machine.rebalance_history import GroupHistory
 from sordini.broker.groups.machine.state import Caller, Group, GroupState, GroupValue, Protocol
 from sordini.protocol.errors import ErrorCode
 
@@ -77,6 +80,7 @@ class World:
     drawn: dict[str, int] = field(default_factory=dict)
     requests: int = 0
     logged: list[MemberFenced | RebalanceCompleted] = field(default_factory=list)
+    history: GroupHistory = field(default_factory=lambda: GroupHistory(50))
     is_unloaded: bool = False
     """Whether the broker is no longer the coordinator, which ends the group but keeps its record."""
     given: list[tuple[str, bytes]] = field(default_factory=list)
@@ -112,7 +116,7 @@ class World:
             self.said.pop()
             self.join(client)
 
-    def sync(self, client: Client, shares: dict[str, bytes], protocol_name: str | None = None) -> None:
+    def sync(self, client: Client, shares: Mapping[str, bytes], protocol_name: str | None = None) -> None:
         """Send or fetch the assignment; `shares` is by client."""
         assignments = {self.client(name).member_id: share for name, share in shares.items()}
         caller, name = self._caller(), client.instance_id
@@ -127,8 +131,8 @@ class World:
             client, ValidateOffsetCommit(self._caller(), client.member_id, client.instance_id, client.generation_id)
         )
 
-    def leave(self, *leaving: LeavingMember) -> None:
-        self._submit(None, Leave(self._caller(), leaving))
+    def leave(self, *leaving: LeavingMember, client_id: str | None = None) -> None:
+        self._submit(None, Leave(self._caller(), leaving, client_id))
 
     def delete(self) -> None:
         self._submit(None, DeleteGroup(self._caller()))
@@ -163,9 +167,13 @@ class World:
         """The broker crashes and loads what it had written."""
         self.waiting.clear()
         self.writes.clear()
+        self.history = GroupHistory(50)
         self.group, self.is_unloaded = Group("g"), False
         if self.folded is not None:
             self.group = machine.restored_group("g", self.folded, self._now(), self.limits)
+        if self.group.state is GroupState.PREPARING_REBALANCE:
+            caused = RebalanceCaused(RebalanceCause.GROUP_TOO_LARGE, None, "")
+            self.history.begin(self.group, caused, self._now())
         machine.check_invariants(self.group)
 
     def disk_answers(self, error: ErrorCode | None = None) -> None:
@@ -182,10 +190,14 @@ class World:
         before = self.group
         self.group, actions = machine.step(before, event, self._now(), self.limits)
         assert self.group.generation_id >= before.generation_id
+        if not isinstance(event, Heartbeat | ValidateOffsetCommit):
+            self.history.observe(before, self.group, event, actions, self._now())
         machine.check_invariants(self.group)
         for action in actions:
             if isinstance(action, MemberFenced | RebalanceCompleted):
                 self.logged.append(action)
+                continue
+            if isinstance(action, RebalanceCaused):
                 continue
             if isinstance(action, Write):
                 if action.value is not None:

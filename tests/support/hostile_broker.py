@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from sordini.protocol import primitives, schema
-from sordini.protocol.api import APIS, Api, ApiKey
+from sordini.protocol.api import ALL_APIS, Api, ApiKey
 from sordini.protocol.declare import ArrayOf, Kind, Struct, fields_of
 from sordini.protocol.headers import read_rest_of_header, request_header_version
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -30,6 +30,7 @@ class HostileBroker:
         self.text = HOSTILE
         self.rows = 1
         self.port = 0
+        self.served = ALL_APIS
         self.asked: set[ApiKey] = set()
         self._server: asyncio.Server | None = None
 
@@ -48,7 +49,7 @@ class HostileBroker:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
                 frame = memoryview(await reader.readexactly(size))
                 key, version = struct.unpack_from(">hh", frame)
-                api = APIS[ApiKey(key)]
+                api = ALL_APIS[ApiKey(key)]
                 self.asked.add(api.key)
                 correlation_id, _, _ = read_rest_of_header(frame, request_header_version(api, version))
                 body = response_header(api, version, correlation_id) + schema.encode(
@@ -62,7 +63,7 @@ class HostileBroker:
         if api.key == ApiKey.API_VERSIONS:
             rows = [
                 ApiVersion(api_key=one.key, min_version=one.min_version, max_version=one.max_version)
-                for one in APIS.values()
+                for one in self.served.values()
             ]
             return ApiVersionsResponse(api_keys=rows)
         answer = self._filled(api.response, version)
@@ -89,7 +90,7 @@ class HostileBroker:
         if isinstance(kind, primitives.Text):
             return self.text
         if isinstance(kind, primitives.Fixed):
-            named = {"error_code": self.code, "config_source": 1, "resource_type": 2}
+            named = {"error_code": self.code, "config_source": 1, "resource_type": 2, "remembered_max": 1}
             special = {"?": False, "16s": bytes(15) + b"\1"}
             return special.get(kind.letter, named.get(name, 0))
         return b""

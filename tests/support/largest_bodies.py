@@ -160,7 +160,8 @@ class _Writer:
         if isinstance(kind, Struct):
             return None if kind.nullable else self.structure(kind.cls, path)
         if isinstance(kind, Text):
-            return self._text(path, cls)
+            text = self._text(path, cls)
+            return "" if text is None and not kind.nullable else text
         if isinstance(kind, Blob):
             return b""
         if isinstance(kind, Fixed):

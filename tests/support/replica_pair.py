@@ -19,12 +19,13 @@ from sordini.broker.handlers.offsets import OffsetsHandler
 from sordini.broker.handlers.replica_fetch import ReplicaFetches
 from sordini.broker.handlers.tail_fetch import TailFetches
 from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.prepared.fetch import FetchDeps, FetchPreparer
 from sordini.broker.record_jobs.queue import JobQueue
 from sordini.broker.requests.fetch_sessions import FetchSessions
 from sordini.client.connection import REQUEST_CORRELATION_POSITION, encode_request
 from sordini.client.ports import Rounds
 from sordini.protocol import schema
-from sordini.protocol.api import APIS, Api
+from sordini.protocol.api import APIS, Api, ApiKey
 from sordini.protocol.headers import request_header
 from sordini.protocol.records.batch import read_header
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
@@ -206,15 +207,18 @@ class LeaderSide:
         followers = ReplicaFetches(check, quota or unlimited())
         call_later = call_later or asyncio.get_running_loop().call_later
         jobs, later = JobQueue(RecordsHere(), lambda: 2, lambda: 2**20, self.log), self.dispatcher.respond_later
+        readers = Readers(followers, closest, TailFetches(self.replicas, call_later) if has_tails else None)
         fetch = FetchHandler(
             self.replicas,
             self.sessions,
             clock,
             call_later,
-            readers=Readers(followers, closest, TailFetches(self.replicas, call_later) if has_tails else None),
+            readers=readers,
             conversions=DownConversions(jobs, later, bytes_max=2**20),
             bytes_max=2**30,
         )
+        prepared = FetchDeps(self.replicas, self.sessions, clock.monotonic_ms, readers, 2**30)
+        self.dispatcher.prepared.preparers[ApiKey.FETCH] = FetchPreparer(prepared)
         self.dispatcher.add([fetch.route(), *OffsetsHandler(self.replicas, later, jobs, check).routes()])
 
     def append(self, records: int = 3, name: TopicPartition = NAME, **fields: Any) -> None:

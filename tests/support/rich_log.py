@@ -9,7 +9,7 @@ from typing import Final
 
 from sordini.broker.groups.machine import records as group_records
 from sordini.broker.groups.machine.state import CommittedOffset, GroupValue, MemberValue
-from sordini.broker.transactions.records import TransactionValue
+from sordini.broker.transactions.records import TransactionValue, transaction_key, transaction_value
 from sordini.protocol.records.batch import (
     LOG_APPEND_TIME_BIT,
     BatchHeader,
@@ -24,7 +24,6 @@ from sordini.protocol.records.legacy import write_messages
 from sordini.protocol.types import TopicPartition
 from sordini.storage.producer_snapshots import encode_snapshot
 from sordini.storage.producer_state import ProducerEntry, ProducerState
-from tests.support.transaction_records import transaction_key, transaction_value
 
 TIME: Final = 1_531_477_349_287
 CODECS: Final = (NO_CODEC, GZIP, SNAPPY, LZ4, ZSTD)

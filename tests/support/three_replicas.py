@@ -20,6 +20,7 @@ from sordini.broker.network.server import SocketServer
 from sordini.broker.peers.broker_client import BrokerClients
 from sordini.broker.prepared.produce import ProduceDeps, ProducePreparer
 from sordini.broker.record_jobs.queue import JobQueue
+from sordini.broker.transactions.verification import TransactionGate
 from sordini.client.async_connection import AsyncConnection
 from sordini.client.connection import ClientConnection
 from sordini.protocol.api import ApiKey
@@ -50,6 +51,16 @@ SMOOTH = LinkRules(delay_mean=0.0003, delay_least=0.0002, tail_chance=0.0, short
 PRODUCE_VERSION = 11
 
 
+class NoCoordinator:
+    """A `TransactionVerifier` where nothing has to be verified: no producer here has transactions."""
+
+    def add(self, *question: object) -> None:
+        self.verify(*question)
+
+    def verify(self, *question: object) -> None:
+        raise AssertionError(f"not expected: {question}")
+
+
 class CallCounter:
     """Python calls by process, of functions of the package and of the ports that these call."""
 
@@ -74,9 +85,10 @@ class CallCounter:
 
 
 class ReplicatedPartition:
-    """One partition with three replicas, all in sync, and a producer's connection to its leader."""
+    """A partition, or some, with three replicas, all in sync, and a producer's connection to the leader of all."""
 
-    def __init__(self, loop: SimLoop) -> None:
+    def __init__(self, loop: SimLoop, partitions: int = 1) -> None:
+        self.names = [NAME._replace(partition=index) for index in range(partitions)]
         self.loop = loop
         self.clock = SimClock(loop)
         self.network = SimNetwork(loop, Trace(loop), 0, SMOOTH)
@@ -94,9 +106,10 @@ class ReplicatedPartition:
         side = self.side = LeaderSide(LEADER, self.clock)
         loop, later = asyncio.get_running_loop(), side.dispatcher.respond_later
         jobs = JobQueue(RecordsHere(), lambda: 2, lambda: 2**20, side.log)
-        produce = ProduceHandler(side.replicas, self.clock, later, loop.call_later, lambda: True, jobs)
+        gate = TransactionGate(NoCoordinator(), lambda: True)
+        produce = ProduceHandler(side.replicas, self.clock, later, loop.call_later, gate, jobs)
         side.dispatcher.add([produce.route()])
-        prepared = ProduceDeps(self.clock.now_ms, loop.call_later, lambda: True, NO_DOUBT)
+        prepared = ProduceDeps(self.clock.now_ms, loop.call_later, gate.admits_at_once, NO_DOUBT)
         side.dispatcher.prepared.preparers[ApiKey.PRODUCE] = ProducePreparer(side.replicas, prepared)
         server = SocketServer(
             self.network, side.dispatcher, self.clock, WarmCache(), side.log, NetworkLimits(), ConnectionLimits()
@@ -128,8 +141,9 @@ class ReplicatedPartition:
     def _assign(self, replicas: ReplicaSet) -> None:
         self.side.topics[topic_id_of(NAME.topic)] = NAME.topic
         state = PartitionState(LEADER, LeaderEpoch(0), ALL, 1)
-        info = PartitionInfo(NAME, topic_id_of(NAME.topic), ALL, state, 0, is_new=True)
-        replicas.become_leader_or_follower(info)
+        for name in self.names:
+            info = PartitionInfo(name, topic_id_of(NAME.topic), ALL, state, 0, is_new=True)
+            replicas.become_leader_or_follower(info)
 
     async def connect(self) -> AsyncConnection:
         """A client's connection; the client belongs to no process."""
@@ -137,11 +151,12 @@ class ReplicatedPartition:
 
     async def settled(self) -> None:
         """Every replica has everything, and the followers' next fetches wait in the purgatory."""
-        logs = [self.replicas[broker_id].partition(*NAME).log for broker_id in ALL]
-        waiting = self.replicas[LEADER].partition(*NAME).log_end_waiters.purgatory
         async with asyncio.timeout(5):
-            while len({log.log_end_offset for log in logs}) > 1 or len(waiting) < 2:
-                await elapse(0.0005)
+            for name in self.names:
+                logs = [self.replicas[broker_id].partition(*name).log for broker_id in ALL]
+                waiting = self.replicas[LEADER].partition(*name).log_end_waiters.purgatory
+                while len({log.log_end_offset for log in logs}) > 1 or len(waiting) < 2:
+                    await elapse(0.0005)
 
     async def close(self) -> None:
         for process in self.processes.values():
@@ -149,8 +164,8 @@ class ReplicatedPartition:
         await elapse(0.01)
 
 
-def produce(batch: bytes) -> ProduceRequest:
-    rows = [PartitionProduceData(index=NAME.partition, records=memoryview(bytearray(batch)))]
+def produce(batch: bytes, index: int = 0) -> ProduceRequest:
+    rows = [PartitionProduceData(index=index, records=memoryview(bytearray(batch)))]
     return ProduceRequest(
         acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name=NAME.topic, partition_data=rows)]
     )

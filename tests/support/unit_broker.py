@@ -22,7 +22,7 @@ from sordini.broker.wiring.assembly import assemble, topic_configs_of
 from sordini.broker.wiring.deps import BrokerDeps, ClusterDeps, Runtime, Workers
 from sordini.broker.wiring.parts import BrokerParts
 from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.api import ALL_APIS, ApiKey
 from sordini.protocol.headers import read_response_header, request_header
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
@@ -54,8 +54,9 @@ def topic_id_of(topic: str) -> TopicId:
     return TopicId(topic.encode()[:16].ljust(16, b"\x01"))
 
 
-def a_peer(listener: str = "PLAINTEXT") -> Peer:
-    return Peer(listener, "PLAINTEXT", "192.0.2.1", 4711, "connection-1")
+def a_peer(listener: str = "PLAINTEXT", number: int = 0) -> Peer:
+    """`number` is the count of connections that the broker accepted before."""
+    return Peer(listener, "PLAINTEXT", "192.0.2.1", 4711, "connection-1", number)
 
 
 async def inline(call: Callable[[], Any]) -> Any:
@@ -202,7 +203,7 @@ class UnitBroker:
         await self.parts.receiver.receive(UpdateMetadata(ME, 1, -1, (me,), infos))
 
     def frame(self, key: ApiKey, version: int, request: Any, *, client_id: str | None = "test") -> memoryview:
-        head = request_header(APIS[key], version, 77, client_id)
+        head = request_header(ALL_APIS[key], version, 77, client_id)
         return memoryview(bytearray(head + schema.encode(request, version)))
 
     def serve(self, key: ApiKey, version: int, request: Any, **header: Any) -> Parts | DelayedResponse | None:
@@ -248,7 +249,7 @@ def read_answer(key: ApiKey, version: int, parts: Parts) -> Any:
     whole = joined(parts)
     assert int.from_bytes(whole[:4], "big") == len(whole) - 4
     frame = memoryview(whole)[4:]
-    api = APIS[key]
+    api = ALL_APIS[key]
     correlation_id, position = read_response_header(api, version, frame)
     assert correlation_id == 77
     message, end = schema.decode(api.response, version, frame, position)
@@ -271,9 +272,11 @@ async def a_broker(
         broker = UnitBroker(config, frozenset(given), disk or ForgetfulDisk(), session, is_clustered=is_clustered)
         await broker.learn()
         await broker.parts.config_changes.start()
+        await broker.parts.security.start(session)
         try:
             yield broker
         finally:
+            await broker.parts.security.stop()
             await broker.parts.config_changes.stop()
     finally:
         await store.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from sordini.broker.groups.machine.rebalance_cause import RebalanceCaused
 from sordini.broker.groups.machine.state import Caller, GroupValue, Protocol
 from sordini.protocol.errors import ErrorCode
 
@@ -52,6 +53,8 @@ class Join(NamedTuple):
     """From v4 on a new member without an instance id is only sent its id, and joins with that (KIP-394)."""
     supports_skipping_assignment: bool
     """From v9 on a static leader that rejoins can skip the assignment (KIP-814)."""
+    reason: str | None = None
+    """What the client says of it, from v8 on (KIP-800)."""
 
 
 class Sync(NamedTuple):
@@ -78,11 +81,15 @@ class LeavingMember(NamedTuple):
 
     member_id: str
     group_instance_id: str | None
+    reason: str | None = None
+    """What the client says of it, from v5 on (KIP-800)."""
 
 
 class Leave(NamedTuple):
     caller: Caller
     members: tuple[LeavingMember, ...]
+    client_id: str | None = None
+    """Of the client that sent it; None if it is not known."""
 
 
 class ValidateOffsetCommit(NamedTuple):
@@ -92,6 +99,8 @@ class ValidateOffsetCommit(NamedTuple):
     member_id: str
     group_instance_id: str | None
     generation_id: int
+    is_transactional: bool = False
+    """A producer commits for the member: old ones do not name it (KIP-447). It says nothing about the session."""
 
 
 class DeleteGroup(NamedTuple):
@@ -211,4 +220,4 @@ class RebalanceCompleted(NamedTuple):
     protocol: str | None
 
 
-Action = Reply | Write | MemberFenced | RebalanceCompleted
+Action = Reply | Write | MemberFenced | RebalanceCompleted | RebalanceCaused

@@ -10,6 +10,7 @@ from __future__ import annotations
 from sordini.broker.groups.machine import rebalance, static_members
 from sordini.broker.groups.machine.events import Join, JoinAnswer
 from sordini.broker.groups.machine.member_validation import member_error
+from sordini.broker.groups.machine.rebalance_cause import RebalanceCause, rejoin_cause
 from sordini.broker.groups.machine.state import GroupState, Member
 from sordini.broker.groups.machine.transition import Transition
 from sordini.protocol.errors import ErrorCode
@@ -20,6 +21,8 @@ def join(transition: Transition, event: Join) -> None:
     if not limits.session_timeout_ms_min <= event.session_timeout_ms <= limits.session_timeout_ms_max:
         _reject(transition, event, ErrorCode.INVALID_SESSION_TIMEOUT)
     elif not _accepts_member(transition, event):
+        if event.member_id in transition.members:
+            transition.rebalance_caused(RebalanceCause.GROUP_TOO_LARGE, transition.members[event.member_id])
         transition.remove_member(event.member_id, fenced="group is full")
         transition.reply(event.caller, JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED))
     elif transition.state is GroupState.DEAD:
@@ -88,6 +91,7 @@ def _add_member(transition: Transition, event: Join, member_id: str) -> None:
         is_new=True,
     )
     transition.add_member(transition.restart_session(member), event.protocol_type)
+    transition.rebalance_caused(RebalanceCause.MEMBER_JOINED, member, event.reason)
     rebalance.prepare(transition)
 
 
@@ -101,9 +105,19 @@ def _join_known_member(transition: Transition, event: Join) -> None:
         transition.update_member(transition.restart_session(member))
         transition.reply(event.caller, rebalance.join_answer(transition, member.member_id))
         return
+    _add_cause(transition, member, event)
     changed = transition.update_protocols(member, event.protocols)
     rebalance.set_awaiting_join(transition, _with_timeouts(changed, event), event.caller)
     rebalance.prepare(transition)
+
+
+def _add_cause(transition: Transition, member: Member, event: Join) -> None:
+    is_leader = member.member_id == transition.leader_id
+    cause, topics = rejoin_cause(member, event.protocols, event.protocol_type, is_leader=is_leader)
+    # While a rebalance is prepared every member joins again: only another subscription is a cause of its own.
+    is_own_cause = transition.state is not GroupState.PREPARING_REBALANCE
+    if is_own_cause or cause is RebalanceCause.SUBSCRIPTION_CHANGED:
+        transition.rebalance_caused(cause, member, topics or event.reason)
 
 
 def _repeats_join(transition: Transition, member: Member, event: Join) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sordini.broker.groups.machine import rebalance
 from sordini.broker.groups.machine.events import Leave, LeaveAnswer, LeavingMember
 from sordini.broker.groups.machine.member_validation import member_error
-from sordini.broker.groups.machine.state import GroupState
+from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
+from sordini.broker.groups.machine.state import GroupState, Member
 from sordini.broker.groups.machine.transition import Transition
 from sordini.protocol.errors import ErrorCode
 
@@ -15,11 +16,11 @@ def leave(transition: Transition, event: Leave) -> None:
     if transition.state is GroupState.DEAD:
         errors = (ErrorCode.COORDINATOR_NOT_AVAILABLE,) * len(event.members)
     else:
-        errors = tuple(_leave(transition, leaving) for leaving in event.members)
+        errors = tuple(_leave(transition, event, leaving) for leaving in event.members)
     transition.reply(event.caller, LeaveAnswer(errors))
 
 
-def _leave(transition: Transition, leaving: LeavingMember) -> ErrorCode:
+def _leave(transition: Transition, event: Leave, leaving: LeavingMember) -> ErrorCode:
     member_id = leaving.member_id
     if not member_id:
         # An administrator removes a static member by its instance id alone.
@@ -31,9 +32,19 @@ def _leave(transition: Transition, leaving: LeavingMember) -> ErrorCode:
     error = member_error(transition.members, transition.static_member_ids, member_id, leaving.group_instance_id)
     if error is not None:
         return error
+    member = transition.members[member_id]
+    transition.rebalance_caused(_leave_cause(event, leaving, member), member, leaving.reason)
     transition.remove_member(member_id)
     rebalance_without(transition)
     return ErrorCode.NONE
+
+
+def _leave_cause(event: Leave, leaving: LeavingMember, member: Member) -> RebalanceCause:
+    """A member leaves alone, by its id, from its own client; an administrator names many, or an instance id only."""
+    is_other_client = event.client_id is not None and event.client_id != member.client_id
+    if is_other_client or not leaving.member_id or len(event.members) > 1:
+        return RebalanceCause.REMOVED_BY_ADMIN
+    return RebalanceCause.MEMBER_LEFT
 
 
 def rebalance_without(transition: Transition) -> None:

@@ -98,7 +98,7 @@ def restored_group(group_id: str, value: GroupValue, now: Now, limits: GroupLimi
         return group
     transition = Transition(group, now, limits)
     rebalance.prepare(transition)
-    shrinking, actions = transition.finish()
+    shrinking, actions = transition.finish()  # `ShardHistories.restored` has its cause.
     assert not actions, "a restored group has no pending requests"
     return shrinking
 

@@ -16,6 +16,7 @@ from sordini.broker.groups.machine import rebalance
 from sordini.broker.groups.machine.events import Action, Answer, Heartbeat, Now, Reply, ValidateOffsetCommit
 from sordini.broker.groups.machine.leave_group import rebalance_without
 from sordini.broker.groups.machine.member_validation import member_error
+from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
 from sordini.broker.groups.machine.state import GracePeriod, Group, GroupState
 from sordini.broker.groups.machine.transition import Transition
 from sordini.protocol.errors import ErrorCode
@@ -24,6 +25,9 @@ GRACE_MS_MIN = 50
 """The shortest grace period: several iterations of the loop."""
 GRACE_MS_MAX = 10_000
 """The longest grace period of a group without members; with members it is the longest session timeout."""
+
+FENCED_REASONS = {RebalanceCause.SESSION_TIMEOUT: "session expired", RebalanceCause.SYNC_TIMEOUT: "sync timeout"}
+"""Of the log line `member fenced`."""
 
 HEARTBEAT_ANSWERS = {
     GroupState.PREPARING_REBALANCE: Answer(ErrorCode.REBALANCE_IN_PROGRESS),
@@ -46,15 +50,24 @@ def heartbeat(group: Group, event: Heartbeat, now: Now) -> tuple[Group, list[Act
 
 
 def validate_offset_commit(group: Group, event: ValidateOffsetCommit, now: Now) -> tuple[Group, list[Action]]:
-    """Check a commit. A client that is no member (`generation_id` -1) may commit while the group is empty."""
+    """Check a commit. A client that is no member (`generation_id` -1) may commit while the group is empty.
+
+    One in a transaction is checked only where it names a member, in whatever state the group is.
+    """
     if group.state is GroupState.EMPTY and event.generation_id < 0:
         return group, [Reply(event.caller, Answer(ErrorCode.NONE))]
-    error = _member_error(group, event)
-    if error is not None:
-        return group, [Reply(event.caller, Answer(error))]
+    error = None if _is_anonymous(event) and group.state is not GroupState.DEAD else _member_error(group, event)
+    if error is not None or event.is_transactional:
+        return group, [Reply(event.caller, Answer(error or ErrorCode.NONE))]
     if group.state is not GroupState.COMPLETING_REBALANCE:
         group = _with_restarted_session(group, event.member_id, now)
     return group, [Reply(event.caller, COMMIT_ANSWERS[group.state])]
+
+
+def _is_anonymous(event: ValidateOffsetCommit) -> bool:
+    """Whether a transactional commit names no member: TxnOffsetCommit has these fields from version 3 on."""
+    names_member = event.member_id or event.group_instance_id is not None or event.generation_id >= 0
+    return event.is_transactional and not names_member
 
 
 def _member_error(group: Group, event: Heartbeat | ValidateOffsetCommit) -> ErrorCode | None:
@@ -106,12 +119,16 @@ def _expire(transition: Transition, until_ms: int) -> None:
         if expires_ms <= until_ms:
             transition.remove_member(member_id)
     members = transition.members.items()
-    expired = {id_: "session expired" for id_, member in members if _is_due(member.expires_ms, until_ms)}
+    expired = {id_: RebalanceCause.SESSION_TIMEOUT for id_, member in members if _is_due(member.expires_ms, until_ms)}
     if _is_due(transition.sync_deadline_ms, until_ms):
         unsynced = (id_ for id_, member in members if member.is_pending_sync)
-        expired |= {id_: "sync timeout" for id_ in unsynced if id_ not in expired}
-    for member_id, reason in expired.items():
-        transition.remove_member(member_id, fenced=reason)
+        expired |= {id_: RebalanceCause.SYNC_TIMEOUT for id_ in unsynced if id_ not in expired}
+    for member_id, cause in expired.items():
+        member = transition.members[member_id]
+        is_silent = cause is RebalanceCause.SESSION_TIMEOUT and not member.awaits_response
+        silence = f"no heartbeat within {member.session_timeout_ms} ms" if is_silent else None
+        transition.rebalance_caused(cause, member, silence)
+        transition.remove_member(member_id, fenced=FENCED_REASONS[cause])
     if expired:
         rebalance_without(transition)
     elif _is_due(transition.rebalance_deadline_ms, until_ms):

@@ -3,7 +3,8 @@
 Clients choose what is kept: member ids, client ids, protocols with their metadata, assignments, committed offsets with
 their metadata, and any number of group ids, so a limit for each group would limit nothing. At this limit a join that
 adds to it is refused (GROUP_MAX_SIZE_REACHED), and so is a commit for a partition that its group has not committed yet
-(INVALID_COMMIT_OFFSET_SIZE). Members stay members, and offsets can still be replaced. What is loaded from the log is
+(INVALID_COMMIT_OFFSET_SIZE). Histories of rebalances are given up first. Members stay members, and offsets can still be
+replaced. What is loaded from the log is
 always kept: it was answered before.
 
 Pure. Sizes are those of CPython's objects, rounded up.
@@ -11,7 +12,7 @@ Pure. Sizes are those of CPython's objects, rounded up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from sordini.broker.groups.machine.events import Event, Join, WriteCompleted
@@ -34,10 +35,16 @@ class GroupMemoryLimit:
         self.held_bytes = 0
         self.rejected_count = 0
         """Requests refused since the start."""
+        self.reclaimable_bytes = 0
+        """The part of `held_bytes` that `reclaim` releases."""
+        self.reclaim: Callable[[], None] = _nothing
 
     def has_room(self, more_bytes: int) -> bool:
         """Whether `more_bytes` fit within the limit; a decrease always does."""
         if more_bytes <= 0 or self.held_bytes + more_bytes <= self.bytes_max:
+            return True
+        if self.held_bytes - self.reclaimable_bytes + more_bytes <= self.bytes_max:
+            self.reclaim()
             return True
         self.rejected_count += 1
         return False
@@ -49,9 +56,12 @@ class ShardMemoryUsage:
     def __init__(self, limit: GroupMemoryLimit) -> None:
         self._limit = limit
         self._groups: dict[str, int] = {}
+        self._is_closed = False
         self.held_bytes = 0
 
     def change(self, by_bytes: int) -> None:
+        if self._is_closed:
+            return  # A commit that failed, or an event that was queued, when the leadership ended.
         self.held_bytes += by_bytes
         self._limit.held_bytes += by_bytes
 
@@ -106,6 +116,7 @@ class ShardMemoryUsage:
         """Release all that the shard uses."""
         self._groups.clear()
         self.change(-self.held_bytes)
+        self._is_closed = True
 
     def _recount(self, group: Group) -> None:
         now = GROUP_BYTES + group.group_id.__sizeof__()
@@ -139,3 +150,7 @@ def _member_cost(member_id: str, group_instance_id: str | None, client_id: str, 
 
 def _id_cost(member_id: str) -> int:
     return ID_BYTES + member_id.__sizeof__()
+
+
+def _nothing() -> None:
+    """Nothing can be reclaimed."""

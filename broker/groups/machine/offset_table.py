@@ -8,13 +8,14 @@ Which offsets expire, and when their retention starts:
     anything else                  none
 
 An offset with an expiry time of its own, from an old client, expires at that time. An offset with a pending commit does
-not expire: its tombstone would follow the new value in the log.
+not expire: its tombstone would follow the new value in the log. Neither does one that an open transaction commits, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterable, Mapping
 
+from sordini.broker.coordinators.open_transactions import OpenTransactions
 from sordini.broker.groups.machine.state import CommittedOffset, Group, GroupState
 from sordini.protocol.errors import WireError
 from sordini.protocol.primitives import Array, NullableBytes, String
@@ -39,23 +40,27 @@ class _Subscription:
 
 
 class OffsetTable:
-    """One group's offsets. A commit is pending from `begin_write` to `end_write`; `commit` makes it visible."""
+    """One group's offsets. A commit is pending from `begin_write` to `end_write`; `commit` makes it visible.
 
-    __slots__ = ("_offsets", "_pending_commits", "held_bytes")
+    `open` has the offsets of transactions without a marker, which no reader sees.
+    """
+
+    __slots__ = ("_offsets", "_pending_commits", "held_bytes", "open")
 
     def __init__(self) -> None:
         self.held_bytes = 0
         """The size of the offsets in memory, rounded up."""
         self._offsets: dict[TopicPartition, CommittedOffset] = {}
         self._pending_commits: dict[TopicPartition, int] = {}
+        self.open: OpenTransactions[TopicPartition, CommittedOffset] = OpenTransactions(open_cost)
 
     def __len__(self) -> int:
         return len(self._offsets)
 
     @property
     def is_idle(self) -> bool:
-        """Whether there are no offsets and no pending commits."""
-        return not self._offsets and not self._pending_commits
+        """Whether there are no offsets, no pending commits and no open transactions."""
+        return not self._offsets and not self._pending_commits and not self.open
 
     def get(self, topic_partition: TopicPartition) -> CommittedOffset | None:
         return self._offsets.get(topic_partition)
@@ -64,8 +69,12 @@ class OffsetTable:
         return self._offsets.items()
 
     def partitions(self) -> list[TopicPartition]:
-        """Those with a committed offset or a pending commit."""
-        return list(dict.fromkeys([*self._offsets, *self._pending_commits]))
+        """Those with a committed offset, a pending commit or an offset of an open transaction."""
+        return list(dict.fromkeys([*self._offsets, *self._pending_commits, *self.open.keys()]))
+
+    def is_unstable(self, topic_partition: TopicPartition) -> bool:
+        """Whether an open transaction commits an offset of the partition (KIP-447)."""
+        return topic_partition in self.open
 
     def begin_write(self, partitions: Iterable[TopicPartition]) -> None:
         counts = self._pending_commits
@@ -117,8 +126,15 @@ class OffsetTable:
             for topic_partition, committed in self._offsets.items()
             if topic_partition.topic not in kept_topics
             and topic_partition not in self._pending_commits
+            and topic_partition not in self.open
             and _expires_ms(committed, begins_ms, retention_ms) <= now_wall_ms
         ]
+
+
+def open_cost(topic_partition: TopicPartition, committed: CommittedOffset | None) -> int:
+    """Bytes of one offset of a transaction, rounded up; None is a superseded one."""
+    cost = OFFSET_BYTES + topic_partition.topic.__sizeof__()
+    return cost if committed is None else cost + committed.metadata.__sizeof__()
 
 
 def _cost(topic_partition: TopicPartition, committed: CommittedOffset) -> int:
@@ -158,7 +174,7 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
         return None
     topics = set[str]()
     for member in group.members.values():
-        subscription = _subscribed_topics(member.metadata(group.protocol_name))
+        subscription = subscription_topics(member.metadata(group.protocol_name))
         if subscription is None:
             return None
         topics.update(subscription)
@@ -171,7 +187,8 @@ def is_subscribed(group: Group, topic: str) -> bool:
     return topics is None or topic in topics
 
 
-def _subscribed_topics(metadata: bytes) -> list[str] | None:
+def subscription_topics(metadata: bytes) -> list[str] | None:
+    """The topics in a consumer's metadata; None if it is not a consumer's."""
     if len(metadata) < _VERSION_SIZE or metadata[0] > 0x7F:  # A version below 0 is invalid.
         return None
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sordini.broker.groups.machine import protocol_selection
 from sordini.broker.groups.machine.events import JoinAnswer, JoinedMember, SyncAnswer
+from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
 from sordini.broker.groups.machine.state import Caller, EmptyGroupWrite, GroupState, InitialDelay, Member
 from sordini.broker.groups.machine.transition import Transition
 from sordini.protocol.errors import ErrorCode
@@ -63,6 +64,8 @@ def complete(transition: Transition) -> None:
     transition.initial_delay = None
     for member in list(transition.members.values()):
         if member.awaiting_join is None and not member.is_static:
+            limit = f"no JoinGroup within {transition.rebalance_timeout_ms} ms"
+            transition.rebalance_caused(RebalanceCause.REBALANCE_TIMEOUT, member, limit)
             transition.remove_member(member.member_id, fenced="rebalance timeout")
     if not transition.members:
         _complete_empty(transition)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from sordini.broker.groups.machine import protocol_selection, rebalance
 from sordini.broker.groups.machine.events import Join, JoinAnswer
+from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
 from sordini.broker.groups.machine.state import GroupState, PendingWrite, ReplacementWrite
 from sordini.broker.groups.machine.transition import Transition
 from sordini.protocol.errors import ErrorCode
@@ -42,6 +43,7 @@ def replace_static_member(transition: Transition, event: Join, instance_id: str)
         transition.write_group(ReplacementWrite(before, member.member_id, leader_id, skips))
     else:
         # A leader that is computing the assignment has the old id in it, so the members have to join again.
+        transition.rebalance_caused(RebalanceCause.STATIC_MEMBER_REPLACED, member, f"its id was {before.member_id}")
         rebalance.prepare(transition)
 
 

@@ -7,6 +7,7 @@ from typing import assert_never
 from sordini.broker.groups.machine import rebalance
 from sordini.broker.groups.machine.events import Sync, SyncAnswer
 from sordini.broker.groups.machine.member_validation import member_error
+from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
 from sordini.broker.groups.machine.state import AssignmentWrite, GroupState, Member, PendingWrite
 from sordini.broker.groups.machine.transition import Transition
 from sordini.protocol.errors import ErrorCode
@@ -72,6 +73,7 @@ def assignment_written(
         return
     if error is not None:
         rebalance.fail_pending_syncs(transition, error)
+        transition.rebalance_caused(RebalanceCause.ASSIGNMENT_NOT_WRITTEN, None, error.name)
         rebalance.prepare(transition)
         rebalance.maybe_complete(transition)
         return

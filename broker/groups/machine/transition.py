@@ -23,6 +23,7 @@ from sordini.broker.groups.machine.events import (
     Write,
 )
 from sordini.broker.groups.machine.persistent_state import persistent_value
+from sordini.broker.groups.machine.rebalance_cause import RebalanceCause, RebalanceCaused
 from sordini.broker.groups.machine.state import (
     AssignmentWrite,
     Caller,
@@ -234,6 +235,9 @@ class Transition:
 
     def fenced(self, member: Member, reason: str) -> None:
         self._actions.append(MemberFenced(member.member_id, member.group_instance_id, reason))
+
+    def rebalance_caused(self, cause: RebalanceCause, member: Member | None, detail: str | None = None) -> None:
+        self._actions.append(RebalanceCaused(cause, member, detail or ""))
 
     def rebalance_completed(self) -> None:
         self._actions.append(RebalanceCompleted(self.generation_id, len(self.members), self.protocol_name))

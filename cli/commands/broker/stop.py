@@ -115,14 +115,19 @@ def stop(
 
 def _configured(properties: str | None, overrides: tuple[str, ...]) -> Config:
     # Imported here: with --pid-file no configuration is read.
-    from sordini.broker.configuration.config import SETTINGS, build_config
+    from sordini.broker.configuration.config import build_config, find_setting
+    from sordini.broker.configuration.protection import FAMILY
     from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.process.config_loading import read_entries
 
     try:
-        entries = read_entries(properties, overrides, os.environ)
+        given = read_entries(properties, overrides, os.environ)
         # A key that would refuse a start must not refuse a stop: it may have been added since the broker started.
-        config, _ = build_config({key: text for key, text in entries.items() if key in SETTINGS})
+        entries = {key: text for key, text in given.items() if find_setting(key) is not None}
+        try:
+            config, _ = build_config(entries)
+        except ConfigError:
+            config, _ = build_config({key: text for key, text in entries.items() if not FAMILY.fullmatch(key.lower())})
     except ConfigError as error:
         _end(EXIT_CONFIG, str(error))
     return config

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from sordini.cli.broker_connection import Disconnected, Refused
 from sordini.cli.cluster_client import ClusterClient, check, only_row
-from sordini.cli.commands.groups.consumer_assignment import read_assignment
+from sordini.protocol.consumer_assignment import read_assignment
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from sordini.protocol.messages.describe_groups import (

@@ -1,4 +1,4 @@
-"""`sordini groups`: list and describe consumer groups, reset or delete their committed offsets."""
+"""`sordini groups`: list and describe consumer groups, their rebalances, reset or delete their committed offsets."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def groups() -> None:
     \b
       sordini groups list
       sordini groups describe billing
+      sordini groups history billing
       sordini groups reset billing --topic orders --to-earliest
     """
 
@@ -64,6 +65,31 @@ def describe(client: Client, names: tuple[str, ...]) -> None:
         print_json(found)
     else:
         echo_lines("\n\n".join(group_text(group) for group in found))
+
+
+@groups.command()
+@click.argument("name", metavar="GROUP")
+@click.option("--last", metavar="N", type=click.IntRange(min=1), help="Only the last N rebalances, each with details.")
+@client_options
+def history(client: Client, name: str, *, last: int | None) -> None:
+    """Show a group's rebalances: when, why, how long, and what moved.
+
+    Without --last it lists all that the coordinator remembers, and details of the last one. The coordinator knows the
+    rebalances since it became the coordinator, up to sordini.group.rebalance.history.max. WAITED is the time from a
+    member's JoinGroup to its assignment; until then a consumer has no partitions, or with a cooperative assignor
+    keeps those that do not move.
+
+    \b
+      sordini groups history billing
+      sordini groups history billing --last 3
+    """
+    from sordini.cli.commands.groups.history import group_history, history_text
+
+    found = client.run(lambda cluster: group_history(cluster, name, last))
+    if client.as_json:
+        print_json(found)
+    else:
+        echo_lines(history_text(found, details=last or 1))
 
 
 @groups.command()

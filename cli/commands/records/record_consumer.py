@@ -20,6 +20,7 @@ from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.records.aiokafka_clients import configure_aiokafka, stop_client
 from sordini.cli.commands.records.line_formats import key_value_line, record_line, value_line
 from sordini.cli.commands.topics.topic_reports import partitions_of
+from sordini.cli.common.client_security import aiokafka_options
 from sordini.cli.common.options import Client, Failure
 from sordini.cli.common.partition_offsets import READ_COMMITTED, OffsetRange, offset_ranges, offsets_for_times
 from sordini.cli.common.terminal import echo, is_raw, is_terminal
@@ -178,6 +179,7 @@ def _consumer(client: Client, options: ConsumeOptions) -> Any:
         auto_offset_reset="earliest" if options.start[0] == "beginning" else "latest",
         isolation_level="read_committed" if options.read_committed else "read_uncommitted",
         exclude_internal_topics=False,
+        **aiokafka_options(),
     )
 
 

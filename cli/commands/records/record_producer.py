@@ -18,6 +18,7 @@ from sordini.cli.cluster_client import ClusterClient
 from sordini.cli.commands.records.aiokafka_clients import configure_aiokafka, stop_client
 from sordini.cli.commands.records.input_lines import read_lines
 from sordini.cli.commands.records.line_formats import BadLine, OutgoingRecord
+from sordini.cli.common.client_security import aiokafka_options
 from sordini.cli.common.options import Client, Failure
 from sordini.cli.common.output import ProgressLine, print_json, size_text
 from sordini.cli.common.terminal import echo, is_terminal
@@ -151,6 +152,7 @@ async def _producer(client: Client, options: ProduceOptions) -> Any:
         max_batch_size=BATCH_BYTES,
         max_request_size=REQUEST_BYTES_MAX,
         request_timeout_ms=int(client.timeout_s * 1000),
+        **aiokafka_options(),
     )
     has_started = False
     try:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
-from tests.cluster.chaos import laws, outage_laws, replica_laws
-from tests.cluster.chaos.events import History
+from tests.cluster.chaos import laws, outage_laws, replica_laws, transaction_laws
+from tests.cluster.chaos.events import ABORTED, COMMITTED, OK, History
 
 LAWS: Final[dict[str, Callable[[History], Iterator[str]]]] = {
     "I1": laws.lost_writes,
@@ -15,7 +15,7 @@ LAWS: Final[dict[str, Callable[[History], Iterator[str]]]] = {
     "I3": laws.inconsistent_offsets,
     "I4": laws.disorder,
     "I5": laws.unwanted_reads,
-    "I6": laws.torn_transactions,
+    "I6": transaction_laws.torn_transactions,
     "I7": laws.skipped_polls,
     "I8": replica_laws.high_watermarks,
     "I9": replica_laws.divergence,
@@ -24,7 +24,10 @@ LAWS: Final[dict[str, Callable[[History], Iterator[str]]]] = {
     "I12": replica_laws.groups,
     "I13": replica_laws.recovery,
     "I14": replica_laws.liveness,
+    "I14 of transactions": transaction_laws.idle_producers,
     "I15": outage_laws.availability,
+    "I16": transaction_laws.unequal_copies,
+    "I17": transaction_laws.hanging_transactions,
     "seen": replica_laws.seen_wrong,
 }
 ACKNOWLEDGED_PER_MINUTE_MIN: Final = 20_000
@@ -36,11 +39,14 @@ LINES_MAX: Final = 50
 def what_is_missing(history: History, faults: int, minutes: float) -> list[str]:
     """Why a run says nothing, though no law may be broken: it did not do what its plan says, or was not read."""
     wanted = int(ACKNOWLEDGED_PER_MINUTE_MIN * minutes)
-    acknowledged = {one.tp for one in history.acknowledged}
+    acknowledged, done = {one.tp for one in history.written if one.result == OK}, history.acknowledged_count
     found = {
         f"{len(history.faults)} faults of {faults}": len(history.faults) >= faults,
-        f"{len(history.acknowledged):,} writes acknowledged of {wanted:,} at least": len(history.acknowledged)
-        >= wanted,
+        f"{done:,} writes acknowledged of {wanted:,} at least": done >= wanted,
+        "no transaction of each outcome": {COMMITTED, ABORTED} <= {one.outcome for one in history.transactions},
+        "no copy": any(one.target for one in transaction_laws.copies(history)),
+        "no late request": bool(history.lates),
+        "not every partition was asked for its last stable offset": acknowledged <= {one.tp for one in history.stables},
         "not every partition that was written to was read in the end": acknowledged <= history.last.keys(),
         "not every partition that was written to was found in files": acknowledged <= {one.tp for one in history.dumps},
     }

@@ -8,13 +8,21 @@ a space: what a producer appends to make a record longer comes after one.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
 OK: Final = "ok"
 FAIL: Final = "fail"
 INFO: Final = "info"
+OPEN: Final = "open"
+COMMITTING: Final = "committing"
+COMMITTED: Final = "committed"
+ABORTED: Final = "aborted"
+UNKNOWN: Final = "unknown"
 
 
 class Send(NamedTuple):
@@ -41,12 +49,59 @@ class Poll(NamedTuple):
     recs: list[tuple[int, str]]
 
 
+class Began(NamedTuple):
+    """A transactional id was initialised for one life of a producer: from `t1` on its former lives are fenced."""
+
+    producer: str
+    pid: str
+    t0: float
+    t1: float
+
+
 class Txn(NamedTuple):
-    """One transaction: `state` is committed, aborted or unknown."""
+    """The state of one transaction from `t` on: open, committing (the commit is requested), committed or aborted.
+
+    The last of an id counts. `recs` are partition, offset (-1 if it is not known) and value of each record.
+    """
 
     id: str
     state: str
-    vs: list[str]
+    recs: list[tuple[str, int, str]]
+    producer: str
+    pid: str
+    t: float
+
+
+class Transaction(NamedTuple):
+    """What became of one transaction; `asked` is when its commit was requested, infinite if it never was.
+
+    A transaction whose commit was not requested is aborted, whether its producer did that or was killed.
+    """
+
+    id: str
+    outcome: str
+    recs: list[tuple[str, int, str]]
+    producer: str
+    pid: str
+    began: float
+    asked: float
+    ended: float
+
+
+class Late(NamedTuple):
+    """EndTxn of a former transaction that arrived while `open` was; `code` is its answer, -1 for none."""
+
+    open: str
+    code: int
+    t: float
+
+
+class Stable(NamedTuple):
+    """A partition's last stable offset and its high watermark, when all transactions had ended or timed out."""
+
+    tp: str
+    lso: int
+    end: int
 
 
 class Commit(NamedTuple):
@@ -81,7 +136,7 @@ class Committed(NamedTuple):
 
 
 class Hw(NamedTuple):
-    """What a broker that leads says of itself; asked in this order: high watermark, log end."""
+    """What a leader says of itself; requested in this order: last stable offset, high watermark, log end."""
 
     node: int
     tp: str
@@ -89,6 +144,7 @@ class Hw(NamedTuple):
     hw: int
     leo: int
     t: float
+    lso: int
 
 
 class State(NamedTuple):
@@ -171,11 +227,17 @@ class Full(NamedTuple):
     seconds: float
 
 
+class Load(NamedTuple):
+    """How many cores all processes of the run kept busy on average while the clients worked."""
+
+    cores: float
+
+
 KINDS: Final[dict[str, Any]] = {
     one.__name__.lower(): one
     for one in (
-        *(Send, Poll, Txn, Commit, Own, Committed, Hw, State, Fault),
-        *(Outage, LastRead, Dump, Files, Stopped, Found, Full),
+        *(Send, Poll, Began, Txn, Late, Stable, Commit, Own, Committed, Hw, State, Fault),
+        *(Outage, LastRead, Dump, Files, Stopped, Found, Full, Load),
     )
 }
 
@@ -186,7 +248,10 @@ class History:
     def __init__(self, events: Iterable[NamedTuple] = ()) -> None:
         self.sends: list[Send] = []
         self.polls: list[Poll] = []
+        self.begans: list[Began] = []
         self.txns: list[Txn] = []
+        self.lates: list[Late] = []
+        self.stables: list[Stable] = []
         self.commits: list[Commit] = []
         self.owns: list[Own] = []
         self.committeds: list[Committed] = []
@@ -200,6 +265,7 @@ class History:
         self.stoppeds: list[Stopped] = []
         self.founds: list[Found] = []
         self.fulls: list[Full] = []
+        self.loads: list[Load] = []
         for event in events:
             self.add(event)
 
@@ -210,10 +276,45 @@ class History:
     def acknowledged(self) -> list[Send]:
         return [one for one in self.sends if one.result == OK]
 
+    @cached_property
+    def transactions(self) -> list[Transaction]:
+        """Each with its outcome, in the order in which they began."""
+        states: dict[str, list[Txn]] = {}
+        for one in self.txns:
+            states.setdefault(one.id, []).append(one)
+        return sorted((_outcome(rows) for rows in states.values()), key=lambda one: one.began)
+
+    @cached_property
+    def written(self) -> list[Send]:
+        """All records that were sent, those of transactions, too: these are acknowledged when they are committed."""
+        sequences: Counter[str] = Counter()
+        found = list(self.sends)
+        for one in self.transactions:
+            result = OK if one.outcome == COMMITTED else INFO
+            for tp, offset, value in one.recs:
+                sequences[one.pid] += 1
+                found.append(Send(one.pid, one.began, one.ended, tp, value, offset, result, sequences[one.pid], True))
+        return found
+
+    @property
+    def acknowledged_count(self) -> int:
+        """Records that were acknowledged, or committed in a transaction."""
+        return sum(one.result == OK for one in self.written)
+
     @property
     def last(self) -> dict[str, list[tuple[int, str]]]:
         """What is there in the end, by partition."""
         return {one.tp: one.recs for one in self.lastreads}
+
+
+def _outcome(states: list[Txn]) -> Transaction:
+    """Of the states of one transaction, in their order."""
+    first, last = states[0], states[-1]
+    asked = next((one.t for one in states if one.state == COMMITTING), inf)
+    outcome = last.state
+    if outcome in (OPEN, COMMITTING):
+        outcome = ABORTED if asked == inf else UNKNOWN
+    return Transaction(first.id, outcome, last.recs, first.producer, first.pid, first.t, asked, last.t)
 
 
 class Recorder:
@@ -249,6 +350,8 @@ def _with_pairs(event: Any) -> Any:
     """JSON has no tuples; equal values must be equal whichever way they came."""
     if isinstance(event, Poll | LastRead):
         return event._replace(recs=[(offset, value) for offset, value in event.recs])
+    if isinstance(event, Txn):
+        return event._replace(recs=[(tp, offset, value) for tp, offset, value in event.recs])
     if isinstance(event, Files):
         return event._replace(epochs=[(epoch, start) for epoch, start in event.epochs])
     return event

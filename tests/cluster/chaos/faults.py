@@ -19,6 +19,8 @@ from typing import Final
 
 from tests.cluster.chaos.outages import without_zookeeper
 from tests.cluster.chaos.schedule import Kind, Slot
+from tests.cluster.chaos.successions import Successions
+from tests.cluster.chaos.transaction_faults import TransactionFaults
 from tests.cluster.chaos.working import split
 from tests.cluster.chaos.world import BROKERS, World
 
@@ -35,9 +37,10 @@ TORN_BYTES_MAX: Final = 400
 class Faults:
     """What can be done to one world. `detail` says what was done last."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, successions: Successions) -> None:
         self._world = world
         self._network = world.network
+        self._transactions = TransactionFaults(world, successions)
         self.detail = ""
 
     def inject(self, slot: Slot) -> AbstractContextManager[None]:
@@ -45,11 +48,20 @@ class Faults:
         self.detail = ""
         return self._ways()[slot.kind](slot, random.Random(slot.choice))
 
+    def _in_transaction(
+        self, way: Callable[[random.Random], AbstractContextManager[str]]
+    ) -> Callable[[Slot, random.Random], AbstractContextManager[None]]:
+        @contextmanager
+        def injected(slot: Slot, chance: random.Random) -> Iterator[None]:
+            with way(chance) as self.detail:
+                yield
+
+        return injected
+
     def _ways(self) -> dict[Kind, Callable[[Slot, random.Random], AbstractContextManager[None]]]:
         return {
             Kind.KILL_LEADER: self._killing(lambda chance: {self._leader(chance)}),
             Kind.KILL_CONTROLLER: self._killing(lambda _: {self._world.controller()}),
-            Kind.KILL_FOLLOWER: self._killing(lambda chance: {self._follower(chance)}),
             Kind.KILL_TWO: self._killing(lambda chance: set(chance.sample(BROKERS, 2))),
             Kind.KILL_ALL: self._killing(lambda _: set(BROKERS)),
             Kind.FREEZE_LEADER: self._freezing(self._leader),
@@ -63,6 +75,7 @@ class Faults:
             Kind.BAD_DISK: self._bad_disk,
             Kind.TORN: self._torn,
             Kind.CLOCK: self._clock,
+            **{kind: self._in_transaction(way) for kind, way in self._transactions.ways().items()},
             Kind.ZOOKEEPER_AWAY: self._zookeeper_away,
             Kind.ZOOKEEPER_AWAY_AND_KILL: self._zookeeper_away,
         }

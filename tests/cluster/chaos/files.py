@@ -22,6 +22,7 @@ _ATTRIBUTES: Final = 21
 _PRODUCER: Final = struct.Struct(">qh")
 _PRODUCER_AT: Final = 43
 _RECORDS: Final = 57
+_TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
 _CODEC: Final = 0x07
 _INDEX: Final = struct.Struct(">ii")
@@ -70,13 +71,17 @@ def left_by(node: int, data: Path, tp: str) -> Iterator[Dump | Files | Found]:
 
 
 def later_epochs(data: Path, tp: str) -> Iterator[tuple[int, int]]:
-    """Producers, each with an epoch that it took because it could not go on in the one before."""
+    """Producers, each with an epoch that it took because it could not go on in the one before.
+
+    Transactional ones have another epoch in each of their lives.
+    """
     for segment in sorted((data / tp).glob("*.log")):
         log = segment.read_bytes()
         position = 0
         while position + _RECORDS <= len(log):
             producer_id, epoch = _PRODUCER.unpack_from(log, position + _PRODUCER_AT)
-            if epoch > 0:
+            (attributes,) = struct.unpack_from(">h", log, position + _ATTRIBUTES)
+            if epoch > 0 and not attributes & _TRANSACTIONAL:
                 yield producer_id, epoch
             position += _BEFORE_LENGTH + struct.unpack_from(">i", log, position + 8)[0]
 

@@ -1,4 +1,4 @@
-"""What must hold of records whatever happened: I1 to I7 and I11. Pure; each law gives a line for each breach."""
+"""What must hold of records whatever happened: I1 to I5, I7 and I11. Pure; each law gives a line for each breach."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
 
-from tests.cluster.chaos.events import FAIL, OK, History, Send
+from tests.cluster.chaos.events import ABORTED, FAIL, OK, History, Send
 
 
 def lost_writes(history: History) -> Iterator[str]:
@@ -20,7 +20,7 @@ def lost_writes(history: History) -> Iterator[str]:
 
 def duplicates(history: History) -> Iterator[str]:
     """I2: a value of an idempotent producer is at one offset."""
-    idempotent = {one.v for one in history.sends if one.idempotent}
+    idempotent = {one.v for one in history.written if one.idempotent}
     for value, places in _places(history).items():
         if len(places) > 1 and value in idempotent:
             yield f"I2 {value} is at {places}"
@@ -28,7 +28,7 @@ def duplicates(history: History) -> Iterator[str]:
 
 def counted_duplicates(history: History) -> int:
     """How many values of other producers are there more than once, which they may be."""
-    idempotent = {one.v for one in history.sends if one.idempotent}
+    idempotent = {one.v for one in history.written if one.idempotent}
     return sum(len(places) > 1 for value, places in _places(history).items() if value not in idempotent)
 
 
@@ -47,7 +47,7 @@ def inconsistent_offsets(history: History) -> Iterator[str]:
     they must agree on is I9's.
     """
     last = {tp: dict(recs) for tp, recs in history.last.items()}
-    acknowledged = ((one.tp, one.off, one.v, "acknowledged") for one in history.acknowledged if one.off >= 0)
+    acknowledged = ((one.tp, one.off, one.v, "acknowledged") for one in _placed(history))
     polled = ((poll.tp, offset, value, "read") for poll in history.polls for offset, value in poll.recs)
     for tp, offset, value, how in chain(acknowledged, polled):
         now = last.get(tp, {}).get(offset)
@@ -55,9 +55,14 @@ def inconsistent_offsets(history: History) -> Iterator[str]:
             yield f"I3 {tp} {offset} was {how} as {value} and is {now}"
 
 
+def _placed(history: History) -> Iterator[Send]:
+    """What was acknowledged with an offset."""
+    return (one for one in history.written if one.result == OK and one.off >= 0)
+
+
 def disorder(history: History) -> Iterator[str]:
     """I4: what one idempotent producer sent to a partition lies in that order; what was sent after, lies after."""
-    sent = {one.v: one for one in history.sends}
+    sent = {one.v: one for one in history.written}
     for tp, recs in history.last.items():
         newest: dict[str, Send] = {}
         for _, value in recs:
@@ -74,9 +79,8 @@ def disorder(history: History) -> Iterator[str]:
 def _out_of_time(history: History) -> Iterator[str]:
     """A was acknowledged before B was sent: A's offset is lower."""
     by_partition: dict[str, list[Send]] = defaultdict(list)
-    for one in history.acknowledged:
-        if one.off >= 0:
-            by_partition[one.tp].append(one)
+    for one in _placed(history):
+        by_partition[one.tp].append(one)
     for tp, sends in by_partition.items():
         answered = sorted(sends, key=lambda one: one.t1)
         done, highest = 0, answered[0]
@@ -89,9 +93,9 @@ def _out_of_time(history: History) -> Iterator[str]:
 
 
 def unwanted_reads(history: History) -> Iterator[str]:
-    """I5: no consumer reads what was refused or aborted, or what is above the high watermark."""
+    """I5: no consumer reads what was refused or aborted, what is not committed yet or above the high watermark."""
     unwanted = {one.v for one in history.sends if one.result == FAIL}
-    unwanted |= {value for one in history.txns if one.state == "aborted" for value in one.vs}
+    unwanted |= {value for one in history.transactions if one.outcome == ABORTED for _, _, value in one.recs}
     for where, tp, recs in _reads(history):
         for offset, value in recs:
             if value in unwanted:
@@ -100,6 +104,16 @@ def unwanted_reads(history: History) -> Iterator[str]:
     for poll in history.polls:
         if poll.recs and poll.recs[-1][0] >= ends.get(poll.tp, 0):
             yield f"I5 {poll.session} read {poll.tp} {poll.recs[-1][0]}, beyond the end"
+    yield from _dirty_reads(history)
+
+
+def _dirty_reads(history: History) -> Iterator[str]:
+    """Records that were read before the commit of their transaction was requested."""
+    asked = {value: one.asked for one in history.transactions for _, _, value in one.recs}
+    for poll in history.polls:
+        for offset, value in poll.recs:
+            if poll.t1 < asked.get(value, poll.t1):
+                yield f"I5 {poll.session} read {value} at {poll.tp} {offset} in an open transaction"
 
 
 def _reads(history: History) -> Iterator[tuple[str, str, list[tuple[int, str]]]]:
@@ -107,31 +121,15 @@ def _reads(history: History) -> Iterator[tuple[str, str, list[tuple[int, str]]]]
     yield from ((poll.session, poll.tp, poll.recs) for poll in history.polls)
 
 
-def torn_transactions(history: History) -> Iterator[str]:
-    """I6: a committed transaction is there as a whole, an aborted one not at all, an unknown one either way."""
-    there = {value for recs in history.last.values() for _, value in recs}
-    for one in history.txns:
-        values = set(one.vs)
-        found = values & there
-        if one.state == "committed" and found != values:
-            yield f"I6 {one.id} was committed and lacks {sorted(values - found)[:3]}"
-        elif one.state == "aborted" and found:
-            yield f"I6 {one.id} was aborted and shows {sorted(found)[:3]}"
-        elif found and found != values:
-            yield f"I6 {one.id} is torn: it lacks {sorted(values - found)[:3]}"
-
-
 def skipped_polls(history: History) -> Iterator[str]:
-    """I7: within a session offsets rise, and nothing that is there is left out in between."""
+    """I7: a session begins with the first record, its offsets rise, and nothing that is there is left out."""
     offsets = {tp: [offset for offset, _ in recs] for tp, recs in history.last.items()}
     last: dict[tuple[str, str], int] = {}
     for poll in history.polls:
         there = offsets.get(poll.tp, [])
         for offset, _ in poll.recs:
-            before = last.get((poll.session, poll.tp))
+            before = last.get((poll.session, poll.tp), -1)
             last[poll.session, poll.tp] = offset
-            if before is None:
-                continue
             if offset <= before:
                 yield f"I7 {poll.session} read {poll.tp} {offset} after {before}"
             elif offset != before + 1 and bisect_left(there, offset) - bisect_left(there, before + 1) > 0:
@@ -140,7 +138,7 @@ def skipped_polls(history: History) -> Iterator[str]:
 
 def phantoms(history: History) -> Iterator[str]:
     """I11: every record in a log, and every record that was read, was sent."""
-    known = {one.v for one in history.sends}.union(*(one.vs for one in history.txns))
+    known = {one.v for one in history.written}
     for where, tp, recs in _reads(history):
         for offset, value in recs:
             if value not in known:

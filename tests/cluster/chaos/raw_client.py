@@ -8,7 +8,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,8 @@ from tests.support.builders import a_batch
 from tests.support.wire_client import Client
 
 PATIENCE_SECONDS: Final = 6.0
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
 POLL_SECONDS: Final = 0.2
 REFUSED: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_ENOUGH_REPLICAS})
 """Errors that promise that nothing was written. NOT_LEADER_OR_FOLLOWER does not: a leader that is deposed while a
@@ -43,6 +46,13 @@ class Links:
         self._addresses = addresses
         self._open: dict[str, Client] = {}
 
+    def any(self, key: ApiKey, version: int, request: Any) -> Any:
+        """The answer of whichever broker answers. Raises OSError when none does."""
+        for address in random.sample(self._addresses, len(self._addresses)):
+            with suppress(OSError):
+                return self.ask(address, key, version, request)
+        raise OSError("no broker answers")
+
     def ask(self, address: str, key: ApiKey, version: int, request: Any) -> Any:
         """The answer. Raises OSError; the connection is gone then."""
         try:
@@ -54,6 +64,10 @@ class Links:
             self.forget(address)
             raise
 
+    def close(self) -> None:
+        for address in list(self._open):
+            self.forget(address)
+
     def forget(self, address: str) -> None:
         if link := self._open.pop(address, None):
             link.socket.close()
@@ -61,19 +75,17 @@ class Links:
     def leaders(self, topics: list[str]) -> dict[str, str]:
         """The address of each partition's leader, from whichever broker answers; empty when none does."""
         named = [MetadataRequestTopic(name=name) for name in topics]
-        for address in random.sample(self._addresses, len(self._addresses)):
-            try:
-                found = self.ask(address, ApiKey.METADATA, 9, MetadataRequest(topics=named))
-            except OSError:
-                continue
-            places = {one.node_id: f"{one.host}:{one.port}" for one in found.brokers}
-            return {
-                f"{topic.name}-{one.partition_index}": places[one.leader_id]
-                for topic in found.topics
-                for one in topic.partitions
-                if one.leader_id in places
-            }
-        return {}
+        try:
+            found = self.any(ApiKey.METADATA, 9, MetadataRequest(topics=named))
+        except OSError:
+            return {}
+        places = {one.node_id: f"{one.host}:{one.port}" for one in found.brokers}
+        return {
+            f"{topic.name}-{one.partition_index}": places[one.leader_id]
+            for topic in found.topics
+            for one in topic.partitions
+            if one.leader_id in places
+        }
 
 
 def produce(working: Working) -> None:
@@ -116,27 +128,32 @@ def _sent(links: Links, address: str, tp: str, value: str) -> tuple[int, str]:
 def look(orders: Orders, node: int, address: str, enough: threading.Event) -> None:
     """Ask one broker again and again how far it lets consumers read, and then where its logs end."""
     links, recorder = Links([address]), Recorder(Path(f"{orders.history}.{node}"))
+    looked_at = [*orders.partitions, *orders.others]
     while not enough.wait(POLL_SECONDS):
         try:
-            marks = dict(_marks(links, address, orders))
+            stable = dict(ends_of(links, address, looked_at, READ_COMMITTED))
+            marks = dict(ends_of(links, address, looked_at))
             ends = dict(_ends(links, address, {tp: epoch for tp, (epoch, _) in marks.items()}))
         except OSError:
             continue
         now = time.monotonic()
         for tp, (epoch, mark) in marks.items():
-            if ends.get(tp, (-1, -1))[0] == epoch:
-                recorder.note(Hw(node, tp, epoch, mark, ends[tp][1], now))
+            if ends.get(tp, (-1, -1))[0] == stable.get(tp, (-1, -1))[0] == epoch:
+                recorder.note(Hw(node, tp, epoch, mark, ends[tp][1], now, stable[tp][1]))
     recorder.close()
 
 
-def _marks(links: Links, address: str, orders: Orders) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Epoch and high watermark of each partition that this broker leads."""
-    requests: dict[str, list[ListOffsetsPartition]] = {topic: [] for topic in orders.topics}
-    for tp in orders.partitions:
+def ends_of(
+    links: Links, address: str, tps: Iterable[str], isolation: int = READ_UNCOMMITTED
+) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Leader epoch and high watermark, or last stable offset, of each partition that this broker leads."""
+    requests: dict[str, list[ListOffsetsPartition]] = {}
+    for tp in tps:
         topic, partition = split(tp)
-        requests[topic].append(ListOffsetsPartition(partition_index=partition, timestamp=-1))
+        requests.setdefault(topic, []).append(ListOffsetsPartition(partition_index=partition, timestamp=-1))
     rows = [ListOffsetsTopic(name=topic, partitions=ones) for topic, ones in requests.items()]
-    answer = links.ask(address, ApiKey.LIST_OFFSETS, 5, ListOffsetsRequest(replica_id=-1, topics=rows))
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=rows)
+    answer = links.ask(address, ApiKey.LIST_OFFSETS, 5, request)
     for topic in answer.topics:
         for one in topic.partitions:
             if one.error_code == 0 and one.offset >= 0:

@@ -1,9 +1,14 @@
-"""A librdkafka consumer that reads along from the beginning, whatever happens; and, at the end, reads all once more."""
+"""A librdkafka consumer of committed records that reads along from the beginning, whatever happens.
+
+Another one begins anew all the time, with one partition each time; and at the end all is read once more.
+"""
 
 from __future__ import annotations
 
+import random
 import time
 from collections import defaultdict
+from itertools import count
 from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
@@ -13,6 +18,10 @@ from tests.cluster.chaos.working import CLIENT, Working, key_of, split
 
 POLL_SECONDS: Final = 0.25
 SILENCE_SECONDS_MAX: Final = 60.0
+AGAIN_SECONDS: Final = 4.0
+"""Between two sessions of the reader that begins anew."""
+AGAIN: Final = "again"
+LAST: Final = "last"
 Recs = dict[str, list[tuple[int, str]]]
 
 
@@ -23,6 +32,7 @@ def consumer(bootstrap: list[str]) -> Consumer:
             **CLIENT,
             **own,
             "bootstrap.servers": ",".join(bootstrap),
+            "isolation.level": "read_committed",
             "fetch.wait.max.ms": 100,
             "enable.partition.eof": True,
         }
@@ -42,6 +52,34 @@ def follow(working: Working) -> None:
                 )
         for tp, rows in recs.items():
             working.recorder.note(Poll(working.orders.name, t0, time.monotonic(), tp, rows))
+    reader.close()
+
+
+def read_again(working: Working) -> None:
+    """Read one partition from its beginning to its end, then another one."""
+    choice = random.Random(working.orders.name)
+    for number in count(1):
+        if not working:
+            break
+        _read_one(working, f"{working.orders.name}/{number}", choice.choice(working.orders.partitions))
+        until = time.monotonic() + AGAIN_SECONDS
+        while working and time.monotonic() < until:
+            time.sleep(POLL_SECONDS)
+
+
+def _read_one(working: Working, session: str, tp: str) -> None:
+    reader = consumer(working.orders.bootstrap)
+    reader.assign([TopicPartition(*split(tp), OFFSET_BEGINNING)])
+    at_end = False
+    while working and not at_end:
+        t0, recs = time.monotonic(), list[tuple[int, str]]()
+        for message in reader.consume(5_000, POLL_SECONDS):
+            error = message.error()
+            if error is None:
+                recs.append((message.offset() or 0, key_of(message.value())))
+            at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
+        if recs:
+            working.recorder.note(Poll(session, t0, time.monotonic(), tp, recs))
     reader.close()
 
 
@@ -67,8 +105,10 @@ def read_all(working: Working) -> None:
 
 if __name__ == "__main__":
     at_work = Working()
-    if at_work.orders.name == "last":
+    if at_work.orders.name == LAST:
         read_all(at_work)
+    elif at_work.orders.name == AGAIN:
+        read_again(at_work)
     else:
         follow(at_work)
     at_work.recorder.close()

@@ -19,7 +19,11 @@ Head = tuple[int, int, int, int]
 
 
 def high_watermarks(history: History) -> Iterator[str]:
-    """I8: a leader's high watermark never falls, not from term to term either, and is never beyond its log's end."""
+    """I8: a leader's high watermark never falls, not from term to term either, and is never beyond its log's end.
+
+    Its last stable offset does not fall within an epoch, and is never beyond the high watermark.
+    """
+    yield from _last_stable_offsets(history)
     newest: dict[tuple[int, str, int], int] = {}
     by_epoch: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
     for one in history.hws:
@@ -37,6 +41,17 @@ def high_watermarks(history: History) -> Iterator[str]:
             if low < shown:
                 yield f"I8 {tp} showed {shown}, and {low} in the later epoch {epoch}"
             shown = max(shown, high)
+
+
+def _last_stable_offsets(history: History) -> Iterator[str]:
+    newest: dict[tuple[int, str, int], int] = {}
+    for one in history.hws:
+        key = (one.node, one.tp, one.epoch)
+        if one.lso > one.hw:
+            yield f"I8 broker {one.node} shows {one.tp} stable up to {one.lso}, committed up to {one.hw}"
+        if one.lso < newest.get(key, 0):
+            yield f"I8 broker {one.node} in epoch {one.epoch} of {one.tp}: stable up to {newest[key]}, then {one.lso}"
+        newest[key] = max(one.lso, newest.get(key, 0))
 
 
 def divergence(history: History) -> Iterator[str]:

@@ -8,28 +8,74 @@ from typing import Any, Final
 from tests.cluster.chaos.outage_laws import Service
 from tests.cluster.chaos.run import Outcome
 from tests.cluster.chaos.schedule import Kind
+from tests.cluster.chaos.transaction_laws import Tally
 from tests.outside.needs import ROOT
 
 FOLDER: Final = ROOT / "docs" / "chaos"
 COMMAND: Final = "python -m tests.cluster.chaos --seeds {seed}-{seed} --minutes {minutes:g} --report"
 _TOP: Final = """# Chaos: what it did, and what was found
 
-Three brokers, a real ZooKeeper and six clients as processes, each group in a network namespace of its own; a fault
+Three brokers, a real ZooKeeper and twelve clients as processes, each group in a network namespace of its own; a fault
 every eleven seconds, of the kinds that `tests/cluster/chaos/schedule.py` lists, and ZooKeeper away for a minute twice:
 once with all brokers up, once with a broker killed in the middle. At the end every record and every file is held
 against the laws of `tests/cluster/chaos/checker.py`. Each row is one run, its file beside this page has every fault of
-it: `make chaos ARGS="--seeds 1-1 --minutes 10 --report"`. Rewritten by that command.
+it: `make chaos ARGS="--seeds 1-1 --minutes 10 --report"`. Rewritten by that command;
+[findings](findings.md) says what was found.
 
-*unclear* are writes without an answer; *first ack* is the time from the end of a fault, restarts
-included, to the first acknowledged record of each partition: median, 99th percentile, longest; *in sync* is the time
-from the last fault until every replica was; *silence* is the longest time, during a fault and its heal, without an
-acknowledged record of some partition: median and longest of the faults. *ZooKeeper away* is the minute without
-ZooKeeper in which all brokers are up: the fewest acknowledged writes, reads that brought records and group commits of
-any partition in its second half, each of which must not be 0, and the longest silence of a partition in all of it.
+Two idempotent producers and one that resends nothing write topics `t0` to `t3`; two transactional producers write
+`t3`, `x0` and `x1`, some partitions of each in a transaction, commit two of three and abort the third; two members of
+a group copy `x0` to `y0` with their offsets in the transactions; and one producer has an EndTxn of its last transaction
+arrive in each second one, by hand, on an older connection. All readers read committed records, one of them begins anew
+every few seconds. Eight of the faults are for transactions:
 
-| seed | minutes | faults | offered | acknowledged | unclear | read along | first ack, s | silence, s | in sync, s | ZooKeeper away | violations |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| faults | what is done |
+| --- | --- |
+| 2 | a transactional client is killed in the middle of a transaction; its successor begins when the fault ends |
+| 1 | a transactional client is stopped in the middle, and continued when its successor is at work |
+| 1 | the coordinator of an open transaction is killed |
+| 1 | the coordinator of an open transaction is stopped for longer than its session with ZooKeeper |
+| 2 | the leader of a partition with an open transaction is killed |
+| 1 | what clients send to a coordinator, or what it responds, is held back for longer than clients wait: both they and what they send again arrive |
+
+The laws of transactions: no reader is given a record that was aborted, is not committed yet or whose producer failed
+(I5); a committed transaction is there as a whole, one that was not committed not at all, and nothing is committed for a
+producer whose successor had begun (I6); a reader leaves nothing out (I7); the last stable offset does not fall in a
+leader epoch (I8); the replicas of `__transaction_state` and `__consumer_offsets` are equal (I9, I13); each
+transactional id commits again after the last fault (I14); the copy has each record once and in order, and the group's
+offset says how many (I16); no transaction is open in the end (I17).
+
+*acknowledged* are all records that were, those of committed transactions included, which are *in transactions*;
+*transactions* are committed, aborted and unknown ones, the last of which may be either, but whole; *between commits* is
+the longest time between two commits of one transactional id. The rest is of the producers without transactions:
+*unclear* are writes without an answer; *first ack* is the time from the end of a fault, restarts included, to the first
+acknowledged record of each partition: median, 99th percentile, longest; *in sync* is the time from the last fault until
+every replica was; *silence* is the longest time, during a fault and its heal, without an acknowledged record of some
+partition: median and longest of the faults. *ZooKeeper away* is the minute without ZooKeeper in which all brokers are
+up: the fewest acknowledged writes, reads that brought records and group commits of any partition in its second half,
+each of which must not be 0, and the longest silence of a partition in all of it. *cores* is how many of the machine's
+two all processes of the run kept busy on average, clients, ZooKeeper and starts of brokers included.
+
+| {head} |
+|{lines}
 """
+_HEAD: Final = (
+    "seed",
+    "minutes",
+    "faults",
+    "offered",
+    "acknowledged",
+    "in transactions",
+    "transactions",
+    "between commits, s",
+    "unclear",
+    "read along",
+    "first ack, s",
+    "silence, s",
+    "in sync, s",
+    "ZooKeeper away",
+    "cores",
+    "violations",
+)
 
 
 def summary(outcome: Outcome) -> str:
@@ -44,6 +90,8 @@ def summary(outcome: Outcome) -> str:
     lines = [
         f"seed {outcome.seed}: {counts}",
         f"first acknowledgement after a heal: {first} s; silence {silence} s; in sync after {outcome.full:.1f} s",
+        _transactions(outcome.transactions),
+        f"{outcome.cores:.1f} cores busy on average",
         *(
             f"ZooKeeper {one.outage.way} for {one.outage.t1 - one.outage.t0:.1f} s: {_service(one)}"
             for one in outcome.outages
@@ -53,6 +101,14 @@ def summary(outcome: Outcome) -> str:
         f"{len(outcome.broken)} violations",
     ]
     return "\n".join(lines)
+
+
+def _transactions(done: Tally) -> str:
+    return (
+        f"{done.committed:,} transactions committed, {done.aborted:,} aborted, {done.unknown:,} unknown; "
+        f"{done.records:,} records committed, {done.copied:,} of them copies; {done.initialised} producers initialised, {done.late} late requests; "
+        f"at most {done.wait:.1f} s between two commits of an id"
+    )
 
 
 def summary_of(seconds: list[float]) -> str:
@@ -87,7 +143,11 @@ def write(outcome: Outcome) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"seed-{outcome.seed}.json").write_text(json.dumps(_row(outcome), indent=1) + "\n")
     rows = sorted((json.loads(path.read_text()) for path in FOLDER.glob("seed-*.json")), key=lambda row: row["seed"])
-    (FOLDER / "README.md").write_text(_TOP + "".join(_line(row) for row in rows))
+    (FOLDER / "README.md").write_text(_top() + "".join(_line(row) for row in rows))
+
+
+def _top() -> str:
+    return _TOP.format(head=" | ".join(_HEAD), lines=" --- |" * len(_HEAD))
 
 
 def _row(outcome: Outcome) -> dict[str, Any]:
@@ -105,6 +165,8 @@ def _row(outcome: Outcome) -> dict[str, Any]:
         "first_ack_seconds": summary_of(outcome.first_acks),
         "silence_seconds": _middle_and_most(outcome.silences),
         "in_sync_seconds": round(outcome.full, 1),
+        "transactions": {**outcome.transactions._asdict(), "wait": round(outcome.transactions.wait, 1)},
+        "cores": round(outcome.cores, 1),
         "zookeeper_away": _with_all_up(outcome.outages),
         "outages": [f"{one.outage.way}: {_service(one)}" for one in outcome.outages],
         "client_incidents": len(outcome.clients),
@@ -118,18 +180,23 @@ def _row(outcome: Outcome) -> dict[str, Any]:
 
 
 def _line(row: dict[str, Any]) -> str:
+    done = row["transactions"]
     cells = (
         f"[{row['seed']}](seed-{row['seed']}.json)",
         f"{row['minutes']:g}",
         len(row["faults"]),
         f"{row['offered']:,}",
         f"{row['acknowledged']:,}",
+        f"{done['records']:,}",
+        f"{done['committed']:,} / {done['aborted']:,} / {done['unknown']:,}",
+        f"{done['wait']:.1f}",
         f"{row['unclear']:,}",
         f"{row['read_along']:,}",
         row["first_ack_seconds"],
         row["silence_seconds"],
         row["in_sync_seconds"],
-        row.get("zookeeper_away", "-"),  # A run from before there was such a fault has none.
+        row["zookeeper_away"],
+        row["cores"],
         len(row["violations"]),
     )
     return "| " + " | ".join(str(cell) for cell in cells) + " |\n"

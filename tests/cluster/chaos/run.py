@@ -8,23 +8,33 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.cluster.chaos.checker import violations, what_is_missing
-from tests.cluster.chaos.events import INFO, Fault, Found, Full, History, read
+from tests.cluster.chaos.endings import STOP_SECONDS_MAX, stop_clients
+from tests.cluster.chaos.events import INFO, Fault, Found, Full, History, Load, read
 from tests.cluster.chaos.faults import Faults
 from tests.cluster.chaos.files import later_epochs, left_by
 from tests.cluster.chaos.laws import counted_duplicates, refused
 from tests.cluster.chaos.network import Namespaces, Network, NoNetworkError
 from tests.cluster.chaos.outage_laws import Service, services
 from tests.cluster.chaos.proxies import Proxies
+from tests.cluster.chaos.reader import AGAIN, LAST
 from tests.cluster.chaos.replica_laws import FULL_SECONDS_MAX, first_acknowledgements, silences
 from tests.cluster.chaos.schedule import AFTER_SECONDS, Slot, plan
-from tests.cluster.chaos.world import BROKERS, Watcher, World
+from tests.cluster.chaos.successions import Successions
+from tests.cluster.chaos.transaction_laws import COPY_SOURCE, Tally, tally
+from tests.cluster.chaos.world import BROKERS, IN_TRANSACTIONS, Watcher, World, partitions_of, processor_seconds
 
 NODES: Final = (*(str(one) for one in BROKERS), "zookeeper", "clients")
 WRITERS: Final = 2
-WRITES_PER_SECOND: Final = 600
-"""Of each writer; the raw client adds a few."""
+WRITES_PER_SECOND: Final = 500
+"""Of each writer; the raw client adds a few, transactions some more."""
 RAW_PER_SECOND: Final = 100
-STOP_SECONDS_MAX: Final = 90.0
+TRANSACTIONAL: Final = ("x1", "x2")
+TRANSACTIONAL_PER_SECOND: Final = 60
+"""Records of each transactional producer."""
+COPYING: Final = ("c1", "c2")
+LATE: Final = "late"
+LATE_PER_SECOND: Final = 2
+"""Rounds of two transactions of the producer whose requests come too late."""
 Say = Callable[[str], None]
 
 
@@ -44,6 +54,8 @@ class Outcome(NamedTuple):
     silences: list[float]
     """Of each slot, the longest time without an acknowledged record of some partition."""
     outages: list[Service]
+    transactions: Tally
+    cores: float
     full: float
     clients: list[str]
     broken: list[str]
@@ -74,14 +86,10 @@ def _network(say: Say, *, behind_proxies: bool) -> Network:
 
 def _suffer(world: World, slots: list[Slot], minutes: float, say: Say) -> None:
     """The plan, under load; returns when all is quiet and in sync, or has had its time."""
-    faults = Faults(world)
-    for number in range(1, WRITERS + 1):
-        world.start_client("writer", f"w{number}", WRITES_PER_SECOND)
-    world.start_client("raw_client", "raw", RAW_PER_SECOND)
-    world.start_client("reader", "r1")
-    for number in (1, 2):
-        world.start_client("member", f"m{number}")
-    began = time.monotonic()
+    successions = Successions(world)
+    faults = Faults(world, successions)
+    _start_clients(world, successions)
+    began, used = time.monotonic(), processor_seconds(world)
     with Watcher(world):
         for slot in slots:
             _wait_until(began + slot.at)
@@ -96,8 +104,26 @@ def _suffer(world: World, slots: list[Slot], minutes: float, say: Say) -> None:
         full = world.wait_for(world.is_full, FULL_SECONDS_MAX)
         world.recorder.note(Full(time.monotonic() - healed if full else -1.0))
         _wait_until(max(began + minutes * 60, healed + AFTER_SECONDS))
-        _stop_clients(world)
+        world.recorder.note(Load((processor_seconds(world) - used) / (time.monotonic() - began)))
+        stop_clients(world)
         _settle(world)
+
+
+def _start_clients(world: World, successions: Successions) -> None:
+    for number in range(1, WRITERS + 1):
+        world.start_client("writer", f"w{number}", world.plain, per_second=WRITES_PER_SECOND)
+    others = [tp for tp in world.partitions if tp not in world.plain]
+    world.start_client("raw_client", "raw", world.plain, per_second=RAW_PER_SECOND, others=others)
+    world.start_client("reader", "r1", world.partitions)
+    world.start_client("reader", AGAIN, others)
+    for number in (1, 2):
+        world.start_client("member", f"m{number}", world.plain)
+    written = partitions_of(IN_TRANSACTIONS)
+    for name in TRANSACTIONAL:
+        successions.start("transactor", name, written, per_second=TRANSACTIONAL_PER_SECOND)
+    for name in COPYING:
+        successions.start("copier", name, partitions_of([COPY_SOURCE]))
+    world.start_client("late_client", LATE, written, per_second=LATE_PER_SECOND, transactional_id=LATE)
 
 
 def _wait_until(moment: float) -> None:
@@ -116,28 +142,19 @@ def _check_brokers(world: World) -> None:
     world.clients = {name: client for name, client in world.clients.items() if client.is_running}
 
 
-def _stop_clients(world: World) -> None:
-    for client in world.clients.values():
-        client.terminate()
-    for name, client in world.clients.items():
-        if status := client.wait_for_exit(STOP_SECONDS_MAX):
-            world.recorder.note(Found("client", f"{name} ended with {status}\n{client.tail()}"))
-    world.clients.clear()
-
-
 def _settle(world: World) -> None:
     """What was sent last is on all replicas, too."""
-    world.wait_for(world.is_full, FULL_SECONDS_MAX)
+    world.wait_for(world.is_settled, FULL_SECONDS_MAX)
 
 
 def _finish(world: World) -> None:
     """Everything is read once more, the brokers stop, and their files are read."""
-    for module in ("reader", "member"):
-        client = world.start_client(module, "last")
+    for module, partitions in (("reader", world.partitions), ("member", world.plain)):
+        client = world.start_client(module, LAST, partitions)
         if status := client.wait_for_exit(STOP_SECONDS_MAX):
             world.recorder.note(Found("client", f"the last {module} ended with {status}\n{client.tail()}"))
     world.clients.clear()
-    for tp in world.partitions:
+    for tp in [*world.partitions, *world.internal]:
         if (state := world.state(tp)) is not None:
             world.recorder.note(state)
     for broker in world.brokers.values():
@@ -146,7 +163,7 @@ def _finish(world: World) -> None:
     for broker_id, broker in world.brokers.items():
         if status := broker.wait_for_exit(STOP_SECONDS_MAX):
             world.recorder.note(Found("I14", f"broker {broker_id} stops with {status}\n{broker.tail()}"))
-        for tp in world.partitions:
+        for tp in [*world.partitions, *world.internal]:
             for event in left_by(broker_id, broker.data_directory, tp):
                 world.recorder.note(event)
             taken.update(later_epochs(broker.data_directory, tp))
@@ -164,8 +181,8 @@ def judged(seed: int, minutes: float, directory: Path) -> Outcome:
         seed,
         minutes,
         sorted(history.faults, key=lambda one: one.t0),
-        len(history.sends),
-        len(history.acknowledged),
+        len(history.written),
+        history.acknowledged_count,
         sum(one.result == INFO for one in history.sends),
         refused(history),
         sum(len(one.recs) for one in history.polls),
@@ -173,6 +190,8 @@ def judged(seed: int, minutes: float, directory: Path) -> Outcome:
         first_acknowledgements(history),
         silences(history),
         services(history),
+        tally(history),
+        history.loads[-1].cores if history.loads else 0.0,
         history.fulls[-1].seconds if history.fulls else -1.0,
         [one.detail for one in history.founds if one.law == "client"],
         broken,

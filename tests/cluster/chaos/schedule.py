@@ -40,20 +40,25 @@ class Kind(Enum):
     BAD_DISK = "let a broker's disk refuse"
     TORN = "kill at a sync or rename, and damage what is left"
     CLOCK = "turn a broker's wall clock by an hour"
-    KILL_FOLLOWER = "kill a follower"
+    KILL_IN_TRANSACTION = "kill a transactional client in the middle, its successor comes after"
+    SUPERSEDE = "stop a transactional client in the middle, continue it when its successor is at work"
+    KILL_COORDINATOR = "kill the coordinator of an open transaction"
+    FREEZE_COORDINATOR = "freeze the coordinator of an open transaction for longer than its session"
+    KILL_OPEN_LEADER = "kill the leader of a partition with an open transaction"
+    LATE_END = "let what clients send to a transaction's coordinator, or are answered, come late"
     ZOOKEEPER_AWAY = "take ZooKeeper away, all brokers up"
     ZOOKEEPER_AWAY_AND_KILL = "take ZooKeeper away, kill a broker in the middle and start it again"
 
 
 OFTEN: Final[dict[Kind, int]] = {
-    Kind.KILL_LEADER: 5,
-    Kind.KILL_CONTROLLER: 3,
+    Kind.KILL_LEADER: 3,
+    Kind.KILL_CONTROLLER: 2,
     Kind.KILL_TWO: 2,
     Kind.KILL_ALL: 1,
-    Kind.FREEZE_LEADER: 3,
-    Kind.FREEZE_FOLLOWER: 2,
-    Kind.LEADER_FROM_PEERS: 3,
-    Kind.LEADER_FROM_ZOOKEEPER: 3,
+    Kind.FREEZE_LEADER: 2,
+    Kind.FREEZE_FOLLOWER: 1,
+    Kind.LEADER_FROM_PEERS: 2,
+    Kind.LEADER_FROM_ZOOKEEPER: 2,
     Kind.ONE_WAY: 2,
     Kind.LEADER_FROM_CLIENTS: 1,
     Kind.BAD_LINK: 2,
@@ -61,7 +66,12 @@ OFTEN: Final[dict[Kind, int]] = {
     Kind.BAD_DISK: 2,
     Kind.TORN: 2,
     Kind.CLOCK: 1,
-    Kind.KILL_FOLLOWER: 1,  # In the place of a client killed in a transaction, while there are no transactions.
+    Kind.KILL_IN_TRANSACTION: 2,
+    Kind.SUPERSEDE: 1,
+    Kind.KILL_COORDINATOR: 1,
+    Kind.FREEZE_COORDINATOR: 1,
+    Kind.KILL_OPEN_LEADER: 2,
+    Kind.LATE_END: 1,
     Kind.ZOOKEEPER_AWAY: 1,
     Kind.ZOOKEEPER_AWAY_AND_KILL: 1,
 }
@@ -77,8 +87,10 @@ LONGEST: Final[dict[Kind, tuple[float, float]]] = {
     Kind.FREEZE_LEADER: (5.0, 6.0),
     Kind.FREEZE_FOLLOWER: (2.0, 6.0),
     Kind.KILL_LEADER: (2.0, 5.0),
+    Kind.FREEZE_COORDINATOR: (5.0, 6.0),
+    Kind.LATE_END: (5.0, 6.0),
 }
-"""How long a fault lasts, where it is not the usual."""
+"""How long a fault lasts, where it is not the usual. A session has four seconds, and so has a request of a client."""
 _USUAL: Final = (3.0, 5.0)
 _BETWEEN_OUTAGES: Final = 5
 """Other faults of a short plan between its two outages, if it has room for both."""

@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
@@ -26,13 +27,15 @@ CLIENT: Final[dict[str, Any]] = {
 
 
 class Orders(NamedTuple):
-    """What one client process shall do."""
+    """What one client process shall do; `others` are partitions that it looks at beside its own."""
 
     name: str
     bootstrap: list[str]
     partitions: list[str]
     history: str
     per_second: int = 0
+    others: Sequence[str] = ()
+    transactional_id: str = ""
 
     @property
     def topics(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import struct
 import sys
 import threading
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kazoo.exceptions import KazooException
 
@@ -25,6 +26,7 @@ from tests.cluster.chaos.events import Found, Recorder, State, Stopped
 from tests.cluster.chaos.files import committed_heads, written_watermark
 from tests.cluster.chaos.network import Network
 from tests.cluster.chaos.replica_laws import digest
+from tests.cluster.chaos.transaction_laws import COPY_SOURCE, COPY_TARGET
 from tests.cluster.chaos.working import Orders, split
 from tests.cluster.tree import Tree
 from tests.outside.java import ZooKeeperProcess
@@ -33,9 +35,13 @@ from tests.outside.processes import OutsideProcess, ProcessError, SordiniProcess
 from tests.support.wire_client import Client
 
 BROKERS: Final = (1, 2, 3)
-TOPICS: Final = 4
 PARTITIONS: Final = 3
-OFFSETS_TOPIC: Final = "__consumer_offsets"
+PLAIN_TOPICS: Final = ("t0", "t1", "t2", "t3")
+"""Written by idempotent producers and by one that resends nothing, the last one in transactions, too."""
+TRANSACTIONAL_TOPICS: Final = (COPY_SOURCE, "x1", COPY_TARGET)
+IN_TRANSACTIONS: Final = (PLAIN_TOPICS[-1], COPY_SOURCE, "x1")
+"""What transactional producers write to; the copying program writes its own."""
+INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state")
 START_SECONDS_MAX: Final = 60.0
 POLL_SECONDS: Final = 0.2
 SETTINGS: Final[dict[str, object]] = {
@@ -44,8 +50,10 @@ SETTINGS: Final[dict[str, object]] = {
     "min.insync.replicas": 2,
     "default.replication.factor": 3,
     "offsets.topic.replication.factor": 3,
-    "offsets.topic.num.partitions": 3,
+    "offsets.topic.num.partitions": PARTITIONS,
     "offsets.commit.timeout.ms": 4_000,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.num.partitions": PARTITIONS,
     "unclean.leader.election.enable": "false",
     "auto.create.topics.enable": "false",
     "controlled.shutdown.retry.backoff.ms": 500,
@@ -54,6 +62,10 @@ SETTINGS: Final[dict[str, object]] = {
     # So that a disk that refuses to sync is noticed within a fault's time.
     "replica.high.watermark.checkpoint.interval.ms": 1_000,
 }
+
+
+def partitions_of(topics: Iterable[str]) -> list[str]:
+    return [f"{topic}-{number}" for topic in topics for number in range(PARTITIONS)]
 
 
 class ChaosBroker(SordiniProcess):
@@ -101,11 +113,11 @@ class ClientProcess(OutsideProcess):
     def __init__(self, directory: Path, module: str, orders: Orders, prefix: Sequence[str]) -> None:
         self.name = orders.name
         super().__init__(directory)
-        self._module, self._orders = module, orders
+        self.module, self.orders = module, orders
         self.prefix = prefix
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", f"tests.cluster.chaos.{self._module}", json.dumps(self._orders._asdict())]
+        return [sys.executable, "-m", f"tests.cluster.chaos.{self.module}", json.dumps(self.orders._asdict())]
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -115,7 +127,8 @@ class ClientProcess(OutsideProcess):
 
 
 class World:
-    """All processes of a run. `partitions` are those that the clients write."""
+    """All processes of a run. `partitions` are those that clients write, `plain` those that are not for transactions
+    alone, `internal` those of coordinators."""
 
     def __init__(self, directory: Path, network: Network) -> None:
         self.directory = directory
@@ -124,9 +137,13 @@ class World:
         self.zookeeper = ZooKeeperProcess(directory / "zookeeper", network.address("zookeeper"))
         self.zookeeper.prefix = network.enter("zookeeper")
         self._connect = f"{network.serve('zookeeper', self.zookeeper.port)}/chaos"
-        self.partitions = [f"t{topic}-{number}" for topic in range(TOPICS) for number in range(PARTITIONS)]
+        self.plain = partitions_of(PLAIN_TOPICS)
+        self.partitions = [*self.plain, *partitions_of(TRANSACTIONAL_TOPICS)]
+        self.internal = partitions_of(INTERNAL_TOPICS)
         self.brokers = {one: ChaosBroker(directory / str(one), one, network, self._connect) for one in BROKERS}
         self.clients: dict[str, ClientProcess] = {}
+        self.ending: list[ClientProcess] = []
+        """Clients that were asked to end, and whose successors are at work."""
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -143,9 +160,12 @@ class World:
             for broker in self.brokers.values():
                 broker.wait_until(broker.is_ready, START_SECONDS_MAX, "be ready")
             self._create_topics()
+            stack.callback(self._kill_clients)
             yield
-            for client in self.clients.values():
-                client.kill()
+
+    def _kill_clients(self) -> None:
+        for client in [*self.clients.values(), *self.ending]:
+            client.kill()
 
     def _create_topics(self) -> None:
         """Every broker leads as many partitions as any other."""
@@ -169,10 +189,11 @@ class World:
     def addresses(self) -> list[str]:
         return [broker.address for broker in self.brokers.values()]
 
-    def start_client(self, module: str, name: str, per_second: int = 0) -> ClientProcess:
+    def start_client(self, module: str, name: str, partitions: Sequence[str], **orders: Any) -> ClientProcess:
+        """`orders` are those of `Orders` that not every client has."""
         history = str(self.directory / f"{module}-{name}.jsonl")
-        orders = Orders(name, self.addresses, self.partitions, history, per_second)
-        client = ClientProcess(self.directory, module, orders, self.network.enter("clients"))
+        given = Orders(name, self.addresses, list(partitions), history, **orders)
+        client = ClientProcess(self.directory, module, given, self.network.enter("clients"))
         client.launch()
         self.network.joined("clients", client.pid)
         self.clients[f"{module}-{name}"] = client
@@ -205,9 +226,8 @@ class World:
         return self._are_full(self.partitions)
 
     def is_settled(self) -> bool:
-        """Whether those of the groups' topic are in sync, too."""
-        numbers = self.tree.assignment(OFFSETS_TOPIC)
-        return self._are_full([*self.partitions, *(f"{OFFSETS_TOPIC}-{number}" for number in numbers)])
+        """Whether those of coordinators are in sync, too."""
+        return self._are_full([*self.partitions, *self.internal])
 
     def _are_full(self, tps: Iterable[str]) -> bool:
         return all((one := self.state(tp)) is not None and len(one.isr) == len(BROKERS) for tp in tps)
@@ -220,7 +240,7 @@ class World:
         broker = self.brokers[broker_id]
         broker.kill()
         now = time.monotonic()
-        for tp in self.partitions:
+        for tp in [*self.partitions, *self.internal]:
             mark = written_watermark(broker.data_directory, tp)
             rows = committed_heads(broker.data_directory / tp, mark)
             self.recorder.note(Stopped(broker_id, tp, now, mark, digest(rows)))
@@ -244,6 +264,18 @@ class World:
                 self.recorder.note(Found("I14", f"broker {broker_id} does not come back: {problem}"))
 
 
+def processor_seconds(world: World) -> float:
+    """What all processes of the run have used, those that have ended and this one included."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processes = [*world.brokers.values(), *world.clients.values(), *world.ending, world.zookeeper]
+    seconds = ended.ru_utime + ended.ru_stime + time.process_time()
+    for one in processes:
+        if one.is_running:
+            fields = Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split()
+            seconds += sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+    return seconds
+
+
 class Watcher(threading.Thread):
     """Notes the state node of every partition again and again, by a session of its own."""
 
@@ -257,7 +289,7 @@ class Watcher(threading.Thread):
     def run(self) -> None:
         seen: dict[str, int] = {}
         while not self._enough.wait(POLL_SECONDS):
-            for tp in self._world.partitions:
+            for tp in [*self._world.partitions, *self._world.internal]:
                 try:
                     found = self._tree.state(*split(tp))
                 except KazooException:

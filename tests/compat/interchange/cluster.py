@@ -35,8 +35,10 @@ What lies before the log's start, because of DeleteRecords, it may delete.
 class Exchange:
     """The directory, and whose turn it is."""
 
-    def __init__(self, directory: Path, zookeeper: str) -> None:
+    def __init__(self, directory: Path, zookeeper: str, port: int | None = None) -> None:
+        """`port`: where each broker listens, so that clients continue with the next one; else each has its own."""
         self.directory = directory
+        self._port = port
         self.data = directory / "data"
         self._zookeeper = f"{zookeeper}/{directory.name}"
         self._place = f"embedded:{self.data}"
@@ -52,7 +54,8 @@ class Exchange:
         """Ours continues where the last broker stopped, with the tree in the directory itself."""
         self.data.mkdir(parents=True, exist_ok=True)
         self._move(f"embedded:{self.data}")
-        process = SordiniProcess(self._folder("sordini"), {"broker.id": 3, "log.dirs": self.data, **COMMON})
+        overrides = {"broker.id": 3, "log.dirs": self.data, **COMMON, **self._listeners()}
+        process = SordiniProcess(self._folder("sordini"), overrides)
         self._start(process)
         return process
 
@@ -80,7 +83,10 @@ class Exchange:
             # The first pass of retention comes after 30 seconds otherwise; 2.7.2 insists on that. One that runs while
             # the broker takes its partitions over may die of a race of its own.
             "log.initial.task.delay.ms": 4_000,
+            # Ten seconds otherwise.
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
             **COMMON,
+            **self._listeners(),
         }
         folder = self._folder("apache")
         return ApacheKafkaProcess(folder, self._in_zookeeper, overrides, version=version, flags=FLAGS)
@@ -96,8 +102,13 @@ class Exchange:
         if isinstance(self.broker, ApacheKafkaProcess):
             self.broker.wait_until_unregistered()
 
+    def _listeners(self) -> dict[str, object]:
+        return {} if self._port is None else {"listeners": f"PLAINTEXT://127.0.0.1:{self._port}"}
+
     def _start(self, process: BrokerProcess) -> None:
         self.broker = process
+        if self._port is not None:
+            process.port, process.bootstrap = self._port, f"127.0.0.1:{self._port}"
         self._running.callback(process.kill)
         process.start()
 

@@ -1,7 +1,8 @@
 """The journeys, each made once. A quick run has the one that stops in order, with the newer Apache Kafka.
 
-`make interchange`, which sets SORDINI_INTERCHANGE=all, adds the older one, brokers that are killed, and both cleaners
-at work on the same history. `newer` and `older` do so with one of the two.
+`make interchange`, which sets SORDINI_INTERCHANGE=all, adds the older one, brokers that are killed, clients that continue
+their transactions with the next broker, and both cleaners at work on the same history. `newer` and `older` do so with
+one of the two.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ WANTED = os.environ.get("SORDINI_INTERCHANGE", "")
 EVERYTHING = bool(WANTED)
 VERSIONS = BESIDE_OURS[WANTED]
 
-collect_ignore = [] if EVERYTHING else ["test_cleaners.py", "test_killed.py"]
+collect_ignore = [] if EVERYTHING else ["test_cleaners.py", "test_killed.py", "test_open_transactions.py"]
 
 
 @pytest.fixture(scope="session", params=VERSIONS)
@@ -30,12 +31,12 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def exchange(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Exchange]]:
+def exchange(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Exchange]]:
     """Clusters that change hands, each with a directory of its own; what runs is ended with the session."""
     made: list[Exchange] = []
 
-    def make(name: str) -> Exchange:
-        made.append(Exchange(tmp_path_factory.mktemp(name), zookeeper))
+    def make(name: str, port: int | None = None) -> Exchange:
+        made.append(Exchange(tmp_path_factory.mktemp(name), zookeeper, port))
         return made[-1]
 
     yield make

@@ -91,8 +91,7 @@ def _stage(exchange: Exchange, seed: int) -> Passed:
         loads.transactional(broker.bootstrap, "left-open")
     else:
         loads.write(broker.bootstrap, seed)
-        if isinstance(broker, ApacheKafkaProcess):
-            loads.transactions(broker.bootstrap, seed)
+        loads.transactions(broker.bootstrap, seed)
         _delete_a_topic(broker.bootstrap)
     last = served(broker.bootstrap)
     exchange.stop()

@@ -139,8 +139,9 @@ def transactions(bootstrap: str, seed: int) -> None:
     send(bootstrap, "money", 1, some(random, 20))
 
 
-def transactional(bootstrap: str, name: str) -> Producer:
+def transactional(bootstrap: str, name: str, timeout_ms: int = 600_000, **settings: Any) -> Producer:
     """A producer of that transactional id; what it left open before is aborted."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "transaction.timeout.ms": 600_000})
+    own = {"bootstrap.servers": bootstrap, "transactional.id": name, "transaction.timeout.ms": timeout_ms}
+    producer = Producer(own | settings)
     producer.init_transactions(SECONDS_MAX)
     return producer

@@ -55,8 +55,8 @@ resolves it.
 
 {count} situations are run over raw sockets against both brokers, with a codec generated from the message definitions
 inside Apache Kafka's own jar, and the responses are compared field by field (`tests/compat/test_situations.py`). Apache
-Kafka is 3.9.1 with ZooKeeper; for the {kraft} situations of requests and versions that 3.9.1 does not serve it is
-4.4.0, which has no ZooKeeper. Error texts are not compared. Groups have at most 4 members and sessions of 100 ms, so that
+Kafka is 3.9.1 with ZooKeeper; for {kraft} situations, most of them of requests and versions that 3.9.1 does not serve,
+it is 4.4.0, which has no ZooKeeper. Error texts are not compared. Groups have at most 4 members and sessions of 100 ms, so that
 these limits are reached quickly. Sordini runs with `sordini.validate.compressed=true`, since Apache
 Kafka opens every compressed batch; by default we open one only where a rule needs its records, see
 [record-checks.md](record-checks.md).
@@ -69,6 +69,24 @@ and an orderly stop must leave nothing to recover (`make interchange` runs all o
 of ours without errors, and ours prints the same (`test_dump.py`); both cleaners leave the same records in the same
 batches (`test_compaction.py`); what is produced for topics of the old message formats is stored as the same bytes, or
 the same records where it was compressed (`test_old_formats.py`).
+
+## Clusters of Sordini alone
+
+With `sordini.cluster.pure=true` on all brokers `transaction.version` is 2 as in new clusters of Apache Kafka 4: clients that
+know it raise their producer epoch with each transaction (KIP-890 part 2), others are served as before. Then and only then
+is written what Apache Kafka 2.7 and 3.9 cannot read: values of `__transaction_state` in version 1, `transaction.version`
+among the features of each registration, and in `/feature`. `tests/compat/test_raised_epochs.py` compares the answers with
+Apache Kafka 4.4.0 (`make interchange`), and runs its Java client.
+
+- An Apache Kafka 3.9 broker does not start in such a cluster: the feature is finalized, and it does not support it. A
+  broker of ours without the key does not start either, nor one with it where another is registered without. The controller
+  leaves out a broker that differs.
+- So the key is changed with all brokers stopped. Back to `false`, everything is read, and from then on written as
+  before; clients that have read the feature have to be restarted.
+- `inter.broker.protocol.version` is 2.8 or newer.
+- A transaction that times out fences its producer. In Apache Kafka 4.4 such a producer may abort, and continues.
+- InitProducerId with an epoch (KIP-360) in an ongoing transaction aborts it and fences, as in Apache Kafka 3.9; 4.4 answers
+  the next epoch. Clients of transaction.version 2 abort by EndTxn, which raises the epoch.
 
 ## Where we differ on purpose
 
@@ -94,6 +112,14 @@ Beyond single answers:
   `sordini.fetch.session.partitions.max` partitions, and a partition `sordini.partition.producers.max` idempotent
   producers (past it a new one gets KAFKA_STORAGE_ERROR until another has been idle for ten minutes). Apache Kafka
   bounds none of these.
+- **Requests of a transactional producer on a connection older than its newest** close that connection instead of being
+  served: their client has given them up (`sordini.transactional.newest.connection.enable`,
+  [delayed-requests.md](delayed-requests.md)). A client that is disconnected connects again and sends again. It happens
+  once to a client that was connected before the coordinator's partition was loaded.
+- **Transactional ids and open transactions** are bounded by `sordini.transactional.ids.max` and
+  `sordini.transactions.ongoing.max` (past them POLICY_VIOLATION). Apache Kafka bounds neither.
+- **A request of our own**, for `sordini groups history`, has the API key 32200. ApiVersions lists it only for clients that
+  name themselves `sordini`.
 - **`queued.max.request.bytes`** closes, once it is reached, the connections that progress least, and never keeps a request
   of up to 1 MiB waiting; Apache Kafka stops reading from all connections.
 - **`preallocate`** reserves disk space without making the file longer, up to an eighth of the free space; Apache
@@ -117,8 +143,8 @@ Beyond single answers:
   torn tail, a missing producer snapshot or transaction index behind a clean-shutdown marker, padded indexes.
 - **A compacted batch** keeps its first timestamp, where Apache Kafka moves it to that of the first record left; and
   records are compacted only once they are on the disk.
-- **Keys that require protection** which is not implemented (`authorizer.class.name`, `ssl.client.auth=required`, client
-  quotas, policies; [configuration.md](configuration.md#protection) lists them) prevent the start and are refused over the
+- **Keys that require protection** which is not implemented (client quotas, policies, Kerberos;
+  [configuration.md](configuration.md#protection) lists them), or that no listener has, prevent the start and are refused over the
   wire. Apache Kafka ignores keys that it does not know, and those that its listeners do not use.
 - **Files are 0600 and directories 0700** when they are made, whatever the umask, which decides with Apache Kafka. A log
   file, a log directory or a store that exists keeps its mode: make one beforehand to let a group read it. A checkpoint

@@ -10,6 +10,8 @@ from tests.compat.situations.definitions import Values, varint
 
 THEN = 1_700_000_000_000
 """The timestamp of every record: fixed, so that answers may be compared byte for byte."""
+CONTROL = 0x20
+"""The attribute of a batch that ends a transaction."""
 
 
 def zigzag(value: int) -> bytes:
@@ -104,6 +106,8 @@ def _describe_batch(entry: bytes) -> Values:
     base_offset, size, epoch, magic, crc = struct.unpack_from(">qiibI", entry)
     names = "attributes last_offset_delta base_timestamp max_timestamp producer_id producer_epoch base_sequence count"
     values = dict(zip(names.split(), struct.unpack_from(">hiqqqhii", entry, 21), strict=True))
+    if values["attributes"] & CONTROL:
+        values |= _describe_marker(entry[61:], values)
     return {
         "base_offset": base_offset,
         "size": size,
@@ -111,6 +115,19 @@ def _describe_batch(entry: bytes) -> Values:
         "magic": magic,
         "crc_is_right": crc == crc32c(entry[21:]),
         **values,
+    }
+
+
+def _describe_marker(records: bytes, values: Values) -> Values:
+    """A control batch has one record, which ends in key (version, type), value (version, coordinator epoch), no headers."""
+    key_version, kind, value_length, value_version, coordinator_epoch = struct.unpack(">hhBhi", records[-12:-1])
+    return {
+        "marker": {0: "abort", 1: "commit"}.get(kind, kind),
+        "versions": (key_version, value_version),
+        "value_length": value_length,
+        "coordinator_epoch": coordinator_epoch,
+        "base_timestamp": "now" if values["base_timestamp"] > THEN else values["base_timestamp"],
+        "max_timestamp": "now" if values["max_timestamp"] > THEN else values["max_timestamp"],
     }
 
 

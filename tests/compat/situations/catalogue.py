@@ -29,6 +29,17 @@ from tests.compat.situations import (  # noqa: F401  (imported for what they reg
     topic_partitions,
     topics,
     topics_in_use,
+    transactions_by_chance,
+    transactions_connections,
+    transactions_end,
+    transactions_init,
+    transactions_listing,
+    transactions_members,
+    transactions_newest,
+    transactions_offsets,
+    transactions_partitions,
+    transactions_produce,
+    transactions_reading,
 )
 from tests.compat.situations.registry import SITUATIONS
 

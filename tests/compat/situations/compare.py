@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tests.compat.situations.differences import ABSENT, Difference
+from tests.compat.situations.difference import ABSENT, Difference
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -4,41 +4,35 @@ This is the whole list; docs/compatibility.md is written from it. An entry for o
 no longer occurs is a failure too, so that the list cannot outlive its reasons.
 """
 
-from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
 
-ANYTHING = object()
-ABSENT = "(not there)"
-
-
-class Difference(NamedTuple):
-    """sentence, path: patterns of the situations and of the leaves that may differ; ours: what they are then."""
-
-    sentence: str
-    path: str
-    ours: Any
-    why: str
-
-    def permits(self, path: str, leaf: Any) -> bool:
-        return fnmatchcase(path, self.path) and (self.ours is ANYTHING or bool(leaf == self.ours))
-
-    @property
-    def must_occur(self) -> bool:
-        """Whether it is about one situation alone, where it has to be seen."""
-        return "*" not in self.sentence
+from tests.compat.situations.difference import ABSENT, ANYTHING, Difference, several
+from tests.compat.situations.transaction_differences import TRANSACTION_DIFFERENCES
 
 
 def allowed_in(sentence: str) -> list[Difference]:
     return [one for one in DIFFERENCES if fnmatchcase(sentence, one.sentence)]
 
 
-def _several(sentence: str, leaves: dict[str, Any], why: str) -> Iterator[Difference]:
-    return (Difference(sentence, path, ours, why) for path, ours in leaves.items())
-
-
 DIFFERENCES: list[Difference] = [
-    *_several(
+    *several(
+        "a broker's keys of encryption and authentication, for one broker, all brokers and a listener that is not there",
+        {
+            "listener.name.other.authorizer.class.name of '0'/*": 42,
+            "listener.name.other.connections.max.reauth.ms of '0'/*": 42,
+            "listener.name.other.sasl.server.max.receive.size of '0'/*": 42,
+            "listener.name.other.security.inter.broker.protocol of '0'/*": 42,
+        },
+        "For a listener that does not exist Apache Kafka stores any value. Here these keys are in force, for the whole "
+        "broker and from its start on, so a value that changes nothing is refused.",
+    ),
+    Difference(
+        "DescribeConfigs of a broker lists the keys with their defaults and sources",
+        "results/0/configs/ssl.keystore.password/read_only",
+        True,
+        "No password is kept in the coordination store, so none can be changed over the wire: it comes from the file.",
+    ),
+    *several(
         "a broker's keys of encryption and authentication, for one broker, all brokers and a listener that is not there",
         {
             "listener.name.other.create.topic.policy.class.name of '0'/*": 42,
@@ -70,7 +64,7 @@ DIFFERENCES: list[Difference] = [
         "Apache Kafka answers a duplicate with its first sending's timestamp here, even where the time is the "
         "producer's own; ours is -1 unless the topic is one of log append time.",
     ),
-    *_several(
+    *several(
         "Produce of records whose offset deltas are not 0, 1, 2",
         {
             "*/error_code": 87,
@@ -81,7 +75,7 @@ DIFFERENCES: list[Difference] = [
         "Apache Kafka checks each record's offset only when the batch is compressed, and stores records whose "
         "offsets contradict their batch; Sordini refuses them in both cases.",
     ),
-    *_several(
+    *several(
         "Produce of null and of empty records",
         {
             "null v?": ABSENT,
@@ -101,7 +95,7 @@ DIFFERENCES: list[Difference] = [
         "Apache Kafka answers UNKNOWN_SERVER_ERROR and logs a stack trace; UNSUPPORTED_COMPRESSION_TYPE names "
         "what is wrong.",
     ),
-    *_several(
+    *several(
         "Produce of an unknown codec, and of bytes that are not what their codec says",
         {"garbage as codec ?/error_code": 2, "gzip cut short/error_code": 2},
         "Apache Kafka answers UNKNOWN_SERVER_ERROR and logs a stack trace; the bytes are corrupt.",
@@ -112,7 +106,7 @@ DIFFERENCES: list[Difference] = [
         87,
         "Apache Kafka answers UNKNOWN_SERVER_ERROR; the records' own offsets contradict the batch's count.",
     ),
-    *_several(
+    *several(
         "Produce v2 of a message set that lies",
         {"codec ? in magic 1/error_code": 76, "garbage gzip/error_code": 2},
         "Apache Kafka answers UNKNOWN_SERVER_ERROR or INVALID_RECORD, as the exception happens to be; the codec "
@@ -146,7 +140,7 @@ DIFFERENCES: list[Difference] = [
         "A replica on a broker that is not there, no replica at all, or a negative partition: Apache Kafka makes "
         "a topic that never gets a leader and answers REQUEST_TIMED_OUT. We make none.",
     ),
-    *_several(
+    *several(
         "CreateTopics with an assignment of one partition twice",
         {
             "topics/0/error_code": 39,
@@ -162,7 +156,7 @@ DIFFERENCES: list[Difference] = [
         42,
         "A topic named by neither name nor id is the request's mistake and not one of authorisation.",
     ),
-    *_several(
+    *several(
         "DescribeConfigs of a topic with synonyms and documentation",
         {"results/0/configs/local.retention.*/synonyms*": ANYTHING},
         "Those broker keys (log.local.retention.*) are not ours: there is no tiered storage.",
@@ -173,7 +167,7 @@ DIFFERENCES: list[Difference] = [
         True,
         "Version 0 has a field for whether a value is the default; Apache Kafka always answers false.",
     ),
-    *_several(
+    *several(
         "DescribeConfigs of a broker lists the keys with their defaults and sources",
         {
             "results/0/configs/advertised.listeners/read_only": True,
@@ -182,19 +176,19 @@ DIFFERENCES: list[Difference] = [
         },
         "Listeners and the network's threads are set up when the broker starts and stay as they are.",
     ),
-    *_several(
+    *several(
         "DescribeConfigs of a broker lists the keys with their defaults and sources",
         {"results/0/configs/*": ABSENT, "results/0/configs/zookeeper.*": ANYTHING},
         "One broker runs on ZooKeeper here, the other on its own file. Keys that mean nothing to this broker (thread "
         "pools, TLS stores, replication) are not listed.",
     ),
-    *_several(
+    *several(
         "Fetch with negative limits",
         {"max_bytes -1/*": ANYTHING, "partition_max_bytes -1/*": ANYTHING},
         "Apache Kafka answers UNKNOWN_SERVER_ERROR and logs a stack trace; a negative limit is no room, and gets "
         "what no room gets: the first batch.",
     ),
-    *_several(
+    *several(
         "Fetch with an unknown isolation level",
         {
             "error_code": 42,
@@ -204,7 +198,7 @@ DIFFERENCES: list[Difference] = [
         },
         "Apache Kafka answers UNKNOWN_SERVER_ERROR and logs a stack trace; the request is wrong.",
     ),
-    *_several(
+    *several(
         "Produce of the same partition twice in one request",
         {"0/responses/0/partition_responses/*": ANYTHING, "1/base_offset": 0},
         "Apache Kafka answers such a partition once and drops one of the two batches without a word; we refuse the "
@@ -216,13 +210,13 @@ DIFFERENCES: list[Difference] = [
         -1,
         "No client reads the log start offset beside an error.",
     ),
-    *_several(
+    *several(
         "Produce to a topic with LogAppendTime",
         {"attribute set by the client/error_code": 32, "attribute set by the client/base_offset": -1},
         "On a topic that keeps the producers' times, a batch that claims to carry the broker's contradicts "
         "itself; Apache Kafka clears the bit without a word.",
     ),
-    *_several(
+    *several(
         "Produce with half a producer identity",
         {
             "no epoch/error_code": 87,
@@ -284,7 +278,7 @@ DIFFERENCES: list[Difference] = [
         "Version 0 of OffsetCommit and OffsetFetch, unused since 2014, keeps its offsets in ZooKeeper with Apache "
         "Kafka; ours are with all others, in the offsets topic.",
     ),
-    *_several(
+    *several(
         "OffsetCommit of one partition twice in a request",
         {
             "one topic/topics/0/partitions/1/*": ANYTHING,
@@ -305,4 +299,5 @@ DIFFERENCES: list[Difference] = [
         "Neither broker has a coordinator of share groups. Apache Kafka answers COORDINATOR_NOT_AVAILABLE, "
         "after which clients keep retrying; INVALID_REQUEST makes them stop.",
     ),
+    *TRANSACTION_DIFFERENCES,
 ]

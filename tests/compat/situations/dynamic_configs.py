@@ -210,7 +210,6 @@ def described_security_keys(broker: Broker) -> Any:
         "max.connection.creation.rate": "2147483647",
         "listener.name.other.ssl.keystore.location": "/k.jks",
         "listener.name.other.ssl.keystore.type": "PKCS12",
-        "listener.name.other.scram-sha-256.connections.max.reauth.ms": "0",
     }
     seen = {"set": _change(broker, "0", *((key, SET, value) for key, value in keys.items()), kind=BROKER)}
     for key, value in keys.items():

@@ -10,11 +10,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.compat.situations.definitions import Values
-from tests.compat.situations.waiting import until
+from tests.compat.situations.waiting import NOT_READY, until
 from tests.compat.situations.wire import Broker
-
-_NOT_READY = {14, 15, 16}
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 
 MEMBER_ID_REQUIRED = 79
 LONG_MS = 20_000
@@ -36,7 +33,7 @@ def wait_for_coordinator(broker: Broker, group_id: str) -> None:
         fetched = broker.ask("OffsetFetch", 8, groups=[{"group_id": group_id, "topics": []}])
         return int(fetched["groups"][0]["error_code"])
 
-    codes = [until(ask, lambda code: code not in _NOT_READY) for ask in (find, fetch)]
+    codes = [until(ask, lambda code: code not in NOT_READY) for ask in (find, fetch)]
     assert codes == [0, 0], f"{group_id} has no coordinator: {codes}"
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.compat.situations.registry import situation
+from tests.compat.situations.waiting import until
 from tests.compat.situations.wire import Broker
 
 
@@ -50,10 +51,10 @@ def unknown_topic(broker: Broker) -> Any:
 def auto_creation(broker: Broker) -> Any:
     name = broker.name("made-by-asking")
     first = _without_brokers(broker.ask("Metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True))
-    for _ in range(200):
-        again = _without_brokers(broker.ask("Metadata", 9, topics=[{"name": name}]))
-        if again["topics"][0]["error_code"] == 0:
-            break
+    again = until(
+        lambda: _without_brokers(broker.ask("Metadata", 9, topics=[{"name": name}])),
+        lambda answer: isinstance(answer, dict) and answer["topics"][0]["error_code"] == 0,
+    )
     return {"first answer": first, "in the end": again}
 
 

@@ -3,11 +3,8 @@
 from typing import Any
 
 from tests.compat.situations.registry import KRAFT, situation
-from tests.compat.situations.waiting import until
+from tests.compat.situations.waiting import NOT_READY, until
 from tests.compat.situations.wire import Broker
-
-_NOT_YET = {14, 15, 16}
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 
 
 def _versions(broker: Broker, **fields: Any) -> Any:
@@ -60,7 +57,7 @@ def deleted_groups(broker: Broker) -> Any:
     )
     until(
         lambda: broker.ask("DeleteGroups", 3, groups_names=[unknown, ""]),
-        lambda seen: all(row["error_code"] not in _NOT_YET for row in seen["results"]),
+        lambda seen: all(row["error_code"] not in NOT_READY for row in seen["results"]),
     )
     answer = broker.ask("DeleteGroups", 3, groups_names=[unknown, "", unknown])
     answer["results"].sort(key=lambda row: row["group_id"])

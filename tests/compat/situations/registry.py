@@ -45,28 +45,32 @@ _SOME_NUMBER = {
     "commit_timestamp",
     "expire_timestamp",
     "current_state_timestamp",
+    "transaction_start_time_ms",
+    "last_timestamp",
 }
 
 
 _RANDOM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What a coordinator appends to a client's name to make a member id."""
+_PRODUCER = re.compile(r"^producer id \d+$")
 
 
 def normalise(value: Any, prefix: str, *, keep_texts: bool = False) -> Any:
     """Replace what two right brokers may answer differently, keeping whether it is there at all.
 
-    The random part of member ids becomes 'm1', 'm2' in the order in which they are first seen.
+    The random part of member ids becomes 'm1', 'm2' in the order in which they are first seen; producer ids 'p1', 'p2'.
     """
-    return _number_members(_normalise(value, prefix, "", keep_texts=keep_texts), {})
+    return _numbered(_normalise(value, prefix, "", keep_texts=keep_texts), {}, {})
 
 
-def _number_members(value: Any, seen: dict[str, str]) -> Any:
+def _numbered(value: Any, members: dict[str, str], producers: dict[str, str]) -> Any:
     if isinstance(value, dict):
-        return {name: _number_members(inner, seen) for name, inner in value.items()}
+        return {name: _numbered(inner, members, producers) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_number_members(inner, seen) for inner in value]
+        return [_numbered(inner, members, producers) for inner in value]
     if isinstance(value, str):
-        return _RANDOM.sub(lambda found: seen.setdefault(found[0], f"m{len(seen) + 1}"), value)
+        value = _PRODUCER.sub(lambda found: producers.setdefault(found[0], f"p{len(producers) + 1}"), value)
+        return _RANDOM.sub(lambda found: members.setdefault(found[0], f"m{len(members) + 1}"), value)
     return value
 
 
@@ -89,7 +93,7 @@ def _normalise(value: Any, prefix: str, key: str, *, keep_texts: bool) -> Any:
     if key in _SOME_NUMBER:
         return "some" if value > 0 else value
     if key == "producer_id":
-        return "some" if value >= 0 else value
+        return f"producer id {value}" if value >= 0 else value
     if isinstance(value, str):
         return value.replace(prefix, "P")
     return value

@@ -6,6 +6,9 @@ from typing import TypeVar
 
 Answer = TypeVar("Answer")
 
+NOT_READY = frozenset({14, 15, 16})
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
+
 _PATIENCE_S = 20.0
 """Apache Kafka on a busy machine takes its time until a changed configuration counts."""
 _PAUSE_S = 0.005

@@ -156,6 +156,18 @@ class Broker:
             raise AssertionError(f"topic {name}: error {error} {answer}")
         return name
 
+    def create_led(self, topic: str, partitions: int = 1) -> str:
+        """As `create`, once the broker leads it: without ZooKeeper a topic is there before its partitions are."""
+        name = self.create(topic, partitions)
+        rows = [{"partition_index": index, "timestamp": -1} for index in range(partitions)]
+
+        def codes() -> list[int]:
+            answer = self.ask("ListOffsets", 5, replica_id=-1, topics=[{"name": name, "partitions": rows}])
+            return [row["error_code"] for row in answer["topics"][0]["partitions"]]
+
+        assert until(codes, lambda seen: not any(seen)) == [0] * partitions
+        return name
+
     def topic_id(self, name: str) -> bytes:
         """The id the broker gave to a topic."""
         answer = self.ask("Metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False)

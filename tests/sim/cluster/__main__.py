@@ -12,8 +12,7 @@ import pathlib
 import sys
 import time
 
-from tests.sim.cluster.campaign import campaign, report, search
-from tests.sim.cluster.planted_bugs import BUGS
+from tests.sim.cluster.campaign import ALL_BUGS, campaign, report, search
 from tests.sim.cluster.scenario import ClusterVerdict, cluster_scenario, run_cluster_seed
 
 REPORTED_MAX = 10
@@ -67,7 +66,7 @@ def _traced(seed: int, path: str) -> int:
 
 def _planted(which: str, processes: int) -> int:
     missed = 0
-    bugs = [bug for bug in BUGS if which in bug.name]
+    bugs = [bug for bug in ALL_BUGS if which in bug.name]
     for bug, (found, seconds) in zip(bugs, search([bug.name for bug in bugs], processes), strict=True):
         missed += found is None
         if found is None:

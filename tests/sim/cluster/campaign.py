@@ -7,11 +7,14 @@ import gc
 import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.sim.cluster.planted_bugs import BUGS, Bug, planted
-from tests.sim.cluster.scenario import ClusterVerdict, cluster_scenario, run_cluster_seed
+from tests.sim.cluster.scenario import ClusterScenario, ClusterVerdict, cluster_scenario, run_cluster_seed
+from tests.sim.transactions.planted_bugs import TRANSACTION_BUGS
+
+ALL_BUGS = (*BUGS, *TRANSACTION_BUGS)
 
 
 def campaign(first: int, last: int, processes: int) -> Iterator[ClusterVerdict]:
@@ -32,13 +35,13 @@ def search(names: Sequence[str], processes: int) -> Iterator[tuple[ClusterVerdic
 
 def _search_one(name: str) -> tuple[ClusterVerdict | None, float]:
     began = time.monotonic()
-    found = first_finding(next(bug for bug in BUGS if bug.name == name))
+    found = first_finding(next(bug for bug in ALL_BUGS if bug.name == name))
     return found, time.monotonic() - began
 
 
-def run_one(seed: int) -> ClusterVerdict:
+def run_one(seed: int, scenario: Callable[[int], ClusterScenario] = cluster_scenario) -> ClusterVerdict:
     """One seed's verdict, without its trace."""
-    verdict = dataclasses.replace(run_cluster_seed(cluster_scenario(seed), 1), last_lines=[])
+    verdict = dataclasses.replace(run_cluster_seed(scenario(seed), 1), last_lines=[])
     gc.collect()  # A world is one large reference cycle: without an explicit collection gigabytes of them accumulate.
     return verdict
 
@@ -46,7 +49,7 @@ def run_one(seed: int) -> ClusterVerdict:
 def first_finding(bug: Bug) -> ClusterVerdict | None:
     """The first seed that finds a planted bug."""
     with planted(bug):
-        return next((verdict for seed in bug.seeds if (verdict := run_one(seed)).findings), None)
+        return next((verdict for seed in bug.seeds if (verdict := run_one(seed, bug.scenario)).findings), None)
 
 
 def report(verdicts: Sequence[ClusterVerdict], seconds: float) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError
-from sordini.protocol.records.batch import HEADER_SIZE, crc_is_right, read_header, read_records
+from sordini.protocol.records.batch import HEADER_SIZE, crc_is_right, read_header
 from sordini.protocol.types import TopicPartition
 from tests.sim.history import Seen
+from tests.sim.records import seen_in
 
 WATERMARKS = "replication-offset-checkpoint"
 EPOCHS = "leader-epoch-checkpoint"
@@ -24,8 +25,7 @@ class Batch(NamedTuple):
 
     def seen(self) -> Iterator[Seen]:
         view = memoryview(self.data)
-        for record in read_records(view, read_header(view, 0)):
-            yield Seen(record.offset, (record.value or b"").decode(errors="backslashreplace"))
+        yield from seen_in(view, read_header(view, 0))
 
 
 class Image(NamedTuple):

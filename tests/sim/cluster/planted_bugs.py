@@ -29,7 +29,7 @@ from sordini.replication.replica_set import ReplicaSet
 from sordini.storage import follower_append
 from sordini.storage.epoch_cache import EpochCache
 from sordini.storage.log import Log
-from tests.sim.cluster.scenario import ClusterScenario, cluster_scenario
+from tests.sim.cluster.scenario import ClusterScenario, without_transactions
 
 
 class Bug(NamedTuple):
@@ -47,9 +47,11 @@ class Bug(NamedTuple):
     more: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = ()
     """What else has to be changed, where one mistake alone is caught by a second guard."""
 
+    scenario: Callable[[int], ClusterScenario] = without_transactions
+
     @property
     def seeds(self) -> list[int]:
-        fitting = (seed for seed in itertools.count() if self.needs(cluster_scenario(seed)))
+        fitting = (seed for seed in itertools.count() if self.needs(self.scenario(seed)))
         return list(itertools.islice(fitting, self.seeds_max))
 
 

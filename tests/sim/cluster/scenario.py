@@ -3,7 +3,8 @@
     partitions are made -> load, with faults and a controller full of whims -> all is healed and calm
     -> everybody in sync, writes are taken -> the load ends -> the final read -> all processes end -> the files
 
-Seeds go round through protocol settings, kinds of faults, and one or two replicas that must have a record.
+Seeds go round through protocol settings, kinds of faults, and one or two replicas that must have a record. Four of
+eight seeds have transactional producers (tests/sim/transactions), in place of some of the others.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from tests.sim.cluster.world import ClusterWorld
 from tests.sim.consumer import Consumer, ConsumerRules
 from tests.sim.history import History, Poll
 from tests.sim.producer import ProducerRules
+from tests.sim.transactions.cast import Cast
+from tests.sim.transactions.checkers import check_transactions
+from tests.sim.transactions.history import OFFSETS, STATE_TOPIC
 from tests.support.trace import LINES_KEPT
 from tests.support.virtual_loop import Deadlock, Runaway, run
 
@@ -37,6 +41,7 @@ UNDER_LOAD_S = 2.5
 """Seconds of load after the last fault has begun."""
 GIVE_UP_S = 8.0
 FAULT_GAP_S = 0.9
+STATE_PARTITIONS = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +57,10 @@ class ClusterScenario:
     settings: dict[str, str]
     reads_anywhere: bool = False
     """Whether consumers read from leaders and followers alike, all in versions in which followers serve them."""
+
+    @property
+    def has_transactions(self) -> bool:
+        return OFFSETS in self.replicas
 
     @property
     def versions(self) -> InterBrokerVersions:
@@ -77,6 +86,16 @@ class ClusterVerdict:
 
 
 def cluster_scenario(seed: int) -> ClusterScenario:
+    """Four of eight seeds have transactions."""
+    return _scenario(seed, has_transactions=seed // 4 % 2 == 1)
+
+
+def without_transactions(seed: int) -> ClusterScenario:
+    """The same without transactional producers: bugs of replication are looked for in these."""
+    return _scenario(seed, has_transactions=False)
+
+
+def _scenario(seed: int, *, has_transactions: bool) -> ClusterScenario:
     source = random.Random(f"cluster scenario {seed}")
     faults = (KILLING, GENTLE, PULLING_THE_PLUG, KILLING)[seed % 4]
     replicas: dict[TopicPartition, tuple[BrokerId, ...]] = {}
@@ -96,6 +115,8 @@ def cluster_scenario(seed: int) -> ClusterScenario:
         for config in configs.values():
             config["flush.messages"] = "1"
     protocol = source.choice(PROTOCOLS)
+    if has_transactions:
+        _add_internal_topics(seed, replicas, configs)
     return ClusterScenario(
         seed=seed,
         seconds=source.uniform(5.0, 9.0),
@@ -111,6 +132,21 @@ def cluster_scenario(seed: int) -> ClusterScenario:
             "replica.lag.time.max.ms": str(source.choice((500, 1_000, 2_500))),
         },
     )
+
+
+def _add_internal_topics(
+    seed: int, replicas: dict[TopicPartition, tuple[BrokerId, ...]], configs: dict[str, dict[str, str]]
+) -> None:
+    """The coordinators' topics. Their segments are too large to be compacted: replicas are compared byte for byte."""
+    source = random.Random(f"internal topics {seed}")
+    for partition in (*(TopicPartition(STATE_TOPIC, index) for index in range(STATE_PARTITIONS)), OFFSETS):
+        order = list(BROKERS)
+        source.shuffle(order)
+        replicas[partition] = tuple(order)
+    flushes = {"flush.messages": "1"} if "flush.messages" in configs["alpha"] else {}
+    for topic in (STATE_TOPIC, OFFSETS.topic):
+        min_isr = str(source.choice((1, 2)))
+        configs[topic] = {"cleanup.policy": "compact", "min.insync.replicas": min_isr, **flushes}
 
 
 def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT) -> ClusterVerdict:
@@ -132,6 +168,7 @@ def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT)
         *(bug for node in world.nodes for bug in node.log.bugs),
         *(f"stray exception: {text}" for text in world.loop.stray),
         *check(evidence),
+        *([] if story.cast is None else check_transactions(story.cast.history, world.final_images)),
     ]
     tally = {
         "records acknowledged": sum(producer.acknowledged for producer in story.producers),
@@ -146,6 +183,7 @@ def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT)
         ),
         "read without a session": sum(bool(poll.seen) and _is_in(poll.at, story.outages) for poll in history.polls),
         "logs compared": len(world.images) + len(world.final_images),
+        **({} if story.cast is None else story.cast.tally()),
     }
     return ClusterVerdict(
         seed=plan.seed,
@@ -170,13 +208,18 @@ class _Story:
         self._plan = plan
         self._now = world.loop.time
         self._addresses = [node.address for node in world.nodes]
-        self._topics = {partition: world.states.ids[partition.topic] for partition in plan.replicas}
+        self._topics = {
+            partition: world.states.ids[partition.topic]
+            for partition in plan.replicas
+            if not partition.topic.startswith("__")
+        }
         self.findings: list[str] = []
         self.producers: list[LeaderProducer] = []
         self.consumers: list[LeaderConsumer] = []
         self.strong: frozenset[str] = frozenset()
         self.faults: dict[str, int] = {}
         self.outages: list[tuple[float, float]] = []
+        self.cast: Cast | None = None
         self.observer = Observer(world.network, world.states, {n.broker_id: n.address for n in world.nodes}, plan.seed)
 
     async def tell(self) -> None:
@@ -193,10 +236,12 @@ class _Story:
             world.calm_down()
         await self._until(world.controller.is_settled, SETTLE_S, "have full in-sync sets again")
         calm_from = self._now()
-        await self._work(calm_from + AFTER_S)
+        await self._work(calm_from + AFTER_S, is_quiet=True)
         for producer in self.producers:
             if producer.is_answered and producer.last_acknowledged < calm_from:
                 self.findings.append(f"I14 {producer.name} had nothing acknowledged in the quiet time")
+        if self.cast is not None:
+            self.findings += await self.cast.settle(calm_from)
         await self._read_all()
         await asyncio.sleep(AFTER_S)
         await world.end()
@@ -212,10 +257,18 @@ class _Story:
             await asyncio.sleep(0.1)
 
     def _people(self) -> None:
-        """Producers and a consumer for each partition, and two producers that never send anything twice."""
+        """Producers and a consumer for each partition, and two producers that never send anything twice.
+
+        With transactions: one idempotent producer among the transactional ones, and one consumer of everything.
+        """
         source = random.Random(f"cluster load {self._plan.seed}")
         newest = 13 if self._plan.versions.uses_topic_ids else 8
         topics = sorted(self._topics.items())
+        if self._plan.has_transactions:
+            world = self._world
+            self.cast = Cast(world.network, self._addresses, self._topics, world.history, self._plan.seed)
+            self.strong |= {one.name for one in self.cast.ids}
+            topics = topics[:1]
         for index, partition in enumerate(topics):
             rules = ProducerRules(
                 version=source.choice((3, 7, 9, newest)),
@@ -229,6 +282,8 @@ class _Story:
                 version=source.choice((9, 11, 12, newest_fetch)), incremental=source.random() < 0.5, wait_ms=400
             )
             self._add_consumer(f"c{index}", partition, reading)
+        if self.cast is not None:
+            return
         for name, acks in (("once", -1), ("weak", source.choice((0, 1)))):
             rules = ProducerRules(idempotent=False, acks=acks, in_flight=3, gap_mean_s=0.2, records_max=2)
             self._add_producer(name, source.choice(topics), rules)
@@ -248,13 +303,17 @@ class _Story:
         consumer.reads_anywhere = self._plan.reads_anywhere
         self.consumers.append(consumer)
 
-    async def _work(self, until: float) -> None:
+    async def _work(self, until: float, *, is_quiet: bool = False) -> None:
         async with asyncio.TaskGroup() as group:
             for producer in self.producers:
                 group.create_task(producer.run(until, until + GIVE_UP_S))
             for consumer in self.consumers:
                 group.create_task(consumer.run(until))
             group.create_task(self.observer.run(until))
+            if self.cast is not None:
+                work = self.cast.work_in_quiet if is_quiet else self.cast.work
+                for each in work(until, until + GIVE_UP_S):
+                    group.create_task(each)
 
     async def _read_all(self) -> None:
         """Read every partition from its beginning to its end, from its leader."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.api import ALL_APIS, APIS, FIRST_OWN_KEY, OWN_APIS, ApiKey
 from sordini.protocol.declare import NEVER
 
 
@@ -26,10 +26,21 @@ def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> Non
         "SASL_HANDSHAKE": (0, 1, NEVER),
         "SASL_AUTHENTICATE": (0, 2, 2),
         "API_VERSIONS": (0, 5, 3),
+        "ALTER_USER_SCRAM_CREDENTIALS": (0, 0, 0),
+        "CREATE_ACLS": (0, 3, 2),
+        "DESCRIBE_USER_SCRAM_CREDENTIALS": (0, 0, 0),
+        "DELETE_ACLS": (0, 3, 2),
+        "DESCRIBE_ACLS": (0, 3, 2),
         "CREATE_TOPICS": (0, 7, 5),
         "DELETE_TOPICS": (0, 6, 4),
         "INIT_PRODUCER_ID": (0, 6, 2),
         "OFFSET_FOR_LEADER_EPOCH": (0, 4, 4),
+        "ADD_PARTITIONS_TO_TXN": (0, 5, 3),
+        "ADD_OFFSETS_TO_TXN": (0, 4, 3),
+        "END_TXN": (0, 5, 3),
+        "TXN_OFFSET_COMMIT": (0, 6, 3),
+        "DESCRIBE_TRANSACTIONS": (0, 0, 0),
+        "LIST_TRANSACTIONS": (0, 2, 0),
         "DESCRIBE_CONFIGS": (0, 4, 4),
         "ALTER_CONFIGS": (0, 2, 2),
         "INCREMENTAL_ALTER_CONFIGS": (0, 1, 1),
@@ -50,7 +61,7 @@ def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> Non
         "STOP_REPLICA": (0, 4, 2),
         "UPDATE_METADATA": (0, 8, 6),
         "CONTROLLED_SHUTDOWN": (0, 3, 3),
-        "WRITE_TXN_MARKERS": (0, 1, 1),
+        "WRITE_TXN_MARKERS": (0, 2, 1),
         "ALTER_PARTITION": (0, 3, 0),
         "ALLOCATE_PRODUCER_IDS": (0, 0, 0),
     }
@@ -62,4 +73,11 @@ def test_an_api_is_found_by_the_number_on_the_wire() -> None:
 
 
 def test_keys_are_dense() -> None:
-    assert [key.value for key in ApiKey] == list(range(95))
+    assert [key.value for key in ApiKey if key < FIRST_OWN_KEY] == list(range(95))
+
+
+def test_our_own_keys_are_far_from_kafkas_and_share_their_lower_byte_with_no_key() -> None:
+    assert OWN_APIS
+    assert all(FIRST_OWN_KEY <= key <= FIRST_OWN_KEY + 55 for key in OWN_APIS)
+    assert not OWN_APIS.keys() & APIS.keys()
+    assert len({key & 0xFF for key in ALL_APIS}) == len(ALL_APIS)

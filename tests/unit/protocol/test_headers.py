@@ -101,7 +101,7 @@ def test_api_versions_of_a_new_version_behind_a_classic_header_is_a_wire_error()
         ("00 00 00 0e", "PRODUCE v14"),
         ("00 00 ff ff", "PRODUCE v-1"),
         ("00 01 00 13", "FETCH v19"),
-        ("00 18 00 00", "ADD_PARTITIONS_TO_TXN"),
+        ("00 26 00 00", "CREATE_DELEGATION_TOKEN"),
         ("03 e7 00 00", "API 999"),
         ("ff ff 00 00", "API -1"),
     ],

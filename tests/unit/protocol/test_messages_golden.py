@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from sordini.protocol import primitives, schema
-from sordini.protocol.api import APIS, Api
+from sordini.protocol.api import ALL_APIS, Api
 from sordini.protocol.declare import ArrayOf, Field, Kind, Struct
 from sordini.protocol.headers import request_header
 from tests.support.message_samples import present_fields, sample
 from tests.support.response_headers import response_header
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-CASES = [(api, version) for api in APIS.values() for version in range(api.min_version, api.max_version + 1)]
+CASES = [(api, version) for api in ALL_APIS.values() for version in range(api.min_version, api.max_version + 1)]
 Lines = Iterator[tuple[str, bytes]]
 
 

@@ -20,6 +20,14 @@ with warnings.catch_warnings():  # It loads its definitions through a deprecated
     from kafka.protocol import admin, consumer, metadata, producer, sasl
 
 
+RENAMED = {
+    "clusterauthorizedoperations": "authorizedoperations",
+    "topicauthorizedoperations": "authorizedoperations",
+    "generationidormemberepoch": "generationid",  # In TxnOffsetCommit.
+}
+"""Fields that they name in another way."""
+
+
 def theirs(cls: type) -> Any:
     parts = (producer, consumer, metadata, admin, sasl)
     return next((found for part in parts if (found := getattr(part, cls.__name__, None))), None)
@@ -40,7 +48,7 @@ def converted(message: Any, their_cls: Any, version: int) -> Any:
     values = {}
     for field in present_fields(type(message), version):
         ours = field.name.replace("_", "")
-        name = names.get(ours) or names["authorizedoperations"]  # They leave out whose operations.
+        name = names.get(ours) or names[RENAMED[ours]]
         values[name] = converted_value(field, getattr(message, field.name), their_cls._struct.fields[name], version)
     return their_cls(version=version, **values)
 

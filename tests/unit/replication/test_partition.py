@@ -163,6 +163,21 @@ def test_too_few_in_sync_replicas_refuse_only_requests_with_acks_all() -> None:
     assert partition.append(checked(), 0, all_replicas=False).base_offset == 0
 
 
+def test_a_batch_that_is_in_the_log_is_not_refused_as_if_nothing_had_been_written() -> None:
+    """With too few in-sync replicas its producer is told to send the same again; the next batch is not in the log."""
+    partition = a_partition(in_sync=[ME], replicas=3, settings=SETTINGS._replace(min_insync_replicas=2))
+    partition.append(checked(an_idempotent_batch(3, sequence=0)), 0, all_replicas=False)
+
+    def refusal(batch: bytes) -> ErrorCode:
+        return code_of(lambda: partition.append(checked(batch), 0, all_replicas=True))
+
+    assert refusal(an_idempotent_batch(3, sequence=0)) == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert refusal(an_idempotent_batch(3, sequence=3)) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert refusal(an_idempotent_batch(4, sequence=0)) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert refusal(a_batch()) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert partition.log.log_end_offset == 3
+
+
 def test_a_topic_with_fewer_replicas_than_it_asks_for_is_content_with_all_of_them() -> None:
     partition = a_partition(in_sync=[ME, OTHER], replicas=2, settings=SETTINGS._replace(min_insync_replicas=5))
     assert partition.append(checked(), 0, all_replicas=True).base_offset == 0

@@ -178,6 +178,18 @@ async def test_no_byte_written_over_an_offset_index_makes_a_read_go_astray(
     agree(reopened(disk), scanned, [*range(0, 201, 7), 200])
 
 
+async def test_an_entry_that_leads_into_the_middle_of_a_batch_hides_no_record() -> None:
+    """There its bytes look like a message of format 0: read as one, it begins before the offset and ends the search."""
+    times = [[0]] * 4 + [[0, 0, 64]] * 5 + [[14]] + [[0]] * 20
+    for byte in range(256):
+        disk, scanned = await a_stopped_log(times)
+        path = indexes(disk, ".index")[0]
+        whole = bytearray(disk.contents(path))
+        whole[55] = byte  # The last of the position of the batch at offset 19.
+        disk.replace(path, bytes(whole))
+        agree(reopened(disk), scanned, [64])
+
+
 @pytest.mark.parametrize("batches_of_one_time", [1, 2, 5, 20])
 @pytest.mark.parametrize("steps", [1, 2])
 async def test_an_offset_index_that_leads_past_a_record_does_not_hide_it_from_a_lookup_by_time(

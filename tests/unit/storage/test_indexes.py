@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from bisect import bisect_right
 from itertools import accumulate
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sordini.storage.index_entries import UNWRITTEN_BYTES_MAX
 from sordini.storage.offset_index import DamagedIndex, OffsetIndex
 from sordini.storage.open_files import Handle, OpenFiles
 from sordini.storage.time_index import TimeIndex
@@ -135,16 +137,59 @@ def test_what_damage_makes_negative_is_read_as_past_every_log() -> None:
     assert index.lookup(2) == 2**31
 
 
-def test_an_active_index_is_padded_and_a_trimmed_one_is_not() -> None:
+def test_entries_are_written_some_at_a_time_into_a_padded_file_and_trimming_writes_the_rest() -> None:
     disk, handle = a_handle()
     index = OffsetIndex(handle, 0)
-    index.append(9, 500, entries_max=16)
-    assert disk.contents("/d/i") == bytes.fromhex("00000009000001f4") + bytes(15 * 8)
+    entries = [(10 * number, 500 + number) for number in range(UNWRITTEN_BYTES_MAX // 8 + 1)]
+    for entry in entries[:-2]:
+        index.append(*entry, entries_max=1024)
+    assert (disk.contents("/d/i"), index.needs_trim) == (b"", True)
+    assert [index.lookup(offset + 5) for offset, _ in entries[:-2]] == [position for _, position in entries[:-2]]
+    for entry in entries[-2:]:
+        index.append(*entry, entries_max=1024)
+    packed = b"".join(struct.pack(">II", *entry) for entry in entries)
+    assert disk.contents("/d/i") == packed[:-8] + bytes(1024 * 8 - len(packed) + 8)
+    assert [index.lookup(offset + 5) for offset, _ in entries] == [position for _, position in entries]
     index.trim()
-    assert disk.contents("/d/i") == bytes.fromhex("00000009000001f4")
+    assert (disk.contents("/d/i"), index.needs_trim) == (packed, False)
     again = OffsetIndex(handle, 0)
     again.load(log_bytes=600)
-    assert (again.count, again.last_offset, again.last_position) == (1, 9, 500)
+    assert (again.count, again.last_offset, again.last_position) == (len(entries), *entries[-1])
+
+
+def test_entries_that_cannot_be_written_are_left_out_and_the_next_ones_are_added() -> None:
+    disk, handle = a_handle()
+    index = OffsetIndex(handle, 0)
+    for number in range(1, 41):
+        index.append(10 * number, number, entries_max=1000)
+    disk.fail_while(lambda call, path: call == "write", errno.ENOSPC)
+    written = UNWRITTEN_BYTES_MAX // 8
+    for number in range(41, 2 * written):
+        index.append(10 * number, number, entries_max=1000)
+    with pytest.raises(OSError, match="space"):
+        index.append(20 * written, 2 * written, entries_max=1000)
+    assert (index.count, index.last_offset, index.last_position) == (written, 10 * written, written)
+    assert index.lookup(999) == written
+    disk.heal_faults()
+    index.append(1000, 100, entries_max=1000)
+    index.trim()
+    assert [index.lookup(offset) for offset in (15, 999, 1001)] == [1, written, 100]
+    assert disk.file_size("/d/i") == 8 * (written + 1)
+
+
+@given(st.integers(0, 90), st.lists(st.integers(0, 100), max_size=6))
+def test_truncating_drops_entries_written_or_not(appended: int, kept: list[int]) -> None:
+    disk, handle = a_handle()
+    index = OffsetIndex(handle, 0)
+    left: list[int] = []
+    for last in [100, *kept]:
+        for number in range((left[-1] if left else 0) + 1, (left[-1] if left else 0) + 1 + appended):
+            index.append(10 * number, number, entries_max=2000)
+            left.append(number)
+        index.truncate_to(10 * last, 10_000)
+        left = [number for number in left if number < last]
+        assert [index.lookup(10 * number + 1) for number in left] == left
+        assert disk.contents("/d/i") == b"".join(struct.pack(">II", 10 * number, number) for number in left)
 
 
 @pytest.mark.parametrize("data", [b"123", bytes(16), bytes.fromhex("00000009000001f4") + bytes(8)])
@@ -217,3 +262,15 @@ def test_a_retired_file_closes_with_its_last_pin() -> None:
     assert file.read_at(0, 9) == b"old"
     handle.unpin()
     assert disk.open_files == 0
+
+
+def test_a_cleared_index_has_none_of_its_entries_written_or_not() -> None:
+    disk, handle = a_handle()
+    index = OffsetIndex(handle, 0)
+    for number in range(1, 50):
+        index.append(10 * number, number, entries_max=1000)
+    index.clear()
+    assert (index.count, index.last_offset, index.lookup(999)) == (0, 0, 0)
+    index.append(7, 3, entries_max=1000)
+    index.trim()
+    assert disk.contents("/d/i") == struct.pack(">II", 7, 3)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.storage.producer_snapshots import decode_snapshot, encode_snapshot
-from sordini.storage.producer_state import SEQUENCE_MAX, SILENT_MS, ProducerState, SentBatch
+from sordini.storage.producer_state import EPOCH_MAX, SEQUENCE_MAX, SILENT_MS, ProducerState, SentBatch
 
 PRODUCER = 7
 
@@ -192,6 +192,26 @@ def test_the_end_of_a_transaction_is_judged_by_the_epochs_of_its_producer_and_of
     with pytest.raises(BrokerError, match="coordinator of epoch 5, not 4") as refused:
         state.check_marker(1, 3, 4)
     assert refused.value.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+@pytest.mark.parametrize("epoch", [3, EPOCH_MAX - 1, EPOCH_MAX])
+def test_where_each_end_raises_the_epoch_a_marker_with_that_of_the_open_transaction_is_refused(epoch: int) -> None:
+    state = ProducerState()
+    state.apply(1, epoch, SentBatch(0, 2, 10, 12, 0), is_transactional=True)
+    assert state.has_open(1, epoch)
+    assert not state.has_open(1, epoch - 1)
+    assert not state.has_open(1, epoch + 1)
+    if epoch == EPOCH_MAX:  # There is no higher one.
+        state.check_marker(1, epoch, 0, is_epoch_raised=True)
+        return
+    with pytest.raises(BrokerError, match="the marker was sent with") as refused:
+        state.check_marker(1, epoch, 0, is_epoch_raised=True)
+    assert refused.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+    state.check_marker(1, epoch + 1, 0, is_epoch_raised=True)
+    state.apply_marker(1, epoch + 1, 13, 0, 0, commit=True)
+    state.check_marker(1, epoch + 1, 0, is_epoch_raised=True)  # Sent again.
+    with pytest.raises(BrokerError, match="the marker was sent with"):
+        state.check_marker(1, epoch, 0, is_epoch_raised=True)
 
 
 # How many are remembered.

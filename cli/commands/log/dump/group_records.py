@@ -6,8 +6,8 @@ from typing import Any
 
 from sordini.broker.groups.machine.records import GroupKey, OffsetKey, read_group, read_key, read_offset
 from sordini.broker.groups.machine.state import GroupValue, MemberValue
-from sordini.cli.commands.groups.consumer_assignment import read_assignment
 from sordini.cli.commands.log.dump.items import Item
+from sordini.protocol.consumer_assignment import read_assignment
 from sordini.protocol.records.versioned import Damaged
 
 

@@ -112,6 +112,10 @@ def _transaction_text(fields: dict[str, Any]) -> str:
     if fields["removed"]:
         return "  ".join([*words, "removed"])
     words += [fields["state"], f"producer {fields['producer_id']}/{fields['producer_epoch']}"]
+    if fields["transaction_version"]:
+        words.append(f"transaction.version {fields['transaction_version']}")
+    if fields["next_producer_id"] is not None:
+        words.append(f"next producer {fields['next_producer_id']}")
     if fields["partitions"]:
         words.append(f"partitions {_value_text('', fields['partitions'])}")
     return "  ".join(words)

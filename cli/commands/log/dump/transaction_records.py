@@ -41,6 +41,9 @@ def _transaction(item: Item, transactional_id: str) -> Item:
         "partitions": [str(partition) for partition in found.partitions],
         "update_timestamp": found.last_update_ms,
         "start_timestamp": found.start_ms if found.start_ms >= 0 else None,
+        "previous_producer_id": found.previous_producer_id if found.previous_producer_id >= 0 else None,
+        "next_producer_id": found.next_producer_id if found.next_producer_id >= 0 else None,
+        "transaction_version": found.client_version,
     }
     return Item("transaction", at | decoded_fields)
 

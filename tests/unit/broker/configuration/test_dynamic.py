@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.dynamic import CORDON, LAYERS, ConfigSource, DynamicConfig
 from sordini.broker.configuration.ignored_keys import IGNORED_DYNAMIC, IGNORED_STATIC, WITHOUT_EFFECT
-from sordini.broker.configuration.settings import ConfigError
+from sordini.broker.configuration.settings import Change, ConfigError
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS
 
 OF_BROKER, OF_ALL = LAYERS
@@ -95,10 +95,10 @@ def test_a_coarser_synonyms_default_is_listed_only_beside_a_value_that_was_set()
 
 def test_every_dynamic_key_that_topics_do_not_inherit_has_a_listener() -> None:
     inherited = {key.key for topic in TOPIC_SETTINGS.values() for key in topic.inherits}
-    alone = {key for key, (_, declared) in SETTINGS.items() if declared.is_dynamic} - inherited
+    alone = {key for key, (_, declared) in SETTINGS.items() if declared.change is Change.ANYWHERE} - inherited
     # The record job queue reads its own at each job, the cleaner listens to its own, the network to the next
-    # three, throttles and fetchers to those of replication, the log manager to the cordon, and the settings of
-    # partitions take the others.
+    # three, throttles and fetchers to those of replication, the log manager to the cordon, the gate of transactions
+    # reads its own at each append, and the settings of partitions take the others.
     assert alone == {
         "cordoned.log.dirs",
         "follower.replication.throttled.rate",
@@ -118,6 +118,7 @@ def test_every_dynamic_key_that_topics_do_not_inherit_has_a_listener() -> None:
         "sordini.record.waiting.bytes.max",
         "sordini.record.workers",
         "sordini.validate.compressed",
+        "transaction.partition.verification.enable",
     }
 
 

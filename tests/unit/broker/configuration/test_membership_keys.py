@@ -49,5 +49,5 @@ def test_the_inter_broker_listener_must_be_advertised() -> None:
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:PLAINTEXT",
     }
     build_config(entries)
-    with pytest.raises(ConfigError, match=r"inter\.broker\.listener\.name.* from advertised\.listeners \(OUT\)"):
+    with pytest.raises(ConfigError, match=r"security\.inter\.broker\.protocol.* from advertised\.listeners \(OUT\)"):
         build_config({**entries, "advertised.listeners": "OUT://h:9093"})

@@ -18,10 +18,9 @@ from sordini.broker.configuration.protection_keys import (
     REFUSED,
     SERVED,
     TABLE,
-    Change,
     Verdict,
 )
-from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind
+from sordini.broker.configuration.settings import Change, ConfigError, Rule, ValueKind
 from sordini.broker.handlers.configs import describe_entry
 from sordini.broker.process.config_loading import load_config, read_entries
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -34,10 +33,8 @@ BY_LISTENER_KEYS = {f"listener.name.client.{key}": rule for key, rule in BY_LIST
 PREFIXES = ("", "listener.name.client.", "listener.name.sasl_ssl.scram-sha-512.")
 
 EXAMPLES = {
-    "ssl.client.auth": ["required", "requested", "NONE "],
-    "security.inter.broker.protocol": ["SSL", "SASL_SSL", "SASL_PLAINTEXT"],
+    "ssl.engine.factory.class": ["com.example.Engines"],
     "security.protocol": ["SSL"],
-    "allow.everyone.if.no.acl.found": ["false", "no"],
     "connections.max.reauth.ms": ["1", "3600000", "soon"],
     "max.connection.creation.rate": ["0", "20", "2147483646", "-1"],
     "quota.producer.default": ["0", "1048576"],
@@ -105,7 +102,20 @@ def test_a_value_that_asks_for_nothing_starts_a_broker_like_any_other() -> None:
         for key, rule in keys.items():
             for text in asks_nothing(key, rule):
                 assert build_config({key: text}) == (Config(), []), (key, text)
-    assert build_config({"allow.everyone.if.no.acl.found": "TRUE", "zookeeper.set.acl": "False"}) == (Config(), [])
+    assert build_config({"zookeeper.set.acl": "False"}) == (Config(), [])
+    assert build_config({"allow.everyone.if.no.acl.found": "TRUE"})[1] == []
+
+
+def test_keys_of_an_authorizer_need_an_authorizer() -> None:
+    authorizer = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+    for entry in ({"super.users": "User:root"}, {"allow.everyone.if.no.acl.found": "false"}):
+        with pytest.raises(ConfigError, match="asks for authorization"):
+            build_config(entry)
+        assert build_config({**authorizer, **entry})[1] == []
+    with pytest.raises(ConfigError, match=r"authorizer.class.name='x.Y' is not valid: allowed is empty, or one of"):
+        build_config({"authorizer.class.name": "x.Y"})
+    with pytest.raises(ConfigError, match=r"super.users='root' is not valid: allowed is principals such as User:admin"):
+        build_config({**authorizer, "super.users": "root"})
 
 
 def test_a_key_that_only_tunes_starts_a_broker_whatever_its_value() -> None:
@@ -118,7 +128,7 @@ def test_a_key_that_only_tunes_starts_a_broker_whatever_its_value() -> None:
 def test_a_whole_file_of_a_cluster_with_plaintext_listeners_starts_a_broker() -> None:
     named = {key for key in DEFAULTS if key.startswith("sasl.") and TABLE[key].verdict is Verdict.REFUSED}
     defaults = {key: text for key, text in DEFAULTS.items() if key not in named}
-    assert len(defaults) > 40
+    assert len(defaults) > 30
     assert build_config(defaults) == (Config(), [])
 
 
@@ -160,26 +170,73 @@ def test_what_client_applications_read_from_the_environment_says_nothing_about_a
     assert read_entries(None, [], environment) == {}
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [
-        ("listeners", "SSL://:9092"),
-        ("listeners", "SASL_PLAINTEXT://:9092"),
-        ("listeners", "SASL_SSL://:9092"),
-        ("advertised.listeners", "SSL://h:9092"),
-    ],
-)
-def test_a_listener_that_is_no_plaintext_refuses_the_start(key: str, text: str) -> None:
-    with pytest.raises(ConfigError, match="allowed security protocols here are PLAINTEXT"):
-        build_config({key: text})
-    with pytest.raises(ConfigError, match="allowed security protocols here are PLAINTEXT"):
-        build_config({"listeners": "CLIENT://:9092", "listener.security.protocol.map": "CLIENT:SASL_SSL"})
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b" user_a="b";'
+UNSERVED = {
+    "ssl.client.auth": ["required", "requested"],
+    "sasl.enabled.mechanisms": ["PLAIN", "SCRAM-SHA-512,SCRAM-SHA-256"],
+    "sasl.jaas.config": [JAAS],
+    "sasl.mechanism.inter.broker.protocol": ["PLAIN"],
+    "connections.max.reauth.ms": ["1", "3600000"],
+}
+WITHOUT_PREFIX = {"sasl.mechanism.inter.broker.protocol"}
 
 
-CHANGEABLE = {key for key, row in TABLE.items() if row.change is Change.BROKER} - {"ssl.engine.factory.class"}
-"""No class is loaded, and Apache Kafka knows none but those on its class path."""
+@pytest.mark.parametrize("key", UNSERVED)
+def test_protection_that_no_listener_has_refuses_the_start(key: str) -> None:
+    for text in UNSERVED[key]:
+        for prefix in ("", *(() if key in WITHOUT_PREFIX else ("listener.name.plaintext.",))):
+            with pytest.raises(ConfigError, match=r"asks for .*; allowed is that only with a listener") as refusal:
+                build_config({prefix + key: text})
+            assert str(refusal.value).startswith(f"{prefix}{key}=")
+            assert JAAS not in str(refusal.value)
 
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL", "SSL"])
+def test_a_key_of_one_listener_needs_that_protection_of_this_listener(protocol: str) -> None:
+    listeners = {
+        "listeners": "PLAINTEXT://:1,IN://:2",
+        "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,IN:{protocol}",
+    }
+    if protocol != "SSL":
+        listeners |= {"sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": JAAS}
+    for key, texts in UNSERVED.items():
+        if key in WITHOUT_PREFIX:
+            continue
+        has_it = "SSL" in protocol.split("_") if key == "ssl.client.auth" else protocol != "SSL"
+        for text in ("PLAIN" if "SCRAM" in text else text for text in texts):
+            refused = said_of({**listeners, f"listener.name.in.{key}": text})
+            assert bool(refused) is not has_it, refused
+            assert said_of({**listeners, f"listener.name.plaintext.{key}": text}).startswith("listener.name.plaintext.")
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_listener_of_sasl_without_mechanisms_refuses_the_start(protocol: str) -> None:
+    listener = {"listeners": f"{protocol}://:9092", "security.inter.broker.protocol": protocol}
+    assert said_of(listener).startswith("sasl.enabled.mechanisms=''")
+    assert said_of({"advertised.listeners": f"{protocol}://h:9092"}).startswith("advertised.listeners=")
+
+
+def test_keys_of_security_in_the_store_that_no_listener_has_are_ignored_and_named() -> None:
+    dynamic = DynamicConfig(Config())
+    entries = {"ssl.client.auth": "required", "min.insync.replicas": "2"}
+    (ignored,) = dynamic.set_layer(ConfigSource.DYNAMIC_BROKER, entries)
+    assert ignored.key == "ssl.client.auth"
+    assert "asks for certificates" in ignored.reason
+    assert (dynamic.config.min_insync_replicas, dynamic.config.ssl_client_auth) == (2, "none")
+
+
+CHANGEABLE = {key for key, row in TABLE.items() if row.change is Change.BROKER}
+
+SASL_CONFIG = "unit/broker/configuration/test_sasl_config"
+SASL_CLIENTS = "compat/test_sasl_clients"
+LOGIN = "unit/broker/security/sasl/test_login"
+LISTENER_KEYS = "unit/broker/configuration/test_listener_keys"
+LISTENER_TLS = "unit/broker/security/tls/test_listener_tls"
+MAPPING = "unit/broker/security/tls/test_principal_mapping"
+STORES = "unit/client/tls/test_stores"
 SHOWN = {
+    "allow.everyone.if.no.acl.found": ("unit/broker/security/test_authorizer", "test_a_resource_without_entries"),
+    "authorizer.class.name": ("unit/broker/handlers/test_acls", "test_only_whom_the_cluster_allows"),
     "connections.max.idle.ms": ("network/test_connections", "test_an_idle_connection_is_closed"),
     "follower.replication.throttled.rate": (
         "unit/replication/fetching/test_replica_fetcher",
@@ -191,6 +248,31 @@ SHOWN = {
     "max.connections.per.ip.overrides": ("process/test_limits", "test_an_address_has_so_many_connections"),
     "replication.quota.window.num": ("unit/broker/configuration/test_replica_quotas", "test_"),
     "replication.quota.window.size.seconds": ("unit/broker/configuration/test_replica_quotas", "test_"),
+    "connection.failed.authentication.delay.ms": (LOGIN, "test_a_refused_login_is_answered_after_a_delay"),
+    "connections.max.reauth.ms": (LOGIN, "test_a_session_ends_unless"),
+    "sasl.enabled.mechanisms": (LOGIN, "test_a_mechanism_that_is_not_enabled_is_refused"),
+    "sasl.jaas.config": (SASL_CONFIG, "test_options_of_a_jaas_line_are_read"),
+    "sasl.mechanism.inter.broker.protocol": (SASL_CONFIG, "test_a_broker_logs_in_to_others"),
+    "sasl.server.max.receive.size": (SASL_CLIENTS, "test_before_the_login_a_request_is_at_most_as_large"),
+    "super.users": ("unit/broker/security/test_authorizer", "test_principals_hosts_and_super_users"),
+    "security.inter.broker.protocol": (LISTENER_KEYS, "test_the_brokers_listener_is_named_or_follows"),
+    "ssl.allow.dn.changes": (LISTENER_TLS, "test_a_certificate_for_another_name_needs_permission"),
+    "ssl.allow.san.changes": (LISTENER_TLS, "test_a_certificate_for_another_name_needs_permission"),
+    "ssl.cipher.suites": (STORES, "test_the_suites_that_are_named_limit_the_protocols"),
+    "ssl.client.auth": ("network/test_tls", "test_a_client_without_a_trusted_certificate_is_refused"),
+    "ssl.enabled.protocols": (STORES, "test_the_suites_that_are_named_limit_the_protocols"),
+    "ssl.endpoint.identification.algorithm": (LISTENER_TLS, "test_the_brokers_listener_must_trust_its_own"),
+    "ssl.key.password": (STORES, "test_a_pem_file_has_both_also_with_an_encrypted_key"),
+    "ssl.keystore.certificate.chain": (STORES, "test_pem_in_one_line_is_read"),
+    "ssl.keystore.key": (STORES, "test_pem_in_one_line_is_read"),
+    "ssl.keystore.location": (LISTENER_TLS, "test_a_file_that_changes_is_read_again"),
+    "ssl.keystore.password": (STORES, "test_a_pkcs12_store_has_its_key"),
+    "ssl.keystore.type": (STORES, "test_a_pkcs12_store_has_its_key"),
+    "ssl.principal.mapping.rules": (MAPPING, "test_the_first_rule_that_matches_the_whole_name"),
+    "ssl.truststore.certificates": (LISTENER_TLS, "test_the_brokers_listener_must_trust_its_own"),
+    "ssl.truststore.location": ("compat/test_tls_clients", "test_librdkafka_without_a_trusted_certificate"),
+    "ssl.truststore.password": (STORES, "test_a_pkcs12_store_has_its_key"),
+    "ssl.truststore.type": (STORES, "test_a_pkcs12_store_has_its_key"),
 }
 
 
@@ -240,7 +322,6 @@ def test_a_value_of_the_wrong_type_is_refused_of_a_key_without_effect() -> None:
         "sasl.kerberos.min.time.before.relogin": "soon",
         "sasl.login.refresh.buffer.seconds": "40000",
         "sasl.kerberos.ticket.renew.jitter": "x",
-        "listener.name.client.sasl.server.max.receive.size": "x",
     }
     for key, text in wrong.items():
         with pytest.raises(BrokerError) as refusal:
@@ -249,32 +330,32 @@ def test_a_value_of_the_wrong_type_is_refused_of_a_key_without_effect() -> None:
         assert f"{key}=" in str(refusal.value)
 
 
-def test_what_apache_kafka_does_not_change_or_only_per_listener_is_refused_without_the_listener() -> None:
+def test_what_apache_kafka_does_not_change_is_refused() -> None:
     for key, row in TABLE.items():
-        if row.change in (Change.NOWHERE, Change.LISTENER):
+        if row.change is Change.NOWHERE:
             with pytest.raises(BrokerError) as refusal:
                 edit_broker({}, [Edit(key, Operation.SET, "")], is_default=False)
             assert refusal.value.code == ErrorCode.INVALID_REQUEST
-    key = "listener.name.client.ssl.keystore.location"
-    assert edit_broker({}, [Edit(key, Operation.SET, "/k.jks")], is_default=False) == {key: "/k.jks"}
 
 
 def test_a_list_without_effect_is_appended_to_from_its_default() -> None:
-    edited = edit_broker({}, [Edit("ssl.enabled.protocols", Operation.APPEND, "TLSv1.1")], is_default=False)
-    assert edited == {"ssl.enabled.protocols": "TLSv1.2,TLSv1.3,TLSv1.1"}
+    key = "sasl.kerberos.principal.to.local.rules"
+    edited = edit_broker({}, [Edit(key, Operation.APPEND, "RULE:[1:$1]")], is_default=False)
+    assert edited == {key: "DEFAULT,RULE:[1:$1]"}
 
 
 def test_what_others_wrote_into_the_store_is_named_when_it_asks_for_protection_and_silent_when_not() -> None:
     dynamic = DynamicConfig(Config())
     entries = {
         "max.connection.creation.rate": "20",
-        "listener.name.client.ssl.client.auth": "required",
-        "listener.name.client.ssl.keystore.password": "hush",
+        "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
         "sasl.kerberos.min.time.before.relogin": "5",
     }
     reported = {row.key: row.reason for row in dynamic.set_layer(ConfigSource.DYNAMIC_BROKER, entries)}
-    assert reported.keys() == {"max.connection.creation.rate", "listener.name.client.ssl.client.auth"}
+    assert reported.keys() == {"max.connection.creation.rate"}
     assert all(reason.startswith("it asks for ") for reason in reported.values())
+    assert dynamic.config.keys_of_unknown_listeners == ["listener.name.client.sasl.enabled.mechanisms"]
+    dynamic.set_layer(ConfigSource.DYNAMIC_BROKER, {})
     assert dynamic.config == Config()
 
 
@@ -284,6 +365,4 @@ def test_an_entry_without_effect_is_described_with_its_type_and_a_secret_one_as_
         return row.kind, row.is_read_only, len(row.synonyms)
 
     assert described("sasl.kerberos.min.time.before.relogin", "5") == (ValueKind.LONG, False, 2)
-    assert described("listener.name.a.ssl.keystore.location", "/k") == (ValueKind.STRING, True, 1)
-    assert described("listener.name.a.ssl.keystore.password", "x")[0] is ValueKind.PASSWORD
     assert described("listener.name.a.plain.sasl.jaas.config", "x")[0] is ValueKind.PASSWORD

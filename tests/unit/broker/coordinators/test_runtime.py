@@ -34,6 +34,10 @@ class Numbers:
         self.values[key.decode()] = int(value)
         return None
 
+    def replay_open(self, producer_id: int, key: bytes, value: bytes | None) -> str | None:
+        self.events.append(("open", producer_id, key, value))
+        return None
+
     def finish_replay(self) -> Iterator[None]:
         self.events.append("replayed")
         yield
@@ -68,7 +72,7 @@ async def a_runtime(disk: ForgetfulDisk | None = None) -> AsyncIterator[tuple[Un
     """A broker that leads the one partition of the topic, while that is loaded."""
     async with a_broker({}, disk) as broker:
         ports = broker.parts.groups._ports
-        spec = InternalTopicSpec(NUMBERS, 1, 1, 1 << 20)
+        spec = InternalTopicSpec(NUMBERS, 1, 1, {})
         topic = InternalTopic(
             spec, broker.config, broker.parts.admin.topics, broker.parts.metadata, ports.spawn, broker.log
         )

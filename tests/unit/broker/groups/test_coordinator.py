@@ -282,6 +282,8 @@ async def test_a_failed_log_directory_ends_the_coordination_of_its_groups() -> N
         assert commit(broker, {0: 5}, group_id="h") == [ErrorCode.NOT_COORDINATOR]
         assert answer_of(second, ApiKey.JOIN_GROUP, 3).error_code == ErrorCode.NOT_COORDINATOR
         assert heartbeat(broker, first) == ErrorCode.NOT_COORDINATOR
+        memory = broker.parts.groups.memory
+        assert (memory.held_bytes, memory.reclaimable_bytes) == (0, 0)
 
 
 async def test_pending_requests_are_answered_when_the_broker_stops() -> None:

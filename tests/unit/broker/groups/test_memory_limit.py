@@ -39,6 +39,8 @@ def recounted(broker: UnitBroker) -> int:
     for shard in broker.parts.groups.runtime.shards():
         for group in shard.state.groups.values():
             fresh.group_changed(None, group, None)
+        for history in shard.state.histories._histories.values():
+            fresh.change(history.held_bytes)
         for table in shard.state._offsets._tables.values():
             fresh.change(OffsetTable().added_bytes(dict(table.items())))
     return fresh.held_bytes

@@ -276,6 +276,8 @@ async def test_a_committed_reader_stops_before_an_open_transaction() -> None:
         assert (row.high_watermark, row.last_stable_offset) == (6, 3)
         assert records(row) == BATCH
         assert row.aborted_transactions == []
+        row = only(broker.ask(FETCH, 12, request(requested(offset=3), isolation_level=1)))
+        assert (records(row), row.aborted_transactions) == (b"", [])
         row = only(broker.ask(FETCH, 12, request(requested())))
         assert len(records(row)) > len(BATCH)
         assert row.aborted_transactions is None

@@ -1,4 +1,4 @@
-"""FindCoordinator, and the creation of __consumer_offsets."""
+"""FindCoordinator, and the creation of __consumer_offsets and __transaction_state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
-from sordini.protocol.messages.init_producer_id import InitProducerIdRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from sordini.protocol.types import BrokerId
 from sordini.replication.metadata_store import paths
@@ -31,10 +30,10 @@ def find(broker: UnitBroker, version: int, *keys: str) -> Any:
     return broker.ask(ApiKey.FIND_COORDINATOR, version, request)
 
 
-async def written(broker: UnitBroker) -> None:
+async def written(broker: UnitBroker, topic: str = OFFSETS_TOPIC) -> None:
     """Wait until the topic is in the store, where the controller finds it."""
     seen = asyncio.Event()
-    if await broker.session.exists(paths.topic(OFFSETS_TOPIC), watch=lambda _: seen.set()) is None:
+    if await broker.session.exists(paths.topic(topic), watch=lambda _: seen.set()) is None:
         await seen.wait()
 
 
@@ -145,36 +144,53 @@ async def test_a_share_groups_coordinator_is_not_found() -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_a_transactional_id_is_coordinated_by_the_leader_of_its_partition_if_any(version: int) -> None:
-    """With other brokers in the cluster: Sordini coordinates no transactions, and creates no topic for them."""
-    async with a_broker() as broker:
-        request = FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=["t"])
-
-        def coordinator() -> Any:
-            found = broker.ask(ApiKey.FIND_COORDINATOR, version, request)
-            return found.coordinators[0] if version >= 4 else found
-
-        assert coordinator().error_code in (
-            ErrorCode.UNSUPPORTED_VERSION,
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        )
+async def test_a_transactional_id_is_coordinated_by_the_leader_of_its_partition_whichever_broker_that_is(
+    version: int,
+) -> None:
+    async with a_broker({"transaction.state.log.num.partitions": "3"}) as broker:
         other = BrokerMetadata(BrokerId(9), {"PLAINTEXT": ("there", 9092)}, None)
         broker.parts.metadata.set_brokers(BrokerId(9), [other])
         for index in range(3):
             row = led(BrokerId(9 if index == partition_for("t", 3) else -1))
             broker.parts.metadata.set_partition(TRANSACTIONS_TOPIC, topic_id_of(TRANSACTIONS_TOPIC), index, row)
-        found = coordinator()
+        request = FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=["t"])
+        found = broker.ask(ApiKey.FIND_COORDINATOR, version, request)
+        found = found.coordinators[0] if version >= 4 else found
         assert (found.error_code, found.node_id, found.host, found.port) == (0, 9, "there", 9092)
 
 
-async def test_with_apache_kafka_brokers_a_transactional_client_is_answered_to_retry() -> None:
-    """Apache Kafka's brokers create __transaction_state at the first request for a coordinator."""
-    async with a_broker({"zookeeper.connect": "zk:2181"}) as broker:
-        request = FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=["t"])
-        wanted = InitProducerIdRequest(transactional_id="t")
-        assert broker.ask(ApiKey.FIND_COORDINATOR, 3, request).error_code == ErrorCode.UNSUPPORTED_VERSION
-        mine = BrokerMetadata(ME, {"PLAINTEXT": ADDRESS}, None)
-        other = BrokerMetadata(BrokerId(9), {"PLAINTEXT": ("there", 9092)}, None)
-        broker.parts.metadata.set_brokers(BrokerId(9), [mine, other])
-        assert broker.ask(ApiKey.FIND_COORDINATOR, 3, request).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert broker.ask(ApiKey.INIT_PRODUCER_ID, 4, wanted).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+async def test_the_first_transactional_id_creates_its_topic_and_is_answered_when_that_exists() -> None:
+    settings = {"transaction.state.log.num.partitions": "3", "transaction.state.log.segment.bytes": "1048576"}
+    async with a_broker(settings) as broker:
+        pending = broker.serve(ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key="t", key_type=1))
+        assert isinstance(pending, DelayedResponse)
+        await written(broker, TRANSACTIONS_TOPIC)
+        assert not pending.is_answered
+        created, _ = await broker.session.get(paths.topic_config(TRANSACTIONS_TOPIC))
+        assert json.loads(created)["config"] == {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": "1",
+            "segment.bytes": "1048576",
+            "unclean.leader.election.enable": "false",
+        }
+        assignment, _ = await broker.session.get(paths.topic(TRANSACTIONS_TOPIC))
+        assert json.loads(assignment)["partitions"] == {str(index): [ME] for index in range(3)}
+        assert await broker.session.exists(paths.topic(OFFSETS_TOPIC)) is None
+        await broker.lead(TRANSACTIONS_TOPIC, 3)
+        await broker.settled()
+        assert answer_of(pending, ApiKey.FIND_COORDINATOR, 2).node_id == ME
+
+
+async def test_metadata_creates_the_transactions_topic_with_its_own_settings_too() -> None:
+    async with a_broker({"transaction.state.log.num.partitions": "3"}) as broker:
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=TRANSACTIONS_TOPIC)], allow_auto_topic_creation=True
+        )
+        answer = broker.ask(ApiKey.METADATA, 4, request)
+        assert answer.topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+        await written(broker, TRANSACTIONS_TOPIC)
+        settings, _ = await broker.session.get(paths.topic_config(TRANSACTIONS_TOPIC))
+        assert json.loads(settings)["config"]["compression.type"] == "uncompressed"
+        await broker.lead(TRANSACTIONS_TOPIC, 3)
+        await broker.settled()

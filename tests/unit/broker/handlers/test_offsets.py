@@ -65,6 +65,25 @@ async def test_the_end_is_what_may_be_read_and_not_what_is_there() -> None:
         assert listed(broker, 9, requested(LATEST), isolation_level=1)[0].offset == 3
 
 
+async def test_the_record_with_the_latest_time_is_known_once_it_may_be_read() -> None:
+    def newest(broker: UnitBroker, level: int) -> tuple[int, int]:
+        (row,) = listed(broker, 9, requested(MAX_TIMESTAMP), isolation_level=level)
+        return row.offset, row.timestamp
+
+    async with a_broker() as broker:
+        await broker.lead("orders", isr=(ME, OTHER))
+        append(broker)
+        assert newest(broker, 0) == (-1, -1)
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        append(broker)
+        assert newest(broker, 1) == (2, BASE_TIMESTAMP + 2)
+        append(broker, an_idempotent_batch(transactional=True))
+        append(broker, a_batch(timestamp=BASE_TIMESTAMP + 1_000))
+        assert newest(broker, 0) == (8, BASE_TIMESTAMP + 1_002)
+        assert newest(broker, 1) == (-1, -1)
+
+
 async def test_a_time_is_found_to_the_record() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")

@@ -80,7 +80,7 @@ async def test_producer_ids_are_given_once_and_not_again_by_the_next_broker() ->
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (InitProducerIdRequest(transactional_id="mine"), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (InitProducerIdRequest(transactional_id="mine"), ErrorCode.NOT_COORDINATOR),
         (InitProducerIdRequest(transactional_id=""), ErrorCode.INVALID_REQUEST),
         (InitProducerIdRequest(transactional_id=None, producer_id=5), ErrorCode.INVALID_REQUEST),
         (InitProducerIdRequest(transactional_id=None, producer_epoch=5), ErrorCode.INVALID_REQUEST),
@@ -90,18 +90,6 @@ async def test_a_producer_id_that_cannot_be_given_is_refused(request_: InitProdu
     async with a_broker() as broker:
         answer = broker.ask(ApiKey.INIT_PRODUCER_ID, 4, request_)
         assert (answer.error_code, answer.producer_id) == (code, -1)
-
-
-@pytest.mark.parametrize("version", [1, 3, 4, 6])
-async def test_where_no_broker_coordinates_transactions_the_answer_is_one_at_which_clients_stop(version: int) -> None:
-    async with a_broker() as broker:
-        request = FindCoordinatorRequest(key="g", key_type=1, coordinator_keys=["g", "h"])
-        answer = broker.ask(ApiKey.FIND_COORDINATOR, version, request)
-        rows = answer.coordinators if version >= 4 else [answer]
-        code = ErrorCode.UNSUPPORTED_VERSION if version >= 3 else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        assert {row.error_code for row in rows} == {code}
-        assert all("does not serve transactions" in row.error_message for row in rows)
-        assert len(rows) == (2 if version >= 4 else 1)
 
 
 @pytest.mark.parametrize("version", range(2))

@@ -7,12 +7,13 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.errors import WireError
 from sordini.protocol.headers import request_header
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
@@ -43,6 +44,8 @@ class Reader:
         self.replica = replica
         self.session_id, self.epoch = 0, 0 if has_session else -1
         self.requested: tuple[int, ...] = ()
+        self.peer = a_peer()
+        self.last_request: FetchRequest | None = None
         self.pending: DelayedResponse | None = None
         self.answers: list[bytes] = []
         self.number = 100
@@ -61,15 +64,32 @@ class Reader:
             request.replica_id = self.replica
         self.requested = values
         self.number += 1
+        self.last_request = request
+        self.send(self._encoded())
+
+    def _encoded(self) -> bytes:
         header = request_header(FETCH, self.version, 77, "test")
-        answer = self.side.dispatcher.serve(
-            a_peer(), memoryview(bytearray(header + schema.encode(request, self.version)))
-        )
+        return header + schema.encode(self.last_request, self.version)
+
+    def send(self, frame: bytes) -> None:
+        try:
+            answer = self.side.dispatcher.serve(self.peer, memoryview(bytearray(frame)))
+        except WireError as error:
+            self.answers.append(str(error).encode())
+            return
         if isinstance(answer, DelayedResponse) and not answer.is_answered:
             self.pending = answer
             answer.attach(self._deliver)
         else:
             self._received(answer.parts if isinstance(answer, DelayedResponse) else answer)
+
+    def send_changed(self, position: int, bits: int) -> None:
+        """The last request again with one byte changed, in the epoch that the session expects."""
+        assert self.last_request is not None
+        self.last_request.session_epoch = self.epoch
+        frame = bytearray(self._encoded())
+        frame[8 + position % (len(frame) - 8)] ^= bits  # Behind the correlation id.
+        self.send(bytes(frame))
 
     def _deliver(self) -> None:
         assert self.pending is not None
@@ -181,6 +201,11 @@ STEPS = st.one_of(
     st.tuples(st.just("delete records"), st.integers(0, 2), st.none()),
     st.tuples(st.just("truncate"), st.integers(0, 2), st.none()),
     st.tuples(st.just("disconnect"), st.integers(0, 9), st.none()),
+    st.tuples(
+        st.just("send changed"),
+        st.integers(0, 9),
+        st.tuples(st.integers(0, 200), st.sampled_from([0, 1, 2, 8, 128, 255])),
+    ),
 )
 
 
@@ -189,7 +214,6 @@ class Script:
 
     def __init__(self, side: TailSide) -> None:
         self.side = side
-        self.sequences = [0, 0]
 
     def carry_out(self, step: str, what: Any, how: Any) -> None:
         side = self.side
@@ -204,10 +228,9 @@ class Script:
                 batch = a_batch(what, value=b"%04d" % log.log_end_offset + bytes(how))
                 side.append_batch(batch, notify=step == "append")
             case "transaction":
-                batch = an_idempotent_batch(
-                    1, producer_id=what, sequence=self.sequences[what], transactional=True, value=b"t"
-                )
-                self.sequences[what] += 1
+                producer = log.producers._producers.get(what)  # What it sent may have been truncated.
+                sequence = 0 if producer is None else producer.last_sequence + 1
+                batch = an_idempotent_batch(1, producer_id=what, sequence=sequence, transactional=True, value=b"t")
                 side.append_batch(batch, notify=True)
             case "time":
                 side.clock.ms += what
@@ -223,6 +246,10 @@ class Script:
                 side.lead()
             case "disconnect":
                 side.readers[what].disconnect()
+            case "send changed":
+                reader, (position, bits) = side.readers[what], how
+                if reader.pending is None and reader.last_request is not None:
+                    reader.send_changed(position, bits)
 
     def _fetch(
         self,
@@ -258,6 +285,7 @@ class Script:
 
 @pytest.mark.parametrize("bytes_per_second", [None, 300], ids=["no quota", "a quota"])
 @given(st.lists(STEPS, max_size=40))
+@example([("all at the end", 0, None), ("timeouts", None, None), ("all at the end", 0, None), ("append", 1, 10)])
 @settings(max_examples=250, deadline=None)
 def test_a_fetch_at_the_end_leaves_the_same_bytes_and_the_same_state_as_one_that_reads_first(
     bytes_per_second: int | None, steps: list[tuple[str, Any, Any]]

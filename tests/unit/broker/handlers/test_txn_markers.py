@@ -11,7 +11,7 @@ import pytest
 from sordini.broker.handlers.txn_markers import TIMEOUT_MS
 from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
-from sordini.protocol.errors import ErrorCode
+from sordini.protocol.errors import ErrorCode, WireError
 from sordini.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -25,7 +25,7 @@ from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
 from tests.support.builders import an_idempotent_batch
 from tests.support.partitions import checked
-from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, answer_of
+from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, a_peer, answer_of
 
 KEY = ApiKey.WRITE_TXN_MARKERS
 PRODUCER = 7
@@ -91,6 +91,33 @@ async def test_a_commit_advances_the_last_stable_offset_for_read_committed_reade
         assert (header.is_control, header.is_transactional, header.base_sequence) == (True, True, -1)
         assert (header.producer_id, header.producer_epoch, header.partition_leader_epoch) == (PRODUCER, 0, 2)
         assert header.max_timestamp == broker.clock.now_ms()
+
+
+async def test_a_marker_on_an_older_connection_than_the_newest_of_its_producer_is_not_written() -> None:
+    """It was sent again on a newer one, and its transaction is over."""
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        partition = begun(broker)
+        broker.peer = a_peer(number=5)
+        assert end(broker, marker()) == [("orders", 0, 0)]
+        broker.peer = a_peer(number=4)
+        with pytest.raises(WireError):
+            end(broker, marker())
+        assert partition.log.log_end_offset == ROWS + 1
+        assert end(broker, marker(coordinator=5)) == [("orders", 0, 0)], (
+            "another coordinator has connections of its own"
+        )
+        broker.peer = a_peer(number=5)
+        assert end(broker, marker()) == [("orders", 0, ErrorCode.TRANSACTION_COORDINATOR_FENCED)]
+
+
+async def test_markers_may_come_on_any_connection_where_the_rule_is_switched_off() -> None:
+    async with a_broker({"sordini.transactional.newest.connection.enable": "false"}) as broker:
+        await broker.lead("orders")
+        begun(broker)
+        for number in (5, 4):
+            broker.peer = a_peer(number=number)
+            assert end(broker, marker()) == [("orders", 0, 0)]
 
 
 async def test_an_abort_is_found_in_the_index_of_aborted_transactions() -> None:

@@ -205,7 +205,9 @@ def check(broker: UnitBroker) -> None:
         assert not task.done() or task.cancelled() or task.exception() is None, task.exception()
     assert [fields for _, event, fields in broker.log.lines if event == "request failed" or "exc_info" in fields] == []
     reported = [
-        (event, fields.get("api")) for level, event, fields in broker.log.lines if level in ("warning", "error")
+        (event, fields.get("api"), fields.get("topic"))
+        for level, event, fields in broker.log.lines
+        if level in ("warning", "error")
     ]
     assert sorted(reported, key=str) == sorted(set(reported), key=str), "one line for each kind of failure"
 

@@ -77,6 +77,7 @@ class Scraped:
             lines_lost=lambda: 7,
             clocks=cast("PeerClocks", SimpleNamespace(differences_ms={2: 1_500, 3: -20})),
             contact=broker.contact,
+            tls=None,
         )
 
     def __getitem__(self, name: str) -> dict[tuple[str, ...], Any]:

@@ -38,7 +38,7 @@ def outcome(broker: UnitBroker, message: ProduceRequest, version: int = 9) -> ob
     for end in broker.peer.prefix_ends:
         prepared = broker.parts.dispatcher.prepared.by_prefix.get((version, bytes(frame[8:end])))
         if prepared is not None:
-            return prepared.serve(frame, 77)
+            return prepared.serve(broker.peer, frame, 77)
     return None
 
 
@@ -301,7 +301,7 @@ async def test_tagged_fields_behind_the_records_are_left_to_the_general_way() ->
         for at in (-1, -2, -3):
             changed = bytearray(frame)
             changed[at] = 1
-            assert prepared.serve(memoryview(changed), 77) is Declined.UNUSUAL
+            assert prepared.serve(broker.peer, memoryview(changed), 77) is Declined.UNUSUAL
         assert end_of(broker) == 1
 
 
@@ -313,10 +313,10 @@ async def test_an_append_that_the_disk_refuses_leaves_the_request_as_it_came() -
         before = bytes(frame)
         (prepared,) = broker.parts.dispatcher.prepared.by_prefix.values()
         broker.disk.fail_while(lambda call, _path: call == "write", errno.ENOSPC)
-        assert prepared.serve(frame, 77) is Declined.UNUSUAL
+        assert prepared.serve(broker.peer, frame, 77) is Declined.UNUSUAL
         assert bytes(frame) == before, "its base offset, too"
         broker.disk.heal_faults()
-        assert isinstance(prepared.serve(frame, 77), list)
+        assert isinstance(prepared.serve(broker.peer, frame, 77), list)
 
 
 async def test_weak_acks_that_need_the_store_are_left_to_the_general_way_while_the_session_is_in_doubt() -> None:
@@ -337,3 +337,16 @@ async def test_a_fetch_of_a_follower_that_waits_is_notified() -> None:
         assert isinstance(outcome(broker, message), list)
         assert completed == [2]
         assert operation.done
+
+
+async def test_a_record_without_a_key_for_a_compacted_topic_is_left_to_the_general_way() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        partition = broker.parts.replicas.partition(*ORDERS)
+        rules = partition.settings.rules._replace(key_required=True)
+        partition.settings = partition.settings._replace(rules=rules)
+        broker.serve(PRODUCE, 9, request(a_batch(1, key=b"key"), acks=1))
+        assert isinstance(outcome(broker, request(a_batch(1, key=b"key"), acks=1)), list)
+        for records in (1, 3):
+            assert outcome(broker, request(a_batch(records), acks=1)) is Declined.UNUSUAL
+        assert end_of(broker) == 2

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
+from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.broker.wiring.startup import StartRefused, cluster_settings_of, policy_of, refuse_incompatible_cluster
@@ -36,9 +38,9 @@ def speaking(protocol: str, **entries: str) -> Config:
     return build_config({"inter.broker.protocol.version": protocol, **old, **entries})[0]
 
 
-async def others(session: EmbeddedSession, *broker_ids: int) -> None:
+async def others(session: EmbeddedSession, *broker_ids: int, is_pure: bool = False) -> None:
     for number in broker_ids:
-        broker = Broker(BrokerId(number), 0, (Endpoint("PLAINTEXT", f"host-{number}", 9092),))
+        broker = Broker(BrokerId(number), 0, (Endpoint("PLAINTEXT", f"host-{number}", 9092),), is_pure=is_pure)
         await session.create(paths.broker(broker.broker_id), znodes.encode_broker(broker, 0))
 
 
@@ -58,6 +60,31 @@ async def test_a_protocol_that_brokers_do_not_speak_among_themselves_is_refused_
 async def test_from_2_7_on_a_broker_joins_others(session: EmbeddedSession, protocol: str) -> None:
     await others(session, 2, 3)
     await refuse_incompatible_cluster(speaking(protocol), session, ME)
+
+
+async def test_a_pure_broker_joins_pure_ones_only(session: EmbeddedSession) -> None:
+    pure = replace(ME, is_pure=True)
+    config = speaking("3.9", **{"sordini.cluster.pure": "true"})
+    await others(session, 2, is_pure=True)
+    await refuse_incompatible_cluster(config, session, pure)
+    with pytest.raises(StartRefused, match=r"broker 2 is registered with sordini.cluster.pure=true, .* without it"):
+        await refuse_incompatible_cluster(speaking("3.9"), session, ME)
+    await others(session, 3)
+    with pytest.raises(StartRefused, match=r"broker 3 is registered without sordini.cluster.pure=true, .* with it"):
+        await refuse_incompatible_cluster(config, session, pure)
+
+
+def test_the_controller_of_a_pure_cluster_finalizes_the_transaction_version() -> None:
+    assert cluster_settings_of(speaking("3.9", **{"sordini.cluster.pure": "true"})).is_pure
+    assert not cluster_settings_of(speaking("3.9")).is_pure
+
+
+def test_a_protocol_for_brokers_of_apache_kafka_2_7_is_refused_in_a_pure_cluster() -> None:
+    speaking("2.8-IV0", **{"sordini.cluster.pure": "true"})
+    with pytest.raises(
+        ConfigError, match=r"sordini.cluster.pure=true .* inter.broker.protocol.version=2.7-IV2, .*2.8-IV0"
+    ):
+        speaking("2.7-IV2", **{"sordini.cluster.pure": "true"})
 
 
 async def test_an_address_of_another_broker_is_refused(session: EmbeddedSession) -> None:

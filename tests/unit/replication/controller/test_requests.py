@@ -377,6 +377,24 @@ async def test_a_broker_whose_id_does_not_fit_the_wire_format_is_left_out(
     assert sorted(active.brokers.alive) == [1, 2, 3]
 
 
+async def test_in_a_pure_cluster_the_transaction_version_is_finalized_and_a_broker_without_it_left_out(
+    active: ActiveController, settled: Settled, log: Any
+) -> None:
+    assert active.controller is not None
+    await active.controller.stop()
+    pure = Broker(BrokerId(9), 0, (Endpoint("PLAINTEXT", "h", 1),), is_pure=True)
+    await active.session.create(f"{paths.BROKER_IDS}/9", znodes.encode_broker(pure, 0), ephemeral=True)
+    controller = await active.start(ClusterSettings(is_pure=True))
+    await settled(controller)
+    assert sorted(active.brokers.alive) == [9]
+    assert (await active.session.get(paths.FEATURE))[0] == znodes.encode_features(2, is_pure=True)
+    assert "broker ignored, it differs in sordini.cluster.pure" in log.events
+    await controller.stop()
+    await settled(await active.start(ClusterSettings()))
+    assert sorted(active.brokers.alive) == [1, 2, 3]
+    assert (await active.session.get(paths.FEATURE))[0] == znodes.FEATURES
+
+
 async def test_below_two_eight_topics_get_no_id_but_keep_one_that_they_have(
     active: ActiveController, settled: Settled
 ) -> None:

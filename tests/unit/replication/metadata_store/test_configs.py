@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sordini.broker.coordination_store.embedded_session import EmbeddedSession
-from sordini.replication.metadata_store import configs, paths
+from sordini.replication.metadata_store import change_notifications, paths
 from sordini.replication.metadata_store.configs import (
     SETTINGS_BYTES_MAX,
     ConfigChanges,
@@ -131,7 +131,7 @@ class Away:
 async def test_without_a_connection_notifications_are_read_once_and_again_after_a_reconnect(
     session: EmbeddedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(configs, "RETRY_DELAY_S", 0)
+    monkeypatch.setattr(change_notifications, "RETRY_DELAY_S", 0)
     away: Any = Away(session)
     changes = ConfigChanges(away, lambda *_: None, StoppedClock(), Lines())
     starting = asyncio.ensure_future(changes.start())

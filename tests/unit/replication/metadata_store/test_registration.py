@@ -17,7 +17,8 @@ from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker, Endpoint
 from sordini.replication.metadata_store import paths, znodes
-from sordini.replication.metadata_store.configs import NOTIFICATIONS_KEPT_MS, ConfigChanges, read_config
+from sordini.replication.metadata_store.change_notifications import NOTIFICATIONS_KEPT_MS
+from sordini.replication.metadata_store.configs import ConfigChanges, read_config
 from sordini.replication.metadata_store.registration import (
     DuplicateBrokerId,
     EndpointTaken,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -117,9 +118,28 @@ def test_an_empty_notification_is_malformed(data: bytes) -> None:
 
 def test_features_have_the_version_of_the_protocol() -> None:
     assert znodes.encode_features(1) == b'{"features":{},"version":1,"status":1}'
-    assert znodes.decode_feature_version(znodes.encode_features(2)) == 2
-    assert znodes.decode_feature_version(b'{"version":2,"features":{},"status":0}') is None
-    assert isinstance(znodes.decode_feature_version(b""), Malformed)
+    assert znodes.decode_features(znodes.encode_features(2)) == (2, False)
+    assert znodes.decode_features(b'{"version":2,"features":{},"status":0}') == (None, False)
+    assert isinstance(znodes.decode_features(b""), Malformed)
+
+
+def test_a_pure_cluster_has_finalized_the_transaction_version() -> None:
+    old = b'{"features":{"transaction.version":{"min_version_level":1,"max_version_level":2}},"version":1,"status":1}'
+    assert znodes.encode_features(1, is_pure=True) == old
+    assert znodes.encode_features(2, is_pure=True) == (
+        b'{"features":{"transaction.version":{"max_version_level":2}},"version":2,"status":1}'
+    )
+    for version in (1, 2):
+        assert znodes.decode_features(znodes.encode_features(version, is_pure=True)) == (version, True)
+
+
+def test_a_broker_of_a_pure_cluster_registers_the_transaction_version() -> None:
+    pure = Broker(BrokerId(1), 7, (Endpoint("PLAINTEXT", "host", 9092),), is_pure=True)
+    data = znodes.encode_broker(pure, 0)
+    assert b'"features":{"transaction.version":{"min_version":1,"max_version":2}}' in data
+    assert znodes.decode_broker(BrokerId(1), data, 7) == pure
+    other = data.replace(b'"max_version":2', b'"max_version":1')
+    assert znodes.decode_broker(BrokerId(1), other, 7) == replace(pure, is_pure=False)
 
 
 def test_a_state_is_written_as_version_one() -> None:

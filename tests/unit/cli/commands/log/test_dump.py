@@ -13,7 +13,14 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.transactions.records import ONGOING, TransactionValue
+from sordini.broker.transactions.records import (
+    FLEXIBLE_VALUE_VERSION,
+    ONGOING,
+    PREPARE_COMMIT,
+    TransactionValue,
+    transaction_key,
+    transaction_value,
+)
 from sordini.cli.__main__ import main
 from sordini.cli.commands.log.dump.classic import classic_log
 from sordini.cli.commands.log.dump.kafka_indexes import IndexFile, IndexOptions, dump_offset_index, dump_time_index
@@ -30,7 +37,6 @@ from sordini.storage.open_files import OpenFiles
 from sordini.storage.segment import Segment
 from tests.support.builders import a_batch, some_records
 from tests.support.log_model import a_disk
-from tests.support.transaction_records import transaction_key, transaction_value
 
 NAME = f"{0:020d}.log"
 DOCUMENT_000 = (
@@ -253,6 +259,18 @@ def test_transactions_are_decoded_for_people_too(tmp_path: Path) -> None:
     assert all("not decoded" in line for line in shown[2:])
     assert '"state":"Ongoing"' in dump(path, "--json", "--transaction-log-decoder").stdout
     assert dump(path, "--transaction-log-decoder").exit_code == 1  # The tool fails on records of no transaction.
+
+
+def test_what_an_end_that_raises_the_epoch_leaves_behind_is_shown(tmp_path: Path) -> None:
+    value = TransactionValue(4, 32_767, 60_000, PREPARE_COMMIT, (), 5_000, 4_000, 4, 9, 2)
+    written = transaction_value(value, FLEXIBLE_VALUE_VERSION)
+    path = a_segment(tmp_path, a_batch([Record(0, 5_000, transaction_key("pay"), written)]))
+    [_, _, shown] = dump(path, "--format", "people", "--transaction-log-decoder").stdout.splitlines()
+    assert shown.endswith("PrepareCommit  producer 4/32767  transaction.version 2  next producer 9")
+    as_json = dump(path, "--json", "--transaction-log-decoder").stdout
+    assert '"previous_producer_id":4,"next_producer_id":9,"transaction_version":2' in as_json
+    classic = dump(path, "--transaction-log-decoder").stdout
+    assert "producerId:4,producerEpoch:32767,state=PrepareCommit" in classic
 
 
 def test_a_wrapper_that_holds_nothing_readable_is_reported(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from sordini.broker.groups.machine import records as group_records
 from sordini.broker.groups.machine.state import CommittedOffset, GroupValue, MemberValue
-from sordini.cli.commands.groups.consumer_assignment import AssignedTopic, ConsumerAssignment
 from sordini.cli.commands.log.dump.file_items import UnknownFile, read_file
 from sordini.cli.commands.log.dump.group_records import decoded
 from sordini.cli.commands.log.dump.items import Item, as_json, as_text
 from sordini.cli.common.output import json_line
+from sordini.protocol.consumer_assignment import AssignedTopic, ConsumerAssignment
 from sordini.protocol.records.batch import Record, read_header
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
 from sordini.protocol.records.legacy import write_messages
@@ -167,7 +167,7 @@ def test_messages_of_old_formats_are_shown_too(magic: int) -> None:
 def test_indexes_are_shown_up_to_their_padding_and_agree_with_the_log() -> None:
     disk = a_disk()
     log = a_log(disk)
-    fill(log, 4)
+    fill(log, 6)
     batches = fields(dumped(disk, f"{log.directory}/{FIRST}.log"), "batch")
     items = dumped(disk, f"{log.directory}/{FIRST}.index")
     assert damages(items) == []

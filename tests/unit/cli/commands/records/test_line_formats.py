@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from sordini.cli.broker_connection import Refused
 from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.commands.groups.consumer_assignment import AssignedTopic, ConsumerAssignment, read_assignment
 from sordini.cli.commands.records.line_formats import (
     BadLine,
     LineFormat,
@@ -24,6 +23,7 @@ from sordini.cli.commands.records.line_formats import (
 )
 from sordini.cli.commands.records.record_consumer import start_in
 from sordini.cli.common.partition_offsets import OffsetRange
+from sordini.protocol.consumer_assignment import AssignedTopic, ConsumerAssignment, read_assignment
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.schema import encode
 from sordini.protocol.types import TopicPartition

@@ -1,0 +1,82 @@
+"""The keys of SASL: which mechanisms a listener takes, and the bounds of a login."""
+
+# ruff: noqa: RUF009 - a `Password` is not changed, as the values of the other keys.
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from sordini.broker.configuration.settings import (
+    Change,
+    Password,
+    Prefix,
+    integer,
+    long,
+    one_of,
+    password,
+    setting,
+    some_of,
+)
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+@dataclasses.dataclass(frozen=True)
+class SaslSettings:
+    """Settings of one SASL listener, or of the broker where a listener has none."""
+
+    sasl_enabled_mechanisms: str = setting(
+        "sasl.enabled.mechanisms",
+        some_of(*MECHANISMS),
+        "",
+        "The mechanisms that a SASL listener takes; a SASL listener needs at least one.",
+        change=Change.BROKER,
+        prefix=Prefix.LISTENER,
+    )
+    sasl_jaas_config: Password | None = setting(
+        "sasl.jaas.config",
+        password,
+        None,
+        "A JAAS line: username and password are this broker's own, each user_NAME a user of PLAIN and its password.",
+        change=Change.BROKER,
+        prefix=Prefix.MECHANISM,
+    )
+    sasl_mechanism_inter_broker_protocol: str | None = setting(
+        "sasl.mechanism.inter.broker.protocol",
+        one_of(*MECHANISMS),
+        None,
+        "The mechanism by which this broker logs in to others, where their listener is one of SASL.",
+        change=Change.BROKER,
+    )
+    sasl_server_max_receive_size: int = setting(
+        "sasl.server.max.receive.size",
+        integer(1),
+        524288,
+        "Maximum size of a request before the login.",
+    )
+    connections_max_reauth_ms: int = setting(
+        "connections.max.reauth.ms",
+        long(0),
+        0,
+        "Lifetime of a SASL session: clients authenticate again, or are disconnected; 0 is no bound (KIP-368).",
+        prefix=Prefix.MECHANISM,
+    )
+    connection_failed_authentication_delay_ms: int = setting(
+        "connection.failed.authentication.delay.ms",
+        integer(0),
+        100,
+        "How long the answer to a failed login waits; doubled with each further failure from the same address.",
+    )
+    login_timeout_ms: int = setting(
+        "sordini.login.timeout.ms",
+        integer(1),
+        10000,
+        "Time within which a new connection of a SASL listener must log in.",
+    )
+    logins_pending_max: int = setting(
+        "sordini.logins.pending.max",
+        integer(1),
+        1000,
+        "Connections that have not logged in yet; further ones are closed.",
+    )

@@ -1,0 +1,1 @@
+"""Who peers are and what they may do."""

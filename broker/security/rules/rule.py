@@ -1,0 +1,152 @@
+"""Rules in front of handlers: what a peer may not do is taken out of its request, and refused in the response.
+
+    request --> rule --> handler, with what is allowed --> response --> with rows for what was refused
+                 '--> the response alone, when nothing is left, or an error for the whole request
+
+So no handler knows of authorization. A rule changes the call's body, and gives the call an `amend` that adds the
+refused rows to the response, however that is made: at once, in slices, or later. The rows are those that the handler's
+own `error_response` makes of the refused part.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from types import GeneratorType
+from typing import Any, NamedTuple, Protocol
+
+from sordini.broker.dispatch import Call, LongCall, Route
+from sordini.broker.network.ports import Peer
+from sordini.broker.requests.slice_scheduler import Work
+from sordini.broker.security.access import Access
+from sordini.broker.topics.metadata_cache import MetadataCache
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.types import NO_TOPIC_ID, TopicId
+
+
+class RuleDeps(NamedTuple):
+    """What rules decide by."""
+
+    access: Access
+    metadata: MetadataCache
+
+
+class Rule(Protocol):
+    """The rule of one API."""
+
+    @property
+    def meaning(self) -> str:
+        """The rule in words, for docs/security.md."""
+
+    def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
+        """Take what is not allowed out of the request.
+
+        Returns None for the handler to serve the rest, or the response where nothing is left. Raises BrokerError to
+        refuse the whole request.
+        """
+
+
+def authorized(
+    routes: Iterable[Route], rules: Mapping[ApiKey, Rule | None], deps: RuleDeps, itself: Peer
+) -> list[Route]:
+    """The same routes with their rules in front. `itself` is the peer of this broker's own requests to itself."""
+    guarded = []
+    for route in routes:
+        rule = rules[route.key]
+        handle = route.handle if rule is None else partial(_authorized, rule, route, deps, itself)
+        guarded.append(route._replace(handle=handle))
+    return guarded
+
+
+def _authorized(rule: Rule, route: Route, deps: RuleDeps, itself: Peer, call: Call) -> Any:
+    if call.peer is itself:
+        return route.handle(call)
+    steps = rule.check(call, deps)
+    if type(call) is LongCall:
+        return _in_steps(steps, route, call)
+    response = _whole(steps)
+    return route.handle(call) if response is None else response
+
+
+def _in_steps(steps: Work[Any], route: Route, call: Call) -> Work[Any]:
+    response = yield from steps
+    if response is not None:
+        return response
+    answer = route.handle(call)
+    if type(answer) is GeneratorType:
+        answer = yield from answer
+    return answer
+
+
+def _whole(steps: Work[Any]) -> Any:
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        return end.value
+
+
+def error_response(call: Call, request: Any, code: ErrorCode) -> Any:
+    """The response of the call's handler to a request that is refused as a whole."""
+    return call.versioned_api.route.error_response(request, code)
+
+
+def split(elements: Sequence[Any], is_allowed: Callable[[Any], bool]) -> Work[tuple[list[Any], list[Any]]]:
+    """The elements that are allowed, and those that are not."""
+    allowed: list[Any] = []
+    refused: list[Any] = []
+    for element in elements:
+        (allowed if is_allowed(element) else refused).append(element)
+        yield 1
+    return allowed, refused
+
+
+def name_of(topic: Any, metadata: MetadataCache) -> str | None:
+    """A topic's name as a request gives it, by name or by id; None for an id that is unknown."""
+    topic_id = getattr(topic, "topic_id", NO_TOPIC_ID)
+    if topic_id != NO_TOPIC_ID:
+        return metadata.name_of(TopicId(topic_id))
+    name: str | None = topic.topic if hasattr(topic, "topic") else topic.name
+    return name
+
+
+def refuse_part(
+    call: Call,
+    field: str,
+    allowed: list[Any],
+    refused: list[Any],
+    *,
+    code: ErrorCode,
+    rows: str,
+    is_all: bool = True,
+) -> Any:
+    """Leave the allowed elements of a request's field, and have the others refused.
+
+    `rows` is the field of the response with a row for each element. Returns the response when nothing is left;
+    `is_all` is false when the request asks for more than the field says.
+    """
+    if not refused:
+        return None
+    part = copy.copy(call.body)
+    setattr(part, field, refused)
+    refusal = error_response(call, part, code)
+    if not allowed and is_all:
+        return refusal
+    setattr(call.body, field, allowed)
+    add_rows(call, rows, getattr(refusal, rows))
+    return None
+
+
+def add_rows(call: Call, field: str, rows: Iterable[Any]) -> None:
+    """Have rows added to a field of the response."""
+    found, former = list(rows), call.amend
+
+    def amend(message: Any) -> Any:
+        if former is not None:
+            message = former(message)
+        setattr(message, field, [*getattr(message, field), *found])
+        return message
+
+    call.amend = amend

@@ -1,0 +1,71 @@
+"""SCRAM credentials of users, as the coordination store has them, and their changes.
+
+They are settings of users, `/config/users/<name>`, one for each mechanism; the name is escaped as Apache Kafka escapes
+it. They are read at the start, and again with each change notification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import quote, unquote
+
+from sordini.broker.security.sasl.scram_credential import HASHES, ScramCredential, read_credential
+from sordini.replication.cluster_model import Malformed
+from sordini.replication.metadata_store.configs import read_config
+from sordini.replication.ports import Log, NoNode, Session
+
+USERS: Final = "users/"
+DEFAULT_USER: Final = "<default>"
+_DIRECTORY: Final = "/config/users"
+
+
+def user_entity(name: str) -> str:
+    """A user as config change notifications name it."""
+    return USERS + quote(name, safe="")
+
+
+class ScramUsers:
+    """The credentials of all users."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._credentials: dict[str, dict[str, ScramCredential]] = {}
+
+    async def load(self, session: Session) -> None:
+        """Read all users. Raises CoordinationError."""
+        try:
+            names = await session.children(_DIRECTORY)
+        except NoNode:
+            return
+        for name in names:
+            settings = await read_config(session, USERS + name)
+            if isinstance(settings, Malformed):
+                self._log.error("unreadable settings of a user", path=settings.path, reason=settings.reason)
+                settings = {}
+            self.changed(USERS + name, settings)
+
+    def changed(self, entity_path: str, settings: Mapping[str, str]) -> None:
+        """A user's settings are these now. Other entities are passed over."""
+        escaped = entity_path.removeprefix(USERS)
+        if escaped in (entity_path, DEFAULT_USER) or "/" in escaped:
+            return
+        user = unquote(escaped)
+        found: dict[str, ScramCredential] = {}
+        for mechanism in HASHES.keys() & settings.keys():
+            try:
+                found[mechanism] = read_credential(mechanism, settings[mechanism])
+            except ValueError as error:
+                self._log.error("unreadable credential of a user", user=user, reason=str(error))
+        if found:
+            self._credentials[user] = found
+        else:
+            self._credentials.pop(user, None)
+
+    def credential(self, mechanism: str, user: str) -> ScramCredential | None:
+        """A user's credential for a mechanism; None if there is none."""
+        return self._credentials.get(user, {}).get(mechanism)
+
+    def all(self) -> Mapping[str, Mapping[str, ScramCredential]]:
+        """By user and mechanism."""
+        return self._credentials

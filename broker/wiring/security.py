@@ -1,0 +1,64 @@
+"""Who may connect and do what: logins, users, and the authorizer of a broker, if one is configured."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sordini.broker.dispatch import Dispatcher
+from sordini.broker.security.access import Access
+from sordini.broker.security.acls.acl_store import AclStore
+from sordini.broker.security.acls.authorizer import Authorizer
+from sordini.broker.security.sasl.logins import Logins
+from sordini.broker.security.sasl.users import ScramUsers
+from sordini.broker.wiring.deps import BrokerDeps
+from sordini.broker.wiring.sasl import wire_logins
+from sordini.replication.ports import Session
+
+
+class SecurityParts(NamedTuple):
+    """Security of one broker, without TLS, which is below the requests."""
+
+    users: ScramUsers
+    logins: Logins | None
+    """None without a SASL listener."""
+    access: Access
+    acls: AclStore | None
+    """None without an authorizer."""
+
+    async def start(self, session: Session) -> None:
+        """Read users and access control entries, and follow the changes of these. Raises CoordinationError."""
+        await self.users.load(session)
+        if self.acls is not None:
+            await self.acls.start()
+
+    def tick(self, now_ms: int) -> None:
+        """Write the counts of log lines that were too many; `now_ms` on the monotonic clock."""
+        if self.logins is not None:
+            self.logins.tick(now_ms)
+
+    async def stop(self) -> None:
+        """Follow no more changes."""
+        if self.acls is not None:
+            await self.acls.stop()
+
+
+def wire_security(deps: BrokerDeps, dispatcher: Dispatcher) -> SecurityParts:
+    """Build it; nothing is read yet."""
+    users = ScramUsers(deps.runtime.log)
+    logins = wire_logins(deps.dynamic, users, dispatcher, deps.runtime)
+    acls = _wire_acls(deps)
+    return SecurityParts(users, logins, Access(None if acls is None else acls.authorizer), acls)
+
+
+def _wire_acls(deps: BrokerDeps) -> AclStore | None:
+    config, runtime = deps.config, deps.runtime
+    if not config.authorizer_class_name:
+        return None
+    return AclStore(
+        deps.cluster.session,
+        Authorizer(config.super_user_principals, allow_if_no_entries=config.allow_everyone_if_no_acl_found is True),
+        runtime.spawn,
+        runtime.clock,
+        runtime.log,
+        config.zookeeper_session_timeout_ms,
+    )

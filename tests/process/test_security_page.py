@@ -1,0 +1,56 @@
+"""The set-up of docs/security.md, pasted block by block into a shell, as its readers do."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.outside.needs import need_program
+from tests.outside.ports import free_port
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK_S_MAX = 60
+
+
+def test_each_block_of_the_set_up_does_what_the_page_says(tmp_path: Path) -> None:
+    need_program("openssl", "openssl")
+    blocks = BLOCK.findall(PAGE.read_text())
+    for port in (9093, 9094):
+        address = f"127.0.0.1:{free_port()}"
+        blocks = [block.replace(f"127.0.0.1:{port}", address) for block in blocks]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path}
+    outputs: list[str] = []
+    try:
+        for block in blocks:
+            done = subprocess.run(
+                ["bash", "-e", "-o", "pipefail", "-c", block],
+                cwd=tmp_path,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=BLOCK_S_MAX,
+                check=False,
+            )
+            assert done.returncode == 0, f"{block}\n{done.stdout}"
+            outputs.append(done.stdout)
+    finally:
+        for properties in ("server.properties", "secured.properties"):
+            stop = ["sordini", "stop", properties, "--force", "--timeout", "10"]
+            subprocess.run(stop, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=BLOCK_S_MAX)
+    authority, served, client, stranger, renewed, secured, operator, user = outputs
+    assert "CN = alice" in authority or "CN=alice" in authority
+    assert "is ready" in served
+    assert client.endswith("3 figs\n")
+    assert stranger.endswith("refused\n")
+    assert "CN = broker-1" in renewed or "CN=broker-1" in renewed
+    assert "is ready" in secured
+    assert "topic  ledger  literal  User:alice  *     Write      allow" in operator
+    assert "\n3 figs\n" in user
+    assert "topic 'secrets': topic authorization failed" in user
+    assert user.endswith("refused\n")

@@ -1,0 +1,81 @@
+"""Keys of SASL: which go together, and JAAS lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from sordini.broker.configuration.config import Config, build_config
+from sordini.broker.configuration.jaas import read_jaas
+from sordini.broker.configuration.sasl_config import mechanisms_of, own_login
+from sordini.broker.configuration.settings import ConfigError
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+LINE = f'{PLAIN} required username="broker" password="broker-pw" user_alice="alice-pw" user_broker="broker-pw";'
+LISTENERS = {"listeners": "PLAINTEXT://:9092,CLIENT://:9093", "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT"}
+LISTENERS["listener.security.protocol.map"] += ",PLAINTEXT:PLAINTEXT"
+BASE = LISTENERS | {"sasl.enabled.mechanisms": "PLAIN", "listener.name.client.plain.sasl.jaas.config": LINE}
+
+
+def built(**changes: str | None) -> Config:
+    entries = BASE | {key: text for key, text in changes.items() if text is not None}
+    return build_config({key: text for key, text in entries.items() if changes.get(key, "") is not None})[0]
+
+
+def test_a_listener_has_its_mechanisms_and_its_lines() -> None:
+    config = built(**{"listener.name.client.sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN"})
+    assert mechanisms_of(config.listener("CLIENT")) == ["SCRAM-SHA-512", "PLAIN"]
+    assert own_login(config) is None, "the brokers' listener is PLAINTEXT"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"sasl.enabled.mechanisms": ""}, "not valid for the listener CLIENT"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "a comma-separated list of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        ({"listener.name.client.plain.sasl.jaas.config": None}, "takes PLAIN and knows no users"),
+        ({"listener.name.client.plain.sasl.jaas.config": f"{PLAIN} required;"}, "takes PLAIN and knows no users"),
+        ({"listener.name.client.plain.sasl.jaas.config": f"{SCRAM} required;"}, f"is not valid for PLAIN: .*{PLAIN}"),
+        ({"listener.name.client.plain.sasl.jaas.config": "com.sun.JndiLoginModule required;"}, "not valid for PLAIN"),
+        ({"inter.broker.listener.name": "CLIENT"}, "sasl.mechanism.inter.broker.protocol='' is not valid"),
+        (
+            {"inter.broker.listener.name": "CLIENT", "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"},
+            r"allowed is a mechanism of the listener CLIENT \(PLAIN\)",
+        ),
+        ({"listeners": "PLAINTEXT://:9092"}, "allowed is that only with a listener of SASL_PLAINTEXT or SASL_SSL"),
+    ],
+)
+def test_keys_that_do_not_go_together_refuse_the_start_without_showing_a_password(
+    changes: dict[str, str | None], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words) as refused:
+        built(**changes)
+    assert "-pw" not in str(refused.value)
+
+
+def test_a_broker_logs_in_to_others_by_the_line_of_their_listener() -> None:
+    config = built(**{"inter.broker.listener.name": "CLIENT", "sasl.mechanism.inter.broker.protocol": "PLAIN"})
+    login = own_login(config)
+    assert login == ("PLAIN", "broker", "broker-pw")
+    assert "broker-pw" not in repr(login)
+
+
+@pytest.mark.parametrize(
+    ("options", "users"),
+    [
+        ('user_a="x" user_b="y"', {"a": "x", "b": "y"}),
+        ("user_a='x;y'", {"a": "x;y"}),
+        ("user_a=plain", {"a": "plain"}),
+        (r'user_a="say \"hi\" \\"', {"a": 'say "hi" \\'}),
+        ('\n  user_a.b@c-d = "x"\n', {"a.b@c-d": "x"}),
+        ("", {}),
+    ],
+)
+def test_options_of_a_jaas_line_are_read(options: str, users: dict[str, str]) -> None:
+    assert read_jaas("key", f"{PLAIN} required {options};", "PLAIN").users == users
+
+
+@pytest.mark.parametrize("line", ["", PLAIN, f"{PLAIN} required", f'{PLAIN} required a="b', f"{PLAIN} required a b;"])
+def test_a_line_that_is_no_jaas_is_refused(line: str) -> None:
+    with pytest.raises(ConfigError, match=r"^key="):
+        read_jaas("key", line, "PLAIN")
