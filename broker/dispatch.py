@@ -277,15 +277,16 @@ class Dispatcher:
 
     async def _finish(self, call: Call, work: Awaitable[Any], pending: DelayedResponse) -> None:
         try:
-            message = await work
-            parts = None if message is None else await self.slices.run(call.frame_in_steps(message))
-        except AssertionError:
-            raise
+            try:
+                message = await work
+                parts = None if message is None else await self.slices.run(call.frame_in_steps(message))
+            except (WireError, AssertionError):
+                raise
+            except Exception as error:  # noqa: BLE001 - the fence, for delayed responses.
+                parts = await self.slices.run(self._error_parts(call, error))
         except WireError as error:
             pending.fail(error)
             return
-        except Exception as error:  # noqa: BLE001 - the fence, for delayed responses.
-            parts = await self.slices.run(self._error_parts(call, error))
         pending.blocks_pipeline = False
         pending.resolve(parts)
 

@@ -316,7 +316,12 @@ class ProduceHandler:
 
     @staticmethod
     def error_response(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
-        """The same code for every partition of the request."""
+        """The same code for every partition of the request.
+
+        Raises WireError for acks=0: such a request has no response, and the next one would be taken for it.
+        """
+        if request.acks == 0:
+            raise WireError(f"produce with acks=0 was refused: {code.name}")
         return ProduceResponse(
             responses=[
                 TopicProduceResponse(

@@ -14,7 +14,8 @@ from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 from sordini.broker.transactions.verification import OnVerified
 from sordini.protocol.api import ApiKey
-from sordini.protocol.errors import ErrorCode
+from sordini.protocol.errors import ErrorCode, WireError
+from sordini.protocol.messages.produce import ProduceRequest
 from sordini.protocol.types import LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import LeaderAndIsr, PartitionInfo, PartitionState
 from sordini.replication.partition import Partition
@@ -310,6 +311,28 @@ async def test_batches_of_several_producers_in_one_request_are_refused() -> None
         request.topic_data[0].partition_data += produce_request(Producer("t", 8), {1: 0}).topic_data[0].partition_data
         answer = produced(broker.ask(PRODUCE, VERSION, request))
         assert answer == dict.fromkeys((0, 1), ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+
+
+def of_two_producers(count: int, *, acks: int) -> ProduceRequest:
+    """A request for so many partitions of `wide`, whose last batch is another producer's."""
+    request = produce_request(Producer("t", 7), dict.fromkeys(range(count - 1), 0), topic="wide", acks=acks)
+    other = produce_request(Producer("t", 8), {count - 1: 0}, topic="wide", acks=acks)
+    request.topic_data[0].partition_data += other.topic_data[0].partition_data
+    return request
+
+
+async def test_without_acks_a_request_that_is_refused_as_a_whole_closes_the_connection_and_is_not_answered() -> None:
+    async with a_cluster_of_one() as broker:
+        await broker.lead("wide", 450)
+        with pytest.raises(WireError, match="acks=0 was refused: INVALID_PRODUCER_ID_MAPPING"):
+            broker.serve(PRODUCE, VERSION, of_two_producers(2, acks=0))
+        failures: list[Exception] = []
+        pending = broker.serve(PRODUCE, VERSION, of_two_producers(450, acks=0))
+        assert isinstance(pending, DelayedResponse)
+        pending.on_failure = failures.append
+        await broker.settled()
+        assert [type(failure) for failure in failures] == [WireError]
+        assert (pending.is_answered, pending.parts) == (True, None)
 
 
 async def test_a_transactional_batch_needs_a_transactional_id() -> None:
