@@ -29,11 +29,14 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave histories, logs and data here")
     parser.add_argument("--judge", type=Path, metavar="FOLDER", help="judge what a run left there, and run nothing")
     parser.add_argument("--proxies", action="store_true", help="proxies between the nodes, not namespaces")
+    parser.add_argument(
+        "--secured", action="store_true", help="TLS, users and access control, and a stranger who tries"
+    )
     parser.add_argument("--report", action="store_true", help="write docs/chaos")
     arguments = parser.parse_args()
     first, _, last = arguments.seeds.partition("-")
     if arguments.judge:
-        outcome = judged(int(first), arguments.minutes, arguments.judge)
+        outcome = judged(int(first), arguments.minutes, arguments.judge, secured=arguments.secured)
         _say(summary(outcome))
         if arguments.report:
             write(outcome)
@@ -48,7 +51,14 @@ def main() -> int:
             directory = Path(scratch) if arguments.keep is None else arguments.keep / f"seed-{seed}"
             directory.mkdir(parents=True, exist_ok=True)
             _say(f"seed {seed}, {arguments.minutes:g} minutes")
-            outcome = run(seed, arguments.minutes, directory, _say, behind_proxies=arguments.proxies)
+            outcome = run(
+                seed,
+                arguments.minutes,
+                directory,
+                _say,
+                behind_proxies=arguments.proxies,
+                secured=arguments.secured,
+            )
         _say(summary(outcome))
         if arguments.report:
             write(outcome)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
-from tests.cluster.chaos import laws, outage_laws, replica_laws, transaction_laws
+from tests.cluster.chaos import laws, outage_laws, replica_laws, security_laws, transaction_laws
 from tests.cluster.chaos.events import ABORTED, COMMITTED, OK, History
+from tests.cluster.chaos.security import WAYS
 
 LAWS: Final[dict[str, Callable[[History], Iterator[str]]]] = {
     "I1": laws.lost_writes,
@@ -28,6 +29,7 @@ LAWS: Final[dict[str, Callable[[History], Iterator[str]]]] = {
     "I15": outage_laws.availability,
     "I16": transaction_laws.unequal_copies,
     "I17": transaction_laws.hanging_transactions,
+    "I18": security_laws.strangers,
     "seen": replica_laws.seen_wrong,
 }
 ACKNOWLEDGED_PER_MINUTE_MIN: Final = 20_000
@@ -36,8 +38,9 @@ LINES_MAX: Final = 50
 """Of each law: a broken law is usually broken often."""
 
 
-def what_is_missing(history: History, faults: int, minutes: float) -> list[str]:
+def what_is_missing(history: History, faults: int, minutes: float, *, secured: bool = False) -> list[str]:
     """Why a run says nothing, though no law may be broken: it did not do what its plan says, or was not read."""
+    refusals = security_laws.refusals(history)
     wanted = int(ACKNOWLEDGED_PER_MINUTE_MIN * minutes)
     acknowledged, done = {one.tp for one in history.written if one.result == OK}, history.acknowledged_count
     found = {
@@ -50,6 +53,8 @@ def what_is_missing(history: History, faults: int, minutes: float) -> list[str]:
         "not every partition that was written to was read in the end": acknowledged <= history.last.keys(),
         "not every partition that was written to was found in files": acknowledged <= {one.tp for one in history.dumps},
     }
+    if secured:
+        found |= {f"nobody was refused {way}": refusals[way] > 0 for way in WAYS}
     return [f"incomplete: {what}" for what, is_well in found.items() if not is_well]
 
 

@@ -62,7 +62,7 @@ class Copier:
         self._consumer.close()
 
     def _joined(self) -> Consumer:
-        consumer = Consumer({**CONSUMER, "bootstrap.servers": ",".join(self._working.orders.bootstrap)})
+        consumer = Consumer({**CONSUMER, **self._working.orders.connection})
         consumer.subscribe([COPY_SOURCE], on_revoke=self._revoked, on_lost=self._revoked)
         return consumer
 

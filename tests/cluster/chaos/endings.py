@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from confluent_kafka import KafkaError, TopicPartition
@@ -32,9 +32,9 @@ def stop_clients(world: World) -> None:
     copying = [client for client in world.clients.values() if client.module == LAST_OF_ALL]
     others = [client for client in world.clients.values() if client.module != LAST_OF_ALL]
     _stop(world, [*others, *world.ending])
-    links = Links(world.addresses)
+    links = Links(world.addresses, world.client_settings)
     world.wait_for(_answered(lambda: is_stable(links, world.partitions)), STABLE_SECONDS_MAX)
-    world.wait_for(_answered(lambda: is_copied(world.addresses, group_offsets(links))), COPIED_SECONDS_MAX)
+    world.wait_for(_answered(lambda: is_copied(world.connection, group_offsets(links))), COPIED_SECONDS_MAX)
     _stop(world, copying)
     world.clients.clear()
     world.ending.clear()
@@ -102,12 +102,12 @@ def group_offsets(links: Links) -> dict[str, int]:
     }
 
 
-def is_copied(bootstrap: list[str], offsets: dict[str, int]) -> bool:
+def is_copied(connection: Mapping[str, str], offsets: dict[str, int]) -> bool:
     """Whether there are no records after these offsets."""
     unread = set(partitions_of([COPY_SOURCE]))
     if offsets.keys() != unread:
         return False
-    reader = consumer(bootstrap)
+    reader = consumer(connection)
     reader.assign([TopicPartition(*split(tp), max(offset, 0)) for tp, offset in offsets.items()])
     try:
         for _ in range(EMPTY_POLLS_MAX):

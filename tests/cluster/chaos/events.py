@@ -96,6 +96,19 @@ class Late(NamedTuple):
     t: float
 
 
+class Tried(NamedTuple):
+    """What somebody who may do nothing tried: how he came (`way`) and what he asked for.
+
+    `code` is the error of the answer, and 0 is a breach: he was served. -1: the connection was closed, or the login
+    refused.
+    """
+
+    way: str
+    what: str
+    code: int
+    t: float
+
+
 class Stable(NamedTuple):
     """A partition's last stable offset and its high watermark, when all transactions had ended or timed out."""
 
@@ -236,7 +249,7 @@ class Load(NamedTuple):
 KINDS: Final[dict[str, Any]] = {
     one.__name__.lower(): one
     for one in (
-        *(Send, Poll, Began, Txn, Late, Stable, Commit, Own, Committed, Hw, State, Fault),
+        *(Send, Poll, Began, Txn, Late, Tried, Stable, Commit, Own, Committed, Hw, State, Fault),
         *(Outage, LastRead, Dump, Files, Stopped, Found, Full, Load),
     )
 }
@@ -251,6 +264,7 @@ class History:
         self.begans: list[Began] = []
         self.txns: list[Txn] = []
         self.lates: list[Late] = []
+        self.trieds: list[Tried] = []
         self.stables: list[Stable] = []
         self.commits: list[Commit] = []
         self.owns: list[Own] = []

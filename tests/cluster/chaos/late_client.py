@@ -26,6 +26,7 @@ from sordini.protocol.messages.produce import PartitionProduceData, ProduceReque
 from sordini.protocol.records.batch import Record
 from tests.cluster.chaos.events import ABORTED, COMMITTED, COMMITTING, OPEN, Began, Late, Txn
 from tests.cluster.chaos.raw_client import PATIENCE_SECONDS, Links
+from tests.cluster.chaos.security import connected
 from tests.cluster.chaos.transacting import TIMEOUT_MS
 from tests.cluster.chaos.working import Working, split
 from tests.support.builders import a_batch
@@ -60,7 +61,7 @@ class LateClient:
     def __init__(self, working: Working) -> None:
         self._working = working
         self._id = working.orders.transactional_id
-        self._links = Links(working.orders.bootstrap)
+        self._links = Links(working.orders.bootstrap, working.orders.security)
         self._choice = random.Random(working.orders.name)
         self._lives = count(1)
         self._numbers = count(1)
@@ -100,7 +101,7 @@ class LateClient:
 
     def _round(self, address: str, life: Life) -> None:
         commit = self._choice.random() < 0.5
-        with _connected(address) as older, _connected(address) as newer:
+        with self._connected(address) as older, self._connected(address) as newer:
             first = self._written(newer, life)
             self._end(newer, life, first, commit=commit)
             second = self._written(newer, life)
@@ -188,17 +189,15 @@ class LateClient:
             transactional_id=self._id, producer_id=life.producer_id, producer_epoch=life.epoch, committed=commit
         )
 
+    def _connected(self, address: str) -> Client:
+        """A connection that the broker has accepted: it has answered on it. Raises OSError."""
+        link = connected(address, self._working.orders.security, PATIENCE_SECONDS)
+        link.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest())
+        return link
+
     def _note(self, txn: Txn) -> None:
         self._working.recorder.note(txn)
         self._working.recorder.flush()
-
-
-def _connected(address: str) -> Client:
-    """A connection that the broker has accepted: it has answered on it. Raises OSError."""
-    host, _, port = address.rpartition(":")
-    link = Client(host, int(port), PATIENCE_SECONDS)
-    link.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest())
-    return link
 
 
 def _check(code: int) -> None:

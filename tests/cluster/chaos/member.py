@@ -10,6 +10,7 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from tests.cluster.chaos.events import INFO, OK, Commit, Committed, Found, Own
+from tests.cluster.chaos.security import kafka_python_settings
 from tests.cluster.chaos.working import Working, split
 
 GROUP: Final = "chaos"
@@ -28,6 +29,7 @@ def made(working: Working) -> Any:
         request_timeout_ms=8_000,
         reconnect_backoff_max_ms=500,
         metadata_max_age_ms=5_000,
+        **kafka_python_settings(working.orders.security),
     )
 
 

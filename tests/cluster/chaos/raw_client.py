@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -26,6 +26,7 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.records.batch import Record
 from tests.cluster.chaos.events import FAIL, INFO, OK, Hw, Recorder, Send
+from tests.cluster.chaos.security import connected
 from tests.cluster.chaos.working import Orders, Working, split
 from tests.support.builders import a_batch
 from tests.support.wire_client import Client
@@ -42,8 +43,10 @@ record waits for its replicas says so, too."""
 class Links:
     """One connection to each broker, opened again when it was lost."""
 
-    def __init__(self, addresses: list[str]) -> None:
+    def __init__(self, addresses: list[str], security: Mapping[str, str]) -> None:
+        """`security` as that of `Orders`."""
         self._addresses = addresses
+        self._security = security
         self._open: dict[str, Client] = {}
 
     def any(self, key: ApiKey, version: int, request: Any) -> Any:
@@ -57,8 +60,7 @@ class Links:
         """The answer. Raises OSError; the connection is gone then."""
         try:
             if address not in self._open:
-                host, _, port = address.rpartition(":")
-                self._open[address] = Client(host, int(port), PATIENCE_SECONDS)
+                self._open[address] = connected(address, self._security, PATIENCE_SECONDS)
             return self._open[address].ask(key, version, request)
         except OSError:
             self.forget(address)
@@ -91,7 +93,7 @@ class Links:
 def produce(working: Working) -> None:
     """Send until it is enough."""
     orders = working.orders
-    links, choice = Links(orders.bootstrap), random.Random(orders.name)
+    links, choice = Links(orders.bootstrap, orders.security), random.Random(orders.name)
     leaders: dict[str, str] = {}
     for number in count(1):
         if not working:
@@ -127,7 +129,7 @@ def _sent(links: Links, address: str, tp: str, value: str) -> tuple[int, str]:
 
 def look(orders: Orders, node: int, address: str, enough: threading.Event) -> None:
     """Ask one broker again and again how far it lets consumers read, and then where its logs end."""
-    links, recorder = Links([address]), Recorder(Path(f"{orders.history}.{node}"))
+    links, recorder = Links([address], orders.security), Recorder(Path(f"{orders.history}.{node}"))
     looked_at = [*orders.partitions, *orders.others]
     while not enough.wait(POLL_SECONDS):
         try:

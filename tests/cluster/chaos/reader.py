@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from itertools import count
 from typing import Final
 
@@ -25,13 +26,13 @@ LAST: Final = "last"
 Recs = dict[str, list[tuple[int, str]]]
 
 
-def consumer(bootstrap: list[str]) -> Consumer:
+def consumer(connection: Mapping[str, str]) -> Consumer:
     own = {"group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "error", "check.crcs": True}
     return Consumer(
         {
             **CLIENT,
             **own,
-            "bootstrap.servers": ",".join(bootstrap),
+            **connection,
             "isolation.level": "read_committed",
             "fetch.wait.max.ms": 100,
             "enable.partition.eof": True,
@@ -41,7 +42,7 @@ def consumer(bootstrap: list[str]) -> Consumer:
 
 def follow(working: Working) -> None:
     """Read along, and note each turn what came."""
-    reader = consumer(working.orders.bootstrap)
+    reader = consumer(working.orders.connection)
     reader.assign([TopicPartition(*split(tp), OFFSET_BEGINNING) for tp in working.orders.partitions])
     while working:
         t0, recs = time.monotonic(), defaultdict[str, list[tuple[int, str]]](list)
@@ -68,7 +69,7 @@ def read_again(working: Working) -> None:
 
 
 def _read_one(working: Working, session: str, tp: str) -> None:
-    reader = consumer(working.orders.bootstrap)
+    reader = consumer(working.orders.connection)
     reader.assign([TopicPartition(*split(tp), OFFSET_BEGINNING)])
     at_end = False
     while working and not at_end:
@@ -87,7 +88,7 @@ def read_all(working: Working) -> None:
     """Each partition from its beginning to its end."""
     unread = set(working.orders.partitions)
     recs: Recs = {tp: [] for tp in unread}
-    reader = consumer(working.orders.bootstrap)
+    reader = consumer(working.orders.connection)
     reader.assign([TopicPartition(*split(tp), OFFSET_BEGINNING) for tp in unread])
     last_read_s = time.monotonic()
     while unread and time.monotonic() - last_read_s < SILENCE_SECONDS_MAX:

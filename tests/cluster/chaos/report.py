@@ -44,6 +44,11 @@ leader epoch (I8); the replicas of `__transaction_state` and `__consumer_offsets
 transactional id commits again after the last fault (I14); the copy has each record once and in order, and the group's
 offset says how many (I16); no transaction is open in the end (I17).
 
+With `--secured` all connections are TLS with a SCRAM login, those between brokers, too; access control entries say what
+the clients may do; a broker gets another certificate after each fault; and somebody who may do nothing tries ten times a
+second, without TLS, without a login, with a wrong password or name, as a user without rights, to write, to read, to
+change the cluster and to be taken for a broker: he is never served (I18), and nothing of his is in a log (I11).
+
 *acknowledged* are all records that were, those of committed transactions included, which are *in transactions*;
 *transactions* are committed, aborted and unknown ones, the last of which may be either, but whole; *between commits* is
 the longest time between two commits of one transactional id. The rest is of the producers without transactions:
@@ -92,6 +97,7 @@ def summary(outcome: Outcome) -> str:
         f"first acknowledgement after a heal: {first} s; silence {silence} s; in sync after {outcome.full:.1f} s",
         _transactions(outcome.transactions),
         f"{outcome.cores:.1f} cores busy on average",
+        *(f"somebody {way} was refused {count:,} times" for way, count in sorted(outcome.refusals.items())),
         *(
             f"ZooKeeper {one.outage.way} for {one.outage.t1 - one.outage.t0:.1f} s: {_service(one)}"
             for one in outcome.outages
@@ -141,8 +147,10 @@ def _with_all_up(outages: list[Service]) -> str:
 def write(outcome: Outcome) -> None:
     """The run's file, and the table of all."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / f"seed-{outcome.seed}.json").write_text(json.dumps(_row(outcome), indent=1) + "\n")
-    rows = sorted((json.loads(path.read_text()) for path in FOLDER.glob("seed-*.json")), key=lambda row: row["seed"])
+    row = _row(outcome)
+    (FOLDER / _file_of(row)).write_text(json.dumps(row, indent=1) + "\n")
+    rows = [json.loads(path.read_text()) for path in FOLDER.glob("*seed-*.json")]
+    rows.sort(key=lambda row: (bool(row.get("refusals")), row["seed"]))
     (FOLDER / "README.md").write_text(_top() + "".join(_line(row) for row in rows))
 
 
@@ -150,12 +158,17 @@ def _top() -> str:
     return _TOP.format(head=" | ".join(_HEAD), lines=" --- |" * len(_HEAD))
 
 
+def _file_of(row: dict[str, Any]) -> str:
+    return f"{'secured-' if row.get('refusals') else ''}seed-{row['seed']}.json"
+
+
 def _row(outcome: Outcome) -> dict[str, Any]:
     began = outcome.slots[0].t0 if outcome.slots else 0.0
     return {
         "seed": outcome.seed,
         "minutes": outcome.minutes,
-        "command": COMMAND.format(seed=outcome.seed, minutes=outcome.minutes),
+        "command": COMMAND.format(seed=outcome.seed, minutes=outcome.minutes)
+        + (" --secured" if outcome.refusals else ""),
         "offered": outcome.offered,
         "acknowledged": outcome.acknowledged,
         "unclear": outcome.unclear,
@@ -169,6 +182,7 @@ def _row(outcome: Outcome) -> dict[str, Any]:
         "cores": round(outcome.cores, 1),
         "zookeeper_away": _with_all_up(outcome.outages),
         "outages": [f"{one.outage.way}: {_service(one)}" for one in outcome.outages],
+        "refusals": outcome.refusals,
         "client_incidents": len(outcome.clients),
         "violations": outcome.broken,
         "faults": [
@@ -182,7 +196,7 @@ def _row(outcome: Outcome) -> dict[str, Any]:
 def _line(row: dict[str, Any]) -> str:
     done = row["transactions"]
     cells = (
-        f"[{row['seed']}](seed-{row['seed']}.json)",
+        f"[{row['seed']}{', secured' if row.get('refusals') else ''}]({_file_of(row)})",
         f"{row['minutes']:g}",
         len(row["faults"]),
         f"{row['offered']:,}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,6 +20,8 @@ from tests.cluster.chaos.proxies import Proxies
 from tests.cluster.chaos.reader import AGAIN, LAST
 from tests.cluster.chaos.replica_laws import FULL_SECONDS_MAX, first_acknowledgements, silences
 from tests.cluster.chaos.schedule import AFTER_SECONDS, Slot, plan
+from tests.cluster.chaos.security import GUEST
+from tests.cluster.chaos.security_laws import refusals
 from tests.cluster.chaos.successions import Successions
 from tests.cluster.chaos.transaction_laws import COPY_SOURCE, Tally, tally
 from tests.cluster.chaos.world import BROKERS, IN_TRANSACTIONS, Watcher, World, partitions_of, processor_seconds
@@ -33,6 +36,7 @@ TRANSACTIONAL_PER_SECOND: Final = 60
 """Records of each transactional producer."""
 COPYING: Final = ("c1", "c2")
 LATE: Final = "late"
+STRANGER_PER_SECOND: Final = 10
 LATE_PER_SECOND: Final = 2
 """Rounds of two transactions of the producer whose requests come too late."""
 Say = Callable[[str], None]
@@ -57,21 +61,28 @@ class Outcome(NamedTuple):
     transactions: Tally
     cores: float
     full: float
+    refusals: dict[str, int]
+    """How often a stranger was refused, by the way in which he came."""
     clients: list[str]
     broken: list[str]
 
 
-def run(seed: int, minutes: float, directory: Path, say: Say, *, behind_proxies: bool = False) -> Outcome:
-    """One seed from the first broker to the judgement; everything it writes is in the folder."""
+def run(
+    seed: int, minutes: float, directory: Path, say: Say, *, behind_proxies: bool = False, secured: bool = False
+) -> Outcome:
+    """One seed from the first broker to the judgement; everything it writes is in the folder.
+
+    When it is `secured`, there are TLS, users and access control, certificates are replaced, and a stranger tries.
+    """
     network = _network(say, behind_proxies=behind_proxies)
     try:
-        world = World(directory, network)
+        world = World(directory, network, secured=secured)
         with world.running():
             _suffer(world, plan(seed, minutes), minutes, say)
             _finish(world)
     finally:
         network.close()
-    return judged(seed, minutes, directory)
+    return judged(seed, minutes, directory, secured=secured)
 
 
 def _network(say: Say, *, behind_proxies: bool) -> Network:
@@ -89,7 +100,7 @@ def _suffer(world: World, slots: list[Slot], minutes: float, say: Say) -> None:
     successions = Successions(world)
     faults = Faults(world, successions)
     _start_clients(world, successions)
-    began, used = time.monotonic(), processor_seconds(world)
+    began, used, renewed = time.monotonic(), processor_seconds(world), cycle(BROKERS)
     with Watcher(world):
         for slot in slots:
             _wait_until(began + slot.at)
@@ -100,6 +111,8 @@ def _suffer(world: World, slots: list[Slot], minutes: float, say: Say) -> None:
             world.recorder.flush()
             say(f"{t0 - began:6.1f} s  {slot.kind.value}: {faults.detail} ({time.monotonic() - t0:.1f} s)")
             _check_brokers(world)
+            if world.security is not None:
+                world.security.renew(next(renewed))
         healed = time.monotonic()
         full = world.wait_for(world.is_full, FULL_SECONDS_MAX)
         world.recorder.note(Full(time.monotonic() - healed if full else -1.0))
@@ -124,6 +137,10 @@ def _start_clients(world: World, successions: Successions) -> None:
     for name in COPYING:
         successions.start("copier", name, partitions_of([COPY_SOURCE]))
     world.start_client("late_client", LATE, written, per_second=LATE_PER_SECOND, transactional_id=LATE)
+    if world.security is not None:
+        guest = world.security.client_settings(GUEST)
+        orders = {"per_second": STRANGER_PER_SECOND, "transactional_id": TRANSACTIONAL[0], "security": guest}
+        world.start_client("stranger", "stranger", world.partitions, **orders)
 
 
 def _wait_until(moment: float) -> None:
@@ -172,11 +189,11 @@ def _finish(world: World) -> None:
         world.recorder.note(Found("client", f"producer {producer_id} could not go on and took epoch {epoch}"))
 
 
-def judged(seed: int, minutes: float, directory: Path) -> Outcome:
+def judged(seed: int, minutes: float, directory: Path, *, secured: bool = False) -> Outcome:
     """The judgement of what a run left in its folder; it can be asked for again."""
     history = History(read(sorted(directory.glob("*.jsonl*"))))
     broken = [line for line in violations(history) if not line.startswith("client ")]
-    broken += what_is_missing(history, len(plan(seed, minutes)), minutes)
+    broken += what_is_missing(history, len(plan(seed, minutes)), minutes, secured=secured)
     return Outcome(
         seed,
         minutes,
@@ -193,6 +210,7 @@ def judged(seed: int, minutes: float, directory: Path) -> Outcome:
         tally(history),
         history.loads[-1].cores if history.loads else 0.0,
         history.fulls[-1].seconds if history.fulls else -1.0,
+        dict(refusals(history)),
         [one.detail for one in history.founds if one.law == "client"],
         broken,
     )

@@ -37,6 +37,7 @@ from tests.cluster.chaos.events import (
     Stable,
     State,
     Stopped,
+    Tried,
     Txn,
     read,
 )
@@ -204,6 +205,7 @@ PLANTED: list[tuple[str, list[NamedTuple]]] = [
     ("I16", [Committed(COPY_GROUP, SOURCE, 1)]),
     ("I16", [LastRead(SOURCE, [(0, "p"), (1, "q"), (5, "unknown")]), Committed(COPY_GROUP, SOURCE, 6)]),
     ("I17", [Stable(TARGET, 5, 6)]),
+    ("I18", [Tried("without TLS", "fetch", 29, 7.0), Tried("without TLS", "fetch", 0, 8.0)]),
 ]
 
 

@@ -140,9 +140,7 @@ class Transactional:
             self._number = 0
             self._pid = f"{self._working.orders.name}/{self._lives}"
             own = {"transactional.id": self._working.orders.transactional_id}
-            self._producer = Producer(
-                {**PRODUCER, **own, "bootstrap.servers": ",".join(self._working.orders.bootstrap)}
-            )
+            self._producer = Producer({**PRODUCER, **own, **self._working.orders.connection})
             t0 = time.monotonic()
             with contextlib.suppress(KafkaException):
                 self._until_done(self._producer.init_transactions)

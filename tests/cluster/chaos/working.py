@@ -6,9 +6,9 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from tests.cluster.chaos.events import Recorder
@@ -27,7 +27,10 @@ CLIENT: Final[dict[str, Any]] = {
 
 
 class Orders(NamedTuple):
-    """What one client process shall do; `others` are partitions that it looks at beside its own."""
+    """What one client process shall do; `others` are partitions that it looks at beside its own.
+
+    `security` says how it connects, in librdkafka's names; nothing for brokers without TLS and users.
+    """
 
     name: str
     bootstrap: list[str]
@@ -36,6 +39,12 @@ class Orders(NamedTuple):
     per_second: int = 0
     others: Sequence[str] = ()
     transactional_id: str = ""
+    security: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def connection(self) -> dict[str, str]:
+        """How librdkafka finds the brokers."""
+        return {"bootstrap.servers": ",".join(self.bootstrap), **self.security}
 
     @property
     def topics(self) -> list[str]:

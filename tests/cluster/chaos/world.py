@@ -26,13 +26,14 @@ from tests.cluster.chaos.events import Found, Recorder, State, Stopped
 from tests.cluster.chaos.files import committed_heads, written_watermark
 from tests.cluster.chaos.network import Network
 from tests.cluster.chaos.replica_laws import digest
+from tests.cluster.chaos.security import BROKER, CLIENT, Security, connected
 from tests.cluster.chaos.transaction_laws import COPY_SOURCE, COPY_TARGET
 from tests.cluster.chaos.working import Orders, split
 from tests.cluster.tree import Tree
 from tests.outside.java import ZooKeeperProcess
 from tests.outside.needs import ROOT
 from tests.outside.processes import OutsideProcess, ProcessError, SordiniProcess
-from tests.support.wire_client import Client
+from tests.support.wire_client import PATIENCE_S
 
 BROKERS: Final = (1, 2, 3)
 PARTITIONS: Final = 3
@@ -71,7 +72,9 @@ def partitions_of(topics: Iterable[str]) -> list[str]:
 class ChaosBroker(SordiniProcess):
     """One broker, in the namespace of its number; its wall clock can be turned."""
 
-    def __init__(self, directory: Path, broker_id: int, network: Network, zookeeper: str) -> None:
+    def __init__(
+        self, directory: Path, broker_id: int, network: Network, zookeeper: str, security: Security | None
+    ) -> None:
         super().__init__(directory)
         self.broker_id = broker_id
         self.name = f"broker-{broker_id}"
@@ -79,13 +82,15 @@ class ChaosBroker(SordiniProcess):
         self.prefix = network.enter(str(broker_id))
         self._network = network
         self.address = network.serve(str(broker_id), self.port)
+        protocol = "PLAINTEXT" if security is None else "SASL_SSL"
         self.overrides = {
             **SETTINGS,
-            "listeners": f"PLAINTEXT://{network.address(str(broker_id))}:{self.port}",
-            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "listeners": f"{protocol}://{network.address(str(broker_id))}:{self.port}",
+            "advertised.listeners": f"{protocol}://{self.address}",
             "log.dirs": str(self.data_directory),
             "broker.id": broker_id,
             "zookeeper.connect": zookeeper,
+            **({} if security is None else security.broker_settings(broker_id)),
         }
         self._clock = directory / "clock"
         self.shift_clock(0)
@@ -128,9 +133,11 @@ class ClientProcess(OutsideProcess):
 
 class World:
     """All processes of a run. `partitions` are those that clients write, `plain` those that are not for transactions
-    alone, `internal` those of coordinators."""
+    alone, `internal` those of coordinators. When it is `secured`, brokers and clients use TLS and SCRAM, and access is
+    controlled.
+    """
 
-    def __init__(self, directory: Path, network: Network) -> None:
+    def __init__(self, directory: Path, network: Network, *, secured: bool = False) -> None:
         self.directory = directory
         self.network = network
         self.recorder = Recorder(directory / "cluster.jsonl")
@@ -140,7 +147,11 @@ class World:
         self.plain = partitions_of(PLAIN_TOPICS)
         self.partitions = [*self.plain, *partitions_of(TRANSACTIONAL_TOPICS)]
         self.internal = partitions_of(INTERNAL_TOPICS)
-        self.brokers = {one: ChaosBroker(directory / str(one), one, network, self._connect) for one in BROKERS}
+        hosts = {one: network.address(str(one)) for one in BROKERS}
+        self.security = Security(directory / "security", hosts) if secured else None
+        self.brokers = {
+            one: ChaosBroker(directory / str(one), one, network, self._connect, self.security) for one in BROKERS
+        }
         self.clients: dict[str, ClientProcess] = {}
         self.ending: list[ClientProcess] = []
         """Clients that were asked to end, and whose successors are at work."""
@@ -154,6 +165,8 @@ class World:
             stack.callback(self.zookeeper.kill)
             self.tree = Tree(f"{self.zookeeper.connect}/chaos")
             stack.callback(self.tree.close)
+            if self.security is not None:
+                self.security.store_users(self.tree)
             for broker in self.brokers.values():
                 stack.callback(broker.kill)
                 broker.launch()
@@ -179,8 +192,10 @@ class World:
                 for number in range(PARTITIONS)
             ]
             wanted.append(CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=rows))
-        host, _, port = self.brokers[self.controller()].address.rpartition(":")
-        with Client(host, int(port)) as client:
+        settings = {} if self.security is None else self.security.client_settings(BROKER)
+        with connected(self.brokers[self.controller()].address, settings, PATIENCE_S) as client:
+            if self.security is not None:
+                self.security.create_entries(client)
             answer = client.ask(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=wanted, timeout_ms=20_000))
         assert [row.error_code for row in answer.topics] == [0] * len(names), answer
         assert self.wait_for(self.is_full, START_SECONDS_MAX), "the topics have no replicas"
@@ -189,10 +204,20 @@ class World:
     def addresses(self) -> list[str]:
         return [broker.address for broker in self.brokers.values()]
 
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """How clients connect, in librdkafka's names, without the addresses."""
+        return {} if self.security is None else self.security.client_settings(CLIENT)
+
+    @property
+    def connection(self) -> dict[str, str]:
+        """The same with the addresses."""
+        return {"bootstrap.servers": ",".join(self.addresses), **self.client_settings}
+
     def start_client(self, module: str, name: str, partitions: Sequence[str], **orders: Any) -> ClientProcess:
         """`orders` are those of `Orders` that not every client has."""
         history = str(self.directory / f"{module}-{name}.jsonl")
-        given = Orders(name, self.addresses, list(partitions), history, **orders)
+        given = Orders(name, self.addresses, list(partitions), history, **{"security": self.client_settings, **orders})
         client = ClientProcess(self.directory, module, given, self.network.enter("clients"))
         client.launch()
         self.network.joined("clients", client.pid)

@@ -58,7 +58,7 @@ class Writer:
     def _made(self) -> Producer:
         self._lives += 1
         self._pid = f"{self._orders.name}/{self._lives}"
-        return Producer({**PRODUCER, "bootstrap.servers": ",".join(self._orders.bootstrap)})
+        return Producer({**PRODUCER, **self._orders.connection})
 
     def _end(self) -> None:
         """Wait for what is under way. The outcome of what is then still open is unknown."""

@@ -1,0 +1,20 @@
+"""What must hold of whoever may do nothing: I18. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.cluster.chaos.events import History
+
+
+def strangers(history: History) -> Iterator[str]:
+    """I18: nobody without TLS, a login and rights is served. What he wrote, if anything, is a phantom of I11."""
+    for one in history.trieds:
+        if one.code == 0:
+            yield f"I18 somebody {one.way} was served: {one.what}"
+
+
+def refusals(history: History) -> Counter[str]:
+    """How often each way was refused."""
+    return Counter(one.way for one in history.trieds if one.code != 0)
