@@ -170,7 +170,8 @@ class _Handshake:
         self._finish = finish
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._is_watched = self._is_computing = self._is_over = self._has_received = False
+        self._session: tuple[bool, Any] = (False, None)
+        self._is_watched = self._is_sending = self._is_computing = self._is_over = self._has_received = False
 
     def start(self, timeout_s: float) -> None:
         reason = f"no complete TLS handshake within {timeout_s:g} s"
@@ -188,7 +189,6 @@ class _Handshake:
 
     def _on_readable(self) -> None:
         try:
-            self._socket.flush()  # What did not fit before, which is rare.
             received = self._socket.receive_handshake()
         except OSError as error:
             self.fail(error.strerror or str(error))
@@ -219,15 +219,37 @@ class _Handshake:
         if self._is_over:
             self._socket.close(reset=True)
             return
+        is_sent = True
         try:
-            self._socket.flush()  # Some KiB; if the handshake failed, an alert.
+            is_sent = self._socket.flush()  # Some KiB; if the handshake failed, an alert.
         except OSError as lost:
             error = error or lost
         if result is None or error is not None:
             self.fail(_reason(error))
-        elif result[0]:
+        else:
+            self._session = result
+            if is_sent:
+                self._go_on()
+            else:  # The peer does not go on without it.
+                self._is_sending = True
+                self._loop.add_writer(self._socket, self._on_writable)
+
+    def _on_writable(self) -> None:
+        try:
+            is_sent = self._socket.flush()
+        except OSError as error:
+            self.fail(error.strerror or str(error))
+            return
+        if is_sent:
+            self._stop_sending()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """What was computed has been sent: wait for the peer, or be done."""
+        is_complete, made = self._session
+        if is_complete:
             self._end(is_complete=True)
-            self._on_end(result[1], None)
+            self._on_end(made, None)
         else:
             self._watch()
 
@@ -254,9 +276,15 @@ class _Handshake:
         self._loop.add_reader(self._socket, self._on_readable)
 
     def _unwatch(self) -> None:
+        self._stop_sending()
         if self._is_watched:
             self._is_watched = False
             self._loop.remove_reader(self._socket)
+
+    def _stop_sending(self) -> None:
+        if self._is_sending:
+            self._is_sending = False
+            self._loop.remove_writer(self._socket)
 
 
 def _reason(error: BaseException | None) -> str:

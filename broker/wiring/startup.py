@@ -18,6 +18,7 @@ from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.coordination_store.store_location import STORE_FILE
 from sordini.broker.membership.identity import BrokerIdentity, Owner, owner_of
 from sordini.broker.network.ports import Network, PageCache
+from sordini.broker.network.tls_handshakes import HandshakeWorker, ThreadWorker
 from sordini.broker.process.descriptors import Descriptors
 from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.replication import cluster_model
@@ -83,6 +84,8 @@ class Ports(NamedTuple):
     record_worker: RecordWorker
     """Opens records whose decoding takes long."""
     descriptors: Descriptors = Descriptors()
+    handshake_worker: Callable[[int], HandshakeWorker] = ThreadWorker
+    """Makes what computes TLS handshakes, for a number of threads."""
     is_store_shared: bool = False
     """Whether other brokers of this process use the same embedded store (`sordini dev`)."""
 

@@ -9,7 +9,7 @@ from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.network.ports import Network
-from sordini.broker.network.tls_handshakes import Handshakes, ThreadWorker
+from sordini.broker.network.tls_handshakes import Handshakes
 from sordini.broker.network.tls_network import TlsNetwork
 from sordini.broker.security.tls.listener_tls import TLS_PROTOCOLS, TlsListeners
 from sordini.broker.wiring.startup import Ports, StartRefused
@@ -47,8 +47,8 @@ def wire_tls(dynamic: DynamicConfig, ports: Ports, log: Log) -> TlsParts | None:
     timeout_ms = config.tls_handshake_timeout_ms
     return TlsParts(
         listeners,
-        Handshakes(ThreadWorker(config.tls_handshake_threads), timeout_ms, config.tls_handshakes_max),
-        Handshakes(ThreadWorker(1), timeout_ms, OUTGOING_MAX),
+        Handshakes(ports.handshake_worker(config.tls_handshake_threads), timeout_ms, config.tls_handshakes_max),
+        Handshakes(ports.handshake_worker(1), timeout_ms, OUTGOING_MAX),
     )
 
 

@@ -166,6 +166,48 @@ async def test_a_handshake_has_a_deadline_and_holds_no_thread():
             one.close()
 
 
+class NarrowSocket:
+    """A real socket that takes few bytes at a time."""
+
+    def __init__(self, inner):
+        self._inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def send(self, data, *, more=False):
+        return self._inner.send(memoryview(data)[:100], more=more)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("client_auth", ["none", "required"])
+async def test_a_handshake_whose_bytes_do_not_fit_at_once_goes_on_as_they_are_taken(protocol, client_auth):
+    async with TlsBench(client_auth) as bench:
+        bench.tls.wrap = lambda inner: BrokerTlsSocket(NarrowSocket(inner), bench.tls.context)
+        reader, writer = await bench.open(ALICE, (protocol,))
+        writer.write(request(tag=3))
+        assert await tag_of(reader) == 3
+
+
+class NarrowNetwork(SystemNetwork):
+    """A network whose connections take few bytes at a time."""
+
+    async def connect(self, address, options, timeout_ms):
+        return NarrowSocket(await super().connect(address, options, timeout_ms))
+
+
+async def test_the_handshake_of_a_broker_that_connects_goes_on_as_its_bytes_are_taken():
+    async with TlsBench("required") as bench:
+        outgoing = Handshakes(ThreadWorker(1), 10_000, 10)
+        network = TlsNetwork(NarrowNetwork(), ClientOfATest(), outgoing)
+        connected = await network.connect(bench.server.address("SSL"), SocketOptions(), 10_000)
+        data = request(tag=4)
+        await until(lambda: connected.send(data) == len(data))
+        await until(lambda: bench.service.served == [4])
+        connected.close()
+        outgoing.close()
+
+
 async def test_at_the_bound_of_handshakes_peers_wait_in_the_backlog():
     async with TlsBench(handshakes_max=2) as bench:
         silent = [socket.create_connection(bench.server.address("SSL")) for _ in range(2)]

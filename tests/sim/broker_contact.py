@@ -41,7 +41,7 @@ class BrokerContact:
     def is_answered_after_waiting(self, connection: Connection, began: float) -> None:
         """A delayed request was answered: the session starts at that time, unless the answer was held up."""
         now = self._loop.time()
-        held_up_until = max(connection.socket.inward.stalled_until, connection.asleep_until)
+        held_up_until = max(connection.socket.wire.inward.stalled_until, connection.asleep_until)
         paused = any(pause.ended >= began for pause in self._history.pauses)
         is_prompt = now > held_up_until + UNDISTURBED_S and not paused
         self.is_answered(max(began, now - UNDISTURBED_S) if is_prompt else began)
@@ -55,6 +55,6 @@ class BrokerContact:
 
     def is_expelled(self, connection: Connection, group_id: str, member_id: str, began: float) -> None:
         """The request sent at `began` was answered with UNKNOWN_MEMBER_ID."""
-        spoke, now = max(began, connection.socket.outward.stalled_until), self._loop.time()
+        spoke, now = max(began, connection.socket.wire.outward.stalled_until), self._loop.time()
         expelled = Expelled(group_id, member_id, self._answered_by, spoke, now, self._written, self._longest_silence_s)
         self._history.expelled.append(expelled)

@@ -9,15 +9,40 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from sordini.broker.network.ports import Socket
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
-from tests.support.simulated_network import Address, SimNetwork, SimSocket
+from tests.support.simulated_network import Address, SimSocket
+from tests.support.trace import Trace
 from tests.support.virtual_loop import SimLoop
 
 RECEIVE_BYTES = 16_384
 FRAME_BYTES_MAX = 8 * 1024 * 1024
+
+
+class ClientSocket(Socket, Protocol):
+    """A socket of the simulation, or TLS over one."""
+
+    @property
+    def has_pending(self) -> bool: ...
+
+    @property
+    def wire(self) -> SimSocket:
+        """What the bytes of the connection go over."""
+
+
+class ClientNetwork(Protocol):
+    """Where a client's connections come from: the simulated network, or one with TLS and a login over it."""
+
+    @property
+    def loop(self) -> SimLoop: ...
+
+    @property
+    def trace(self) -> Trace: ...
+
+    async def connect(self, address: Address) -> ClientSocket: ...
 
 
 class ProtocolViolation(AssertionError):
@@ -38,7 +63,7 @@ class _Awaited(NamedTuple):
 class Connection:
     """A connected client socket. Every future of `request` gets a response or `Disconnected`."""
 
-    def __init__(self, loop: SimLoop, socket: SimSocket, client_id: str) -> None:
+    def __init__(self, loop: SimLoop, socket: ClientSocket, client_id: str) -> None:
         self._loop = loop
         self._client_id = client_id.encode()
         self._out = bytearray()
@@ -51,7 +76,7 @@ class Connection:
         loop.add_reader(socket, self._on_readable)
 
     @classmethod
-    async def open(cls, network: SimNetwork, address: Address, client_id: str) -> Connection:
+    async def open(cls, network: ClientNetwork, address: Address, client_id: str) -> Connection:
         return cls(network.loop, await network.connect(address), client_id)
 
     def request(self, api_key: ApiKey, version: int, message: Any) -> asyncio.Future[Any]:
@@ -126,20 +151,35 @@ class Connection:
             self._out = bytearray()  # The error's traceback may hold a view of the old one.
         self._loop.remove_writer(self.socket)
 
+    def release(self) -> Any:
+        """Give the socket to somebody else: it is not watched any more, and stays open."""
+        assert not self._awaited
+        assert not self._in
+        assert not self._out
+        self.is_open = False
+        self._loop.remove_reader(self.socket)
+        return self.socket
+
     def _on_readable(self) -> None:
+        while self._receive() and self.socket.has_pending:
+            pass  # What TLS has decrypted, or can, makes the socket below not readable.
+
+    def _receive(self) -> bool:
+        """Receive once; whether something came."""
         buffer = bytearray(RECEIVE_BYTES)
         try:
             count = self.socket.recv_into(buffer)
         except OSError:
             count = 0
         if count is None:
-            return
+            return False
         if not count:
             self.close()
-            return
+            return False
         self._in += buffer[:count]
         while len(self._in) >= 4 and self._take_frame():
             pass
+        return self.is_open
 
     def _take_frame(self) -> bool:
         size = int.from_bytes(self._in[:4], "big", signed=True)

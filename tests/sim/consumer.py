@@ -20,10 +20,10 @@ from sordini.protocol.messages.list_offsets import (
 )
 from sordini.protocol.records.batch import HEADER_SIZE, crc_is_right, read_header
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
-from tests.sim.client import Connection, ProtocolViolation
+from tests.sim.client import ClientNetwork, Connection, ProtocolViolation
 from tests.sim.history import History, Poll, Reset, Seen
 from tests.sim.records import seen_in
-from tests.support.simulated_network import Address, SimNetwork
+from tests.support.simulated_network import Address
 
 REQUEST_TIMEOUT_S = 5.0
 BACKOFF_S = 0.1
@@ -53,7 +53,7 @@ class Consumer:
     def __init__(
         self,
         name: str,
-        network: SimNetwork,
+        network: ClientNetwork,
         address: Address,
         topics: dict[TopicPartition, TopicId],
         history: History,

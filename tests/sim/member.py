@@ -355,7 +355,7 @@ class Member:
             async with asyncio.timeout(patience_s):
                 return await connection.request(api_key, version, request)
         except TimeoutError:
-            socket = connection.socket
+            socket = connection.socket.wire
             held_up = max(socket.inward.stalled_until, socket.outward.stalled_until, connection.asleep_until)
             if connection.is_open and not socket.inward.cut and held_up < began:
                 waited = Unanswered(self.rules.group_id, api_key.name, began, self._loop.time())

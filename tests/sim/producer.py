@@ -25,9 +25,9 @@ from sordini.protocol.messages.produce import (
 )
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
-from tests.sim.client import Connection
+from tests.sim.client import ClientNetwork, Connection
 from tests.sim.history import History, Outcome, Send
-from tests.support.simulated_network import Address, SimNetwork
+from tests.support.simulated_network import Address
 from tests.support.virtual_loop import SimClock
 
 REQUEST_TIMEOUT_S = 3.0
@@ -79,7 +79,7 @@ class Producer:
     def __init__(
         self,
         name: str,
-        network: SimNetwork,
+        network: ClientNetwork,
         address: Address,
         topics: dict[TopicPartition, TopicId],
         history: History,

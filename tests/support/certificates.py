@@ -61,8 +61,8 @@ class Issued(NamedTuple):
 class Authority:
     """A certificate authority of one test."""
 
-    def __init__(self, name: str = "Test Authority") -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
+    def __init__(self, name: str = "Test Authority", *, rsa_bits: int | None = None) -> None:
+        self._key = _new_key(rsa_bits)
         self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
         builder = _builder(self._name, self._name, self._key.public_key(), 3650)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
@@ -93,16 +93,22 @@ class Authority:
         *,
         days: float = 365,
         rsa_bits: int | None = None,
+        serial_number: int | None = None,
     ) -> Issued:
         """A certificate for a common name and host names."""
-        key: Key = rsa.generate_private_key(65537, rsa_bits) if rsa_bits else ec.generate_private_key(ec.SECP256R1())
+        key = _new_key(rsa_bits)
         subject = (
             name if isinstance(name, x509.Name) else x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
         )
-        builder = _builder(subject, self._name, key.public_key(), days)
+        builder = _builder(subject, self._name, key.public_key(), days, serial_number)
         if hosts:
             builder = builder.add_extension(x509.SubjectAlternativeName([_general(host) for host in hosts]), False)
         return Issued(key, builder.sign(self._key, hashes.SHA256()), self.certificate)
+
+
+def _new_key(rsa_bits: int | None) -> Key:
+    """An elliptic key, or an RSA key: slower, but keys and signatures of one length."""
+    return rsa.generate_private_key(65537, rsa_bits) if rsa_bits else ec.generate_private_key(ec.SECP256R1())
 
 
 def one_line(text: str) -> str:
@@ -111,7 +117,11 @@ def one_line(text: str) -> str:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey, days: float
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey,
+    days: float,
+    serial_number: int | None = None,
 ) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
     return (
@@ -119,7 +129,7 @@ def _builder(
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
-        .serial_number(x509.random_serial_number())
+        .serial_number(serial_number or x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(days=400))
         .not_valid_after(now + dt.timedelta(days=days))
     )

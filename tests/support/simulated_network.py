@@ -48,6 +48,14 @@ class SimSocket:
 
     # What the port offers.
 
+    has_pending = False
+    """As of a TLS socket: nothing is held back here."""
+
+    @property
+    def wire(self) -> SimSocket:
+        """Of a TLS socket the simulated one below."""
+        return self
+
     def fileno(self) -> int:
         return -1 if self._closed else self.number
 
@@ -234,6 +242,7 @@ class SimNetwork:
         self._listeners: dict[Address, SimListeningSocket] = {}
         self._sockets: dict[int, SimSocket] = {}
         self._known: dict[SimProcess, None] = {}
+        loop.socket_of = self._sockets.get
 
     def listen(self, host: str, port: int, options: SocketOptions) -> list[SimListeningSocket]:
         """Bind; raises OSError when the address is taken. Port 0 picks a free one."""

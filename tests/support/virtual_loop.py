@@ -134,6 +134,8 @@ class SimLoop(base_events.BaseEventLoop):
         self._readers: dict[Pollable, asyncio.Handle] = {}
         self._writers: dict[Pollable, asyncio.Handle] = {}
         self._has_news = False
+        self.socket_of: Callable[[int], Pollable | None] = _no_socket
+        """The simulated socket of a descriptor."""
         self.steps = 0
         self._calls = 0
         self._steps_max = steps_max
@@ -315,13 +317,22 @@ class SimLoop(base_events.BaseEventLoop):
     def _write_to_self(self) -> None:
         """The selector never sleeps, so it needs no waking."""
 
-    def _register(self, table: dict[Pollable, asyncio.Handle], socket: Any, callback: Any, args: Any) -> None:
-        self._unregister(table, socket)
-        table[socket] = _unless_dead(asyncio.Handle(callback, args, self, None))
+    def _register(self, table: dict[Pollable, asyncio.Handle], fd: Any, callback: Any, args: Any) -> None:
+        self._unregister(table, fd)
+        table[self._pollable(fd)] = _unless_dead(asyncio.Handle(callback, args, self, None))
         self._has_news = True
 
-    def _unregister(self, table: dict[Pollable, asyncio.Handle], socket: Pollable) -> bool:
-        handle = table.pop(socket, None)
+    def _pollable(self, fd: Any) -> Pollable:
+        """The simulated socket: itself, or the one that has the descriptor of what is over it (TLS)."""
+        if hasattr(fd, "is_readable"):
+            found: Pollable = fd
+            return found
+        below = self.socket_of(fd.fileno())
+        assert below is not None, f"{fd} is closed"
+        return below
+
+    def _unregister(self, table: dict[Pollable, asyncio.Handle], fd: Any) -> bool:
+        handle = table.pop(self._pollable(fd), None)
         if handle is None:
             return False
         handle.cancel()
@@ -332,6 +343,10 @@ class SimLoop(base_events.BaseEventLoop):
         if isinstance(exception, Died):
             return
         self.stray.append(f"{context.get('message')}: {exception!r}")
+
+
+def _no_socket(_: int) -> None:
+    """Without a network no descriptor is one's."""
 
 
 def _nothing() -> None:

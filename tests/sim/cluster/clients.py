@@ -14,14 +14,14 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from sordini.protocol.types import TopicId, TopicPartition
-from tests.sim.client import Connection
+from tests.sim.client import ClientNetwork, Connection
 from tests.sim.cluster.leaders import Leaders
 from tests.sim.cluster.states import States
 from tests.sim.consumer import BACKOFF_S, Consumer, ConsumerRules
 from tests.sim.consumer import _TryAgain as _ReadAgain
 from tests.sim.history import History
 from tests.sim.producer import Producer, ProducerRules
-from tests.support.simulated_network import Address, SimNetwork
+from tests.support.simulated_network import Address
 
 LATEST = -1
 OBSERVED_VERSION = 11
@@ -33,7 +33,7 @@ class LeaderProducer(Producer):
     def __init__(
         self,
         name: str,
-        network: SimNetwork,
+        network: ClientNetwork,
         addresses: list[Address],
         partition: tuple[TopicPartition, TopicId],
         history: History,
@@ -58,7 +58,7 @@ class LeaderConsumer(Consumer):
     def __init__(
         self,
         name: str,
-        network: SimNetwork,
+        network: ClientNetwork,
         addresses: list[Address],
         partition: tuple[TopicPartition, TopicId],
         history: History,
@@ -108,7 +108,7 @@ class Mark(NamedTuple):
 class Observer:
     """Requests the high watermarks of leaders, one request after the other, in the epochs of their elections."""
 
-    def __init__(self, network: SimNetwork, states: States, addresses: dict[int, Address], seed: int) -> None:
+    def __init__(self, network: ClientNetwork, states: States, addresses: dict[int, Address], seed: int) -> None:
         self.marks: list[Mark] = []
         self._network = network
         self._states = states

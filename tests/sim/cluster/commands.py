@@ -31,6 +31,8 @@ from sordini.replication.cluster_model import PartitionState
 from tests.support.simulated_network import Address
 
 LISTENER = "PLAINTEXT"
+SECURITY_PROTOCOLS = {LISTENER: 0, "SASL_SSL": 3}
+"""By the names of listeners, which are those of the protocols."""
 
 
 class Sender(NamedTuple):
@@ -96,6 +98,7 @@ def update_metadata(
     reported: Sequence[ReportedState],
     ids: Mapping[str, TopicId],
     addresses: Mapping[int, Address],
+    listener: str,
 ) -> UpdateMetadataRequest:
     return UpdateMetadataRequest(
         controller_id=sender.controller_id,
@@ -124,7 +127,11 @@ def update_metadata(
         live_brokers=[
             UpdateMetadataBroker(
                 id=broker_id,
-                endpoints=[UpdateMetadataEndpoint(port=port, host=host, listener=LISTENER, security_protocol=0)],
+                endpoints=[
+                    UpdateMetadataEndpoint(
+                        port=port, host=host, listener=listener, security_protocol=SECURITY_PROTOCOLS[listener]
+                    )
+                ],
                 rack=None,
             )
             for broker_id, (host, port) in sorted(addresses.items())

@@ -16,9 +16,9 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import Broker, PartitionState
 from sordini.replication.inter_broker import InterBrokerVersions
-from tests.sim.cluster.commands import ReportedState, Sender, leader_and_isr, stop_replica, update_metadata
+from tests.sim.client import ClientNetwork
+from tests.sim.cluster.commands import LISTENER, ReportedState, Sender, leader_and_isr, stop_replica, update_metadata
 from tests.sim.cluster.delivery import Command, Delivery, Roughness
-from tests.sim.cluster.network import ClusterNetwork
 from tests.sim.cluster.states import States
 from tests.support.simulated_network import Address
 from tests.support.trace import Trace
@@ -46,12 +46,15 @@ class ScriptedController:
     def __init__(
         self,
         process: SimProcess,
-        network: ClusterNetwork,
+        network: ClientNetwork,
         trace: Trace,
         states: States,
         versions: InterBrokerVersions,
         seed: int,
+        listener: str = LISTENER,
     ) -> None:
+        """`network` is where its connections come from, `listener` the one of all brokers."""
+        self._listener = listener
         self.states = states
         self.whims = Whims()
         self.roughness = Roughness()
@@ -298,7 +301,7 @@ class ScriptedController:
 
     def _tell_metadata_to(self, number: int, reported: list[ReportedState]) -> None:
         message = update_metadata(
-            self._sender(), self._known[number].epoch, reported, self.states.ids, self._addresses()
+            self._sender(), self._known[number].epoch, reported, self.states.ids, self._addresses(), self._listener
         )
         self._deliveries[number].send(Command(ApiKey.UPDATE_METADATA, self.versions.update_metadata, message))
 

@@ -14,8 +14,8 @@ import random
 from typing import Any, NamedTuple
 
 from sordini.protocol.api import ApiKey
-from tests.sim.client import Connection
-from tests.support.simulated_network import Address, SimNetwork
+from tests.sim.client import ClientNetwork, Connection
+from tests.support.simulated_network import Address
 from tests.support.virtual_loop import SimProcess
 
 TIMEOUT_S = 2.0
@@ -49,7 +49,7 @@ class Delivery:
     """One incarnation of a broker, as one controller commands it."""
 
     def __init__(
-        self, network: SimNetwork, process: SimProcess, address: Address, roughness: Roughness, name: str
+        self, network: ClientNetwork, process: SimProcess, address: Address, roughness: Roughness, name: str
     ) -> None:
         self._network = network
         self._process = process

@@ -8,8 +8,8 @@ import random
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from sordini.protocol.types import TopicPartition
-from tests.sim.client import Connection
-from tests.support.simulated_network import Address, SimNetwork
+from tests.sim.client import ClientNetwork, Connection
+from tests.support.simulated_network import Address
 
 TIMEOUT_S = 1.0
 VERSION = 9
@@ -22,7 +22,7 @@ class LeaderUnknown(ConnectionError):
 class Leaders:
     """One client's leader of one partition. `epoch` is the highest leader epoch received."""
 
-    def __init__(self, network: SimNetwork, addresses: list[Address], partition: TopicPartition, name: str) -> None:
+    def __init__(self, network: ClientNetwork, addresses: list[Address], partition: TopicPartition, name: str) -> None:
         self.epoch = -1
         self._network = network
         self.addresses = addresses

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal
 
 from sordini.broker.configuration.config import build_config
+from sordini.broker.network.tls_handshakes import LoopWorker
 from sordini.broker.wiring.server import Ports, Server, StartRefused
 from sordini.protocol.types import BrokerId
+from tests.sim.cluster import secured
 from tests.sim.disk import SimDisk, SimPageCache
 from tests.support.fake_zookeeper_session import SimZkStore
 from tests.support.inline_cleaner import CleaningHere
@@ -78,9 +80,10 @@ class Node:
         world = self._world
         entries = ENTRIES | {
             "broker.id": str(self.broker_id),
-            "listeners": f"PLAINTEXT://{self.host}:{PORT}",
-            "advertised.listeners": f"PLAINTEXT://{self.host}:{PORT}",
+            "listeners": f"{world.listener}://{self.host}:{PORT}",
+            "advertised.listeners": f"{world.listener}://{self.host}:{PORT}",
             **world.settings,
+            **(secured.node_settings() if world.is_secured else {}),
         }
         config, unknown = build_config(entries)
         assert not unknown, unknown
@@ -93,6 +96,7 @@ class Node:
             open_store=self._open_store,
             worker=CleaningHere(self.disk),
             record_worker=RecordsHere(),
+            handshake_worker=lambda _: LoopWorker(),
         )
         self._stop = asyncio.Event()
         self.server = Server(config, frozenset(entries), ports, self.log)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from sordini.broker.handlers.fetch_reading import SERVED_BY_FOLLOWERS
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
+from tests.sim.cluster import secured
 from tests.sim.cluster.checkers import Evidence, check
 from tests.sim.cluster.clients import LeaderConsumer, LeaderProducer, Observer
 from tests.sim.cluster.faults import GENTLE, KILLING, PULLING_THE_PLUG, ClusterFaults, Fault
@@ -34,9 +35,12 @@ from tests.support.virtual_loop import Deadlock, Runaway, run
 BROKERS = tuple(BrokerId(number) for number in (1, 2, 3))
 PROTOCOLS = ("3.9-IV0", "3.9-IV0", "2.7-IV2", "2.7-IV0", "2.8-IV1", "3.5-IV1", "2.7-IV1", "3.0-IV1")
 """In-sync sets by the controller and in the store; truncation on fetch and by OffsetForLeaderEpoch; with ids, without."""
+SECURED = (3, 13)
 START_S = 20.0
 SETTLE_S = 15.0
 AFTER_S = 1.2
+AFTER_SECURED_S = 3.0
+"""A client needs six round trips more before its first request, and as many again at another broker."""
 UNDER_LOAD_S = 2.5
 """Seconds of load after the last fault has begun."""
 GIVE_UP_S = 8.0
@@ -55,6 +59,8 @@ class ClusterScenario:
     topic_configs: dict[str, dict[str, str]]
     replicas: dict[TopicPartition, tuple[BrokerId, ...]]
     settings: dict[str, str]
+    is_secured: bool = False
+    """Whether there are TLS, logins and access control, and a guest who may do nothing."""
     reads_anywhere: bool = False
     """Whether consumers read from leaders and followers alike, all in versions in which followers serve them."""
 
@@ -86,8 +92,9 @@ class ClusterVerdict:
 
 
 def cluster_scenario(seed: int) -> ClusterScenario:
-    """Four of eight seeds have transactions."""
-    return _scenario(seed, has_transactions=seed // 4 % 2 == 1)
+    """Four of eight seeds have transactions, two of sixteen are secured: one with transactions, one without."""
+    plan = _scenario(seed, has_transactions=seed // 4 % 2 == 1)
+    return dataclasses.replace(plan, is_secured=seed % 16 in SECURED)
 
 
 def without_transactions(seed: int) -> ClusterScenario:
@@ -151,7 +158,15 @@ def _add_internal_topics(
 
 def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT) -> ClusterVerdict:
     """Run one scenario, and judge it."""
-    world = ClusterWorld(plan.seed, plan.versions, plan.settings, plan.topic_configs, plan.replicas, lines_kept)
+    world = ClusterWorld(
+        plan.seed,
+        plan.versions,
+        plan.settings,
+        plan.topic_configs,
+        plan.replicas,
+        lines_kept,
+        is_secured=plan.is_secured,
+    )
     story = _Story(world, plan)
     began = world.loop.time()
     try:
@@ -183,6 +198,7 @@ def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT)
         ),
         "read without a session": sum(bool(poll.seen) and _is_in(poll.at, story.outages) for poll in history.polls),
         "logs compared": len(world.images) + len(world.final_images),
+        **({} if story.guest is None else {"attempts of guests refused": story.guest.refused}),
         **({} if story.cast is None else story.cast.tally()),
     }
     return ClusterVerdict(
@@ -220,7 +236,11 @@ class _Story:
         self.faults: dict[str, int] = {}
         self.outages: list[tuple[float, float]] = []
         self.cast: Cast | None = None
-        self.observer = Observer(world.network, world.states, {n.broker_id: n.address for n in world.nodes}, plan.seed)
+        self.network = world.connections_of(secured.CLIENT)
+        self.guest: secured.Guest | None = None
+        if plan.is_secured:
+            self.guest = secured.Guest(world.network, self._addresses, min(self._topics).topic, plan.seed)
+        self.observer = Observer(self.network, world.states, {n.broker_id: n.address for n in world.nodes}, plan.seed)
 
     async def tell(self) -> None:
         world, plan = self._world, self._plan
@@ -236,12 +256,17 @@ class _Story:
             world.calm_down()
         await self._until(world.controller.is_settled, SETTLE_S, "have full in-sync sets again")
         calm_from = self._now()
-        await self._work(calm_from + AFTER_S, is_quiet=True)
+        after_s = AFTER_SECURED_S if plan.is_secured else AFTER_S
+        await self._work(calm_from + after_s, is_quiet=True)
         for producer in self.producers:
             if producer.is_answered and producer.last_acknowledged < calm_from:
                 self.findings.append(f"I14 {producer.name} had nothing acknowledged in the quiet time")
         if self.cast is not None:
             self.findings += await self.cast.settle(calm_from)
+        if self.guest is not None:
+            self.findings += self.guest.findings
+            if not self.guest.refused:
+                self.findings.append("no guest was refused")
         await self._read_all()
         await asyncio.sleep(AFTER_S)
         await world.end()
@@ -266,7 +291,7 @@ class _Story:
         topics = sorted(self._topics.items())
         if self._plan.has_transactions:
             world = self._world
-            self.cast = Cast(world.network, self._addresses, self._topics, world.history, self._plan.seed)
+            self.cast = Cast(self.network, self._addresses, self._topics, world.history, self._plan.seed)
             self.strong |= {one.name for one in self.cast.ids}
             topics = topics[:1]
         for index, partition in enumerate(topics):
@@ -290,7 +315,7 @@ class _Story:
 
     def _add_producer(self, name: str, partition: tuple[TopicPartition, TopicId], rules: ProducerRules) -> None:
         world, seed = self._world, self._plan.seed
-        producer = LeaderProducer(name, world.network, self._addresses, partition, world.history, rules, seed)
+        producer = LeaderProducer(name, self.network, self._addresses, partition, world.history, rules, seed)
         self.producers.append(producer)
         if rules.acks < 0:
             self.strong |= {name}
@@ -299,7 +324,7 @@ class _Story:
         world, seed = self._world, self._plan.seed
         if self._plan.reads_anywhere:
             rules = dataclasses.replace(rules, version=max(rules.version, SERVED_BY_FOLLOWERS))
-        consumer = LeaderConsumer(name, world.network, self._addresses, partition, world.history, rules, seed)
+        consumer = LeaderConsumer(name, self.network, self._addresses, partition, world.history, rules, seed)
         consumer.reads_anywhere = self._plan.reads_anywhere
         self.consumers.append(consumer)
 
@@ -310,6 +335,8 @@ class _Story:
             for consumer in self.consumers:
                 group.create_task(consumer.run(until))
             group.create_task(self.observer.run(until))
+            if self.guest is not None:
+                group.create_task(self.guest.run(until))
             if self.cast is not None:
                 work = self.cast.work_in_quiet if is_quiet else self.cast.work
                 for each in work(until, until + GIVE_UP_S):
@@ -325,7 +352,7 @@ class _Story:
             read, began = History(), self._now()
             address = next(node.address for node in world.nodes if node.broker_id == reported.state.leader)
             rules = ConsumerRules(total_bytes=1 << 20, partition_bytes=1 << 20)
-            reader = Consumer("final", world.network, address, {partition: topic_id}, read, rules, 0)
+            reader = Consumer("final", self.network, address, {partition: topic_id}, read, rules, 0)
             give_up = began + GIVE_UP_S
             try:
                 ends = await reader.ends(give_up)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from sordini.broker.network.ports import SocketOptions
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.headers import read_request_header
+from tests.sim.client import ClientSocket
 from tests.support.response_headers import response_header
 from tests.support.simulated_network import Address, SimListeningSocket, SimNetwork, SimSocket
 from tests.support.virtual_loop import SimLoop
@@ -29,25 +30,43 @@ class Reply(NamedTuple):
 Answer = Callable[[ApiKey, int, Any], Reply]
 
 
+class ServiceSecurity(Protocol):
+    """TLS and logins of connections that are accepted."""
+
+    def accepted(self, socket: SimSocket, serve: Callable[[ClientSocket, Answer], None], answer: Answer) -> None:
+        """Let `serve` have the connection once it is secured, with the answers of this connection."""
+
+
 class Service:
     """Listens on one address until the simulation ends. `answer` gets API key, version and request."""
 
-    def __init__(self, network: SimNetwork, address: Address, answer: Answer) -> None:
+    def __init__(
+        self, network: SimNetwork, address: Address, answer: Answer, security: ServiceSecurity | None = None
+    ) -> None:
+        """With `security` connections come with TLS and a login."""
         self._network = network
+        self._security = security
         self._answer = answer
         self._listener: SimListeningSocket = network.listen(*address, SocketOptions(0, 0, 50, 0))[0]
         network.loop.add_reader(self._listener, self._accept)
 
     def _accept(self) -> None:
         socket = self._listener.accept()
-        if socket is not None:
-            _Served(self._network.loop, socket, self._answer)
+        if socket is None:
+            return
+        if self._security is None:
+            self._serve(socket, self._answer)
+        else:
+            self._security.accepted(socket, self._serve, self._answer)
+
+    def _serve(self, socket: ClientSocket, answer: Answer) -> None:
+        _Served(self._network.loop, socket, answer)
 
 
 class _Served:
     """One accepted connection; its answers leave in the order of its requests."""
 
-    def __init__(self, loop: SimLoop, socket: SimSocket, answer: Answer) -> None:
+    def __init__(self, loop: SimLoop, socket: ClientSocket, answer: Answer) -> None:
         self._loop = loop
         self._socket = socket
         self._answer = answer
@@ -56,26 +75,34 @@ class _Served:
         self._is_open = True
         self._not_before = 0.0
         loop.add_reader(socket, self._on_readable)
+        if socket.has_pending:
+            self._on_readable()  # The first request may have come with the end of a handshake.
 
     def _on_readable(self) -> None:
+        while self._receive() and self._socket.has_pending:
+            pass
+
+    def _receive(self) -> bool:
+        """Receive once; whether something came."""
         buffer = bytearray(RECEIVE_BYTES)
         try:
             count = self._socket.recv_into(buffer)
         except OSError:
             count = 0
         if count is None:
-            return
+            return False
         if not count:
             self._close()
-            return
+            return False
         self._in += buffer[:count]
         while self._is_open and len(self._in) >= 4:
             size = int.from_bytes(self._in[:4], "big")
             if len(self._in) < 4 + size:
-                return
+                break
             frame = memoryview(bytes(self._in[4 : 4 + size]))
             del self._in[: 4 + size]
             self._serve(frame)
+        return self._is_open
 
     def _serve(self, frame: memoryview) -> None:
         header, position = read_request_header(frame)

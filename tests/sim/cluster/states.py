@@ -26,7 +26,7 @@ class States:
             topic: TopicId(topic.encode().ljust(16, b"~")[:16]) for topic in sorted({tp.topic for tp in replicas})
         }
 
-    def found(self, configs: Mapping[str, Mapping[str, str]], now_ms: int) -> None:
+    def found(self, configs: Mapping[str, Mapping[str, str]], now_ms: int, extra: Mapping[str, bytes]) -> None:
         """Create the tree of a cluster with leaderless topics and a controller that is none of the brokers."""
         tree = self._zk.tree
         nodes: dict[str, bytes] = dict.fromkeys(paths.BASE_PATHS, b"")
@@ -38,6 +38,7 @@ class States:
             replicas = {tp.partition: held for tp, held in self.replicas.items() if tp.topic == topic}
             nodes[paths.topic(topic)] = znodes.encode_topic(TopicAssignment(topic, replicas, self.ids[topic]))
             nodes[paths.topic_config(topic)] = znodes.encode_config(configs.get(topic, {}))
+        nodes |= extra
         for path, data in nodes.items():
             for above in paths.parents(path):
                 if tree.stat(above) is None:

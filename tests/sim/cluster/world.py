@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import Broker, Endpoint
 from sordini.replication.inter_broker import InterBrokerVersions
+from tests.sim.client import ClientNetwork
+from tests.sim.cluster import secured
 from tests.sim.cluster.commands import LISTENER
 from tests.sim.cluster.controller import CONTROLLER, CONTROLLER_ID, ScriptedController
 from tests.sim.cluster.grants import Grants
@@ -28,7 +30,10 @@ RULES = LinkRules(short_chance=0.05)
 
 
 class ClusterWorld:
-    """Everything of one run. Topics are made by the controller, as `replicas` and `topic_configs` say."""
+    """Everything of one run. Topics are made by the controller, as `replicas` and `topic_configs` say.
+
+    When it `is_secured`, connections have TLS and a login, and access is controlled.
+    """
 
     def __init__(
         self,
@@ -38,29 +43,44 @@ class ClusterWorld:
         topic_configs: Mapping[str, Mapping[str, str]],
         replicas: Mapping[TopicPartition, tuple[BrokerId, ...]],
         lines_kept: int | None = LINES_KEPT,
+        *,
+        is_secured: bool = False,
     ) -> None:
         self.seed = seed
         self.settings = dict(settings)
         self.loop = SimLoop(seed)
         self.trace = Trace(self.loop, lines_kept)
         self.network = ClusterNetwork(self.loop, self.trace, seed, RULES)
+        self.is_secured = is_secured
+        self.listener = secured.PROTOCOL if is_secured else LISTENER
         self.zk = SimZk(self.loop, SimClock(self.loop), self.trace, seed)
         self.history = History()
         self.findings: list[str] = []
         self.images: list[Image] = []
         """What nodes held when they ended, while others went on."""
         self.final_images: list[Image] = []
-        endpoint = Endpoint(LISTENER, *CONTROLLER)
+        endpoint = Endpoint(self.listener, *CONTROLLER, self.listener)
         self.states = States(self.zk, replicas, Broker(BrokerId(CONTROLLER_ID), 0, (endpoint,)))
-        self.states.found(topic_configs, SimClock(self.loop).now_ms())
+        extra = secured.nodes_of_store(topic_configs) if is_secured else {}
+        self.states.found(topic_configs, SimClock(self.loop).now_ms(), extra)
         self._controller_process = self.loop.process("controller")
         self.controller = ScriptedController(
-            self._controller_process, self.network, self.trace, self.states, versions, seed
+            self._controller_process,
+            self.connections_of(secured.BROKER),
+            self.trace,
+            self.states,
+            versions,
+            seed,
+            self.listener,
         )
         source = random.Random(f"world {seed}")
         self.grants = Grants(self.controller, source.choice((1, 2, 3)) if versions.uses_topic_ids else 1, seed)
         brokers = sorted({number for held in replicas.values() for number in held})
         self.nodes = [Node(self, number) for number in brokers]
+
+    def connections_of(self, user: str) -> ClientNetwork:
+        """Where a user's connections come from."""
+        return secured.SecuredNetwork(self.network, user) if self.is_secured else self.network
 
     def start(self) -> None:
         """Start everything; partitions are led some time later."""
@@ -90,5 +110,6 @@ class ClusterWorld:
             self.final_images += images.values()
 
     async def _serve_and_control(self) -> None:
-        Service(self.network, CONTROLLER, self.grants.answer)
+        security = secured.SecuredService() if self.is_secured else None
+        Service(self.network, CONTROLLER, self.grants.answer, security)
         await self.controller.run(len(self.nodes))

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Protocol
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.sim.client import Connection
+from tests.sim.client import ClientNetwork, Connection
 from tests.sim.transactions.history import TransactionHistory
 from tests.sim.transactions.requests import error_of
-from tests.support.simulated_network import Address, SimNetwork
+from tests.support.simulated_network import Address
 
 TIMEOUT_S = 1.2
 BACKOFF_S = (0.02, 0.12)
@@ -64,7 +64,7 @@ class Request(NamedTuple):
 class Coordinator:
     """The coordinator of one group (0) or transactional id (1), asked of any broker."""
 
-    def __init__(self, network: SimNetwork, addresses: list[Address], key: str, key_type: int, name: str) -> None:
+    def __init__(self, network: ClientNetwork, addresses: list[Address], key: str, key_type: int, name: str) -> None:
         self._network = network
         self._addresses = addresses
         self._request = FindCoordinatorRequest(key=key, key_type=key_type)
@@ -88,7 +88,12 @@ class Client:
     """One process of a client; `close` leaves its requests on their way."""
 
     def __init__(
-        self, name: str, network: SimNetwork, history: TransactionHistory, source: random.Random, give_up_chance: float
+        self,
+        name: str,
+        network: ClientNetwork,
+        history: TransactionHistory,
+        source: random.Random,
+        give_up_chance: float,
     ) -> None:
         self.give_up_at = float("inf")
         self._name = name
@@ -152,7 +157,7 @@ class Client:
         self._history.abandoned += 1
         self._network.trace.note(self._name, "gives up", *address)
         seconds = self._random.uniform(0.0, LATE_S_MAX)
-        connection.socket.outward.stall(seconds)
+        connection.socket.wire.outward.stall(seconds)
         self._history.last_late = max(self._history.last_late, self._loop.time() + seconds)
         self._drop(address)
 

@@ -15,13 +15,14 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.types import TopicId, TopicPartition
+from tests.sim.client import ClientNetwork
 from tests.sim.cluster.leaders import Leaders
 from tests.sim.history import History, Send
 from tests.sim.transactions import requests
 from tests.sim.transactions.client import Client, Coordinator, Request, TimeIsOver
 from tests.sim.transactions.history import OFFSETS, ProducerEpoch, Transaction, TransactionHistory
 from tests.sim.transactions.requests import Identity, error_of
-from tests.support.simulated_network import Address, SimNetwork
+from tests.support.simulated_network import Address
 from tests.support.virtual_loop import SimClock
 
 GROUP, TRANSACTION = 0, 1
@@ -69,7 +70,7 @@ class _Surprise(Exception):
 class ProducerDeps:
     """What all producers of a run share."""
 
-    network: SimNetwork
+    network: ClientNetwork
     addresses: list[Address]
     topics: dict[TopicPartition, TopicId]
     history: History

@@ -14,14 +14,14 @@ from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from sordini.protocol.records.batch import HEADER_SIZE, BatchHeader, crc_is_right, read_header, read_records
 from sordini.protocol.records.control import COMMIT, read_marker
 from sordini.protocol.types import TopicPartition
-from tests.sim.client import Connection, ProtocolViolation
+from tests.sim.client import ClientNetwork, Connection, ProtocolViolation
 from tests.sim.cluster.clients import Mark
 from tests.sim.cluster.leaders import Leaders
 from tests.sim.history import Seen
 from tests.sim.records import seen_in
 from tests.sim.transactions.client import Coordinator
 from tests.sim.transactions.history import CommittedOffset, CommittedPoll, TransactionHistory
-from tests.support.simulated_network import Address, SimNetwork
+from tests.support.simulated_network import Address
 
 READ_COMMITTED = 1
 LATEST = -1
@@ -37,7 +37,7 @@ class CommittedReader:
     def __init__(
         self,
         name: str,
-        network: SimNetwork,
+        network: ClientNetwork,
         addresses: list[Address],
         partition: TopicPartition,
         history: TransactionHistory,
@@ -184,7 +184,7 @@ class OffsetsReader:
     def __init__(
         self,
         name: str,
-        network: SimNetwork,
+        network: ClientNetwork,
         addresses: list[Address],
         group_id: str,
         partition: TopicPartition,
