@@ -188,6 +188,11 @@ class ProducerState:
         if producer is not None and producer.sent and producer.sent[-1][:4] == batches[-1][:4]:
             producer.sent = batches[-WINDOW:]
 
+    def last_offset_of(self, producer_id: int) -> int:
+        """The offset of a producer's last known batch or marker; -1 for none."""
+        producer = self._producers.get(producer_id)
+        return NO_OFFSET if producer is None else producer.last_offset
+
     def knows(self, producer_id: int) -> bool:
         return producer_id in self._producers
 

@@ -31,6 +31,7 @@ from sordini.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from sordini.protocol.records.batch import BatchHeader
 from sordini.protocol.records.jobs import CheckJob
 from sordini.protocol.records.legacy_validation import OffsetMessages, Storable, WrongBaseOffset
 from sordini.protocol.records.peek import first_header, is_transactional
@@ -191,7 +192,9 @@ class ProduceHandler:
             if (header := first_header(data.records)) is not None:
                 # As the request names it: a broker that has just started may not know the partition yet.
                 name = topic.topic_id if call.version >= 13 else topic.name
-                error = self._refused_batches.error_for((name, data.index), header, error, self._clock.monotonic_ms())
+                error = self._refused_batches.error_for(
+                    (name, data.index), header, error, self._clock.monotonic_ms(), _new_term(partition, header)
+                )
             return _refused(data.index, error, partition)
         if not ready.batches:  # Old clients may send an empty message set: nothing was appended.
             return PartitionProduceResponse(index=data.index, base_offset=-1)
@@ -356,6 +359,13 @@ def _bound_record_errors(response: ProduceResponse) -> None:
             if answer.record_errors:
                 del answer.record_errors[left:]
                 left -= len(answer.record_errors)
+
+
+def _new_term(partition: Partition | None, header: BatchHeader) -> int | None:
+    """The leader epoch, when this broker has appended nothing of a known producer in it; else None."""
+    if partition is None or not partition.is_new_in_term(header.producer_id):
+        return None
+    return partition.leader_epoch
 
 
 def _storage_error(problem: Exception) -> BrokerError:

@@ -8,7 +8,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import BatchHeader, read_header
 from sordini.protocol.types import TopicPartition
 from sordini.replication import refused_batches
-from sordini.replication.refused_batches import PRODUCERS_MAX, REFUSED_MS, RefusedBatches
+from sordini.replication.refused_batches import GAP_CODE, GAP_MS, PRODUCERS_MAX, REFUSED_MS, RefusedBatches
 from tests.support.builders import a_batch, an_idempotent_batch
 
 NAME = TopicPartition("orders", 0)
@@ -44,6 +44,27 @@ def test_the_gap_is_reported_when_the_first_batch_is_not_sent_again() -> None:
     )
     assert code_for(given, OUT_OF_ORDER, a_header(), 0) == OUT_OF_ORDER.code
     assert len(given) == 0
+
+
+def test_the_first_gap_of_a_producer_in_a_term_is_reported_when_its_earlier_batch_has_had_time_to_come() -> None:
+    given = RefusedBatches()
+
+    def code(now_ms: int, term: int | None) -> int:
+        return given.error_for(NAME, a_header(), OUT_OF_ORDER, now_ms, term).code
+
+    assert code(0, None) == OUT_OF_ORDER.code, "it has batches in this term: no leader has changed between them"
+    assert code(0, 4) == GAP_CODE
+    assert code(GAP_MS - 1, 4) == GAP_CODE
+    assert code(GAP_MS, 4) == code(2 * GAP_MS, 4) == OUT_OF_ORDER.code, "the time does not begin anew"
+    assert code(2 * GAP_MS, 5) == GAP_CODE, "another term"
+    assert code(3 * GAP_MS - 1, None) == GAP_CODE, "a batch behind one that was refused"
+    assert code(4 * GAP_MS, None) == OUT_OF_ORDER.code
+    assert len(given) == 0
+
+
+def test_a_gap_in_a_new_term_says_what_is_missing() -> None:
+    why = str(RefusedBatches().error_for(NAME, a_header(), OUT_OF_ORDER, 0, 4))
+    assert why == "8 where 3 was due; an earlier batch has not come to this leader yet: send both again"
 
 
 def test_only_the_same_producer_epoch_and_partition_gets_the_error_again() -> None:

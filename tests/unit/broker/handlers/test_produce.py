@@ -21,6 +21,7 @@ from sordini.protocol.records.batch import read_header
 from sordini.protocol.types import LeaderEpoch, Offset
 from sordini.replication.leader import Term
 from sordini.replication.purgatory import DelayedOperation
+from sordini.replication.refused_batches import GAP_MS
 from tests.support.builders import a_batch, an_idempotent_batch
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of
@@ -247,6 +248,29 @@ async def test_what_was_flushed_in_a_term_that_is_over_by_then_is_not_acknowledg
         gate.set()
         await broker.settled()
         assert codes_of(answer_of(pending, PRODUCE, 9)) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+async def test_a_batch_that_overtakes_another_one_at_a_change_of_leaders_is_asked_for_again() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+
+        def code(sequence: int) -> int:
+            batch = an_idempotent_batch(1, producer_id=7, sequence=sequence)
+            (found,) = codes_of(broker.ask(PRODUCE, 9, request(batch)))
+            return found
+
+        assert code(0) == 0
+        assert code(2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "in one term the producer's requests are in order"
+        await broker.lead("orders", epoch=1)
+        assert code(2) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert end_of(broker) == 1
+        assert [code(sequence) for sequence in (1, 2, 4)] == [0, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        broker.clock.ms += GAP_MS
+        assert code(4) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        await broker.lead("orders", epoch=2)
+        assert code(9) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        broker.clock.ms += GAP_MS
+        assert code(9) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the producer has given the batches between up"
 
 
 async def test_a_flush_that_fails_is_a_storage_error_for_all_that_was_asked() -> None:
