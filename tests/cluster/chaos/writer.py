@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import time
 from typing import Any, Final
@@ -27,6 +28,25 @@ PRODUCER: Final[dict[str, Any]] = {
     "request.timeout.ms": 4_000,
     "queue.buffering.max.messages": 20_000,
 }
+
+
+LOG_DEBUG: Final = 7
+"""Of syslog, whose levels librdkafka has."""
+
+
+class _NewEpochs(logging.Handler):
+    """Notes why librdkafka takes another epoch: what is open is written again then, whether it is there or not."""
+
+    def __init__(self, pid: str, working: Working) -> None:
+        super().__init__()
+        self._pid, self._working = pid, working
+        self.logger = logging.Logger(pid)
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = record.getMessage()
+        if "ERRSEQ" in line or "epoch bump for" in line:
+            self._working.recorder.note(Found("client", f"{self._pid} takes another epoch: {line}"))
 
 
 class Writer:
@@ -58,7 +78,8 @@ class Writer:
     def _made(self) -> Producer:
         self._lives += 1
         self._pid = f"{self._orders.name}/{self._lives}"
-        return Producer({**PRODUCER, **self._orders.connection})
+        settings = {**PRODUCER, **self._orders.connection, "debug": "eos", "log_level": LOG_DEBUG}
+        return Producer(settings, logger=_NewEpochs(self._pid, self._working).logger)
 
     def _end(self) -> None:
         """Wait for what is under way. The outcome of what is then still open is unknown."""
