@@ -40,7 +40,8 @@ class _NewEpochs(logging.Handler):
     def __init__(self, pid: str, working: Working) -> None:
         super().__init__()
         self._pid, self._working = pid, working
-        self.logger = logging.Logger(pid)
+        self.logger = logging.getLogger(f"librdkafka {pid}")
+        self.logger.setLevel(logging.DEBUG)
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
