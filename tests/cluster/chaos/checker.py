@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.cluster.chaos import laws, outage_laws, replica_laws, security_laws, transaction_laws
 from tests.cluster.chaos.events import ABORTED, COMMITTED, OK, History
-from tests.cluster.chaos.security import WAYS
+from tests.cluster.security import WAYS
 
 LAWS: Final[dict[str, Callable[[History], Iterator[str]]]] = {
     "I1": laws.lost_writes,

@@ -26,9 +26,9 @@ from sordini.protocol.messages.produce import PartitionProduceData, ProduceReque
 from sordini.protocol.records.batch import Record
 from tests.cluster.chaos.events import ABORTED, COMMITTED, COMMITTING, OPEN, Began, Late, Txn
 from tests.cluster.chaos.raw_client import PATIENCE_SECONDS, Links
-from tests.cluster.chaos.security import connected
 from tests.cluster.chaos.transacting import TIMEOUT_MS
 from tests.cluster.chaos.working import Working, split
+from tests.cluster.security import connected
 from tests.support.builders import a_batch
 from tests.support.wire_client import Client
 

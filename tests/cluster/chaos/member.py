@@ -10,8 +10,8 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from tests.cluster.chaos.events import INFO, OK, Commit, Committed, Found, Own
-from tests.cluster.chaos.security import kafka_python_settings
 from tests.cluster.chaos.working import Working, split
+from tests.cluster.security import kafka_python_settings
 
 GROUP: Final = "chaos"
 COMMIT_SECONDS: Final = 1.0

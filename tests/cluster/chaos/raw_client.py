@@ -26,8 +26,8 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.records.batch import Record
 from tests.cluster.chaos.events import FAIL, INFO, OK, Hw, Recorder, Send
-from tests.cluster.chaos.security import connected
 from tests.cluster.chaos.working import Orders, Working, split
+from tests.cluster.security import connected
 from tests.support.builders import a_batch
 from tests.support.wire_client import Client
 

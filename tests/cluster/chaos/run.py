@@ -20,11 +20,11 @@ from tests.cluster.chaos.proxies import Proxies
 from tests.cluster.chaos.reader import AGAIN, LAST
 from tests.cluster.chaos.replica_laws import FULL_SECONDS_MAX, first_acknowledgements, silences
 from tests.cluster.chaos.schedule import AFTER_SECONDS, Slot, plan
-from tests.cluster.chaos.security import GUEST
 from tests.cluster.chaos.security_laws import refusals
 from tests.cluster.chaos.successions import Successions
 from tests.cluster.chaos.transaction_laws import COPY_SOURCE, Tally, tally
 from tests.cluster.chaos.world import BROKERS, IN_TRANSACTIONS, Watcher, World, partitions_of, processor_seconds
+from tests.cluster.security import GUEST
 
 NODES: Final = (*(str(one) for one in BROKERS), "zookeeper", "clients")
 WRITERS: Final = 2

@@ -26,9 +26,9 @@ from tests.cluster.chaos.events import Found, Recorder, State, Stopped
 from tests.cluster.chaos.files import committed_heads, written_watermark
 from tests.cluster.chaos.network import Network
 from tests.cluster.chaos.replica_laws import digest
-from tests.cluster.chaos.security import BROKER, CLIENT, Security, connected
 from tests.cluster.chaos.transaction_laws import COPY_SOURCE, COPY_TARGET
 from tests.cluster.chaos.working import Orders, split
+from tests.cluster.security import BROKER, CLIENT, Security, connected
 from tests.cluster.tree import Tree
 from tests.outside.java import ZooKeeperProcess
 from tests.outside.needs import ROOT

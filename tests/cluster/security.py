@@ -16,7 +16,7 @@ from sordini.broker.security.sasl.scram_credential import credential_of, salted
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from tests.cluster.tree import Tree
-from tests.support.certificates import Authority
+from tests.support.certificates import PASSWORD, Authority
 from tests.support.secured_client import MECHANISM, SecuredClient, User
 from tests.support.wire_client import Client
 
@@ -72,9 +72,9 @@ class Security:
         newer.chmod(0o600)
         newer.replace(path)
 
-    def broker_settings(self, broker_id: int) -> dict[str, object]:
-        """The keys of server.properties, without the listeners."""
-        login = f"username={BROKER} password={self._passwords[BROKER]}"
+    def broker_settings(self, broker_id: int, *, for_java: bool = False) -> dict[str, object]:
+        """The keys of server.properties, without the listeners; stores that all Java versions read, or PEM files."""
+        login = f'username="{BROKER}" password="{self._passwords[BROKER]}"'
         return {
             "security.inter.broker.protocol": "SASL_SSL",
             "sasl.enabled.mechanisms": MECHANISM,
@@ -82,12 +82,32 @@ class Security:
             f"listener.name.sasl_ssl.{MECHANISM.lower()}.sasl.jaas.config": (
                 f"org.apache.kafka.common.security.scram.ScramLoginModule required {login};"
             ),
+            **(self._java_stores() if for_java else self._pem_stores(broker_id)),
+            "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+            "super.users": f"User:{BROKER}",
+        }
+
+    def _pem_stores(self, broker_id: int) -> dict[str, object]:
+        return {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": self._keys_of(broker_id),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": self._ca,
-            "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-            "super.users": f"User:{BROKER}",
+        }
+
+    def _java_stores(self) -> dict[str, object]:
+        """Apache Kafka 2.7 reads no PEM file whose key has no password, and Java 11 few that have one."""
+        keys, trust = self._directory / "java.p12", self._directory / "java-trust.p12"
+        self._authority.issue("java", ("localhost", "127.0.0.1")).pkcs12_file(keys)
+        self._authority.pkcs12_file(trust)
+        return {
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": keys,
+            "ssl.keystore.password": PASSWORD,
+            "ssl.key.password": PASSWORD,
+            "ssl.truststore.type": "PKCS12",
+            "ssl.truststore.location": trust,
+            "ssl.truststore.password": PASSWORD,
         }
 
     def client_settings(self, user: str) -> dict[str, str]:
