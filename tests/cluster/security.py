@@ -16,7 +16,7 @@ from sordini.broker.security.sasl.scram_credential import credential_of, salted
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from tests.cluster.tree import Tree
-from tests.support.certificates import PASSWORD, Authority
+from tests.support.certificates import Authority, java_store_settings
 from tests.support.secured_client import MECHANISM, SecuredClient, User
 from tests.support.wire_client import Client
 
@@ -99,16 +99,7 @@ class Security:
         """Apache Kafka 2.7 reads no PEM file whose key has no password, and Java 11 few that have one."""
         keys, trust = self._directory / "java.p12", self._directory / "java-trust.p12"
         self._authority.issue("java", ("localhost", "127.0.0.1")).pkcs12_file(keys)
-        self._authority.pkcs12_file(trust)
-        return {
-            "ssl.keystore.type": "PKCS12",
-            "ssl.keystore.location": keys,
-            "ssl.keystore.password": PASSWORD,
-            "ssl.key.password": PASSWORD,
-            "ssl.truststore.type": "PKCS12",
-            "ssl.truststore.location": trust,
-            "ssl.truststore.password": PASSWORD,
-        }
+        return java_store_settings(keys, self._authority.pkcs12_file(trust))
 
     def client_settings(self, user: str) -> dict[str, str]:
         """How a client connects as this user, in librdkafka's names."""

@@ -20,10 +20,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.cluster.conftest import PROTOCOLS
 from tests.outside.java import ApacheKafkaProcess
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
-from tests.support.certificates import Authority
+from tests.support.certificates import Authority, java_store_settings
 
 API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 0000")
 LOCATION = "listener.name.ssl.ssl.keystore.location"
@@ -51,6 +52,12 @@ class TlsCluster:
         made = SordiniProcess(self.directory / f"broker-{number}", settings)
         made.overrides["listeners"] = f"SSL://{made.bootstrap},BROKERS://127.0.0.1:{free_port()}"
         return made
+
+    def java_stores(self) -> dict[str, object]:
+        """Stores that Apache Kafka 2.7 reads, too."""
+        keys, trust = self.directory / "java.p12", self.directory / "java-trust.p12"
+        self.authority.issue("java").pkcs12_file(keys)
+        return java_store_settings(keys, self.authority.pkcs12_file(trust))
 
     def keys(self, number: int) -> dict[str, object]:
         """The settings of a broker, ours or Apache Kafka's; its keys are made."""
@@ -172,14 +179,17 @@ def _produced(settings: dict[str, object], topic: str, partitions: int) -> list[
 
 @pytest.mark.skipif(not os.environ.get("SORDINI_MIXED"), reason="one more Apache Kafka: with SORDINI_MIXED=all")
 def test_a_broker_of_apache_kafka_and_ours_replicate_from_each_other_over_mutual_tls(
-    tmp_path: Path, zookeeper: str, topic: str
+    tmp_path: Path, zookeeper: str, topic: str, version: str
 ) -> None:
     root = f"{zookeeper}/{uuid4().hex}"
     mixed = TlsCluster(tmp_path, root)
     ours = mixed.brokers[0]
-    theirs = ApacheKafkaProcess(tmp_path / "apache", root, mixed.keys(4))
+    protocol = {"inter.broker.protocol.version": PROTOCOLS[version]}
+    theirs = ApacheKafkaProcess(
+        tmp_path / "apache", root, mixed.keys(4) | mixed.java_stores() | protocol, version=version
+    )
     theirs.settings["listeners"] = f"SSL://{theirs.bootstrap},BROKERS://127.0.0.1:{free_port()}"
-    ours.overrides |= {"min.insync.replicas": 2, "offsets.topic.replication.factor": 1}
+    ours.overrides |= {"min.insync.replicas": 2, "offsets.topic.replication.factor": 1, **protocol}
     with theirs, ours:
         settings = mixed.settings | {"bootstrap.servers": f"{ours.bootstrap},{theirs.bootstrap}"}
         admin = AdminClient(settings)

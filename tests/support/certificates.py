@@ -106,6 +106,19 @@ class Authority:
         return Issued(key, builder.sign(self._key, hashes.SHA256()), self.certificate)
 
 
+def java_store_settings(keys: Path, trust: Path) -> dict[str, object]:
+    """The keys of server.properties for PKCS#12 files with PASSWORD."""
+    return {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": keys,
+        "ssl.keystore.password": PASSWORD,
+        "ssl.key.password": PASSWORD,
+        "ssl.truststore.type": "PKCS12",
+        "ssl.truststore.location": trust,
+        "ssl.truststore.password": PASSWORD,
+    }
+
+
 def _new_key(rsa_bits: int | None) -> Key:
     """An elliptic key, or an RSA key: slower, but keys and signatures of one length."""
     return rsa.generate_private_key(65537, rsa_bits) if rsa_bits else ec.generate_private_key(ec.SECP256R1())
