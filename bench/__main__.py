@@ -27,6 +27,7 @@ from bench import (
     partitions,
     pipeline,
     replication,
+    security,
     sides,
     small_requests,
     starting,
@@ -43,9 +44,9 @@ from tests.outside.processes import BrokerProcess
 STARTS = 3
 THEIRS = "Apache Kafka 3.9.1"
 GROUPS = "consumer groups"  # What `--only` calls them.
-CLUSTERS = (replication, transactions, failover, outage, partitions)
-"""Parts with three brokers on each side."""
-OTHERS = ("log", small_requests.PART, controller.PART, pipeline.PART, *(part.PART for part in CLUSTERS))
+COMPARED = (replication, transactions, failover, outage, partitions, security)
+"""Parts that start brokers of their own on each side."""
+OTHERS = ("log", small_requests.PART, controller.PART, pipeline.PART, *(part.PART for part in COMPARED))
 """What the names of parts begin with that have tables of their own."""
 
 
@@ -73,7 +74,7 @@ def _tables(directory: Path, arguments: argparse.Namespace) -> Iterator[tuple[st
         yield small_requests.PART, _small_requests(directory / "small-requests", arguments)
     if any(arguments.only in part for part in log.PARTS):
         yield from log.tables(directory, arguments, THEIRS, _say)
-    for part in CLUSTERS:
+    for part in COMPARED:
         if arguments.only in part.PART:
             home = directory / part.PART
             home.mkdir()
@@ -113,7 +114,7 @@ def _note(name: str, arguments: argparse.Namespace) -> str:
         return "tiny sizes: it works, and nothing was measured."
     if name == controller.PART:
         return controller.note(_size(arguments))
-    for part in (*CLUSTERS, pipeline, small_requests):
+    for part in (*COMPARED, pipeline, small_requests):
         if name == part.PART:
             return part.note(arguments.rounds)
     return log.note(name, log.extent(arguments))

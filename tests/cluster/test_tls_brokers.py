@@ -27,6 +27,8 @@ from tests.outside.processes import SordiniProcess
 from tests.support.certificates import Authority, java_store_settings
 
 API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 0000")
+CONNECTIONS = 1_000 if os.environ.get("SORDINI_MIXED") else 100
+"""That are open while certificates are replaced."""
 LOCATION = "listener.name.ssl.ssl.keystore.location"
 
 
@@ -143,7 +145,7 @@ def _alter(cluster: TlsCluster, number: int, path: str) -> None:
 def test_a_certificate_is_replaced_by_the_same_name_and_open_connections_stay(cluster: TlsCluster) -> None:
     broker, path = cluster.brokers[0], cluster.keys_of(1)
     context = ssl.create_default_context(cafile=cluster.ca)
-    opened = [socket.create_connection(("127.0.0.1", broker.port)) for _ in range(100)]
+    opened = [socket.create_connection(("127.0.0.1", broker.port)) for _ in range(CONNECTIONS)]
     connections = [context.wrap_socket(one, server_hostname="localhost") for one in opened]
     newer = cluster.authority.issue("broker-1")
     newer.pem_file(path)
