@@ -145,8 +145,10 @@ def _alter(cluster: TlsCluster, number: int, path: str) -> None:
 def test_a_certificate_is_replaced_by_the_same_name_and_open_connections_stay(cluster: TlsCluster) -> None:
     broker, path = cluster.brokers[0], cluster.keys_of(1)
     context = ssl.create_default_context(cafile=cluster.ca)
-    opened = [socket.create_connection(("127.0.0.1", broker.port)) for _ in range(CONNECTIONS)]
-    connections = [context.wrap_socket(one, server_hostname="localhost") for one in opened]
+    connections = [
+        context.wrap_socket(socket.create_connection(("127.0.0.1", broker.port)), server_hostname="localhost")
+        for _ in range(CONNECTIONS)
+    ]
     newer = cluster.authority.issue("broker-1")
     newer.pem_file(path)
     _alter(cluster, 1, str(path))
