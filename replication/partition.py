@@ -95,11 +95,6 @@ class Partition:
         """min.insync.replicas may exceed the number of replicas: then all of them are enough."""
         return min(self.settings.min_insync_replicas, len(self.replicas))
 
-    def is_new_in_term(self, producer_id: int) -> bool:
-        """Whether this broker leads, and the last batch or marker of a producer is from before its term."""
-        leader = self.leader
-        return leader is not None and 0 <= self.log.producers.last_offset_of(producer_id) < leader.epoch_start_offset
-
     # Begin and end of terms.
 
     def become_leader(self, broker_id: BrokerId, term: Term, now_ms: int) -> None:

@@ -362,10 +362,11 @@ def _bound_record_errors(response: ProduceResponse) -> None:
 
 
 def _new_term(partition: Partition | None, header: BatchHeader) -> int | None:
-    """The leader epoch, when this broker has appended nothing of a known producer in it; else None."""
-    if partition is None or not partition.is_new_in_term(header.producer_id):
+    """The leader epoch, when this broker leads and has appended nothing of a known producer in it; else None."""
+    if partition is None or partition.leader is None:
         return None
-    return partition.leader_epoch
+    is_new = 0 <= partition.log.producers.last_offset_of(header.producer_id) < partition.leader.epoch_start_offset
+    return partition.leader_epoch if is_new else None
 
 
 def _storage_error(problem: Exception) -> BrokerError:
