@@ -26,7 +26,14 @@ from sordini.broker.network.sd_notify import ServiceManager
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.process import garbage, pid_file
 from sordini.broker.process.child_processes import CleaningChildren
-from sordini.broker.process.config_loading import LoadedConfig, choose_loop, load_config, log_ignored_keys, read_entries
+from sordini.broker.process.config_loading import (
+    LoadedConfig,
+    choose_loop,
+    load_config,
+    log_ignored_keys,
+    log_open_listeners,
+    read_entries,
+)
 from sordini.broker.process.daemon import (
     StartReport,
     detach,
@@ -122,6 +129,7 @@ def _run_process(given: LoadedConfig, launch: Launch, report: StartReport) -> in
         return EXIT_FAILED
     log = Logger(launch.log_level, file_output(log_file.fileno) if log_file else errors, launch.log_form)
     log_ignored_keys(given, log)
+    log_open_listeners(given.config, log)
     block_signals()
     try:
         pid_files, found = _claim_pid_files(disk, given.config, launch)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.environment import environment_entries, unknown_names
+from sordini.broker.configuration.open_listeners import open_listeners
 from sordini.broker.configuration.protection import is_without_effect
 from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.process.logging import Logger
@@ -75,6 +76,16 @@ def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:
         )
     if given.without_effect:
         log.info("configuration keys without effect", keys=", ".join(given.without_effect))
+
+
+def log_open_listeners(config: Config, log: Logger) -> None:
+    """Warn, in one line, of listeners through which anybody in the network may read and write."""
+    if found := open_listeners(config):
+        log.warning(
+            "OPEN TO THE NETWORK: whoever connects may read, write and administer, without TLS and without a login",
+            listeners=", ".join(map(str, found)),
+            remedy="docs/security.md, or listen on 127.0.0.1",
+        )
 
 
 def choose_loop(config: Config) -> type[asyncio.AbstractEventLoop] | None:

@@ -1,0 +1,25 @@
+"""Listeners that anybody in the network may use: PLAINTEXT, beyond this machine, and without an authorizer. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sordini.broker.configuration.config import Config
+    from sordini.broker.configuration.listeners import Endpoint
+
+
+def open_listeners(config: Config) -> tuple[Endpoint, ...]:
+    """Those of a configuration; none where an authorizer asks who it is."""
+    if config.authorizer_class_name:
+        return ()
+    return tuple(one for one in config.endpoints if one.protocol == "PLAINTEXT" and not is_loopback(one.host))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what is bound to a host; of names only `localhost` is known to be so."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
