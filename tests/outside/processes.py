@@ -196,7 +196,7 @@ class SordiniProcess(BrokerProcess):
 
     def is_ready(self) -> bool:
         # It prints one line with its listeners when everything is loaded and served.
-        return f":{self.port}" in self.output() and is_listening(self.port)
+        return "sordini is ready" in self.output() and is_listening(self.port)
 
 
 class DevProcess(OutsideProcess):
