@@ -56,7 +56,7 @@ class AuthorizationSettings:
         "allow.everyone.if.no.acl.found",
         boolean,
         None,
-        "Whether everybody may use resources that no access control entry is about; unset is false.",
+        "Whether every client may use resources that no access control entry is about; unset is false.",
     )
 
     @property

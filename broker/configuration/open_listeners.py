@@ -1,4 +1,4 @@
-"""Listeners that anybody in the network may use: PLAINTEXT, beyond this machine, and without an authorizer. Pure."""
+"""Listeners without access control: PLAINTEXT, bound beyond this machine, and no authorizer. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def open_listeners(config: Config) -> tuple[Endpoint, ...]:
-    """Those of a configuration; none where an authorizer asks who it is."""
+    """Those of a configuration; none with an authorizer."""
     if config.authorizer_class_name:
         return ()
     return tuple(one for one in config.endpoints if one.protocol == "PLAINTEXT" and not is_loopback(one.host))

@@ -170,7 +170,7 @@ class _Handshake:
         self._finish = finish
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._session: tuple[bool, Any] = (False, None)
+        self._result: tuple[bool, Any] = (False, None)
         self._is_watched = self._is_sending = self._is_computing = self._is_over = self._has_received = False
 
     def start(self, timeout_s: float) -> None:
@@ -227,7 +227,7 @@ class _Handshake:
         if result is None or error is not None:
             self.fail(_reason(error))
         else:
-            self._session = result
+            self._result = result
             if is_sent:
                 self._go_on()
             else:  # The peer does not go on without it.
@@ -246,7 +246,7 @@ class _Handshake:
 
     def _go_on(self) -> None:
         """What was computed has been sent: wait for the peer, or be done."""
-        is_complete, made = self._session
+        is_complete, made = self._result
         if is_complete:
             self._end(is_complete=True)
             self._on_end(made, None)

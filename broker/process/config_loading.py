@@ -79,10 +79,10 @@ def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:
 
 
 def log_open_listeners(config: Config, log: Logger) -> None:
-    """Warn, in one line, of listeners through which anybody in the network may read and write."""
+    """Warn, in one line, of listeners without access control."""
     if found := open_listeners(config):
         log.warning(
-            "OPEN TO THE NETWORK: whoever connects may read, write and administer, without TLS and without a login",
+            "OPEN TO THE NETWORK: every client may read, write and administer, without TLS and without a login",
             listeners=", ".join(map(str, found)),
             remedy="docs/security.md, or listen on 127.0.0.1",
         )

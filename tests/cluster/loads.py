@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import count
@@ -40,7 +41,7 @@ _NOTHING_TO_END: Final = KafkaError.INVALID_TXN_STATE
 whose beginning it has not seen. The client calls that fatal; it does no harm."""
 
 
-class Worker:
+class Worker(ABC):
     """A thread that runs until it is stopped; its exception is raised where it is joined."""
 
     def __init__(self) -> None:
@@ -65,8 +66,9 @@ class Worker:
         except BaseException as failure:  # noqa: BLE001  # It is raised where the worker is awaited.
             self._failure = failure
 
+    @abstractmethod
     def work(self) -> None:
-        raise NotImplementedError
+        """Do it until `is_going_on` is false."""
 
     @property
     def is_going_on(self) -> bool:

@@ -35,7 +35,7 @@ WAYS: Final = (
     "as a user that does not exist",
     "as a user without rights",
 )
-"""How a stranger comes."""
+"""How an unauthorized client connects."""
 
 # Codes of the protocol: resource types, pattern types, operations.
 _TOPIC, _GROUP, _CLUSTER, _TRANSACTIONAL_ID = 2, 3, 4, 5

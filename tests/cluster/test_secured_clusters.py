@@ -1,7 +1,7 @@
 """Brokers of both kinds that log in to each other by SCRAM over TLS, with one set of access control entries.
 
-The users are in ZooKeeper before the first broker starts; entries that one kind writes are obeyed by the other; and who
-has no rights is served by neither, as a client or in a broker's name.
+The users are in ZooKeeper before the first broker starts; entries that one kind writes are obeyed by the other; and a
+user without rights is served by neither, as a client or in a broker's name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from sordini.protocol.errors import ErrorCode
-from tests.cluster.chaos.stranger import ATTEMPTS, attempt, ways
+from tests.cluster.chaos.unauthorized_client import ATTEMPTS, attempt, ways
 from tests.cluster.chaos.working import Orders
 from tests.cluster.cluster import FLAGS
 from tests.cluster.conftest import EVERYTHING, PROTOCOLS
@@ -166,9 +166,9 @@ def test_brokers_of_both_kinds_replicate_as_users_and_share_their_access_control
     secured.allow(AclOperation.READ, ResourceType.GROUP, topic, by=THEIRS)
     secured.wait(lambda: secured.is_writable(topic), "all know the entries")
     assert _written(clients, topic, b"0") == [None] * PARTITIONS
-    _stranger_is_refused(secured, topic)
+    _unauthorized_requests_are_refused(secured, topic)
 
-    # Whoever was the controller is killed; one of the other kind may follow.
+    # The controller is killed; one of the other kind may be elected.
     first = secured.tree.controller()
     secured.brokers[first].kill()
     secured.wait(lambda: secured.tree.controller() not in (first, -1), "another controller is elected")
@@ -180,8 +180,8 @@ def test_brokers_of_both_kinds_replicate_as_users_and_share_their_access_control
     assert _read(clients, topic, written) == written
 
 
-def _stranger_is_refused(secured: Secured, topic: str) -> None:
-    """Nobody without rights is served by any broker, whatever he asks for."""
+def _unauthorized_requests_are_refused(secured: Secured, topic: str) -> None:
+    """No broker serves a request of a user without rights."""
     guest = secured.settings(GUEST)
     user = User(guest["sasl.username"], guest["sasl.password"])
     for number, broker in secured.brokers.items():
@@ -190,7 +190,7 @@ def _stranger_is_refused(secured: Secured, topic: str) -> None:
             # The answer to a failed login comes later each time: one is enough.
             wanted = ATTEMPTS if "password" not in way and "exist" not in way else {"produce": ATTEMPTS["produce"]}
             for what, asked in wanted.items():
-                codes = attempt(connect, asked, orders, "of a stranger")
-                assert 0 not in codes, f"broker {number} served somebody {way}: {what}"
+                codes = attempt(connect, asked, orders, "unauthorized")
+                assert 0 not in codes, f"broker {number} served a request {way}: {what}"
     with pytest.raises(KafkaException):
         AdminClient(guest).create_topics([NewTopic("x", 1, 1)])["x"].result(30)

@@ -48,6 +48,7 @@ def test_the_ready_line_says_who_listens_where_and_how_long_it_took(start_sordin
     ((broker_id, cluster_id, listeners, _),) = READY.findall(broker.output())
     assert broker_id == "7"
     assert listeners == f"PLAINTEXT://{broker.bootstrap}"
+    assert "OPEN TO THE NETWORK" not in broker.output()
     assert f"cluster.id={cluster_id}\n" in (broker.data_directory / "meta.properties").read_text()
 
 
@@ -58,6 +59,8 @@ def test_the_ready_line_names_what_is_advertised_where_that_is_not_what_is_bound
     with broker:
         ((_, _, line, _),) = READY.findall(broker.output())
         assert line == f"{bound} and advertises PLAINTEXT://{os.uname().nodename}:{broker.port} {advice}"
+        (warning,) = [line for line in broker.output().splitlines() if "OPEN TO THE NETWORK" in line]
+        assert f"listeners={bound}" in warning
         advertised = broker.overrides["advertised.listeners"] = f"PLAINTEXT://localhost:{broker.port}"
         broker.restart()
         ((_, _, line, _),) = READY.findall(broker.output())

@@ -200,7 +200,7 @@ BOUNDS: Final = (
         ),
     ),
     Bound(
-        "topics that are being created because somebody asked for them",
+        "topics that are being auto-created",
         "broker.topics.topic_admin:AUTO_CREATING_MAX",
         "LEADER_NOT_AVAILABLE, which clients retry",
         (f"{UNIT}/topics/test_topic_admin.py::test_concurrent_auto_creations_are_bounded",),

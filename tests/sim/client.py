@@ -152,7 +152,7 @@ class Connection:
         self._loop.remove_writer(self.socket)
 
     def release(self) -> Any:
-        """Give the socket to somebody else: it is not watched any more, and stays open."""
+        """Give up the socket to the caller: it is not watched any more, and stays open."""
         assert not self._awaited
         assert not self._in
         assert not self._out

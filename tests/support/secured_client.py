@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import secrets
 import ssl
+import time
 from typing import NamedTuple
 
-from sordini.client.scram import Scram
-from sordini.protocol.api import ApiKey
-from sordini.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from sordini.client.authentication import SaslCredentials, authenticate
+from sordini.client.blocking import BlockingConnection, SocketTransport
+from sordini.client.connection import ClientConnection
+from sordini.client.errors import AuthenticationFailed, ClientError
+from sordini.client.versions import negotiate
 from tests.support.wire_client import PATIENCE_S, Client
 
 MECHANISM = "SCRAM-SHA-256"
+RESPONSE_BYTES_MAX = 1_000_000
 
 
 class LoginRefusedError(OSError):
@@ -37,21 +41,20 @@ class SecuredClient(Client):
             context = ssl.create_default_context(cafile=ca)
             self.socket = context.wrap_socket(self.socket, server_hostname=host)
             if user is not None:
-                self._log_in(user)
+                self._log_in(user, patience_s)
         except BaseException:
             self.socket.close()
             raise
 
-    def _log_in(self, user: User) -> None:
-        answer = self.ask(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=MECHANISM))
-        if answer.error_code:
-            raise LoginRefusedError(f"{MECHANISM} is not offered: {answer.mechanisms}")
-        scram = Scram(MECHANISM, user.name, user.password, secrets.token_urlsafe(18))
-        challenge = self._exchanged(scram.first())
-        scram.verify(self._exchanged(scram.final(challenge)))
-
-    def _exchanged(self, token: bytes) -> bytes:
-        answer = self.ask(ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token))
-        if answer.error_code:
-            raise LoginRefusedError(answer.error_message or f"error {answer.error_code}")
-        return bytes(answer.auth_bytes)
+    def _log_in(self, user: User, patience_s: float) -> None:
+        protocol = ClientConnection("test", RESPONSE_BYTES_MAX)
+        login = BlockingConnection(SocketTransport(self.socket), protocol, time.monotonic, patience_s)
+        credentials = SaslCredentials(MECHANISM, user.name, user.password)
+        try:
+            versions = login.run(negotiate())
+            login.run(authenticate(credentials, versions, "the broker", secrets.token_urlsafe(18)))
+        except AuthenticationFailed as refused:
+            raise LoginRefusedError(str(refused)) from None
+        except ClientError as problem:
+            raise ConnectionError(str(problem)) from None
+        self.socket.settimeout(patience_s)

@@ -1,4 +1,4 @@
-"""A proxy in front of a broker: whoever connects to it gets a connection to the broker, and both are handed on.
+"""A proxy in front of a broker: each client gets a connection to the broker, and bytes are forwarded both ways.
 
 The broker behind it advertises the proxy's address, so that every connection of a client goes through it.
 """

@@ -8,7 +8,7 @@ The rules are those of Apache Kafka's AclAuthorizer:
     an entry allows it, All, or one that implies it   yes
     otherwise                                         no
 
-Entries of a node that cannot be read are unknown: what a pattern with unknown entries applies to is denied to everybody
+Entries of a node that cannot be read are unknown: what a pattern with unknown entries applies to is denied to all
 but super users, until the node can be read again.
 
 A decision is remembered until the entries change, so that a repeated one is a look-up in a dictionary. What is

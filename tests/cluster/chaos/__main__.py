@@ -29,9 +29,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave histories, logs and data here")
     parser.add_argument("--judge", type=Path, metavar="FOLDER", help="judge what a run left there, and run nothing")
     parser.add_argument("--proxies", action="store_true", help="proxies between the nodes, not namespaces")
-    parser.add_argument(
-        "--secured", action="store_true", help="TLS, users and access control, and a stranger who tries"
-    )
+    parser.add_argument("--secured", action="store_true", help="TLS, users, access control, and an unauthorized client")
     parser.add_argument("--report", action="store_true", help="write docs/chaos")
     arguments = parser.parse_args()
     first, _, last = arguments.seeds.partition("-")

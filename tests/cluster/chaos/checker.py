@@ -29,7 +29,7 @@ LAWS: Final[dict[str, Callable[[History], Iterator[str]]]] = {
     "I15": outage_laws.availability,
     "I16": transaction_laws.unequal_copies,
     "I17": transaction_laws.hanging_transactions,
-    "I18": security_laws.strangers,
+    "I18": security_laws.unauthorized_requests,
     "seen": replica_laws.seen_wrong,
 }
 ACKNOWLEDGED_PER_MINUTE_MIN: Final = 20_000
@@ -54,7 +54,7 @@ def what_is_missing(history: History, faults: int, minutes: float, *, secured: b
         "not every partition that was written to was found in files": acknowledged <= {one.tp for one in history.dumps},
     }
     if secured:
-        found |= {f"nobody was refused {way}": refusals[way] > 0 for way in WAYS}
+        found |= {f"no request was refused {way}": refusals[way] > 0 for way in WAYS}
     return [f"incomplete: {what}" for what, is_well in found.items() if not is_well]
 
 

@@ -97,10 +97,10 @@ class Late(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """What somebody who may do nothing tried: how he came (`way`) and what he asked for.
+    """One attempt of an unauthorized client: how it connected (`way`) and what it requested.
 
-    `code` is the error of the answer, and 0 is a breach: he was served. -1: the connection was closed, or the login
-    refused.
+    `code` is the error of the response, and 0 is a breach: the request was served. -1: the connection was closed, or
+    the login refused.
     """
 
     way: str

@@ -45,9 +45,9 @@ transactional id commits again after the last fault (I14); the copy has each rec
 offset says how many (I16); no transaction is open in the end (I17).
 
 With `--secured` all connections are TLS with a SCRAM login, those between brokers, too; access control entries say what
-the clients may do; a broker gets another certificate after each fault; and somebody who may do nothing tries ten times a
+the clients may do; a broker gets another certificate after each fault; and an unauthorized client sends ten requests a
 second, without TLS, without a login, with a wrong password or name, as a user without rights, to write, to read, to
-change the cluster and to be taken for a broker: he is never served (I18), and nothing of his is in a log (I11).
+change the cluster, and in a broker's name: none is served (I18), and no record of it is in a log (I11).
 
 *acknowledged* are all records that were, those of committed transactions included, which are *in transactions*;
 *transactions* are committed, aborted and unknown ones, the last of which may be either, but whole; *between commits* is
@@ -97,7 +97,7 @@ def summary(outcome: Outcome) -> str:
         f"first acknowledgement after a heal: {first} s; silence {silence} s; in sync after {outcome.full:.1f} s",
         _transactions(outcome.transactions),
         f"{outcome.cores:.1f} cores busy on average",
-        *(f"somebody {way} was refused {count:,} times" for way, count in sorted(outcome.refusals.items())),
+        *(f"{count:,} requests {way} were refused" for way, count in sorted(outcome.refusals.items())),
         *(
             f"ZooKeeper {one.outage.way} for {one.outage.t1 - one.outage.t0:.1f} s: {_service(one)}"
             for one in outcome.outages

@@ -36,7 +36,7 @@ TRANSACTIONAL_PER_SECOND: Final = 60
 """Records of each transactional producer."""
 COPYING: Final = ("c1", "c2")
 LATE: Final = "late"
-STRANGER_PER_SECOND: Final = 10
+UNAUTHORIZED_PER_SECOND: Final = 10
 LATE_PER_SECOND: Final = 2
 """Rounds of two transactions of the producer whose requests come too late."""
 Say = Callable[[str], None]
@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
     cores: float
     full: float
     refusals: dict[str, int]
-    """How often a stranger was refused, by the way in which he came."""
+    """How many requests of the unauthorized client were refused, by the way in which it connected."""
     clients: list[str]
     broken: list[str]
 
@@ -72,7 +72,8 @@ def run(
 ) -> Outcome:
     """One seed from the first broker to the judgement; everything it writes is in the folder.
 
-    When it is `secured`, there are TLS, users and access control, certificates are replaced, and a stranger tries.
+    When it is `secured`, there are TLS, users and access control, certificates are replaced, and an
+    unauthorized client sends requests.
     """
     network = _network(say, behind_proxies=behind_proxies)
     try:
@@ -139,8 +140,8 @@ def _start_clients(world: World, successions: Successions) -> None:
     world.start_client("late_client", LATE, written, per_second=LATE_PER_SECOND, transactional_id=LATE)
     if world.security is not None:
         guest = world.security.client_settings(GUEST)
-        orders = {"per_second": STRANGER_PER_SECOND, "transactional_id": TRANSACTIONAL[0], "security": guest}
-        world.start_client("stranger", "stranger", world.partitions, **orders)
+        orders = {"per_second": UNAUTHORIZED_PER_SECOND, "transactional_id": TRANSACTIONAL[0], "security": guest}
+        world.start_client("unauthorized_client", GUEST, world.partitions, **orders)
 
 
 def _wait_until(moment: float) -> None:

@@ -1,4 +1,4 @@
-"""What must hold of whoever may do nothing: I18. Pure."""
+"""What must hold of unauthorized requests: I18. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from tests.cluster.chaos.events import History
 
 
-def strangers(history: History) -> Iterator[str]:
-    """I18: nobody without TLS, a login and rights is served. What he wrote, if anything, is a phantom of I11."""
+def unauthorized_requests(history: History) -> Iterator[str]:
+    """I18: no request without TLS, a login and rights is served. A record of one would be a phantom of I11."""
     for one in history.trieds:
         if one.code == 0:
-            yield f"I18 somebody {one.way} was served: {one.what}"
+            yield f"I18 a request {one.way} was served: {one.what}"
 
 
 def refusals(history: History) -> Counter[str]:

@@ -1,7 +1,7 @@
 """TLS, users and access control in a simulated cluster: the production code of both, between simulated sockets.
 
 All listeners are SASL_SSL, the scripted controller's, too. Brokers, the controller and clients log in by SCRAM as users
-that the store has; clients may do what entries say, and a guest, who has none, tries to write.
+that are in the store; clients may do what entries allow, and a guest without entries tries to write.
 
 The bytes of handshakes are OpenSSL's own, and different each time; how many there are is not, since keys and signatures
 have one length. So a seed's trace is the same in each run.
@@ -24,15 +24,16 @@ from sordini.broker.network.tls_handshakes import HandshakeFailed, Handshakes, L
 from sordini.broker.network.tls_socket import BrokerTlsSocket
 from sordini.broker.security.sasl.exchanges import LoginRefused, ScramExchange
 from sordini.broker.security.sasl.scram_credential import ScramCredential, credential_of, salted
-from sordini.client.scram import Scram, ScramError
+from sordini.client.authentication import SaslCredentials, authenticate
+from sordini.client.connection import API_OF
+from sordini.client.errors import AuthenticationFailed
+from sordini.client.versions import negotiate, run_steps
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.api_versions import ApiVersion
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.messages.sasl import (
-    SaslAuthenticateRequest,
     SaslAuthenticateResponse,
-    SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
 from sordini.protocol.records.batch import Record
@@ -59,11 +60,11 @@ BROKER: Final = "broker"
 """Of the brokers and the controller: a super user."""
 CLIENT: Final = "client"
 GUEST: Final = "guest"
-STRANGER: Final = "stranger"
-"""Whom the store does not know."""
+UNKNOWN: Final = "unknown"
+"""A user that is not in the store."""
 REFUSED: Final = {
     GUEST: {ErrorCode.TOPIC_AUTHORIZATION_FAILED},
-    STRANGER: {ErrorCode.SASL_AUTHENTICATION_FAILED},
+    UNKNOWN: {ErrorCode.SASL_AUTHENTICATION_FAILED},
 }
 GUEST_GAP_S: Final = 0.4
 GUEST_PATIENCE_S: Final = 1.0
@@ -116,7 +117,7 @@ def node_settings() -> dict[str, str]:
         f"listener.name.{PROTOCOL.lower()}.{MECHANISM.lower()}.sasl.jaas.config": login,
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "super.users": f"User:{BROKER}",
-        # Failed logins are answered late, as long as a guest would wait.
+        # Sooner than the guest stops waiting.
         "connection.failed.authentication.delay.ms": "100",
         **stores().settings,
     }
@@ -188,25 +189,19 @@ class SecuredNetwork:
         return secured
 
     async def _log_in(self, connection: Connection) -> None:
-        shook = await connection.request(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=MECHANISM))
-        assert shook.error_code == 0, shook
-        scram = Scram(MECHANISM, self._user, password_of(self._user), _NONCE)
-        try:
-            challenge = await self._exchanged(connection, scram.first())
-            scram.verify(await self._exchanged(connection, scram.final(challenge)))
-        except ScramError as error:
-            raise PermissionError(str(error)) from None
+        def send(request: Any, version: int) -> asyncio.Future[Any]:
+            return connection.request(API_OF[type(request)].key, version, request)
 
-    async def _exchanged(self, connection: Connection, token: bytes) -> bytes:
-        request = SaslAuthenticateRequest(auth_bytes=token)
-        answer = await connection.request(ApiKey.SASL_AUTHENTICATE, 2, request)
-        if answer.error_code:
-            raise PermissionError(answer.error_message)
-        return bytes(answer.auth_bytes)
+        credentials = SaslCredentials(MECHANISM, self._user, password_of(self._user))
+        versions = await run_steps(negotiate(), send)
+        try:
+            await run_steps(authenticate(credentials, versions, "the broker", _NONCE), send)
+        except AuthenticationFailed as refused:
+            raise PermissionError(str(refused)) from None
 
 
 class Guest:
-    """Somebody who may log in, and nothing else, and somebody who guesses passwords: both write, and must not."""
+    """A user without rights, and a user that does not exist: both write, and must be refused."""
 
     def __init__(self, network: SimNetwork, addresses: list[Address], topic: str, seed: int) -> None:
         self.findings: list[str] = []
@@ -220,7 +215,7 @@ class Guest:
         loop = self._network.loop
         while loop.time() < until:
             await asyncio.sleep(self._random.expovariate(1 / GUEST_GAP_S))
-            user = self._random.choice((GUEST, STRANGER))
+            user = self._random.choice((GUEST, UNKNOWN))
             try:
                 async with asyncio.timeout(GUEST_PATIENCE_S):
                     code = await self._attempt(user, self._random.choice(self._addresses))

@@ -30,7 +30,7 @@ def test_a_listener_of_this_machine_is_not_open(listener: str) -> None:
     assert found(listener) == []
 
 
-def test_no_listener_is_open_where_an_authorizer_asks_who_it_is() -> None:
+def test_no_listener_is_open_with_an_authorizer() -> None:
     config, _ = build_config({"listeners": "PLAINTEXT://:9092", **AUTHORIZER})
     assert open_listeners(config) == ()
 

@@ -1,7 +1,7 @@
-"""Somebody who may do nothing, and tries: without TLS, without a login, with wrong passwords, as a user without rights.
+"""Requests that no broker may serve: without TLS, without a login, with wrong passwords, as a user without rights.
 
-Each attempt is a connection of its own to one of the brokers. What he sends is what clients and what brokers send;
-were he served, it would be in a log, or the cluster would change.
+Each attempt is a connection of its own to one of the brokers. It sends what clients and what brokers send: if it were
+served, a record would be in a log, or the cluster would change.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EPOCH: Final = 1_000_000
 
 
 class Attempt(NamedTuple):
-    """One request, and the error codes of its answer; 0 means that he was served.
+    """One request, and the error codes of its response; 0 means that it was served.
 
     In versions that Apache Kafka 2.7 and 3.9 know, too.
     """
@@ -156,7 +156,7 @@ def _as_user(user: User) -> Callable[[tuple[str, int], Mapping[str, str]], Clien
 
 
 def ways(guest: User, known: str) -> dict[str, Callable[[tuple[str, int], Mapping[str, str]], Client]]:
-    """How he comes: `guest` is a user without rights, `known` the name of one that has some."""
+    """How each way connects: `guest` is a user without rights, `known` the name of one that has some."""
     users = (User(known, "guessed"), User("nobody", "guessed"), guest)
     return dict(zip(WAYS, (_plain, _silent, *map(_as_user, users)), strict=True))
 
@@ -164,7 +164,9 @@ def ways(guest: User, known: str) -> dict[str, Callable[[tuple[str, int], Mappin
 def attempt(way: Callable[..., Client], what: Attempt, orders: Orders, value: str) -> list[int]:
     """The codes of one attempt. Raises OSError when no broker is reached."""
     host, _, port = random.choice(orders.bootstrap).rpartition(":")
-    socket.create_connection((host, int(port)), PATIENCE_SECONDS).close()  # Who cannot be reached refuses nothing.
+    socket.create_connection(
+        (host, int(port)), PATIENCE_SECONDS
+    ).close()  # A broker that is not reached refuses nothing.
     try:
         with way((host, int(port)), orders.security) as client:
             return what.codes(client.ask(what.key, what.version, what.request(orders, value)))
