@@ -11,6 +11,7 @@ from sordini.client.authentication import SaslCredentials, authenticate
 from sordini.client.blocking import BlockingConnection, SocketTransport
 from sordini.client.connection import ClientConnection
 from sordini.client.errors import AuthenticationFailed, ClientError
+from sordini.client.scram import ScramError
 from sordini.client.versions import negotiate
 from tests.support.wire_client import PATIENCE_S, Client
 
@@ -20,6 +21,17 @@ RESPONSE_BYTES_MAX = 1_000_000
 
 class LoginRefusedError(OSError):
     """The broker does not take the user or the password."""
+
+
+class UnknownSignatureError(Exception):
+    """The broker accepted the proof, and does not know the password: it accepts any."""
+
+
+def login_error(failed: AuthenticationFailed) -> Exception:
+    """Who refused: the broker, or the client, which verifies the signature of a broker that has accepted its proof."""
+    if isinstance(failed.__context__, ScramError):
+        return UnknownSignatureError(str(failed))
+    return LoginRefusedError(str(failed))
 
 
 class User(NamedTuple):
@@ -54,7 +66,7 @@ class SecuredClient(Client):
             versions = login.run(negotiate())
             login.run(authenticate(credentials, versions, "the broker", secrets.token_urlsafe(18)))
         except AuthenticationFailed as refused:
-            raise LoginRefusedError(str(refused)) from None
+            raise login_error(refused) from None
         except ClientError as problem:
             raise ConnectionError(str(problem)) from None
         self.socket.settimeout(patience_s)

@@ -50,6 +50,7 @@ from tests.sim.client import ClientSocket, Connection
 from tests.sim.cluster.service import Answer, Reply
 from tests.support.builders import a_batch
 from tests.support.certificates import Authority
+from tests.support.secured_client import LoginRefusedError, UnknownSignatureError, login_error
 from tests.support.simulated_network import CONNECT_TIMEOUT_MS, Address, SimNetwork, SimSocket
 from tests.support.virtual_loop import SimLoop
 
@@ -169,7 +170,7 @@ class SecuredNetwork:
     async def connect(
         self, address: Address, options: SocketOptions | None = None, timeout_ms: int = CONNECT_TIMEOUT_MS
     ) -> SimTlsSocket:
-        """As the port says. Raises OSError; a refused login is a PermissionError."""
+        """As the port says. Raises OSError; a refused login is a LoginRefusedError."""
         inner = await self._network.connect(address, options, timeout_ms)
         secured = SimTlsSocket(inner, stores().client, host=address[0])
         try:
@@ -197,7 +198,7 @@ class SecuredNetwork:
         try:
             await run_steps(authenticate(credentials, versions, "the broker", _NONCE), send)
         except AuthenticationFailed as refused:
-            raise PermissionError(str(refused)) from None
+            raise login_error(refused) from None
 
 
 class Guest:
@@ -219,8 +220,10 @@ class Guest:
             try:
                 async with asyncio.timeout(GUEST_PATIENCE_S):
                     code = await self._attempt(user, self._random.choice(self._addresses))
-            except PermissionError:
+            except LoginRefusedError:
                 code = ErrorCode.SASL_AUTHENTICATION_FAILED
+            except UnknownSignatureError:
+                code = ErrorCode.NONE
             except (OSError, TimeoutError):
                 continue
             if code not in REFUSED[user]:
