@@ -199,6 +199,18 @@ class World:
             answer = client.ask(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=wanted, timeout_ms=20_000))
         assert [row.error_code for row in answer.topics] == [0] * len(names), answer
         assert self.wait_for(self.is_full, START_SECONDS_MAX), "the topics have no replicas"
+        if self.security is not None:
+            assert self.wait_for(lambda: self._are_described(names), START_SECONDS_MAX), (
+                "not all brokers know the entries"
+            )
+
+    def _are_described(self, topics: Sequence[str]) -> bool:
+        """Whether every broker has the access control entries, and so describes the topics to the clients' user."""
+        for broker in self.brokers.values():
+            with connected(broker.address, self.client_settings, PATIENCE_S) as client:
+                if any(topic.error_code for topic in client.metadata(*topics).topics):
+                    return False
+        return True
 
     @property
     def addresses(self) -> list[str]:
