@@ -53,7 +53,7 @@ def routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
     found, access = _routes(deps, parts), parts.security.access
     if access.authorizer is None:
         return found
-    rule_deps, sessions = RuleDeps(access, parts.metadata), parts.fetch_sessions
+    rule_deps, sessions = RuleDeps(access, parts.metadata, deps.config.auto_create_topics_enable), parts.fetch_sessions
     parts.dispatcher.prepared.guard = PreparedGuard(access.authorizer, rule_deps, sessions)
     return authorized(found, rules(sessions), rule_deps, parts.inter_broker.transport.local_peer)
 

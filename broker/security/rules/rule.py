@@ -31,6 +31,8 @@ class RuleDeps(NamedTuple):
 
     access: Access
     metadata: MetadataCache
+    creates_topics: bool
+    """Whether a Metadata request creates topics (`auto.create.topics.enable`)."""
 
 
 class Rule(Protocol):

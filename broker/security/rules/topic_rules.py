@@ -76,8 +76,7 @@ class MetadataRule(NamedTuple):
                 return True  # The handler says that the id is unknown.
             if not access.to_topic(peer, AclOperation.DESCRIBE, name):
                 return False
-            exists = name in deps.metadata.topics
-            return exists or not may_create or may_create_topic(access, peer, name)
+            return not (may_create and _is_created(name, deps)) or may_create_topic(access, peer, name)
 
         allowed, refused = yield from split(request.topics or [], is_allowed)
         if refused:
@@ -103,6 +102,16 @@ class MetadataRule(NamedTuple):
             return response
 
         call.amend = amend
+
+
+def _is_created(name: str, deps: RuleDeps) -> bool:
+    """Whether a request of its metadata creates a topic, unless it says that it must not.
+
+    A broker that has just registered does not know yet which topics exist, and creates none.
+    """
+    if name in deps.metadata.topics or not (deps.creates_topics or name in INTERNAL_TOPICS):
+        return False
+    return deps.metadata.unknown_topic_code(name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _denied(topic: MetadataRequestTopic) -> MetadataResponseTopic:

@@ -68,9 +68,9 @@ NO_CLUSTER, NO_ID = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIO
 
 
 @asynccontextmanager
-async def guarded() -> AsyncIterator[UnitBroker]:
+async def guarded(**settings: str) -> AsyncIterator[UnitBroker]:
     """Two topics; the peer is alice, who has no entries yet."""
-    async with a_broker(SETTINGS) as broker:
+    async with a_broker({**SETTINGS, **settings}) as broker:
         for topic in ("open", "shut", "__consumer_offsets", "__transaction_state"):
             await broker.lead(topic)
         broker.peer.principal = Principal("User", "alice")
@@ -367,16 +367,36 @@ async def test_all_topics_are_those_that_the_peer_may_describe(version: int) -> 
             assert response.brokers
 
 
+def about_a_new_topic(*, creates: bool) -> metadata.MetadataRequest:
+    return metadata.MetadataRequest(
+        topics=[metadata.MetadataRequestTopic(name="new")], allow_auto_topic_creation=creates
+    )
+
+
 async def test_a_topic_is_not_created_for_a_peer_that_may_only_describe_it() -> None:
+    async with guarded(**{"auto.create.topics.enable": "true"}) as broker:
+        allow(broker, Kind.TOPIC, "new", Op.DESCRIBE)
+        asked = about_a_new_topic(creates=True)
+        assert codes(await answered(broker, ApiKey.METADATA, 9, asked)) - {0} == {NO_TOPIC}
+        unknown = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        asked = about_a_new_topic(creates=False)
+        assert codes(await answered(broker, ApiKey.METADATA, 9, asked)) - {0} == unknown
+
+
+async def test_where_no_topics_are_created_no_permission_to_create_is_needed() -> None:
     async with guarded() as broker:
         allow(broker, Kind.TOPIC, "new", Op.DESCRIBE)
-        request = metadata.MetadataRequest(
-            topics=[metadata.MetadataRequestTopic(name="new")], allow_auto_topic_creation=True
-        )
-        assert codes(await answered(broker, ApiKey.METADATA, 9, request)) - {0} == {NO_TOPIC}
-        request.allow_auto_topic_creation = False
-        unknown = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-        assert codes(await answered(broker, ApiKey.METADATA, 9, request)) - {0} == unknown
+        asked = about_a_new_topic(creates=True)
+        assert codes(await answered(broker, ApiKey.METADATA, 9, asked)) - {0} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+async def test_a_broker_that_does_not_know_the_topics_yet_refuses_none_of_them() -> None:
+    """It creates none either; a producer takes TOPIC_AUTHORIZATION_FAILED for fatal."""
+    async with guarded(**{"auto.create.topics.enable": "true"}) as broker:
+        allow(broker, Kind.TOPIC, "new", Op.DESCRIBE)
+        broker.parts.metadata.awaits_first_topics = True
+        asked = about_a_new_topic(creates=True)
+        assert codes(await answered(broker, ApiKey.METADATA, 9, asked)) - {0} == {ErrorCode.LEADER_NOT_AVAILABLE}
 
 
 async def test_a_repeated_produce_is_refused_from_the_change_of_the_entries_on_and_for_another_peer_always() -> None:
