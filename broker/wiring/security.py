@@ -26,7 +26,7 @@ class SecurityParts(NamedTuple):
     acls: AclStore | None
     """None without an authorizer."""
 
-    async def start(self, session: Session, first_user: FirstUser | None, cluster_id: str) -> None:
+    async def start(self, session: Session, first_user: FirstUser | None = None, cluster_id: str = "") -> None:
         """Read users and access control entries, and follow the changes of these. Raises CoordinationError."""
         await self.users.load(session)
         if first_user is not None:
