@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 monotonic_ns: Callable[[], int] = time.monotonic_ns
 """The monotonic clock in nanoseconds, for single requests. A bare function: its cost is paid twice for each."""
@@ -32,6 +36,13 @@ def utc_text(time_ms: int) -> str:
     except OverflowError:
         return str(time_ms)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def utc_moment(time_ms: int) -> datetime:
+    """A time as the moment in UTC that libraries take. Raises OverflowError outside the calendar."""
+    from datetime import UTC, datetime, timedelta
+
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_ms)
 
 
 def utc_ms(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Listeners without access control: PLAINTEXT, bound beyond this machine, and no authorizer. Pure."""
+"""Listeners without access control: without TLS, bound beyond this machine, and no authorizer. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def open_listeners(config: Config) -> tuple[Endpoint, ...]:
     """Those of a configuration; none with an authorizer."""
     if config.authorizer_class_name:
         return ()
-    return tuple(one for one in config.endpoints if one.protocol == "PLAINTEXT" and not is_loopback(one.host))
+    without_tls = [one for one in config.endpoints if one.protocol in ("PLAINTEXT", "SASL_PLAINTEXT")]
+    return tuple(one for one in without_tls if not is_loopback(one.host))
 
 
 def is_loopback(host: str) -> bool:

@@ -73,6 +73,9 @@ class Launch(NamedTuple):
     log_file: str | None = None
     pid_file: str | None = None
     is_daemon: bool = False
+    is_secure: bool = False
+    """Whether the broker secures itself (`--secure`)."""
+    secure_directory: str | None = None
 
 
 def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch) -> int:
@@ -80,7 +83,18 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
 
     Raises ConfigError for a wrong configuration.
     """
-    given = load_config(read_entries(properties, overrides, os.environ))
+    entries = read_entries(properties, overrides, os.environ)
+    secure = None
+    if launch.is_secure:
+        from sordini.broker.process.secure_launch import secure_launch  # Late: only here are certificates made.
+
+        secure = secure_launch(SystemDisk(), SystemClock(), entries, launch.secure_directory)
+        entries = secure.entries
+    given = load_config(entries)
+    if secure is not None:
+        given = given._replace(first_user=secure.first_user, notes=secure.notes)
+        sys.stdout.write(secure.words)
+        sys.stdout.flush()
     if not launch.is_daemon:
         return _run_process(given, launch, StandardReport())
     given, launch = _absolute(given, launch)
@@ -130,6 +144,8 @@ def _run_process(given: LoadedConfig, launch: Launch, report: StartReport) -> in
     log = Logger(launch.log_level, file_output(log_file.fileno) if log_file else errors, launch.log_form)
     log_ignored_keys(given, log)
     log_open_listeners(given.config, log)
+    for note in given.notes:
+        log.warning("secured broker", note=note)
     block_signals()
     try:
         pid_files, found = _claim_pid_files(disk, given.config, launch)
@@ -227,7 +243,7 @@ async def _run(
         record_worker=RecordWorkerProcesses(),
         descriptors=descriptors,
     )
-    server = Server(config, given.explicit, ports, log)
+    server = Server(config, given.explicit, ports, log, given.first_user)
     stop, manager = asyncio.Event(), ServiceManager(os.environ)
     reactions = SignalActions(
         stop=lambda: _stop(stop, manager),

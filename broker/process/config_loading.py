@@ -13,6 +13,7 @@ from sordini.broker.configuration.open_listeners import open_listeners
 from sordini.broker.configuration.protection import is_without_effect
 from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.process.logging import Logger
+from sordini.broker.security.sasl.first_user import FirstUser
 from sordini.storage.disk import SystemDisk
 
 
@@ -26,6 +27,10 @@ class LoadedConfig(NamedTuple):
     """Unknown keys, and variables of the environment that look like keys and are unknown."""
     without_effect: list[str]
     """Keys of Apache Kafka that were set and have no effect here."""
+    first_user: FirstUser | None = None
+    """Of a broker that secures itself."""
+    notes: tuple[str, ...] = ()
+    """What such a broker logs at its start."""
 
 
 def read_entries(properties: str | None, overrides: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -80,12 +85,16 @@ def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:
 
 def log_open_listeners(config: Config, log: Logger) -> None:
     """Warn, in one line, of listeners without access control."""
-    if found := open_listeners(config):
-        log.warning(
-            "OPEN TO THE NETWORK: every client may read, write and administer, without TLS and without a login",
-            listeners=", ".join(map(str, found)),
-            remedy="docs/security.md, or listen on 127.0.0.1",
-        )
+    if not (found := open_listeners(config)):
+        return
+    without_login = any(one.protocol == "PLAINTEXT" for one in found)
+    log.warning(
+        "OPEN TO THE NETWORK: every client may read, write and administer, without TLS and without a login"
+        if without_login
+        else "OPEN TO THE NETWORK: logins are sent without TLS, and every user may read, write and administer",
+        listeners=", ".join(map(str, found)),
+        remedy="sordini serve --secure, docs/security.md, or listen on 127.0.0.1",
+    )
 
 
 def choose_loop(config: Config) -> type[asyncio.AbstractEventLoop] | None:

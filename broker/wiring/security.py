@@ -8,6 +8,7 @@ from sordini.broker.dispatch import Dispatcher
 from sordini.broker.security.access import Access
 from sordini.broker.security.acls.acl_store import AclStore
 from sordini.broker.security.acls.authorizer import Authorizer
+from sordini.broker.security.sasl.first_user import FirstUser, make_first_user
 from sordini.broker.security.sasl.logins import Logins
 from sordini.broker.security.sasl.users import ScramUsers
 from sordini.broker.wiring.deps import BrokerDeps
@@ -25,9 +26,11 @@ class SecurityParts(NamedTuple):
     acls: AclStore | None
     """None without an authorizer."""
 
-    async def start(self, session: Session) -> None:
+    async def start(self, session: Session, first_user: FirstUser | None = None, cluster_id: str = "") -> None:
         """Read users and access control entries, and follow the changes of these. Raises CoordinationError."""
         await self.users.load(session)
+        if first_user is not None:
+            await make_first_user(first_user, cluster_id, self.users, session)
         if self.acls is not None:
             await self.acls.start()
 

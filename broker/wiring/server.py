@@ -26,6 +26,7 @@ from sordini.broker.membership.identity import BrokerIdentity, find_identity, ow
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
+from sordini.broker.security.sasl.first_user import FirstUser
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.assembly import assemble, topic_configs_of
 from sordini.broker.wiring.cluster_wiring import ClusterParts, wire_cluster
@@ -78,8 +79,19 @@ class Running(NamedTuple):
 class Server:
     """A broker; `run` starts it, serves, and stops it."""
 
-    def __init__(self, config: Config, explicit: frozenset[str], ports: Ports, log: Log) -> None:
-        """`explicit` names the configuration keys that were set; the others have their defaults."""
+    def __init__(
+        self,
+        config: Config,
+        explicit: frozenset[str],
+        ports: Ports,
+        log: Log,
+        first_user: FirstUser | None = None,
+    ) -> None:
+        """`explicit` names the configuration keys that were set; the others have their defaults.
+
+        `first_user` is made before the broker serves.
+        """
+        self._first_user = first_user
         self._config = config
         self._dynamic = DynamicConfig(config, explicit)
         self._ports = ports
@@ -233,7 +245,8 @@ class Server:
 
     async def _join(self, running: Running) -> None:
         """Register and wait for the controller's commands; alone, until this broker leads all of its partitions."""
-        await running.parts.security.start(running.session)
+        assert self.identity is not None
+        await running.parts.security.start(running.session, self._first_user, self.identity.cluster_id)
         await running.parts.config_changes.start()
         if not self._is_clustered:
             await running.cluster.membership.join()

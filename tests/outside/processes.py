@@ -199,6 +199,31 @@ class SordiniProcess(BrokerProcess):
         return "sordini is ready" in self.output() and is_listening(self.port)
 
 
+class SecureProcess(SordiniProcess):
+    """Our broker with `--secure`, listening with TLS and logins on 127.0.0.1; its files are in `secure_directory`."""
+
+    def __init__(self, directory: Path, overrides: Mapping[str, object] | None = None) -> None:
+        super().__init__(directory)
+        self.overrides |= {"listeners": f"SASL_SSL://{self.bootstrap}", **(overrides or {})}
+        self.options: list[str] = []
+
+    @property
+    def secure_directory(self) -> Path:
+        return self.directory / "data-secure"
+
+    @property
+    def client_properties(self) -> Path:
+        """For Apache Kafka's tools and our commands."""
+        return self.secure_directory / "client.properties"
+
+    @property
+    def password(self) -> str:
+        return (self.secure_directory / "password").read_text()
+
+    def command(self) -> list[str]:
+        return [*super().command(), "--secure", *self.options]
+
+
 class DevProcess(OutsideProcess):
     """A whole cluster of ours in one process (`sordini dev`), on ports that the system chose."""
 

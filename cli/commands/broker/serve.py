@@ -32,6 +32,19 @@ class Serve(ClientCommand):
     metavar="KEY=VALUE",
     help="Set one configuration key, in place of the file's value. Can be repeated.",
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Make, once, an authority, a certificate, a user and files for clients; serve with TLS, logins and access "
+    "control; and print how clients connect.",
+)
+@click.option(
+    "--secure-directory",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Where --secure keeps keys, the password and client files. The default is the first log directory with "
+    "-secure behind its name.",
+)
 @click.option("--daemon", is_flag=True, help="Run in the background; return when the broker is ready.")
 @click.option(
     "--pid-file",
@@ -63,11 +76,14 @@ class Serve(ClientCommand):
 def serve(
     properties: str | None,
     overrides: tuple[str, ...],
+    secure_directory: str | None,
     daemon: bool,  # noqa: FBT001 - click gives it by name.
     pid_file: str | None,
     log_file: str | None,
     log_format: str,
     log_level: str,
+    *,
+    secure: bool,
 ) -> None:
     """Start a broker and run it until SIGTERM or Ctrl-C.
 
@@ -79,6 +95,7 @@ def serve(
       sordini serve
       sordini serve config/server.properties
       sordini serve --override listeners=PLAINTEXT://127.0.0.1:9092 --override log.dirs=/var/lib/sordini
+      sordini serve --secure
       sordini serve --daemon --pid-file /run/sordini.pid --log-file /var/log/sordini.log
 
     \b
@@ -88,7 +105,18 @@ def serve(
     from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.process.broker_process import Launch, run_broker  # Imported here: --help needs no broker.
 
-    launch = Launch(STARTED_MS, log_level, log_format, log_file, pid_file, daemon)
+    if secure_directory is not None and not secure:
+        raise click.UsageError("--secure-directory goes with --secure")
+    launch = Launch(
+        STARTED_MS,
+        log_level,
+        log_format,
+        log_file,
+        pid_file,
+        daemon,
+        is_secure=secure,
+        secure_directory=secure_directory,
+    )
     try:
         code = run_broker(properties, overrides, launch)
     except ConfigError as error:

@@ -1,0 +1,1 @@
+"""`sordini serve --secure`: an authority, the broker's certificate, a first user, and files for clients, made once."""
