@@ -7,6 +7,7 @@ value, and what is allowed.
 from __future__ import annotations
 
 import dataclasses
+import hmac
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum, IntEnum
@@ -69,7 +70,10 @@ class Password:
         return "[hidden]"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Password) and other.text == self.text
+        if not isinstance(other, Password):
+            return False
+        one, two = (text.encode(errors="surrogatepass") for text in (self.text, other.text))
+        return hmac.compare_digest(one, two)
 
     def __hash__(self) -> int:
         return hash(self.text)

@@ -39,7 +39,7 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_HEADER_SIZE: Final = len(_XERIAL_HEADER)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
-_SNAPPY_EXPANSION_MAX: Final = 22
+SNAPPY_EXPANSION_MAX: Final = 22
 _BLOCK_LENGTH = struct.Struct(">i")
 
 _LZ4_FRAME_MAGIC: Final = b"\x04\x22\x4d\x18"
@@ -305,7 +305,7 @@ def _snappy_block(block: bytes, expanded: Expanded) -> None:
             break
     else:
         raise _corrupt(SNAPPY, "a block without a size")
-    if declared > len(block) * _SNAPPY_EXPANSION_MAX:
+    if declared > len(block) * SNAPPY_EXPANSION_MAX:
         raise _corrupt(SNAPPY, f"a block of {len(block)} bytes cannot hold {declared}")
     expanded.make_room(declared)
     try:

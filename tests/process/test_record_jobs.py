@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from sordini.broker.record_jobs.child import MEMORY_BYTES_MAX
 from sordini.broker.record_jobs.children import RecordWorkerProcesses
 from sordini.broker.record_jobs.ports import WorkerLost
 from sordini.protocol import schema
@@ -180,6 +181,19 @@ async def test_a_job_that_takes_more_time_than_it_may_is_refused_and_its_child_l
         assert isinstance(done.outcome, BrokerError)
         assert (done.outcome.code, "processor time" in str(done.outcome)) == (ErrorCode.MESSAGE_TOO_LARGE, True)
         assert done.cpu_ms > 0
+        assert (children.died, len(running(OPENER))) == (0, 1)
+    finally:
+        await children.close()
+
+
+async def test_a_job_that_takes_more_memory_than_it_may_is_refused_and_its_child_lives() -> None:
+    children = RecordWorkerProcesses()
+    try:
+        bomb = worst_batches.endless_zstd(2 * MEMORY_BYTES_MAX)
+        rules = {"check_compressed": True, "expanded_bytes_max": 4 * MEMORY_BYTES_MAX}
+        done = await children.run(a_check(bomb, **rules), 60_000)
+        assert isinstance(done.outcome, BrokerError)
+        assert (done.outcome.code, "of memory" in str(done.outcome)) == (ErrorCode.MESSAGE_TOO_LARGE, True)
         assert (children.died, len(running(OPENER))) == (0, 1)
     finally:
         await children.close()

@@ -1,4 +1,7 @@
-"""The table of rules in docs/security.md, from `broker/security/rules/table.py`. The rest of the page is written by hand."""
+"""The tables of docs/security.md that are made from the code; the rest of the page is written by hand.
+
+The rules of each API come from `broker/security/rules/table.py`, the bounds from `bounds.py` beside this.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from sordini.broker.requests.fetch_sessions import FetchSessions
 from sordini.broker.security.rules.rule import Rule
 from sordini.broker.security.rules.table import rules
 from sordini.protocol.api import ApiKey
+from tests.reference import bounds
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 HEAD = "| API | what it requires |\n| --- | --- |\n"
@@ -15,12 +19,19 @@ NO_RULE = "none; it comes before the login"
 
 
 def page() -> str:
-    """The page with this table in place of the one that it has."""
-    before, head, after = PAGE.read_text(encoding="utf-8").partition(HEAD)
-    if not head:
-        raise ValueError(f"{PAGE}: the head of the table of rules is missing: {HEAD!r}")
+    """The page with these tables in place of those that it has."""
+    text = PAGE.read_text(encoding="utf-8")
+    for head, lines in ((HEAD, rows()), (bounds.HEAD, bounds.rows())):
+        text = _replaced(text, head, lines)
+    return text
+
+
+def _replaced(text: str, head: str, lines: list[str]) -> str:
+    before, found, after = text.partition(head)
+    if not found:
+        raise ValueError(f"{PAGE}: the head of a table is missing: {head!r}")
     _, gap, rest = after.partition("\n\n")
-    return before + HEAD + "".join(rows()) + gap[1:] + rest
+    return before + head + "".join(lines) + gap[1:] + rest
 
 
 def rows() -> list[str]:

@@ -215,3 +215,12 @@ def test_a_closed_reader_holds_nothing():
     receive(reader, b"\0\0")
     reader.close()
     assert reader.held_bytes == 0
+
+
+def test_before_the_login_a_frame_may_be_smaller_only_and_the_refusal_names_the_key():
+    reader = FrameReader(1000, BufferPool())
+    assert reader.limit_before_login(2000) == 1000, "the login's own bound never widens the other"
+    assert reader.limit_before_login(100) == 100
+    assert receive(reader, framed(b"x" * 100)) == [b"x" * 100]
+    with pytest.raises(WireError, match=r"101 bytes, sasl\.server\.max\.receive\.size is 100"):
+        receive(reader, struct.pack(">i", 101))

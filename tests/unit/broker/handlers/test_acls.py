@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sordini.broker.handlers import acls
 from sordini.broker.security.principal import Principal
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -158,3 +159,19 @@ async def test_without_an_authorizer_there_are_no_entries() -> None:
         )
         created = broker.ask(ApiKey.CREATE_ACLS, 2, CreateAclsRequest(creations=[creation()]))
         assert [result.error_code for result in created.results] == [ErrorCode.SECURITY_DISABLED]
+
+
+async def test_a_request_of_more_entries_or_filters_than_allowed_is_refused_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(acls, "CREATIONS_MAX", 2)
+    async with guarded() as broker:
+        three = [creation(resource_name=name) for name in ("a", "b", "c")]
+        refused = broker.ask(ApiKey.CREATE_ACLS, 3, CreateAclsRequest(creations=three))
+        assert [row.error_code for row in refused.results] == [ErrorCode.INVALID_REQUEST] * 3
+        assert described(broker) == set()
+        assert await create(broker, *three[:2]) == [0, 0]
+        filters = [DeleteAclsFilter(**ANY_FILTER) for _ in range(3)]
+        refused = broker.ask(ApiKey.DELETE_ACLS, 3, DeleteAclsRequest(filters=filters))
+        assert [row.error_code for row in refused.filter_results] == [ErrorCode.INVALID_REQUEST] * 3
+        assert len(described(broker)) == 2

@@ -579,6 +579,13 @@ async def test_new_ids_beyond_the_limit_are_refused_and_known_ones_served() -> N
         assert fields["reason"] == "sordini.transactional.ids.max=2 is reached"
 
 
+async def test_a_timeout_above_the_brokers_is_refused() -> None:
+    async with a_coordinator({"transaction.max.timeout.ms": "30000"}) as broker:
+        assert await Producer(broker, "a").init(timeout_ms=30_001) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        assert await Producer(broker, "a").init(timeout_ms=0) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        assert await Producer(broker, "a").init(timeout_ms=30_000) is NONE
+
+
 async def test_transactions_beyond_the_limit_are_refused_until_one_ends() -> None:
     async with a_coordinator({"sordini.transactions.ongoing.max": "1"}) as broker:
         first, second = [await ready(broker, name) for name in ("a", "b")]

@@ -104,7 +104,7 @@ async def test_more_bytes_than_may_wait_are_refused_at_once_and_logged() -> None
     await settle()
     with pytest.raises(BrokerError, match="50 bytes wait already") as refusal:
         await bench.ask(b"y")
-    assert refusal.value.code == RETRY
+    assert refusal.value.code == RETRY == ErrorCode.NOT_ENOUGH_REPLICAS
     assert bench.queue.totals.refused == 1
     [(level, event, fields)] = [line[:3] for line in bench.log.lines]
     assert (level, event, fields["peer"]) == ("warning", "record job refused", "a")

@@ -10,6 +10,7 @@ import pytest
 
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.topics.metadata_cache import PartitionMetadata
+from sordini.broker.transactions import held_requests
 from sordini.broker.transactions.held_requests import HELD_MS_MAX
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 from sordini.protocol.api import ApiKey
@@ -126,6 +127,14 @@ async def test_one_request_of_a_producer_is_held_and_the_next_one_refused() -> N
         held = held_partitions(broker, producer)
         assert add_partitions(broker, producer, 0) == [ErrorCode.CONCURRENT_TRANSACTIONS]
         assert not held.pending.is_answered
+
+
+async def test_only_so_many_requests_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_requests, "HELD_MAX", 0)
+    async with a_committing_producer() as (broker, producer):
+        assert add_partitions(broker, producer, 0) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+        monkeypatch.setattr(held_requests, "HELD_MAX", 1)
+        assert not held_partitions(broker, producer).pending.is_answered
 
 
 async def test_a_request_of_a_fenced_producer_is_answered_at_once() -> None:
