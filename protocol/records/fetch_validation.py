@@ -16,7 +16,6 @@ from sordini.protocol.records.batch import (
 from sordini.protocol.records.legacy import ENTRY_BYTES_MIN, message_header
 from sordini.protocol.records.produce_validation import CheckedBatches
 
-
 OFFSET_MAX: Final = 2**63 - 1
 """The largest log end offset."""
 

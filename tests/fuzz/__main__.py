@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -29,7 +30,7 @@ TCP_MINUTES_MAX = 240.0
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--frames", type=int, default=10_000_000, help="in process, over all targets")
-    parser.add_argument("--guided", type=int, default=50_000, help="inputs of each target that are guided by coverage")
+    parser.add_argument("--guided", type=int, default=200_000, help="inputs of each target that are guided by coverage")
     parser.add_argument("--over-tcp", type=int, default=200_000, help="requests to a real broker")
     parser.add_argument("--targets", nargs="+", default=list(TARGETS), choices=list(TARGETS), help="only these")
     parser.add_argument("--seed", default=None, help="the same seed makes the same frames; without one, any")
@@ -51,11 +52,14 @@ def in_process(targets: list[str], frames: int, seed: str, workers: int) -> int:
     if not frames:
         return 0
     begin = time.monotonic()
-    whole = sum(TARGETS[name].share for name in targets)  # type: ignore[attr-defined]
+    whole = sum(TARGETS[name].share for name in targets)
     count = total = 0
     with ProcessPoolExecutor(workers) as pool:
         pieces = [
-            (name, pool.submit(_piece, name, int(frames * TARGETS[name].share / whole / CHUNKS) + 1, f"{seed} {number}"))  # type: ignore[attr-defined]
+            (
+                name,
+                pool.submit(_piece, name, int(frames * TARGETS[name].share / whole / CHUNKS) + 1, f"{seed} {number}"),
+            )
             for name in targets
             for number in range(CHUNKS)
         ]
@@ -65,7 +69,9 @@ def in_process(targets: list[str], frames: int, seed: str, workers: int) -> int:
             made, inputs = sum(one.frames for one in tallies), sum(one.inputs for one in tallies)
             cpu_s = sum(one.cpu_s for one in tallies)
             total += made
-            _print(f"{name:13} {made:11,} frames in {inputs:10,} inputs  {cpu_s:7.0f} CPU s  {made / max(cpu_s, 0.01):8,.0f}/s")
+            _print(
+                f"{name:13} {made:11,} frames in {inputs:10,} inputs  {cpu_s:7.0f} CPU s  {made / max(cpu_s, 0.01):8,.0f}/s"
+            )
             count += _report(finding for _, findings in done for finding in findings)
     _print(f"{total:,} frames in process in {time.monotonic() - begin:.0f} s")
     return count
@@ -76,12 +82,14 @@ def _piece(name: str, frames: int, seed: str) -> tuple[Tally, list[Finding]]:
     return fuzzed(name, frames, seed, found=findings.append), findings
 
 
-def _report(findings: object) -> int:
+def _report(findings: Iterable[Finding]) -> int:
     by_place: dict[tuple[str, str], Finding] = {}
-    for finding in findings:  # type: ignore[attr-defined]
+    for finding in findings:
         by_place.setdefault((finding.target, finding.where), finding)
     for finding in by_place.values():
-        _print(f"FOUND in {finding.target}: {finding.why}\n  {finding.where}\n  input {keep_finding(finding) or finding.data.hex()}")
+        _print(
+            f"FOUND in {finding.target}: {finding.why}\n  {finding.where}\n  input {keep_finding(finding) or finding.data.hex()}"
+        )
     return len(by_place)
 
 
@@ -117,7 +125,9 @@ def _start_guided(name: str, folder: Path, inputs: int, seed: str) -> subprocess
 def _guided_outcome(name: str, folder: Path, status: int, output: str) -> int:
     lines = output.splitlines()
     covered = [line for line in lines if " cov: " in line]
-    _print(f"{name:13} {covered[-1].partition('cov:')[1:] and 'cov:' + covered[-1].partition('cov:')[2] if covered else ''}")
+    _print(
+        f"{name:13} {covered[-1].partition('cov:')[1:] and 'cov:' + covered[-1].partition('cov:')[2] if covered else ''}"
+    )
     if status == 0:
         return 0
     for path in folder.glob("crash-*"):

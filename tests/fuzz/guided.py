@@ -26,7 +26,7 @@ def main() -> None:
     with atheris.instrument_imports(include=["sordini"], enable_loader_override=False):
         from tests.fuzz.targets.all import TARGETS
 
-        for package in TARGETS[name].instrumented:  # type: ignore[attr-defined]
+        for package in TARGETS[name].instrumented:
             _import_all(package)
     target = TARGETS[name]()
     chance = random.Random(f"{name} seeds")

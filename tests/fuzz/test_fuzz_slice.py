@@ -22,7 +22,9 @@ def test_the_laws_hold_for_every_kept_input(name: str) -> None:
     assert inputs, "each target keeps some"
     target = TARGETS[name]()
     try:
-        assert [(file, found) for file, data in inputs.items() if not isinstance(found := judged(target, data), int)] == []
+        assert [
+            (file, found) for file, data in inputs.items() if not isinstance(found := judged(target, data), int)
+        ] == []
     finally:
         target.close()
 
@@ -37,7 +39,7 @@ def test_the_laws_hold_for_new_inputs(name: str) -> None:
 
 
 def test_shares_are_those_of_one_run() -> None:
-    assert sum(TARGETS[name].share for name in TARGETS) == pytest.approx(1)  # type: ignore[attr-defined]
+    assert sum(TARGETS[name].share for name in TARGETS) == pytest.approx(1)
 
 
 def test_kept_inputs_are_small_and_of_a_target() -> None:

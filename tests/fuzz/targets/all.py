@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Final
 
 from tests.fuzz.target import Target
@@ -15,6 +15,6 @@ from tests.fuzz.targets.requests import Requests
 from tests.fuzz.targets.served import Served
 from tests.fuzz.targets.tls_records import TlsRecords
 
-TARGETS: Final[dict[str, Callable[[], Target]]] = {
+TARGETS: Final[Mapping[str, type[Target]]] = {
     made.name: made for made in (Framing, Requests, Records, Logins, Coordination, TlsRecords, Prepared, Served)
 }

@@ -1,7 +1,7 @@
 """What coordinators read back: consumers' metadata and assignments, and the records of their two topics.
 
-    input = uint8 0: judged alone, 1: loaded from the log by the next coordinator | uint8 topic
-            | records: uint16 size of key | key | uint16 size of value | value
+input = uint8 0: judged alone, 1: loaded from the log by the next coordinator | uint8 topic
+        | records: uint16 size of key | key | uint16 size of value | value
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from sordini.broker.groups.machine.state import CommittedOffset
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.transactions import records as transaction_records
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC, TransactionValue
-from sordini.cli.commands.log.dump import decoders, group_records as shown_groups, transaction_records as shown
+from sordini.cli.commands.log.dump import decoders
+from sordini.cli.commands.log.dump import group_records as shown_groups
+from sordini.cli.commands.log.dump import transaction_records as shown
 from sordini.cli.commands.log.dump.items import Item
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
@@ -58,7 +60,7 @@ def line(key: bytes, value: bytes) -> bytes:
 
 class Coordination:
     name = "coordination"
-    share = 0.085
+    share = 0.08
     instrumented = (
         "sordini.broker.groups.machine",
         "sordini.broker.transactions.records",

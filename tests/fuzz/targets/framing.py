@@ -1,6 +1,6 @@
 """Frames cut out of a stream: whatever its bytes and however they are cut, the frames are those of the plain reading.
 
-    input = uint16 choice of pieces | the stream
+input = uint16 choice of pieces | the stream
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def plain_reading(stream: bytes) -> tuple[list[bytes], bool]:
 
 class Framing:
     name = "framing"
-    share = 0.18
+    share = 0.15
     instrumented = ("sordini.protocol.framing",)
 
     def __init__(self) -> None:
@@ -51,7 +51,9 @@ class Framing:
     def draw(self, chance: random.Random) -> bytes:
         stream = bytearray()
         for _ in range(chance.randint(1, 6)):
-            size = chance.choice((1, 2, 7, 100, 1_000, 17_000, 70_000)) if chance.random() < 0.1 else chance.randint(1, 60)
+            size = (
+                chance.choice((1, 2, 7, 100, 1_000, 17_000, 70_000)) if chance.random() < 0.1 else chance.randint(1, 60)
+            )
             stream += struct.pack(">i", size) + bytes([chance.randrange(256)]) * size
         return chance.randbytes(2) + bytes(stream)
 

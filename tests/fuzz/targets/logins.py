@@ -1,8 +1,8 @@
 """Logins: whatever a connection of a SASL listener sends, only who proves a password is let in, and as that user.
 
-    input = steps: uint8 kind | uint8 about | uint16 size | bytes
-    kinds: a frame of any bytes; SaslHandshake; SaslAuthenticate with a token; SCRAM's first message; its final one, right
-           but for one byte; a token as a frame of its own; Metadata
+input = steps: uint8 kind | uint8 about | uint16 size | bytes
+kinds: a frame of any bytes; SaslHandshake; SaslAuthenticate with a token; SCRAM's first message; its final one, right
+       but for one byte; a token as a frame of its own; Metadata
 """
 
 from __future__ import annotations
@@ -120,7 +120,11 @@ class Connection:
             for authorization in (b"", user):
                 right = authorization + b"\0" + user + b"\0" + password
                 # As a token; or inside of a request that was sent byte by byte.
-                if token == right or struct.pack(">i", len(right)) + right in token or bytes([len(right) + 1]) + right in token:
+                if (
+                    token == right
+                    or struct.pack(">i", len(right)) + right in token
+                    or bytes([len(right) + 1]) + right in token
+                ):
                     self.proved.add(user.decode())
 
     def _ask(self, key: ApiKey, version: int, message: Any) -> Any:
@@ -158,7 +162,7 @@ def _means(final: bytes) -> tuple[bytes, bytes] | None:
 
 class Logins:
     name = "logins"
-    share = 0.05
+    share = 0.06
     instrumented = ("sordini.broker.security", "sordini.protocol.messages.sasl")
 
     def __init__(self) -> None:
@@ -169,7 +173,14 @@ class Logins:
         version = chance.choice((0, 128, 128))
         steps = [step(HANDSHAKE, mechanism | version)]
         if mechanism == 0:
-            tokens = (b"\0alice\0secret", b"alice\0alice\0secret", b"bob\0alice\0secret", b"\0bob\0secret", b"\0\0", b"\0alice\0")
+            tokens = (
+                b"\0alice\0secret",
+                b"alice\0alice\0secret",
+                b"bob\0alice\0secret",
+                b"\0bob\0secret",
+                b"\0\0",
+                b"\0alice\0",
+            )
             steps.append(step(TOKEN if version else RAW, chance.randrange(3), chance.choice(tokens)))
         else:
             steps.append(step(FIRST, chance.choice((0, 0, 0, 1, 2))))

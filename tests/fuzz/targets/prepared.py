@@ -16,13 +16,26 @@ from tests.fuzz.target import Broken
 from tests.support.builders import a_batch
 from tests.unit.broker.prepared.test_prepared_laws import CHANGES, VERSIONS, both_ways, frame_of
 
-KINDS: Final = ("same", "next", "next", "next", "patched", "patched", "mutated", "mutated", "cut", "longer", "usual", "change")
+KINDS: Final = (
+    "same",
+    "next",
+    "next",
+    "next",
+    "patched",
+    "patched",
+    "mutated",
+    "mutated",
+    "cut",
+    "longer",
+    "usual",
+    "change",
+)
 STEPS_MAX: Final = 120
 
 
 class Prepared:
     name = "prepared"
-    share = 0.002
+    share = 0.02
     instrumented = ("sordini.broker.prepared",)
 
     def draw(self, chance: random.Random) -> bytes:
@@ -47,7 +60,9 @@ class Prepared:
 
     def _script(self, data: bytes) -> list[tuple[str, Any]]:
         fields: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0} if data[1] & 1 else {}
-        batch = a_batch(1 + (data[1] >> 1 & 2), key=(None, b"key")[data[1] >> 3 & 1], codec=(0, 0, 0, 3)[data[1] >> 4 & 3], **fields)
+        batch = a_batch(
+            1 + (data[1] >> 1 & 2), key=(None, b"key")[data[1] >> 3 & 1], codec=(0, 0, 0, 3)[data[1] >> 4 & 3], **fields
+        )
         acks = (1, -1, 0, 1)[data[1] >> 6]
         usual = frame_of(VERSIONS[data[0] % len(VERSIONS)], batch, acks, "a", None, 0, "orders")
         script: list[tuple[str, Any]] = [("send", (0, usual)), ("again", ("next", 2, 1))]

@@ -22,8 +22,8 @@ from sordini.protocol.records.compression import compress
 from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.protocol.records.legacy_validation import LegacyMessages
 from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, check_produced
-from sordini.protocol.records.varint import read_varint, varint
 from sordini.protocol.records.timestamp_search import first_at_or_after
+from sordini.protocol.records.varint import read_varint, varint
 from sordini.protocol.records.work_budget import BudgetExceeded, WorkBudget
 from tests.fuzz.target import Broken
 from tests.support.builders import RULES

@@ -1,6 +1,6 @@
 """Requests of every API and version, responses too: a message that is read alike in all ways, or a closed connection.
 
-    input = uint8 1: a response, else a request | the frame: int16 API | int16 version | what follows
+input = uint8 1: a response, else a request | the frame: int16 API | int16 version | what follows
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from sordini.protocol import schema
 from sordini.protocol.api import ALL_APIS
 from sordini.protocol.errors import WireError
 from sordini.protocol.headers import read_request_header, read_response_header
+from sordini.protocol.primitives import COST_MAX
 from tests.fuzz.mutations import mutated
 from tests.fuzz.target import Broken
 from tests.soak.generator import Generator
@@ -24,7 +25,7 @@ KEPT_MAX: Final = 3_000
 
 class Requests:
     name = "requests"
-    share = 0.5
+    share = 0.46
     instrumented = ("sordini.protocol",)
 
     def __init__(self) -> None:
@@ -70,7 +71,7 @@ class Requests:
         message, end = schema.decode(cls, version, frame, position)
         if not position <= end <= len(frame):
             raise Broken(f"{cls.__name__} v{version} ends at {end} of {len(frame)} bytes")
-        in_steps, end_in_steps = _result(schema.decoder_in_steps(cls, version)(frame, position))
+        in_steps, end_in_steps = _result(schema.decoder_in_steps(cls, version)(frame, position, COST_MAX))
         written = schema.encode(message, version)
         if end_in_steps != end or schema.encode(in_steps, version) != written:
             raise Broken(f"{cls.__name__} v{version} is read otherwise in steps")

@@ -15,10 +15,10 @@ import ssl
 import struct
 from typing import Any, Final
 
+from sordini.client.tls.contexts import client_context
 from tests.fuzz.target import Broken
 from tests.network.test_tls import PROTOCOLS, TlsBench, material
 from tests.support.socket_bench import answer, request
-from sordini.client.tls.contexts import client_context
 
 WHOLE, CHANGED, CUT_OFF, PUT_IN = range(4)
 HEAD: Final = struct.Struct(">BBIIB")
@@ -29,7 +29,7 @@ PATIENCE_S: Final = 10.0
 
 class TlsRecords:
     name = "tls_records"
-    share = 0.01
+    share = 0.03
     instrumented = ("sordini.broker.network", "sordini.client.tls")
 
     def __init__(self) -> None:
@@ -40,7 +40,9 @@ class TlsRecords:
         count = chance.choice((1, 3, 20, 40))
         sizes = [chance.choice((0, 0, 10, 100, 1_000, 17_000, 40_000)) for _ in range(count)]
         kind = chance.choice((WHOLE, WHOLE, WHOLE, CHANGED, CUT_OFF, PUT_IN))
-        head = HEAD.pack(chance.randrange(2), kind, chance.getrandbits(32), chance.getrandbits(32), chance.randrange(256))
+        head = HEAD.pack(
+            chance.randrange(2), kind, chance.getrandbits(32), chance.getrandbits(32), chance.randrange(256)
+        )
         return head + struct.pack(f">{count}H", *sizes)
 
     def run(self, data: bytes) -> int:
@@ -56,7 +58,9 @@ class TlsRecords:
     async def _judged(self, data: bytes) -> int:
         if self._bench is None:
             self._bench = await TlsBench().__aenter__()
-            self._contexts = [client_context(material(None, protocols=(name,)), checks_host=False) for name in PROTOCOLS]
+            self._contexts = [
+                client_context(material(None, protocols=(name,)), checks_host=False) for name in PROTOCOLS
+            ]
         protocol, kind, seed, place, value = HEAD.unpack_from(data)
         sizes = [size for (size,) in struct.iter_unpack(">H", data[HEAD.size :][: (len(data) - HEAD.size) // 2 * 2])]
         sizes = sizes[:REQUESTS_MAX]

@@ -73,9 +73,7 @@ class Side:
         log = None if partition is None else partition.log
         return {
             "answers": self.answers,
-            "delayed": [
-                (one.is_answered, None if one.parts is None else self._read_once(one)) for one in self.delayed
-            ],
+            "delayed": [(one.is_answered, None if one.parts is None else self._read_once(one)) for one in self.delayed],
             "files": self.broker.disk.tree(),
             "log": log and (log.log_start_offset, log.log_end_offset, log.high_watermark, log.recovery_point),
             "epochs": log and log.epochs.entries,
