@@ -70,12 +70,15 @@ class Connection:
         self._scram: Scram | None = None
         self._challenge = b""
         self._last_mechanism = ""
+        self._sends_tokens = False
+        """Whether the next frame was a token by the last handshake, whatever it looks like."""
 
     def take(self, kind: int, about: int, data: bytes) -> None:
         """One step. Raises WireError where the connection is closed."""
         if kind == HANDSHAKE:
             self._last_mechanism = MECHANISMS[about % len(MECHANISMS)] if not data else data.decode(errors="replace")
             self._challenge = b""
+            self._sends_tokens = about >> 7 == 0
             self._ask(ApiKey.SASL_HANDSHAKE, about >> 7, SaslHandshakeRequest(mechanism=self._last_mechanism))
         elif kind == TOKEN:
             self._token(about, data)
@@ -88,6 +91,8 @@ class Connection:
             self._final(about, data)
         elif kind == METADATA:
             self._ask(ApiKey.METADATA, 9, MetadataRequest(topics=[]))
+            if not self.login.is_complete and not self._sends_tokens:
+                raise Broken("a request before the login is served")
         else:
             self._note_plain(data)
             self._send(memoryview(bytearray(data)))

@@ -28,7 +28,7 @@ from sordini.protocol.records.work_budget import BudgetExceeded, WorkBudget
 from tests.fuzz.target import Broken
 from tests.support.builders import RULES
 
-MIB: Final = 1024 * 1024
+EXPANDED_BYTES_MAX: Final = 64 * 1024
 NOW: Final = 1_700_000_000_000
 STEPS: Final = 200_000
 AS_IT_IS, SEALED, INSIDE = range(3)
@@ -43,7 +43,7 @@ CODES: Final = frozenset(
     }
 )
 RULE_SETS: Final[tuple[tuple[ProduceRules, int], ...]] = tuple(
-    (RULES._replace(**{"expanded_bytes_max": MIB, "check_compressed": True, **changes}), version)
+    (RULES._replace(**{"expanded_bytes_max": EXPANDED_BYTES_MAX, "check_compressed": True, **changes}), version)
     for changes, version in (
         ({}, 9),
         ({"key_required": True}, 9),
@@ -115,6 +115,9 @@ class Records:
         ]
         magic = chance.randrange(3) if shape != INSIDE else chance.randrange(2)
         codec = chance.randrange(5) if magic == 2 else chance.choice((0, 0, 1, 2, 3))
+        if chance.random() < 0.01:
+            records = [Record(0, NOW, b"k", bytes(EXPANDED_BYTES_MAX + chance.choice((-100, 100, 100_000))))]
+            return bytes((AS_IT_IS, rules)) + bytes(build_batch(records, codec=chance.randrange(1, 5)))
         if chance.random() < 0.1:
             return bytes((INSIDE, rules, 2 | chance.randrange(5) << 2, len(records))) + _odd_body(records, chance)
         if shape == INSIDE and chance.random() < 0.5:
@@ -173,6 +176,9 @@ class Records:
                 raise Broken("a stored message has no header")
             legacy.read_any(piece, header)
             check_fetched(memoryview(bytearray(piece)))
+            # In a format of old it may have grown: each record has a head of its own.
+            if header.magic == 2 and len(batch_filter.expand(memoryview(piece), header)) > EXPANDED_BYTES_MAX:
+                raise Broken("a batch is stored that expands to more than it may")
 
     def _read(self, body: bytes) -> None:
         """What a follower, an old consumer, a look-up and the cleaner make of the same bytes."""
@@ -191,7 +197,7 @@ class Records:
 
     def _converted(self, body: bytes) -> None:
         for magic in (0, 1):
-            made = legacy.down_convert(body, magic, expanded_bytes_max=MIB, budget=WorkBudget(STEPS))
+            made = legacy.down_convert(body, magic, expanded_bytes_max=EXPANDED_BYTES_MAX, budget=WorkBudget(STEPS))
             for entry in legacy.entries(made):
                 if entry.magic > magic:
                     raise Broken(f"format {entry.magic} where {magic} was asked for")
