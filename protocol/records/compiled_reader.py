@@ -82,7 +82,7 @@ def has_wide_attributes(body: bytes, count: int) -> bool:
     """Whether the attributes of a record are a byte of 0x80 or more, or the records are no chain.
 
     The reader takes attributes for a number of any number of bytes, while they are one byte: it would see other fields
-    than consumers do, and accept what they cannot read.
+    than readers that keep to the format, and accept what they refuse.
     """
     position = 0
     try:

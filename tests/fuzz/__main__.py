@@ -30,7 +30,7 @@ TCP_MINUTES_MAX = 240.0
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--frames", type=int, default=10_000_000, help="in process, over all targets")
-    parser.add_argument("--guided", type=int, default=200_000, help="inputs of each target that are guided by coverage")
+    parser.add_argument("--guided", type=int, default=60, help="seconds of each target that are guided by coverage")
     parser.add_argument("--over-tcp", type=int, default=200_000, help="requests to a real broker")
     parser.add_argument("--targets", nargs="+", default=list(TARGETS), choices=list(TARGETS), help="only these")
     parser.add_argument("--seed", default=None, help="the same seed makes the same frames; without one, any")
@@ -93,7 +93,7 @@ def _report(findings: Iterable[Finding]) -> int:
     return len(by_place)
 
 
-def guided(targets: list[str], inputs: int, seed: str, workers: int) -> int:
+def guided(targets: list[str], seconds: int, seed: str, workers: int) -> int:
     """The same targets, led by the branches that inputs reach; the number of failures."""
     if importlib.util.find_spec("atheris") is None:
         _print("atheris is not installed: no guided inputs (pip install --group fuzz)")
@@ -105,18 +105,26 @@ def guided(targets: list[str], inputs: int, seed: str, workers: int) -> int:
         while waiting or running:
             while waiting and len(running) < workers:
                 name = waiting.pop(0)
-                running[name] = _start_guided(name, Path(made, name), inputs, seed)
+                running[name] = _start_guided(name, Path(made, name), seconds, seed)
             name, process = next(iter(running.items()))
             output, _ = process.communicate()
             del running[name]
             count += _guided_outcome(name, Path(made, name), process.returncode, output)
-    _print(f"{inputs:,} guided inputs of each target in {time.monotonic() - begin:.0f} s")
+    _print(f"{len(targets)} targets guided by coverage, {seconds} s each, in {time.monotonic() - begin:.0f} s")
     return count
 
 
-def _start_guided(name: str, folder: Path, inputs: int, seed: str) -> subprocess.Popen[str]:
+def _start_guided(name: str, folder: Path, seconds: int, seed: str) -> subprocess.Popen[str]:
     number = random.Random(seed).getrandbits(31)
-    command = [sys.executable, "-m", "tests.fuzz.guided", name, str(folder), f"-runs={inputs}", f"-seed={number}"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fuzz.guided",
+        name,
+        str(folder),
+        f"-max_total_time={seconds}",
+        f"-seed={number}",
+    ]
     return subprocess.Popen(
         [*command, "-max_len=8192"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )

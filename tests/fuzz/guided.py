@@ -1,6 +1,6 @@
 """One target under atheris (libFuzzer): inputs that reach new branches are kept and changed further.
 
-`python -m tests.fuzz.guided requests FOLDER -runs=100000`; the rest are libFuzzer's own arguments. FOLDER gets the
+`python -m tests.fuzz.guided requests FOLDER -max_total_time=60`; the rest are libFuzzer's own arguments. FOLDER gets the
 inputs that reach new branches. A failure ends the process with its input in FOLDER. Run by `__main__.py`.
 """
 

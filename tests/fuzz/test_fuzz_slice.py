@@ -12,7 +12,7 @@ from tests.fuzz.mutations import mutated
 from tests.fuzz.target import Broken
 from tests.fuzz.targets.all import TARGETS
 
-CPU_S = 1.0
+CPU_S = 0.8
 by_name = pytest.mark.parametrize("name", TARGETS)
 
 
