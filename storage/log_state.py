@@ -100,8 +100,7 @@ class LogState:
         self._config = config
         self._interval_bytes = config.index_interval_bytes
         self._segment_bytes = config.segment_bytes
-        self.flush_at = self._recovery_point + config.flush_messages
-        self._note_flush()
+        self._flush_moved()
         self._draw_segment_age()
 
     @property
@@ -112,7 +111,13 @@ class LogState:
     @recovery_point.setter
     def recovery_point(self, offset: int) -> None:
         self._recovery_point = offset
-        self.flush_at = offset + self._config.flush_messages
+        self._flush_moved()
+
+    def _flush_moved(self) -> None:
+        messages = self._config.flush_messages
+        self.flush_at = self._recovery_point + messages
+        # A roll moves the recovery point back to the begin of the segment that it closes.
+        self.flush_at_if_rolled = min(self._recovery_point, self.segments.active.base) + messages
         self._note_flush()
 
     @property

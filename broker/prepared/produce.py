@@ -203,7 +203,7 @@ class PreparedProduce:
             or crc32c(records[CHECKED_FROM:]) != crc
             or (producer >= 0 and (sequence < 0 or generation < 0))
             or (attributes != codec and not self._may_have(attributes, producer, generation))
-            or partition.log.log_end_offset + count >= partition.log.flush_at
+            or partition.log.log_end_offset + count >= partition.log.flush_at_if_rolled
         ):
             return _UNUSUAL
         now_ms = self._now_ms()

@@ -9,13 +9,14 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from sordini.broker.groups.machine import records as group_records
 from sordini.broker.groups.machine.offset_table import subscription_topics
 from sordini.broker.groups.machine.records import GroupValue, MemberValue
 from sordini.broker.groups.machine.state import CommittedOffset
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.transactions import records as transaction_records
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC, TransactionValue
 from sordini.cli.commands.log.dump import decoders
@@ -34,12 +35,13 @@ from sordini.protocol.records.versioned import Damaged
 from sordini.protocol.types import TopicPartition
 from tests.fuzz.brokers import Brokers
 from tests.fuzz.target import Broken
-from tests.support.unit_broker import UnitBroker
+from tests.support.unit_broker import UnitBroker, answer_of, read_answer
 
 ALONE, LOADED = range(2)
 TOPICS: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 LOADS_MAX: Final = 20
 """Of one broker; then there is a new one."""
+TIMERS_MAX: Final = 5
 LOADED_SHARE: Final = 0.02
 
 
@@ -175,14 +177,28 @@ class Coordination:
         await broker.lead(OFFSETS_TOPIC, epoch=epoch)
         await broker.lead(TRANSACTIONS_TOPIC, epoch=epoch)
         await broker.settled()
-        listed = broker.ask(ApiKey.LIST_GROUPS, 3, ListGroupsRequest())
-        transactions = broker.ask(ApiKey.LIST_TRANSACTIONS, 0, ListTransactionsRequest())
+        listed = await _asked(broker, ApiKey.LIST_GROUPS, 3, ListGroupsRequest())
+        transactions = await _asked(broker, ApiKey.LIST_TRANSACTIONS, 0, ListTransactionsRequest())
         if listed.error_code or transactions.error_code:
             raise Broken(f"not served after the load: {listed.error_code}, {transactions.error_code}")
         failures = [fields for event, fields in broker.log.at("error") if event != "damaged records skipped"]
         if failures:
             raise Broken(f"the load failed: {failures[0]}")
         return 1
+
+
+async def _asked(broker: UnitBroker, key: ApiKey, version: int, request: Any) -> Any:
+    """The response, which may wait for sessions that are due."""
+    served = broker.serve(key, version, request)
+    if not isinstance(served, DelayedResponse):
+        assert served is not None
+        return read_answer(key, version, served)
+    for _ in range(TIMERS_MAX):
+        await broker.settled()
+        if served.is_answered:
+            return answer_of(served, key, version)
+        broker.timers.fire()
+    raise Broken(f"{key.name} is never answered after the load")
 
 
 async def _lead(broker: UnitBroker) -> None:

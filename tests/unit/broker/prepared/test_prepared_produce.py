@@ -120,6 +120,24 @@ async def test_changed_settings_make_it_stale() -> None:
         assert end_of(broker) == 1
 
 
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_an_append_that_rolls_the_segment_is_flushed_where_that_is_due(acks: int) -> None:
+    """A roll moves the recovery point back, so that the flush may be due that was not before."""
+    async with a_broker({"log.flush.interval.messages": "4", "log.segment.bytes": "300"}) as broker:
+        await broker.lead("orders")
+        log = broker.logs.logs()[0]
+        message = await learned(broker, acks=acks)
+        partition = broker.parts.replicas.partition("orders", 0)
+        # Something that waits for records, for which a prepared request takes its longer way.
+        DelayedOperation(1 << 30, (partition,), lambda: None)
+        for number in range(1, 30):
+            served = broker.serve(PRODUCE, 9, message)
+            await broker.settled()
+            assert not isinstance(served, DelayedResponse) or served.is_answered
+            assert (log.log_end_offset, log.unflushed_messages < 4) == (number + 1, True)
+        assert log.segments.active.base > 20
+
+
 @pytest.mark.parametrize(
     "settings",
     [
