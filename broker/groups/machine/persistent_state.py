@@ -59,9 +59,7 @@ def restore_group(group_id: str, value: GroupValue, now: Now) -> Group:
         leader_id,
         MappingProxyType(members),
         state_since_ms=value.state_since_ms,
-        static_member_ids=MappingProxyType(
-            {m.group_instance_id: m.member_id for m in members.values() if m.group_instance_id}
-        ),
+        static_member_ids=MappingProxyType(static_member_ids),
         protocol_support=MappingProxyType(support),
         due_ms=min((member.session_deadline_ms for member in members.values()), default=None),
     )

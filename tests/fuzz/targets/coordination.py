@@ -41,7 +41,7 @@ ALONE, LOADED = range(2)
 TOPICS: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 LOADS_MAX: Final = 20
 """Of one broker; then there is a new one."""
-TIMERS_MAX: Final = 5
+TIMERS_MAX: Final = 8
 LOADED_SHARE: Final = 0.02
 
 

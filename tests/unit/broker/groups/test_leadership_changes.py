@@ -13,6 +13,7 @@ from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
+from sordini.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from sordini.protocol.types import LeaderEpoch, Offset, TopicPartition
 from sordini.replication.cluster_model import (
     DeletedPartition,
@@ -34,6 +35,7 @@ from tests.support.group_requests import (
     committed,
     fetch,
     heartbeat,
+    join,
     join_request,
     sync_request,
 )
@@ -274,3 +276,21 @@ async def test_an_assignment_with_too_few_replicas_in_the_end_is_not_sent() -> N
         assert isinstance(pending, DelayedResponse)
         await command_leadership(broker, 2, ME)
         assert answer_of(pending, ApiKey.SYNC_GROUP, 2).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("instance_id", ["", "static"])
+async def test_a_static_member_of_any_name_is_loaded_and_leaves_with_the_leadership(instance_id: str) -> None:
+    """An instance id may be empty: what a client chose must not make the next coordinator fail."""
+    async with a_coordinator() as broker:
+        joined = join(broker, version=5, group_instance_id=instance_id)
+        sync = sync_request(joined)
+        sync.group_instance_id = instance_id
+        assert broker.ask(ApiKey.SYNC_GROUP, 3, sync).assignment == b"all of it"
+        for epoch in (2, 3):
+            broker.parts.replicas.resign_all()
+            await broker.lead(OFFSETS_TOPIC, epoch=epoch)
+            await broker.settled()
+        request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="", group_instance_id=instance_id)])
+        [left] = broker.ask(ApiKey.LEAVE_GROUP, 3, request).members
+        assert left.error_code == ErrorCode.NONE
+        assert not broker.log.at("error")

@@ -242,6 +242,17 @@ def test_a_restored_group_is_what_was_written() -> None:
     assert machine.next_due_ms(group) == 80_000
 
 
+def test_a_restored_member_is_static_whatever_its_instance_is_called() -> None:
+    value = persistent_value(settled("A", "B", static="B").group)
+    unnamed = tuple(
+        member if member.group_instance_id is None else member._replace(group_instance_id="")
+        for member in value.members
+    )
+    group = restore_group("g", value._replace(members=unnamed), Now(0, 0))
+    machine.check_invariants(group)
+    assert list(group.static_member_ids) == [""]
+
+
 def test_a_leader_that_is_no_member_of_its_record_is_replaced() -> None:
     value = persistent_value(settled("A", "B").group)
     for leader_id in (None, "gone"):
