@@ -35,11 +35,17 @@ COPY config config
 COPY protocol protocol
 COPY replication replication
 COPY storage storage
-RUN python -m pip wheel --no-cache-dir --wheel-dir /wheels .
+COPY requirements requirements
+# Nothing is fetched but what the locks name, each file with its hash (`make lock` writes them).
+RUN python -m pip wheel --no-cache-dir --require-hashes --only-binary :all: --wheel-dir /wheels --requirement requirements/broker.lock \
+    && python -m pip install --no-cache-dir --require-hashes --only-binary :all: --target /build-tools --requirement requirements/build.lock \
+    && PYTHONPATH=/build-tools python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
 
 FROM build AS build-pipeline
 COPY pipeline pipeline
-RUN python -m pip wheel --no-cache-dir --wheel-dir /wheels-pipeline '.[spark]'
+# PySpark is published as its sources only.
+RUN PYTHONPATH=/build-tools python -m pip wheel --no-cache-dir --require-hashes --no-build-isolation --wheel-dir /wheels-pipeline --requirement requirements/pipeline.lock \
+    && PYTHONPATH=/build-tools python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels-pipeline .
 
 FROM ${PYTHON_IMAGE} AS pipeline
 LABEL org.opencontainers.image.title="Sordini pipeline" \

@@ -14,6 +14,10 @@
 # make sim    seeds of a simulated broker, a cluster, transactions; ARGS, CLUSTER_ARGS, TRANSACTION_ARGS="--seeds 0-9999"
 # make faults  every command against faulty responses of a broker; five minutes
 # make soak   random requests of every API and version for ten minutes, beside a regular client; ARGS="--minutes 2"
+# make fuzz   10 million frames in process, 200,000 over TCP, and inputs guided by coverage; ARGS="--frames 100000 --over-tcp 0"
+# make lock   write requirements/*.lock anew: the newest versions that pyproject.toml allows, with their hashes
+# make sbom   dist/sordini-broker.cdx.json and dist/sordini-pipeline.cdx.json: what the images hold (CycloneDX)
+# make audit-dependencies  known vulnerabilities of what is locked; needs the index's vulnerability service
 # make lint   style, types, import contracts
 # make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
 # make clean  remove the environment and all caches; ./data stays
@@ -27,7 +31,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed stall hostile chaos exactly-once pipeline demo sim faults soak lint bench \
+.PHONY: help run cluster test crash model interchange mixed stall hostile chaos exactly-once pipeline demo sim faults soak fuzz lock sbom audit-dependencies lint bench \
 	clean
 
 help:
@@ -92,6 +96,26 @@ faults: .venv/.installed-dev
 
 soak: .venv/.installed-dev
 	$(BIN)/python -m tests.soak $(ARGS)
+
+# atheris has wheels for some systems only: without it, inputs are not guided by coverage.
+fuzz: .venv/.installed-dev
+	-@$(BIN)/python -m pip --disable-pip-version-check install --quiet --group fuzz
+	$(BIN)/python -m tests.fuzz $(ARGS)
+
+COMPILE = $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header
+lock: .venv/.installed-dev
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --group lock
+	$(COMPILE) pyproject.toml --output-file requirements/broker.lock
+	$(COMPILE) pyproject.toml --extra spark --output-file requirements/pipeline.lock
+	$(COMPILE) requirements/build.in --output-file requirements/build.lock
+
+sbom: .venv/.installed-dev
+	@mkdir -p dist
+	for image in broker pipeline; do $(BIN)/cyclonedx-py requirements requirements/$$image.lock --pyproject pyproject.toml \
+		--output-reproducible --output-file dist/sordini-$$image.cdx.json || exit 1; done
+
+audit-dependencies: .venv/.installed-dev
+	$(BIN)/python scripts/audit_dependencies.py
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check

@@ -98,7 +98,10 @@ def batch_with_some_records(
         records, delta = _picked_of_runs(body, runs, keep), _greatest_of_runs(body, runs, keep)
     fields = {"record_count": len(records)}
     if not header.is_log_append_time:
-        fields["max_timestamp"] = header.base_timestamp + (_greatest_time(records) if delta is None else delta)
+        greatest = header.base_timestamp + (_greatest_time(records) if delta is None else delta)
+        if not -(2**63) <= greatest < 2**63:
+            raise BrokerError(ErrorCode.INVALID_RECORD, f"a timestamp of {greatest}")
+        fields["max_timestamp"] = greatest
     if horizon_ms is not None:
         records = _redated(records, header.base_timestamp - horizon_ms)
         fields |= {"base_timestamp": horizon_ms, "attributes": header.attributes | DELETE_HORIZON_BIT}

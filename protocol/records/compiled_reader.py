@@ -16,6 +16,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any
 
+from sordini.protocol.records.varint import read_varint
+
 _PADDING = bytes(64)
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _HEADER_SIZE = _HEADER.size
@@ -49,7 +51,7 @@ def scan(body: bytes, count: int, *, want_keys: bool) -> tuple[int, int, bool] |
 
     None when the reader is missing or found an error, which it does not report in the broker's terms.
     """
-    if not load():
+    if not load() or has_wide_attributes(body, count):
         return None
     assert _reader is not None
     header = _HEADER.pack(0, _HEADER_SIZE - 12 + len(body), -1, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
@@ -76,6 +78,36 @@ def scan(body: bytes, count: int, *, want_keys: bool) -> tuple[int, int, bool] |
     return least, greatest, has_null_key
 
 
+def has_wide_attributes(body: bytes, count: int) -> bool:
+    """Whether the attributes of a record are a byte of 0x80 or more, or the records are no chain.
+
+    The reader takes attributes for a number of any number of bytes, while they are one byte: it would see other fields
+    than readers that keep to the format, and accept what they refuse.
+    """
+    position = 0
+    try:
+        for _ in range(count):
+            byte = body[position]
+            if byte < 0x80:
+                if body[position + 1] >= 0x80:
+                    return True
+                position += 1 + (byte >> 1)
+            else:
+                high = body[position + 1]
+                if high < 0x80:
+                    if body[position + 2] >= 0x80:
+                        return True
+                    position += 2 + ((byte & 0x7F | high << 7) >> 1)
+                else:
+                    length, position = read_varint(body, position)
+                    if length < 0 or body[position] >= 0x80:
+                        return True
+                    position += length
+    except (IndexError, ValueError):
+        return True
+    return False
+
+
 def each(body: bytes, count: int, base_timestamp: int) -> Iterator[Any] | None:
     """As `read`, one by one; for checked records only, as this raises whatever the reader raises."""
     if not load():
@@ -89,6 +121,7 @@ def each(body: bytes, count: int, base_timestamp: int) -> Iterator[Any] | None:
 def read(body: bytes, count: int, base_timestamp: int) -> list[Any] | None:
     """The records of `count` expanded ones, each with `key`, `value` and `timestamp`; None as for `scan`.
 
+    Not for records that a client has just sent: see `has_wide_attributes`.
     Their offsets are meaningless: the base offset is not given.
     """
     if not load():

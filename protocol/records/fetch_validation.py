@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import (
     CURRENT_MAGIC,
@@ -13,6 +15,9 @@ from sordini.protocol.records.batch import (
 )
 from sordini.protocol.records.legacy import ENTRY_BYTES_MIN, message_header
 from sordini.protocol.records.produce_validation import CheckedBatches
+
+OFFSET_MAX: Final = 2**63 - 1
+"""The largest log end offset."""
 
 
 def check_fetched(records: memoryview) -> CheckedBatches:
@@ -32,6 +37,8 @@ def check_fetched(records: memoryview) -> CheckedBatches:
             raise _corrupt(position, "the CRC is wrong")
         batches.append((position, header))
         next_offset = header.base_offset + header.last_offset_delta + 1
+        if next_offset > OFFSET_MAX:
+            raise _corrupt(position, f"offset {next_offset - 1} is beyond all")
         position += header.size
     return CheckedBatches(records[:position], batches)
 

@@ -316,6 +316,8 @@ def down_convert(
             if not parts:
                 raise
             break  # The consumer continues from there.
+        except struct.error as problem:
+            raise _corrupt(f"an offset or a time is beyond 64 bits: {problem}") from problem
     return b"".join(parts)
 
 

@@ -8,6 +8,7 @@ the error codes, and the differences to Apache Kafka.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -336,13 +337,15 @@ def _scan_error(
 ) -> RecordsRefused | None:
     """As `invalid_records_error`, for the checked, expanded records of a batch."""
     budget.spend(header.record_count * RECORD_STEPS)
-    records = None
     if header.record_count > record_scan.WALKED_RECORDS_MAX:
         records = compiled_reader.each(body, header.record_count, header.base_timestamp)
-    if records is None:
-        plain = assemble_batch(header._replace(attributes=0), body)
-        records = read_records(plain, read_header(plain))
-    return invalid_records_error(records, code, rule)
+        if records is not None:
+            # Foreign code: after any error of it our own reader decides. The names of headers need not be UTF-8, and it
+            # wants them to be; it takes attributes of 0x80 or more for the begin of a longer number.
+            with contextlib.suppress(Exception):
+                return invalid_records_error(records, code, rule)
+    plain = assemble_batch(header._replace(attributes=0), body)
+    return invalid_records_error(read_records(plain, read_header(plain)), code, rule)
 
 
 def _recompress(

@@ -45,6 +45,7 @@ class Side:
         self.peers = [a_peer(), a_peer()]
         self.answers: list[Any] = []
         self.delayed: list[DelayedResponse] = []
+        self._read: dict[DelayedResponse, bytes] = {}
 
     def send(self, peer: Peer, frame: bytes) -> None:
         try:
@@ -58,6 +59,13 @@ class Side:
         else:
             self.answers.append(None if answer is None else joined(answer))
 
+    def _read_once(self, answered: DelayedResponse) -> bytes:
+        """As a connection does: slices are released, and their file may be closed afterwards."""
+        if answered not in self._read:
+            assert answered.parts is not None
+            self._read[answered] = joined(list(answered.parts))
+        return self._read[answered]
+
     def seen(self) -> dict[str, Any]:
         """All that the two ways must leave alike."""
         parts = self.broker.parts
@@ -65,9 +73,7 @@ class Side:
         log = None if partition is None else partition.log
         return {
             "answers": self.answers,
-            "delayed": [
-                (one.is_answered, None if one.parts is None else joined(list(one.parts))) for one in self.delayed
-            ],
+            "delayed": [(one.is_answered, None if one.parts is None else self._read_once(one)) for one in self.delayed],
             "files": self.broker.disk.tree(),
             "log": log and (log.log_start_offset, log.log_end_offset, log.high_watermark, log.recovery_point),
             "epochs": log and log.epochs.entries,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordini.protocol.errors import BrokerError
+from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import compiled_reader
 from sordini.protocol.records.batch import Record, build_batch, crc_is_right, read_header, read_records
 from sordini.protocol.records.batch_filter import (
@@ -123,3 +125,13 @@ def test_records_that_do_not_fill_the_batch_are_refused() -> None:
             batch_with_some_records(header, wrong, [True, True])
         with pytest.raises(BrokerError, match="record"):
             read_expanded(wrong, header)
+
+
+def test_a_time_beyond_sixty_four_bits_is_invalid() -> None:
+    header = read_header(build_batch([Record(0, 5, b"k", b"v"), Record(1, 9, b"l", b"w")]))
+    body = expand(memoryview(build_batch([Record(0, 5, b"k", b"v"), Record(1, 9, b"l", b"w")])), header)
+    for base, wrong in ((2**63 - 5, False), (2**63 - 4, True)):
+        changed = header._replace(base_timestamp=base)
+        with pytest.raises(BrokerError, match="a timestamp of") if wrong else nullcontext() as refusal:
+            batch_with_some_records(changed, body, [True, True])
+        assert refusal is None or refusal.value.code == ErrorCode.INVALID_RECORD

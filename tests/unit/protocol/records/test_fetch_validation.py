@@ -56,6 +56,14 @@ def test_offsets_that_do_not_rise_are_refused() -> None:
     assert is_corrupt(bytes(backwards))
 
 
+def test_an_offset_beyond_sixty_four_bits_is_refused() -> None:
+    last = writable(a_batch(2))
+    stamp(last, 0, 2**63 - 3, 0)
+    assert check_fetched(last).batches[0][1].base_offset == 2**63 - 3
+    stamp(last, 0, 2**63 - 2, 0)
+    assert is_corrupt(bytes(last))
+
+
 @pytest.mark.parametrize("magic", [0, 1])
 def test_messages_of_old_formats_are_taken_one_by_one(magic: int) -> None:
     messages = legacy.write_messages(some_records(3, base_offset=4), magic=magic)

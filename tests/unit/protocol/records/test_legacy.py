@@ -262,3 +262,12 @@ def test_how_deep_wrappers_nest_is_bounded_and_so_is_all_they_hold() -> None:
     with pytest.raises(BrokerError) as refusal:
         read_deep(bomb, 100_000)
     assert refusal.value.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_a_batch_with_offsets_beyond_sixty_four_bits_cannot_be_converted(codec: int) -> None:
+    batch = bytearray(a_batch(some_records(3), codec=codec))
+    stamp(batch, 0, 2**63 - 1, 0)
+    with pytest.raises(BrokerError, match="beyond 64 bits") as refusal:
+        legacy.down_convert(bytes(batch), 1)
+    assert refusal.value.code == ErrorCode.CORRUPT_MESSAGE

@@ -239,6 +239,16 @@ def test_a_refusal_says_which_records_are_wrong() -> None:
     assert "timestamp 5" in refusal.value.records[0][1]
 
 
+@pytest.mark.parametrize("name", [b"\xd9", b"h"])
+def test_a_refusal_says_which_of_many_records_are_wrong_whatever_their_headers_are_called(name: bytes) -> None:
+    """More than the walk takes: read by foreign code, which wants names of headers to be UTF-8."""
+    headers = ((name.decode(errors="surrogateescape"), b"x"),)
+    records = [Record(index, 5, None if index in (2, 19) else b"k", bytes(index), headers) for index in range(20)]
+    with pytest.raises(RecordsRefused) as refusal:
+        check(a_batch(records), RULES._replace(key_required=True))
+    assert [index for index, _ in refusal.value.records] == [2, 19]
+
+
 def test_times_beyond_sixty_four_bits_are_refused() -> None:
     batch = a_batch([Record(0, 2**63 - 1, None, b"")])
     check(batch)

@@ -74,6 +74,25 @@ def test_a_changed_byte_is_judged_as_the_letter_judges_it(shape: tuple[int, int]
     assert scanned(bytes(body), count) == by_the_letter(bytes(body), count)
 
 
+def a_headless_record(delta: int, head: bytes, size: int) -> bytes:
+    """A record after its attributes and time, which are `head`: a key, a value of a size, and no headers."""
+    content = head + varint(delta) + varint(1) + b"k" + varint(size) + bytes(size) + varint(0)
+    return varint(len(content)) + content
+
+
+@pytest.mark.parametrize("size", [2, 200, 9_000])
+@pytest.mark.parametrize("attributes", [b"\x80\x00", b"\xff\x7f", b"\x80\x80\x00"])
+def test_attributes_are_one_byte_whatever_it_is(attributes: bytes, size: int) -> None:
+    """The compiled reader takes them for a longer number: a record that only it can read would poison a partition."""
+    plain = [a_headless_record(delta, b"\0\0", delta * 7 % 40) for delta in range(30)]
+    plain[17] = a_headless_record(17, attributes + b"\0", size)
+    body = b"".join(plain)
+    assert by_the_letter(body, 30) == scanned(body, 30) == ErrorCode.INVALID_RECORD
+    plain[17] = a_headless_record(17, attributes[:1] + b"\0", size)
+    body = b"".join(plain)
+    assert by_the_letter(body, 30) == scanned(body, 30) == (0, 0, False)
+
+
 @settings(deadline=None, max_examples=60)
 @given(record_lists(), st.data())
 def test_changed_bytes_of_records_of_many_shapes_are_judged_alike_by_all_three_ways(
