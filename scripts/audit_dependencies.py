@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-SECONDS_MAX = 300.0
+SECONDS_MAX = 60.0
 
 
 class Audit(NamedTuple):

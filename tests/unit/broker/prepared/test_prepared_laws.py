@@ -296,7 +296,7 @@ async def take(side: Side, step: tuple[str, Any], number: int, last: bytes) -> b
 
 def varied(frame: bytes, kind: str, position: int, byte: int) -> bytes:
     changed_frame = bytearray(frame)
-    if kind == "mutated":
+    if kind == "mutated" and len(frame) > 2:
         changed_frame[2 + position % (len(frame) - 2)] ^= byte
     elif kind == "cut":
         del changed_frame[-(1 + position % 9) :]
