@@ -339,7 +339,8 @@ class Dispatcher:
 
     def _in_slices(self, pending: DelayedResponse, work: Work[None]) -> DelayedResponse:
         """Do the work that completes a delayed response; it is cancelled when the connection closes."""
-        pending.on_abandon = self.slices.add(work, no_result, pending.fail).cancel
+        task = self.slices.add(work, no_result, pending.fail)
+        pending.on_abandon, pending.time_ns = task.cancel, task.time_ns
         return pending
 
     def _error_parts(self, call: Call, error: Exception) -> Work[Parts]:

@@ -50,6 +50,7 @@ MODULES = {
     "configs": "cli.commands.configs.configs",
     "acls": "cli.commands.security.acls",
     "users": "cli.commands.security.users",
+    "quotas": "cli.commands.security.quotas",
     "log": "cli.commands.log.log",
     "cluster": "cli.commands.cluster.cluster",
     "pipeline": "pipeline.cli.pipeline",

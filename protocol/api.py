@@ -15,6 +15,7 @@ from sordini.protocol.declare import flexible_from, versions_of
 from sordini.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from sordini.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from sordini.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from sordini.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from sordini.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from sordini.protocol.messages.alter_partition_reassignments import (
@@ -40,6 +41,7 @@ from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteG
 from sordini.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from sordini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from sordini.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from sordini.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from sordini.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from sordini.protocol.messages.describe_group_history import (
@@ -274,6 +276,8 @@ APIS: Final[dict[int, Api]] = {
             ApiKey.LIST_PARTITION_REASSIGNMENTS, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
         ),
         _served(ApiKey.OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteResponse),
+        _served(ApiKey.DESCRIBE_CLIENT_QUOTAS, DescribeClientQuotasRequest, DescribeClientQuotasResponse),
+        _served(ApiKey.ALTER_CLIENT_QUOTAS, AlterClientQuotasRequest, AlterClientQuotasResponse),
         _served(
             ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
             DescribeUserScramCredentialsRequest,

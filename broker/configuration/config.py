@@ -36,6 +36,7 @@ from sordini.broker.configuration.protocol_version import (
     protocol_version,
     read_version,
 )
+from sordini.broker.configuration.quota_keys import QuotaSettings
 from sordini.broker.configuration.replica_keys import ReplicaSettings, check_replica
 from sordini.broker.configuration.sasl_config import check_sasl
 from sordini.broker.configuration.security_keys import SecuritySettings
@@ -64,6 +65,7 @@ class Config(
     GroupSettings,
     TransactionSettings,
     AuthorizationSettings,
+    QuotaSettings,
 ):
     """Every key with an effect; see `meaning` of each."""
 

@@ -131,14 +131,10 @@ HARMLESS = (
         },
     ),
     Harmless(
-        "They are windows of quotas; a limit itself is served or refused.",
+        "They are windows of a quota that is refused.",
         {
             "alter.log.dirs.replication.quota.window.num": integer(1),
             "alter.log.dirs.replication.quota.window.size.seconds": integer(1),
-            "controller.quota.window.num": integer(1),
-            "controller.quota.window.size.seconds": integer(1),
-            "quota.window.num": integer(1),
-            "quota.window.size.seconds": integer(1),
         },
     ),
     Harmless(

@@ -81,11 +81,16 @@ SERVED = (
     "connection.failed.authentication.delay.ms",
     "connections.max.idle.ms",
     "connections.max.reauth.ms",
+    "controller.quota.window.num",
+    "controller.quota.window.size.seconds",
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",
+    "max.connection.creation.rate",
     "max.connections",
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
+    "quota.window.num",
+    "quota.window.size.seconds",
     "replication.quota.window.num",
     "replication.quota.window.size.seconds",
     "sasl.enabled.mechanisms",
@@ -140,10 +145,9 @@ REFUSED = (
         {"control.plane.listener.name": _NO_TEXT},
     ),
     Refused(
-        "quotas of clients: this broker limits connections and replication only",
+        "quotas of clients: they are set by AlterClientQuotas and `sordini quotas`, and no class is loaded",
         {
             "client.quota.callback.class": _NO_CLASS,
-            "max.connection.creation.rate": _UNLIMITED_INT,
             "quota.consumer.default": _UNLIMITED_LONG,
             "quota.producer.default": _UNLIMITED_LONG,
         },
@@ -166,6 +170,7 @@ REFUSED = (
 BY_LISTENER = Refused(
     "limits of a single listener: the key without `listener.name.` limits all of them together",
     {
+        "max.connection.creation.rate": _UNLIMITED_INT,
         "max.connections": _UNLIMITED_INT,
         "max.connections.per.ip": _UNLIMITED_INT,
         "max.connections.per.ip.overrides": _NO_TEXT,
@@ -176,7 +181,7 @@ BY_LISTENER = Refused(
 CLIENTS_KEYS = frozenset({"sasl.mechanism", "security.protocol"})
 """Client applications read them from variables named KAFKA_..., too; such a variable is not taken for a broker's."""
 
-_ANYWHERE = frozenset({"max.connection.creation.rate", "replica.alter.log.dirs.io.max.bytes.per.second"})
+_ANYWHERE = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
 _BROKER = frozenset(
     {
         "principal.builder.class",

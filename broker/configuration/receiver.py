@@ -1,6 +1,6 @@
 """Applies changed settings from the coordination store to this broker.
 
-Settings of topics, brokers and users are applied, those of clients are not. An unusable entry is ignored with a
+Settings of topics, brokers and users are applied, and the quotas of clients. An unusable entry is ignored with a
 warning that names the key and never the value.
 """
 
@@ -21,6 +21,7 @@ from sordini.replication.replica_set import ReplicaSet
 
 TOPICS = "topics/"
 USERS = "users/"
+OF_QUOTAS = (USERS, "clients/", "ips/")
 FORMAT = "message.format.version"
 
 
@@ -78,6 +79,8 @@ class ConfigReceiver:
         """Called with a topic, or None for all, when unclean leader election may have been enabled there."""
         self.user_changed: Callable[[str, Mapping[str, str]], None] = lambda *_: None
         """Called with the entity path of a user and its settings, which hold credentials."""
+        self.quotas_changed: Callable[[str, Mapping[str, str]], None] = lambda *_: None
+        """Called with the entity path of a user, a client id, both or an address, and its settings."""
         # After the listener of `topic_configs`, which was added before.
         dynamic.on_change(lambda _: replicas.reconfigure())
         dynamic.on_change(lambda _: self.unclean_changed(None))
@@ -94,8 +97,10 @@ class ConfigReceiver:
             self._topic_configs.set(topic, settings)
             self._replicas.reconfigure(topic)
             self.unclean_changed(topic)
-        elif entity_path.startswith(USERS):
-            self.user_changed(entity_path, settings)
+        elif entity_path.startswith(OF_QUOTAS):
+            if entity_path.startswith(USERS):
+                self.user_changed(entity_path, settings)
+            self.quotas_changed(entity_path, settings)
         else:
             return
         self._log.info("settings changed", entity=entity_path, keys=", ".join(sorted(settings)))

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from sordini.broker.dispatch import Call, RespondLater, Route
+from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.quotas.mutation_quota import MutationQuota, MutationQuotas
 from sordini.broker.requests.slice_scheduler import SliceScheduler, Work
 from sordini.broker.topics.partition_admin import Outcomes, PartitionAdmin
 from sordini.broker.topics.topic_admin import TopicAdmin
@@ -49,9 +51,15 @@ class PartitionsHandler:
     """Creates, elects and reassigns partitions by way of the controller."""
 
     def __init__(
-        self, topics: TopicAdmin, partitions: PartitionAdmin, later: RespondLater, slices: SliceScheduler
+        self,
+        topics: TopicAdmin,
+        partitions: PartitionAdmin,
+        later: RespondLater,
+        slices: SliceScheduler,
+        quotas: MutationQuotas,
     ) -> None:
         self._slices = slices
+        self._quotas = quotas
         self._topics = topics
         self._partitions = partitions
         self._later = later
@@ -60,7 +68,7 @@ class PartitionsHandler:
         return [
             Route(
                 ApiKey.CREATE_PARTITIONS,
-                lambda call: self._later(call, self._create(call.body)),
+                self.create,
                 self.create_error_response,
             ),
             Route(
@@ -76,23 +84,34 @@ class PartitionsHandler:
 
     # CreatePartitions.
 
-    async def _create(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    def create(self, call: Call) -> DelayedResponse:
+        quota = self._quotas.of(ApiKey.CREATE_PARTITIONS, call.version, call.peer, call.client_id)
+        return self._later(call, self._create(call.body, quota))
+
+    async def _create(self, request: CreatePartitionsRequest, quota: MutationQuota) -> CreatePartitionsResponse:
         self._topics.check_controller()
         self._topics.check_growth(request.topics)
         counts = Counter(topic.name for topic in request.topics)
         once = {topic.name: topic for topic in request.topics}
         results = await self._slices.gather(
-            once.values(), lambda topic: self._grow(request, topic, counts), steps_each=TOPIC_STEPS
+            once.values(), lambda topic: self._grow(request, topic, counts, quota), steps_each=TOPIC_STEPS
         )
-        return CreatePartitionsResponse(results=results)
+        return CreatePartitionsResponse(throttle_time_ms=quota.throttle(), results=results)
 
     async def _grow(
-        self, request: CreatePartitionsRequest, topic: CreatePartitionsTopic, counts: Counter[str]
+        self,
+        request: CreatePartitionsRequest,
+        topic: CreatePartitionsTopic,
+        counts: Counter[str],
+        quota: MutationQuota,
     ) -> CreatePartitionsTopicResult:
         try:
             if counts[topic.name] > 1:
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "the topic is named more than once in this request")
-            await self._topics.grow(topic, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
+            spend = None if request.validate_only else quota.spend
+            await self._topics.grow(
+                topic, timeout_ms=request.timeout_ms, validate_only=request.validate_only, spend=spend
+            )
         except BrokerError as error:
             return CreatePartitionsTopicResult(
                 name=topic.name,

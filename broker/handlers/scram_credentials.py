@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from sordini.broker.configuration.entity_admin import EntityAdmin
 from sordini.broker.dispatch import Call, RespondLater, Route
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.security.access import Access
@@ -16,7 +17,7 @@ from sordini.broker.security.sasl.scram_credential import (
     SALT_BYTES_MAX,
     credential_of,
 )
-from sordini.broker.security.sasl.user_admin import UserAdmin
+from sordini.broker.security.sasl.users import ScramUsers, user_entity
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.alter_user_scram_credentials import (
@@ -43,7 +44,8 @@ TWICE: Final = "A user credential cannot be altered twice in the same request"
 class ScramCredentialsHandler:
     """Serves administrators of users."""
 
-    def __init__(self, admin: UserAdmin, access: Access, later: RespondLater) -> None:
+    def __init__(self, users: ScramUsers, admin: EntityAdmin, access: Access, later: RespondLater) -> None:
+        self._users = users
         self._admin = admin
         self._access = access
         self._later = later
@@ -57,7 +59,7 @@ class ScramCredentialsHandler:
     def describe(self, call: Call) -> DescribeUserScramCredentialsResponse:
         self._access.require_cluster(call.peer, AclOperation.DESCRIBE)
         request: DescribeUserScramCredentialsRequest = call.body
-        known = self._admin.users.all()
+        known = self._users.all()
         names = [row.name for row in request.users or ()] or sorted(known)
         counts = Counter(names)
         return DescribeUserScramCredentialsResponse(
@@ -68,7 +70,7 @@ class ScramCredentialsHandler:
         if mentions > 1:
             message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
             return _undescribed(name, ErrorCode.DUPLICATE_RESOURCE, message)
-        found = self._admin.users.all().get(name)
+        found = self._users.all().get(name)
         if found is None:
             message = f"Attempt to describe a user credential that does not exist: {name}"
             return _undescribed(name, ErrorCode.RESOURCE_NOT_FOUND, message)
@@ -112,7 +114,7 @@ class ScramCredentialsHandler:
         for name, changes in by_user.items():
             if name not in errors:
                 try:
-                    await self._admin.alter(name, partial(_changed, changes))
+                    await self._admin.alter(user_entity(name), partial(_changed, changes))
                 except BrokerError as error:
                     errors[name] = error
         return AlterUserScramCredentialsResponse(results=[_altered(name, errors.get(name)) for name in by_user])
@@ -129,7 +131,7 @@ class ScramCredentialsHandler:
         if mechanism in changes:
             raise BrokerError(ErrorCode.DUPLICATE_RESOURCE, TWICE)
         if upsertion is None:
-            if self._admin.users.credential(mechanism, name) is None:
+            if self._users.credential(mechanism, name) is None:
                 raise BrokerError(ErrorCode.RESOURCE_NOT_FOUND, NO_CREDENTIAL)
             return mechanism
         if not ITERATIONS_MIN <= upsertion.iterations <= ITERATIONS_MAX:

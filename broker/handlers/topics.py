@@ -8,6 +8,7 @@ from sordini.broker.configuration.settings import value_text
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS, TopicConfig
 from sordini.broker.dispatch import Call, RespondLater, Route
 from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.quotas.mutation_quota import MutationQuota, MutationQuotas
 from sordini.broker.requests.slice_scheduler import SliceScheduler
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.topics.topic_admin import TopicAdmin, TopicPlan
@@ -35,8 +36,16 @@ TOPIC_STEPS = 50
 class TopicsHandler:
     """Creates and deletes topics; each has its own error code."""
 
-    def __init__(self, admin: TopicAdmin, metadata: MetadataCache, later: RespondLater, slices: SliceScheduler) -> None:
+    def __init__(
+        self,
+        admin: TopicAdmin,
+        metadata: MetadataCache,
+        later: RespondLater,
+        slices: SliceScheduler,
+        quotas: MutationQuotas,
+    ) -> None:
         self._slices = slices
+        self._quotas = quotas
         self._admin = admin
         self._metadata = metadata
         self._later = later
@@ -48,19 +57,20 @@ class TopicsHandler:
         ]
 
     def create(self, call: Call) -> DelayedResponse:
-        return self._later(call, self._create(call.body))
+        quota = self._quotas.of(ApiKey.CREATE_TOPICS, call.version, call.peer, call.client_id)
+        return self._later(call, self._create(call.body, quota))
 
-    async def _create(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    async def _create(self, request: CreateTopicsRequest, quota: MutationQuota) -> CreateTopicsResponse:
         self._admin.check_controller()
         self._admin.check_size(request.topics)
         counts = Counter(topic.name for topic in request.topics)
         results = await self._slices.gather(
-            request.topics, lambda topic: self._create_one(request, topic, counts), steps_each=TOPIC_STEPS
+            request.topics, lambda topic: self._create_one(request, topic, counts, quota), steps_each=TOPIC_STEPS
         )
-        return CreateTopicsResponse(topics=results)
+        return CreateTopicsResponse(throttle_time_ms=quota.throttle(), topics=results)
 
     async def _create_one(
-        self, request: CreateTopicsRequest, topic: CreatableTopic, counts: Counter[str]
+        self, request: CreateTopicsRequest, topic: CreatableTopic, counts: Counter[str], quota: MutationQuota
     ) -> CreatableTopicResult:
         try:
             if counts[topic.name] > 1:
@@ -69,6 +79,7 @@ class TopicsHandler:
             if request.validate_only:
                 await self._admin.check_absent(planned.name)
                 return _created(planned, NO_TOPIC_ID)
+            quota.spend(len(planned.replicas))
             topic_id = await self._admin.create(planned, timeout_ms=request.timeout_ms)
             return _created(planned, topic_id)
         except BrokerError as error:
@@ -79,18 +90,21 @@ class TopicsHandler:
             )
 
     def delete(self, call: Call) -> DelayedResponse:
-        return self._later(call, self._delete(call.body, call.version))
+        quota = self._quotas.of(ApiKey.DELETE_TOPICS, call.version, call.peer, call.client_id)
+        return self._later(call, self._delete(call.body, call.version, quota))
 
-    async def _delete(self, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse:
+    async def _delete(self, request: DeleteTopicsRequest, version: int, quota: MutationQuota) -> DeleteTopicsResponse:
         self._admin.check_controller()
         self._admin.check_count(len(request.topics) + len(request.topic_names))
         wanted = request.topics if version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
         results = await self._slices.gather(
-            wanted, lambda topic: self._delete_one(request, topic), steps_each=TOPIC_STEPS
+            wanted, lambda topic: self._delete_one(request, topic, quota), steps_each=TOPIC_STEPS
         )
-        return DeleteTopicsResponse(responses=results)
+        return DeleteTopicsResponse(throttle_time_ms=quota.throttle(), responses=results)
 
-    async def _delete_one(self, request: DeleteTopicsRequest, wanted: DeleteTopicState) -> DeletableTopicResult:
+    async def _delete_one(
+        self, request: DeleteTopicsRequest, wanted: DeleteTopicState, quota: MutationQuota
+    ) -> DeletableTopicResult:
         result = DeletableTopicResult(name=wanted.name, topic_id=wanted.topic_id)
         try:
             if wanted.topic_id != NO_TOPIC_ID:
@@ -104,6 +118,7 @@ class TopicsHandler:
             known = self._metadata.topics.get(result.name or "")
             if known is None:
                 raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {result.name} does not exist")
+            quota.spend(len(known.partitions))
             await self._admin.delete(known.name, timeout_ms=request.timeout_ms)
         except BrokerError as error:
             result.error_code, result.error_message = error.code, str(error)

@@ -64,6 +64,11 @@ def _handshakes(sources: MetricSources) -> Iterator[Sample]:
         yield ("failed",), sources.tls.handshakes.failed
 
 
+def _throttled_connections(sources: MetricSources) -> float:
+    rates = sources.sockets.quotas.rates
+    return 0 if rates is None else rates.throttled
+
+
 def _lag_max(sources: MetricSources) -> float:
     """Reading starts a new interval: the maximum since the start would hide all later ones."""
     lag_ms, sources.watchdog.lag_ms_max = sources.watchdog.lag_ms_max, 0
@@ -121,6 +126,27 @@ BROKER_FAMILIES = (
         "Connections closed at once because their address had too many (max.connections.per.ip).",
         ("listener",),
         _refused,
+    ),
+    MetricFamily(
+        "sordini_connections_throttled_total",
+        Kind.COUNTER,
+        "Connections closed because their address connected faster than its quota (connection_creation_rate).",
+        (),
+        single(_throttled_connections),
+    ),
+    MetricFamily(
+        "sordini_client_responses_throttled_total",
+        Kind.COUNTER,
+        "Responses after which a client above its quota was muted.",
+        (),
+        single(lambda sources: sources.parts.quotas.throttled.responses),
+    ),
+    MetricFamily(
+        "sordini_client_throttle_seconds_total",
+        Kind.COUNTER,
+        "Time for which connections of clients above their quotas were muted.",
+        (),
+        single(lambda sources: sources.parts.quotas.throttled.milliseconds / 1000),
     ),
     MetricFamily(
         "sordini_tls_certificate_expiry_timestamp_seconds",

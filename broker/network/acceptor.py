@@ -1,7 +1,8 @@
 """Accepts connections on one listener, and enforces the connection quotas.
 
 The rules are Apache Kafka's: at `max.connections` (of the broker or the listener) nothing is accepted, so peers wait
-in the backlog until a connection closes; at `max.connections.per.ip` a connection is accepted and closed at once. At
+in the backlog until a connection closes; at `max.connections.per.ip` a connection is accepted and closed at once. Peers
+wait at `max.connection.creation.rate`, too, and a connection of an address above its quota is closed (KIP-612). At
 `NetworkLimits.descriptors_max` no listener accepts either: the last descriptors are for logs. When the process runs
 out of descriptors nevertheless, accepting pauses for a second: the listening socket stays readable, and trying again
 at once would spin.
@@ -14,6 +15,7 @@ import errno
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from sordini.broker.network.connection_rates import CLOSING_MAX
 from sordini.broker.network.limits import ConnectionQuotas, Listener
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import ListeningSocket, Peer, Socket
@@ -112,6 +114,10 @@ class Acceptor:
                 if self._counts.are_descriptors_used():
                     self._log_pause(f"all {self._counts.total} descriptors for connections are in use")
                 return
+            if not self.listener.is_protected and (wait_ms := self._wait_ms()):
+                self._stop()
+                self._resume_later(wait_ms / 1000)
+                return
             try:
                 socket = listening.accept()
             except OSError as error:
@@ -126,9 +132,35 @@ class Acceptor:
                 self._peer_log.info(self.listener.name, "accepting resumed", listener=self.listener.name)
             self._adopt(socket)
 
+    def _wait_ms(self) -> int:
+        """How long the rate of connections lets nothing be accepted."""
+        return 0 if self._counts.rates is None else self._counts.rates.wait_ms()
+
+    def _is_too_fast(self, socket: Socket, address: str) -> bool:
+        """Measure a connection; one of an address that connects too fast is closed after a pause."""
+        rates = self._counts.rates
+        wait_ms = 0 if rates is None else rates.accepted(address)
+        if rates is None or not wait_ms:
+            return False
+        self.refused += 1
+        self._peer_log.info(address, "connection refused", address=address, reason="connection_creation_rate")
+        if rates.closing >= CLOSING_MAX:
+            socket.close()
+            return True
+        rates.closing += 1
+
+        def close() -> None:
+            rates.closing -= 1
+            socket.close()
+
+        asyncio.get_running_loop().call_later(wait_ms / 1000, close)
+        return True
+
     def _adopt(self, socket: Socket) -> None:
         """Give a new connection to a processor, or close it."""
         address, port = socket.peer_address
+        if self._is_too_fast(socket, address):
+            return
         if not self._counts.may_keep(address):
             self.refused += 1
             self._peer_log.info(address, "connection refused", address=address, reason="max.connections.per.ip")
@@ -176,7 +208,10 @@ class Acceptor:
         """Out of descriptors: leave the peers in the backlog for a while."""
         self._log_pause(str(error))
         self._stop()
-        self._resumption = asyncio.get_running_loop().call_later(PAUSE_S, self._end_pause)
+        self._resume_later(PAUSE_S)
+
+    def _resume_later(self, delay_s: float) -> None:
+        self._resumption = asyncio.get_running_loop().call_later(delay_s, self._end_pause)
 
     def _log_pause(self, reason: str) -> None:
         if not self._is_pause_logged:

@@ -20,7 +20,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from sordini.broker.network.connection_errors import log_connection_error, log_failed_abandonment
-from sordini.broker.network.ports import DelayedResponse, Parts, Peer, SliceError, Socket, release_parts
+from sordini.broker.network.ports import DelayedResponse, Parts, Peer, SliceError, Socket, not_connected, release_parts
 from sordini.broker.network.transport import Transport
 from sordini.protocol.framing import LENGTH, LENGTH_BYTES, FrameReader
 from sordini.protocol.request_pipeline import RequestPipeline
@@ -45,6 +45,7 @@ class Channel:
         "_is_draining",
         "_is_reading",
         "_last_active_ms",
+        "_mutes",
         "_opened_ms",
         "_pipeline",
         "_progress_ms",
@@ -76,6 +77,7 @@ class Channel:
         self._is_closed = False
         self._is_draining = False
         self._has_ended = False  # The peer sends nothing more.
+        self._mutes = 0  # Durations that are not over in which nothing is read.
         self._held_bytes = 0
         self._opened_ms = self._last_active_ms = self._progress_ms = processor.now_ms
         self._checked_received = self._checked_sent = 0
@@ -94,6 +96,7 @@ class Channel:
 
     def open(self) -> None:
         """Begin to read."""
+        self.peer.mute = self.mute
         self._read(wanted=True)
 
     def run_slice(self) -> None:
@@ -113,6 +116,14 @@ class Channel:
         """Start no further request; close when every response has been sent."""
         self._is_draining = True
         self.processor.wake(self)
+
+    def mute(self, duration_ms: int) -> None:
+        """Read and start no request for so long: the client is above its quota. Responses are sent all the same."""
+        if self._is_closed:
+            return
+        self._mutes += 1
+        self._read(wanted=False)
+        asyncio.get_running_loop().call_later(duration_ms / 1000, self._unmute)
 
     def resume_reading(self) -> None:
         """There may be memory for the rest of a frame again."""
@@ -149,6 +160,7 @@ class Channel:
         self._reader.close()
         self._account_memory(0)
         self._abandon_waiting()
+        self.peer.mute = not_connected
         if self.peer.login is not None:
             self.peer.login.closed()
         self.processor.forget(self)
@@ -189,6 +201,12 @@ class Channel:
                     buffer.pop()
         except Exception as error:  # noqa: BLE001 - a callback that raises would be called again at once, forever.
             self._fail(error)
+
+    def _unmute(self) -> None:
+        self._mutes -= 1
+        if not self._mutes and not self._is_closed:
+            self._last_active_ms = self.processor.now_ms  # It was not the peer that was idle.
+            self.processor.wake(self)
 
     def _on_login(self) -> None:
         """The peer has logged in: its requests may have their full size."""
@@ -293,7 +311,8 @@ class Channel:
         """Whether no request of any kind may start now."""
         if self._pipeline.waiting and not self._pipeline.may_start_any():
             return True
-        return self._transport.queued_bytes >= self.processor.limits.queued_bytes_max or self._is_draining
+        is_muted = self._mutes > 0
+        return is_muted or self._transport.queued_bytes >= self.processor.limits.queued_bytes_max or self._is_draining
 
     def _settle(self) -> None:
         """End a slice: keep only the bytes of an unfinished frame, and decide whether to read on."""
@@ -305,6 +324,8 @@ class Channel:
                 return  # Closed to free memory.
         if self._has_ended or self._is_draining:
             self._close_when_done()
+        elif self._mutes:
+            self._read(wanted=False)
         elif self._held_bytes:
             self._read(wanted=not self._is_ahead() and self.processor.memory.admit(self, reader.declared_bytes))
         elif not self._is_reading:

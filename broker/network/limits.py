@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sordini.broker.network.ports import Peer, SocketOptions
 
 if TYPE_CHECKING:
+    from sordini.broker.network.connection_rates import ConnectionRates
     from sordini.broker.network.tls_handshakes import ServerTls
 
 UNBOUNDED = 2**31 - 1
@@ -84,6 +85,8 @@ class ConnectionQuotas:
 
     def __init__(self, limits: NetworkLimits) -> None:
         self.limits = limits
+        self.rates: ConnectionRates | None = None
+        """How fast connections are accepted; None: as fast as they come."""
         self._per_listener: Counter[str] = Counter()
         self._per_address: Counter[str] = Counter()
         self.total = 0

@@ -140,6 +140,7 @@ class Peer:
         "gate",
         "listener",
         "login",
+        "mute",
         "number",
         "port",
         "prefix_ends",
@@ -168,6 +169,8 @@ class Peer:
         """On a SASL listener; set before the first request."""
         self.gate: Service | None = None
         """Serves this connection instead of the broker's service, until the peer has authenticated."""
+        self.mute: Callable[[int], None] = not_connected
+        """Reads no request of this connection for so many milliseconds."""
         # For the service: the network does not use them.
         self.session: Any = None
         self.prefix_ends: tuple[int, ...] = ()
@@ -186,7 +189,7 @@ class DelayedResponse(ResponseSlot):
     and never calls the service: the processor starts the requests behind it afterwards.
     """
 
-    __slots__ = ("_deliver", "abandoned", "on_abandon", "on_answer", "on_failure")
+    __slots__ = ("_deliver", "abandoned", "amend", "on_abandon", "on_answer", "on_failure", "time_ns")
 
     def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
         # As the base class does: a call for each fetch that waits.
@@ -201,6 +204,8 @@ class DelayedResponse(ResponseSlot):
             None  # Set by the connection while the pipeline is blocked.
         )
         self.abandoned = False
+        self.amend: Callable[[Parts | None], Parts | None] | None = None  # Changes the response before it is sent.
+        self.time_ns: Callable[[], int] | None = None  # How long slices of its work have taken.
         self._deliver: Callable[[], None] | None = None
 
     @property
@@ -216,6 +221,8 @@ class DelayedResponse(ResponseSlot):
         if self.abandoned:
             release_parts(parts)
             return
+        if self.amend is not None:
+            parts = self.amend(parts)
         if self.on_answer is not None:
             self.on_answer()
         self.answer = parts
@@ -283,6 +290,10 @@ class Service(Protocol):
         `frame` is the request without its length; it is writable. A view of it keeps the whole receive buffer (64 KiB
         or more), which is not reused while a view exists: copy small values. Raises WireError to close the connection.
         """
+
+
+def not_connected(_duration_ms: int) -> None:
+    """Without a connection there is nothing to mute."""
 
 
 def release_parts(parts: Parts | None) -> None:

@@ -125,6 +125,11 @@ class SocketServer:
         for acceptor in self.acceptors.values():
             acceptor.resume()
 
+    def serve_by(self, service: Service) -> None:
+        """Let another service answer the requests from now on."""
+        for processor in self._processors:
+            processor.service = service
+
     def reset_holders(self, file: File, position: int) -> int:
         """Before a file is truncated at `position`: reset every connection that may still send bytes behind it.
 

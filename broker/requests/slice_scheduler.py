@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
 from typing import Any, Final, TypeVar
 
+from sordini.broker.clock import monotonic_ns
+
 E = TypeVar("E")
 T = TypeVar("T")
 
@@ -120,17 +122,24 @@ class SliceScheduler:
 class SlicedTask:
     """One piece of work of a scheduler."""
 
-    __slots__ = ("_done", "_failed", "_work", "is_over")
+    __slots__ = ("_began_ns", "_done", "_failed", "_spent_ns", "_work", "is_over")
 
     def __init__(self, work: Work[Any], done: Callable[[Any], None], failed: Callable[[Exception], None]) -> None:
         self._work = work
         self._done = done
         self._failed = failed
         self.is_over = False
+        self._spent_ns = 0
+        self._began_ns: int | None = None
+
+    def time_ns(self) -> int:
+        """How long its slices have taken; the one that runs now is counted so far."""
+        return self._spent_ns + (0 if self._began_ns is None else monotonic_ns() - self._began_ns)
 
     def run_slice(self) -> int:
         """Run one slice; returns its steps."""
         steps, work = 0, self._work
+        self._began_ns = monotonic_ns()
         try:
             while steps < STEPS_PER_SLICE:
                 steps += next(work)
@@ -140,6 +149,8 @@ class SlicedTask:
         except Exception as error:  # noqa: BLE001 - the caller of `SliceScheduler.add` gets it.
             self.is_over = True
             self._failed(error)
+        finally:
+            self._spent_ns, self._began_ns = self.time_ns(), None
         return steps
 
     def cancel(self) -> None:

@@ -19,6 +19,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_partitions import CreatePartitionsTopic
 from sordini.protocol.messages.create_topics import CreatableTopic
 from sordini.protocol.types import BrokerId, TopicId
+from sordini.replication.cluster_model import TopicAssignment
 from sordini.replication.metadata_store import topics
 from sordini.replication.metadata_store.replica_placement import Racks, brokers_without_rack, without_racks
 from sordini.replication.ports import Session, Spawn
@@ -136,22 +137,33 @@ class TopicAdmin:
         """Reject a request for more new partitions than sordini.create.partitions.max."""
         self.check_count(sum(max(topic.count - self._partitions_of(topic.name), 1) for topic in wanted))
 
-    async def grow(self, wanted: CreatePartitionsTopic, *, timeout_ms: int, validate_only: bool) -> None:
+    async def grow(
+        self,
+        wanted: CreatePartitionsTopic,
+        *,
+        timeout_ms: int,
+        validate_only: bool,
+        spend: Callable[[int], None] | None = None,
+    ) -> None:
         """Add partitions to a topic and wait until they have leaders.
 
+        `spend` is called once with their number before they are written; it may refuse by BrokerError.
         Raises BrokerError with Apache Kafka's error code, and REQUEST_TIMED_OUT (they may be created all the same).
         """
         assignments = None if wanted.assignments is None else [row.broker_ids for row in wanted.assignments]
         if topics.unknown_topic_code(wanted.name) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             # An invalid name must not become a path in the store.
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {wanted.name!r} does not exist.")
+        spends = [spend] if spend is not None else []
+
+        def plan(topic: TopicAssignment) -> topics.Replicas:
+            more = topics.plan_more_partitions(topic, wanted.count, assignments, self._metadata.racks)
+            while spends:  # Once, though another writer may be faster and the plan is made again.
+                spends.pop()(len(more))
+            return more
+
         with store_errors():
-            more = await topics.add_partitions(
-                self._session,
-                wanted.name,
-                lambda topic: topics.plan_more_partitions(topic, wanted.count, assignments, self._metadata.racks),
-                validate_only=validate_only,
-            )
+            more = await topics.add_partitions(self._session, wanted.name, plan, validate_only=validate_only)
         if not validate_only:
             await self._until(lambda: self._has_leaders(wanted.name, more), timeout_ms)
 

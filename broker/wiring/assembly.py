@@ -25,6 +25,7 @@ from sordini.broker.topics.partition_admin import PartitionAdmin
 from sordini.broker.topics.topic_admin import TopicAdmin
 from sordini.broker.transactions.coordinator import TransactionCoordinator
 from sordini.broker.transactions.state_topic import state_topic_spec
+from sordini.broker.wiring.client_quotas import client_quotas
 from sordini.broker.wiring.deps import BrokerDeps
 from sordini.broker.wiring.handler_table import routes
 from sordini.broker.wiring.inter_broker import InterBroker, wire_inter_broker
@@ -89,7 +90,8 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
     loggers, timeout_ms = LoggerLevels(log), config.zookeeper_session_timeout_ms
     config_admin = ConfigAdmin(broker_id, session, metadata, config_changes, loggers, dynamic, timeout_ms)
     security = wire_security(deps, dispatcher)
-    config_receiver.user_changed = security.users.changed
+    quotas = client_quotas(config, log)
+    config_receiver.user_changed, config_receiver.quotas_changed = security.users.changed, quotas.changed
     parts = BrokerParts(
         logs=logs,
         cleaner=wire_cleaner(dynamic, logs, deps.workers.cleaner, clock.now_ms, log),
@@ -110,6 +112,7 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
         dispatcher=dispatcher,
         health=_health(deps, local, metadata, replicas, dispatcher),
         security=security,
+        quotas=quotas,
     )
     dispatcher.add(routes(deps, parts))
     prepare_requests(deps, parts)

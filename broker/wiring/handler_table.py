@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from sordini.broker.configuration.entity_admin import EntityAdmin
 from sordini.broker.control.command_origin import CommandOrigin
 from sordini.broker.dispatch import Route
 from sordini.broker.handlers.acls import AclsHandler
 from sordini.broker.handlers.alter_configs import AlterConfigsHandler
 from sordini.broker.handlers.api_versions import ApiVersionsHandler
+from sordini.broker.handlers.client_quotas import ClientQuotasHandler
 from sordini.broker.handlers.cluster import ClusterHandler
 from sordini.broker.handlers.configs import ConditionSource, ConfigsHandler
 from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
@@ -34,10 +36,10 @@ from sordini.broker.handlers.transaction_listing import TransactionListingHandle
 from sordini.broker.handlers.transactions import TransactionsHandler
 from sordini.broker.handlers.txn_markers import MarkersHandler
 from sordini.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
+from sordini.broker.quotas.mutation_quota import MutationQuotas
 from sordini.broker.security.rules.prepared_guard import PreparedGuard
 from sordini.broker.security.rules.rule import RuleDeps, authorized
 from sordini.broker.security.rules.table import rules
-from sordini.broker.security.sasl.user_admin import UserAdmin
 from sordini.broker.transactions.markers import MarkerLog
 from sordini.broker.transactions.newest_connection import NewestConnections
 from sordini.broker.wiring.deps import BrokerDeps
@@ -160,7 +162,9 @@ def _admin_routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
     )
 
     timeout_ms = deps.config.zookeeper_session_timeout_ms
-    users = UserAdmin(parts.security.users, deps.cluster.session, parts.config_changes, timeout_ms)
+    security, quotas = parts.security, parts.quotas
+    entities = EntityAdmin(deps.cluster.session, parts.config_changes, timeout_ms)
+    mutations = MutationQuotas(quotas, deps.runtime.clock.monotonic_ms)
 
     def auto_create(name: str) -> ErrorCode:
         internal = parts.transactions_topic if name == parts.transactions_topic.name else parts.offsets_topic
@@ -168,12 +172,13 @@ def _admin_routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
 
     return [
         *AclsHandler(parts.security.acls, later).routes(),
-        *ScramCredentialsHandler(users, parts.security.access, later).routes(),
+        *ScramCredentialsHandler(security.users, entities, security.access, later).routes(),
+        *ClientQuotasHandler(quotas, entities, security.access, later).routes(),
         *ClusterHandler(metadata).routes(),
         MetadataHandler(metadata, auto_create).route(),
         TopicPagesHandler(metadata, partitions_max=deps.config.max_request_partition_size_limit).route(),
-        *TopicsHandler(admin.topics, metadata, later, slices).routes(),
-        *PartitionsHandler(admin.topics, admin.partitions, later, slices).routes(),
+        *TopicsHandler(admin.topics, metadata, later, slices, mutations).routes(),
+        *PartitionsHandler(admin.topics, admin.partitions, later, slices, mutations).routes(),
         ConfigsHandler(
             deps.cluster.identity.broker_id,
             deps.dynamic,

@@ -12,6 +12,7 @@ from sordini.broker.coordinators.internal_topic import InternalTopic
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.membership.health import BrokerHealth
+from sordini.broker.quotas.client_quotas import ClientQuotas
 from sordini.broker.record_jobs.queue import JobQueue
 from sordini.broker.requests.fetch_sessions import FetchSessions
 from sordini.broker.topics.metadata_cache import MetadataCache
@@ -58,3 +59,4 @@ class BrokerParts(NamedTuple):
     dispatcher: Dispatcher
     health: BrokerHealth
     security: SecurityParts
+    quotas: ClientQuotas

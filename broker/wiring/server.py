@@ -29,6 +29,7 @@ from sordini.broker.network.watchdog import Watchdog
 from sordini.broker.security.sasl.first_user import FirstUser
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.assembly import assemble, topic_configs_of
+from sordini.broker.wiring.client_quotas import throttle
 from sordini.broker.wiring.cluster_wiring import ClusterParts, wire_cluster
 from sordini.broker.wiring.deps import BrokerDeps, ClusterDeps, Runtime, Workers
 from sordini.broker.wiring.listeners import bind, listen_for_metrics, network_limits
@@ -192,6 +193,7 @@ class Server:
         descriptors_max = ports.descriptors.connections
         limits = network_limits(self._dynamic.config, descriptors_max)
         sockets = SocketServer(ports.network, service, ports.clock, ports.page_cache, log, *limits)
+        throttle(sockets, parts.quotas, service, self._dynamic, ports.clock)
         logs.before_truncate(sockets.reset_holders)
         parts.transactions.accepted_connections = parts.groups.accepted_connections = lambda: sockets.quotas.accepted
         parts.transactions.send_markers_by(asyncio.get_running_loop().call_soon)
@@ -247,6 +249,7 @@ class Server:
         """Register and wait for the controller's commands; alone, until this broker leads all of its partitions."""
         assert self.identity is not None
         await running.parts.security.start(running.session, self._first_user, self.identity.cluster_id)
+        await running.parts.quotas.load(running.session)
         await running.parts.config_changes.start()
         if not self._is_clustered:
             await running.cluster.membership.join()

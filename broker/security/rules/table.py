@@ -98,6 +98,8 @@ def rules(sessions: FetchSessions) -> Mapping[ApiKey, Rule | None]:
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: OnCluster(Op.ALTER),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: OnCluster(Op.DESCRIBE),
         ApiKey.OFFSET_DELETE: OffsetDeleteRule(),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: OnCluster(Op.DESCRIBE_CONFIGS),
+        ApiKey.ALTER_CLIENT_QUOTAS: OnCluster(Op.ALTER_CONFIGS),
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: OnCluster(Op.DESCRIBE),
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: OnCluster(Op.ALTER),
         ApiKey.ALTER_PARTITION: BROKERS,

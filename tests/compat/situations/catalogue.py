@@ -3,6 +3,7 @@
 from tests.compat.situations import (  # noqa: F401  (imported for what they register)
     alter_configs,
     api_versions,
+    client_quotas,
     configs,
     delete_records,
     dynamic_configs,
