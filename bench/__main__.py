@@ -26,6 +26,7 @@ from bench import (
     outage,
     partitions,
     pipeline,
+    quotas,
     replication,
     security,
     sides,
@@ -44,7 +45,7 @@ from tests.outside.processes import BrokerProcess
 STARTS = 3
 THEIRS = "Apache Kafka 3.9.1"
 GROUPS = "consumer groups"  # What `--only` calls them.
-COMPARED = (replication, transactions, failover, outage, partitions, security)
+COMPARED = (replication, transactions, failover, outage, partitions, security, quotas)
 """Parts that start brokers of their own on each side."""
 OTHERS = ("log", small_requests.PART, controller.PART, pipeline.PART, *(part.PART for part in COMPARED))
 """What the names of parts begin with that have tables of their own."""

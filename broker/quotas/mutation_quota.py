@@ -24,7 +24,7 @@ EXCEEDED: Final = "The throttling quota has been exceeded."
 class MutationQuota:
     """The mutations of one request."""
 
-    __slots__ = ("_bucket", "_is_strict", "_monotonic_ms", "_peer")
+    __slots__ = ("_bucket", "_is_exceeded", "_is_strict", "_monotonic_ms", "_peer")
 
     def __init__(
         self, bucket: TokenBucket | None, peer: Peer, monotonic_ms: Callable[[], int], *, strict: bool
@@ -33,6 +33,7 @@ class MutationQuota:
         self._peer = peer
         self._monotonic_ms = monotonic_ms
         self._is_strict = strict
+        self._is_exceeded = False
 
     def spend(self, partitions: int) -> None:
         """So many partitions are created or deleted. Raises BrokerError THROTTLING_QUOTA_EXCEEDED."""
@@ -40,12 +41,14 @@ class MutationQuota:
             return
         now_ms = self._monotonic_ms()
         if self._is_strict and self._bucket.wait_ms(now_ms):
+            self._is_exceeded = True
             raise BrokerError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, EXCEEDED)
         self._bucket.take(partitions, now_ms)
+        self._is_exceeded = not self._is_strict
 
     def throttle(self) -> int:
-        """Mute the connection of a client that has overdrawn its tokens; for how long, in milliseconds."""
-        wait_ms = 0 if self._bucket is None else self._bucket.wait_ms(self._monotonic_ms())
+        """Mute the connection of a client that asked for more than its tokens; for how long, in milliseconds."""
+        wait_ms = self._bucket.wait_ms(self._monotonic_ms()) if self._bucket is not None and self._is_exceeded else 0
         if wait_ms:
             self._peer.mute(wait_ms)
         return wait_ms

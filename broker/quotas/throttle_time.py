@@ -1,7 +1,7 @@
 """Sets `throttle_time_ms` in a response that is encoded already. Pure.
 
 Most responses begin with it: four bytes are written over. The others are decoded and encoded again, which is seldom: a
-client that is told to wait sends nothing more for that time.
+throttled client sends nothing more for that time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SIZE_AND_CORRELATION: Final = 8
 _MARK: Final = 0x5AA5_C33C
 
 
-def tell_throttle_time(api: Api, version: int, parts: Parts, wait_ms: int) -> Parts:
+def set_throttle_time(api: Api, version: int, parts: Parts, wait_ms: int) -> Parts:
     """A response's parts with this throttle time, if it is more than they have. Versions without the field are kept."""
     position = _position(api, version)
     head = parts[0]

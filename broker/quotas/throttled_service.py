@@ -16,7 +16,7 @@ from typing import Final
 
 from sordini.broker.network.ports import DelayedResponse, Parts, Peer, Service
 from sordini.broker.quotas.client_quotas import ClientMeters, ClientQuotas, Meter, Throttled
-from sordini.broker.quotas.throttle_time import tell_throttle_time
+from sordini.broker.quotas.throttle_time import set_throttle_time
 from sordini.protocol import schema
 from sordini.protocol.api import ALL_APIS, INTER_BROKER_APIS, ApiKey
 from sordini.protocol.errors import WireError
@@ -110,7 +110,7 @@ def _finish(
     counts.responses += 1
     counts.milliseconds += wait_ms
     peer.mute(wait_ms)
-    return None if parts is None else tell_throttle_time(ALL_APIS[key], version, parts, wait_ms)
+    return None if parts is None else set_throttle_time(ALL_APIS[key], version, parts, wait_ms)
 
 
 def _used(meter: Meter, units: float, now_ms: int) -> int:

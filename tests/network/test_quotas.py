@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.network.connection_rates import ConnectionRates
+from sordini.broker.network.connection_rates import CLOSING_MAX, ConnectionRates
 from sordini.broker.quotas.rates import WindowedRate, Windows
 from tests.support.fake_ports import StillClock
 from tests.support.socket_bench import PRODUCE, Bench, answer, is_closed, receive_tags, request, send, until
@@ -86,6 +86,17 @@ async def test_connections_above_the_brokers_rate_wait_and_are_accepted_later() 
         clock.ms += 60_000
         await send(clients[11], request(tag=11))
         assert await receive_tags(clients[11], 1) == [11]
+
+
+async def test_so_many_connections_wait_to_be_closed_and_no_more() -> None:
+    async with Bench() as bench:
+        rates = rates_of(StillClock())
+        rates.quota_of = {"127.0.0.1": 0.0}.get
+        rates.closing = CLOSING_MAX
+        bench.server.quotas.rates = rates
+        client = await bench.connect()
+        assert await is_closed(client)
+        assert (rates.throttled, rates.closing) == (1, CLOSING_MAX)
 
 
 async def test_connections_of_an_address_above_its_quota_are_closed_after_a_pause() -> None:

@@ -13,6 +13,7 @@ from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.membership_keys import MembershipSettings
 from sordini.broker.configuration.network_keys import NetworkSettings
 from sordini.broker.configuration.protection_keys import BY_LISTENER, REFUSED, SERVED, TABLE, Refused
+from sordini.broker.configuration.quota_keys import QuotaSettings
 from sordini.broker.configuration.replica_keys import ReplicaSettings
 from sordini.broker.configuration.sasl_keys import SaslSettings
 from sordini.broker.configuration.security_keys import SecuritySettings
@@ -33,6 +34,7 @@ SECTIONS: dict[type, str] = {
     GroupSettings: "Consumer groups",
     TransactionSettings: "Transactions",
     AuthorizationSettings: "Authorization",
+    QuotaSettings: "Quotas",
 }
 UNITS = {1: "", MINUTE_MS: " (minutes)", HOUR_MS: " (hours)"}
 
@@ -126,8 +128,8 @@ PROTECTION_HEAD = """\
 The broker fails closed. What is served is in the tables above, what it does in [security.md](security.md); a key that
 asks for protection which is not given refuses the start with status 2, in the file, in `--override` and in the
 environment alike, with a listener's name in front (`listener.name.<name>.<key>`,
-`listener.name.<name>.<mechanism>.<key>`) as without. An empty value of such a key asks for nothing. A listener of
-SASL_PLAINTEXT or SASL_SSL is refused, too, and so is an unknown key of these families (`ssl.*`, `sasl.*`, `security.*`,
+`listener.name.<name>.<mechanism>.<key>`) as without. An empty value of such a key asks for nothing. Refused is, too, an
+unknown key of these families (`ssl.*`, `sasl.*`, `security.*`,
 `authorizer.*`, `quota.*`, `super.*`, `*.policy.class.name` and their like), which may be misspelt. On a PLAINTEXT
 listener every client that reaches it may do everything: bind it to a network that you trust.
 
@@ -137,8 +139,8 @@ listeners are not case-sensitive there. A key of a listener that does not exist 
 Apache Kafka; a wrong value refuses the start in any case.
 
 AlterConfigs refuses the same values with INVALID_REQUEST, and passwords with INVALID_CONFIG. What another broker or
-tool wrote into the store cannot stop a broker; it is told with a warning that names the key. Client quotas
-(AlterClientQuotas), SCRAM credentials, ACLs and delegation tokens have no APIs here: clients learn it from ApiVersions.
+tool wrote into the store cannot stop a broker; it is told with a warning that names the key. Delegation tokens have no
+APIs here: clients learn it from ApiVersions.
 
 Served, in the tables above: {served}.
 

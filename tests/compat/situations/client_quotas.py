@@ -25,8 +25,13 @@ def _entry(parts: Parts, **values: float | None) -> dict[str, Any]:
 
 
 def _alter(broker: Broker, *entries: dict[str, Any], version: int = 1, validate_only: bool = False) -> Any:
+    """Sorted: Apache Kafka's order is that of a hash table."""
     answer = broker.ask("AlterClientQuotas", version, entries=list(entries), validate_only=validate_only)
-    return answer if isinstance(answer, str) else answer["entries"]
+    if isinstance(answer, str):
+        return answer
+    for row in answer["entries"]:
+        row["entity"].sort(key=lambda part: part["entity_type"])
+    return sorted(answer["entries"], key=lambda row: str(row["entity"]))
 
 
 def _component(kind: str, match_type: int, match: str | None = None) -> dict[str, Any]:
@@ -34,7 +39,7 @@ def _component(kind: str, match_type: int, match: str | None = None) -> dict[str
 
 
 def _describe(broker: Broker, *components: dict[str, Any], strict: bool = False, version: int = 1) -> Any:
-    """Sorted: Apache Kafka's order is that of a hash table."""
+    """Sorted, too."""
     answer = broker.ask("DescribeClientQuotas", version, components=list(components), strict=strict)
     if isinstance(answer, str) or answer["entries"] is None:
         return answer
@@ -176,9 +181,9 @@ def _topics(names: list[str], partitions: int) -> list[dict[str, Any]]:
 
 @situation("mutations above a client's quota are refused in new versions and made in old ones")
 def mutations(broker: Broker) -> Any:
-    everybody: Parts = {"client-id": None}
+    all_clients: Parts = {"client-id": None}
     names = [broker.name(f"quota-{number}") for number in range(6)]
-    _alter(broker, _entry(everybody, **{MUTATIONS: 1.0}))
+    _alter(broker, _entry(all_clients, **{MUTATIONS: 1.0}))
     _seen(broker, 1)
     seen: dict[str, Any] = {}
 
@@ -203,7 +208,7 @@ def mutations(broker: Broker) -> Any:
     ask("growth for an old client", "CreatePartitions", 2, "results", topics=grown, validate_only=False)
     ask("deletion is refused", "DeleteTopics", 5, "responses", topic_names=[names[1]])
     ask("deletion for an old client", "DeleteTopics", 4, "responses", topic_names=[names[1]])
-    _alter(broker, _entry(everybody, **{MUTATIONS: None}))
+    _alter(broker, _entry(all_clients, **{MUTATIONS: None}))
     _seen(broker, 0)
     create("without a quota", 6, names[2], 5)
     return seen

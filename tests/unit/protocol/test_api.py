@@ -26,6 +26,8 @@ def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> Non
         "SASL_HANDSHAKE": (0, 1, NEVER),
         "SASL_AUTHENTICATE": (0, 2, 2),
         "API_VERSIONS": (0, 5, 3),
+        "ALTER_CLIENT_QUOTAS": (0, 1, 1),
+        "DESCRIBE_CLIENT_QUOTAS": (0, 1, 1),
         "ALTER_USER_SCRAM_CREDENTIALS": (0, 0, 0),
         "CREATE_ACLS": (0, 3, 2),
         "DESCRIBE_USER_SCRAM_CREDENTIALS": (0, 0, 0),

@@ -96,8 +96,8 @@ def test_a_coarser_synonyms_default_is_listed_only_beside_a_value_that_was_set()
 def test_every_dynamic_key_that_topics_do_not_inherit_has_a_listener() -> None:
     inherited = {key.key for topic in TOPIC_SETTINGS.values() for key in topic.inherits}
     alone = {key for key, (_, declared) in SETTINGS.items() if declared.change is Change.ANYWHERE} - inherited
-    # The record job queue reads its own at each job, the cleaner listens to its own, the network to the next
-    # three, throttles and fetchers to those of replication, the log manager to the cordon, the gate of transactions
+    # The record job queue reads its own at each job, the cleaner listens to its own, the network to those of
+    # connections, throttles and fetchers to those of replication, the log manager to the cordon, the gate of transactions
     # reads its own at each append, and the settings of partitions take the others.
     assert alone == {
         "cordoned.log.dirs",
@@ -109,6 +109,7 @@ def test_every_dynamic_key_that_topics_do_not_inherit_has_a_listener() -> None:
         "log.cleaner.io.buffer.size",
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
+        "max.connection.creation.rate",
         "max.connections",
         "max.connections.per.ip",
         "max.connections.per.ip.overrides",

@@ -36,7 +36,6 @@ EXAMPLES = {
     "ssl.engine.factory.class": ["com.example.Engines"],
     "security.protocol": ["SSL"],
     "connections.max.reauth.ms": ["1", "3600000", "soon"],
-    "max.connection.creation.rate": ["0", "20", "2147483646", "-1"],
     "quota.producer.default": ["0", "1048576"],
 }
 """Of other keys one value is as good as another."""
@@ -243,6 +242,11 @@ SHOWN = {
         "test_a_throttled_replica_that",
     ),
     "leader.replication.throttled.rate": ("unit/broker/handlers/test_replica_fetch", "test_a_throttled_follower_that"),
+    "controller.quota.window.num": ("unit/broker/quotas/test_windows", "test_windows_are_those"),
+    "controller.quota.window.size.seconds": ("unit/broker/quotas/test_windows", "test_windows_are_those"),
+    "quota.window.num": ("unit/broker/quotas/test_windows", "test_windows_are_those"),
+    "quota.window.size.seconds": ("unit/broker/quotas/test_windows", "test_windows_are_those"),
+    "max.connection.creation.rate": ("network/test_quotas", "test_connections_above_the_brokers_rate"),
     "max.connections": ("network/test_connections", "test_at_max_connections_peers_wait"),
     "max.connections.per.ip": ("network/test_connections", "test_past_max_connections_per_ip_a_connection"),
     "max.connections.per.ip.overrides": ("process/test_limits", "test_an_address_has_so_many_connections"),
@@ -347,12 +351,12 @@ def test_a_list_without_effect_is_appended_to_from_its_default() -> None:
 def test_what_others_wrote_into_the_store_is_named_when_it_asks_for_protection_and_silent_when_not() -> None:
     dynamic = DynamicConfig(Config())
     entries = {
-        "max.connection.creation.rate": "20",
+        "quota.producer.default": "20",
         "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
         "sasl.kerberos.min.time.before.relogin": "5",
     }
     reported = {row.key: row.reason for row in dynamic.set_layer(ConfigSource.DYNAMIC_BROKER, entries)}
-    assert reported.keys() == {"max.connection.creation.rate"}
+    assert reported.keys() == {"quota.producer.default"}
     assert all(reason.startswith("it asks for ") for reason in reported.values())
     assert dynamic.config.keys_of_unknown_listeners == ["listener.name.client.sasl.enabled.mechanisms"]
     dynamic.set_layer(ConfigSource.DYNAMIC_BROKER, {})

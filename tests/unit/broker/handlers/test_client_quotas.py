@@ -151,7 +151,7 @@ async def test_mutations_above_the_quota_are_refused_where_clients_know_the_code
         peer.mute = muted.append
         first = quotas.of(ApiKey.CREATE_TOPICS, 7, peer, "app")
         first.spend(31)
-        assert first.throttle() == 20_000
+        assert first.throttle() == 0, "it was served"
         again = quotas.of(ApiKey.CREATE_TOPICS, 7, peer, "app")
         with pytest.raises(BrokerError) as refused:
             again.spend(1)
@@ -160,7 +160,7 @@ async def test_mutations_above_the_quota_are_refused_where_clients_know_the_code
         old = quotas.of(ApiKey.CREATE_TOPICS, 5, peer, "app")
         old.spend(1)
         assert old.throttle() == 21_000
-        assert muted == [20_000, 20_000, 21_000]
+        assert muted == [20_000, 21_000]
         other = quotas.of(ApiKey.CREATE_TOPICS, 7, peer, "another")
         other.spend(1)
         assert other.throttle() == 0

@@ -128,7 +128,7 @@ def test_a_quota_that_changes_keeps_what_was_measured() -> None:
     assert not quotas.limits_clients
 
 
-def test_credentials_beside_quotas_are_no_quotas_and_unreadable_ones_are_told() -> None:
+def test_credentials_beside_quotas_are_no_quotas_and_unreadable_ones_are_logged() -> None:
     log = ListLog()
     quotas = ClientQuotas(Windows(), Windows(), log)
     quotas.changed("users/alice", {"SCRAM-SHA-256": "salt=x", PRODUCER_RATE: "many", CONSUMER_RATE: "5"})

@@ -28,7 +28,9 @@ def test_a_client_above_its_quota_waits_until_its_rate_is_the_quota_again() -> N
 
 
 @given(USES, st.integers(1, 50_000))
-def test_a_client_that_waits_as_told_gets_its_quota_and_no_more(uses: list[tuple[int, int]], bound: int) -> None:
+def test_a_client_that_waits_for_the_throttle_time_gets_its_quota_and_no_more(
+    uses: list[tuple[int, int]], bound: int
+) -> None:
     rate = WindowedRate(Windows(11, 1000))
     now_ms, total, largest = 0, 0, 0
     for pause_ms, units in uses:
@@ -62,7 +64,7 @@ def test_what_is_remembered_is_what_the_windows_have(uses: list[tuple[int, int]]
     assert len(rate._windows) == 0
 
 
-def test_a_quota_of_nothing_lets_nobody_wait_for_ever() -> None:
+def test_a_quota_of_zero_has_a_bounded_throttle_time() -> None:
     rate = WindowedRate(Windows(11, 1000))
     rate.record(1, 0)
     assert rate.throttle_ms(0, 0) == 10_000

@@ -10,7 +10,7 @@ import pytest
 from sordini.broker.network.ports import DelayedResponse, Parts, Peer
 from sordini.broker.quotas.client_quotas import ClientQuotas
 from sordini.broker.quotas.rates import Windows
-from sordini.broker.quotas.throttle_time import tell_throttle_time
+from sordini.broker.quotas.throttle_time import set_throttle_time
 from sordini.broker.quotas.throttled_service import ThrottledService, is_followers
 from sordini.broker.security.principal import Principal
 from sordini.protocol import schema
@@ -77,7 +77,7 @@ def records(size: int) -> ProduceRequest:
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 12])
-def test_a_producer_above_its_rate_is_answered_at_once_told_to_wait_and_muted_for_it(version: int) -> None:
+def test_a_producer_above_its_rate_is_answered_at_once_with_a_throttle_time_and_muted_for_it(version: int) -> None:
     world = World(users__alice={"producer_byte_rate": "1000"})
     assert world.ask(ApiKey.PRODUCE, version, records(5_000)).throttle_time_ms == 0
     answer = world.ask(ApiKey.PRODUCE, version, records(15_000))
@@ -86,7 +86,7 @@ def test_a_producer_above_its_rate_is_answered_at_once_told_to_wait_and_muted_fo
 
 
 @pytest.mark.parametrize("version", [4, 11, 12, 15])
-def test_a_consumer_above_its_rate_is_told_to_wait(version: int) -> None:
+def test_a_consumer_above_its_rate_is_throttled(version: int) -> None:
     world = World(clients__app={"consumer_byte_rate": "1"})
     answer = world.ask(ApiKey.FETCH, version, FetchRequest())
     assert answer.throttle_time_ms > 0
@@ -142,7 +142,7 @@ def test_clients_without_a_quota_and_requests_between_brokers_are_not_measured()
 
 
 @pytest.mark.parametrize("version", [4, 11, 12, 14, 15, 16])
-def test_a_followers_fetch_is_told_from_a_consumers(version: int) -> None:
+def test_a_followers_fetch_is_distinguished_from_a_consumers(version: int) -> None:
     world = World()
     mark = (
         FetchRequest(replica_id=3)
@@ -177,21 +177,21 @@ def test_one_response_has_no_more_than_the_quota_of_all_windows_but_one() -> Non
 
 
 @pytest.mark.parametrize("key", sorted(ALL_APIS))
-def test_every_response_that_has_the_field_is_told_whatever_its_version(key: int) -> None:
+def test_the_throttle_time_is_set_in_every_response_that_has_the_field(key: int) -> None:
     api = ALL_APIS[key]
     world = World()
     for version in range(api.min_version, api.max_version + 1):
         before = world.answers(api.key, version)
         plain = read_answer(api.key, version, [bytearray(before[0])])  # type: ignore[arg-type]
-        told = read_answer(api.key, version, tell_throttle_time(api, version, before, 1234))
-        if hasattr(told, "throttle_time_ms") and told.throttle_time_ms:
-            assert told.throttle_time_ms == 1234
-            told.throttle_time_ms = plain.throttle_time_ms
-        assert told == plain, "nothing else has changed"
+        changed = read_answer(api.key, version, set_throttle_time(api, version, before, 1234))
+        if hasattr(changed, "throttle_time_ms") and changed.throttle_time_ms:
+            assert changed.throttle_time_ms == 1234
+            changed.throttle_time_ms = plain.throttle_time_ms
+        assert changed == plain, "nothing else has changed"
 
 
-def test_a_longer_time_that_the_handler_told_stays() -> None:
+def test_a_longer_throttle_time_of_the_handler_stays() -> None:
     world = World()
     api = ALL_APIS[ApiKey.CREATE_TOPICS]
     parts = world.answers(api.key, 7, throttle_time_ms=5_000)
-    assert read_answer(api.key, 7, tell_throttle_time(api, 7, parts, 10)).throttle_time_ms == 5_000
+    assert read_answer(api.key, 7, set_throttle_time(api, 7, parts, 10)).throttle_time_ms == 5_000
