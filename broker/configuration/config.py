@@ -50,6 +50,7 @@ from sordini.broker.configuration.settings import (
 )
 from sordini.broker.configuration.transaction_keys import TransactionSettings
 from sordini.broker.configuration.unserved_protection import check_served
+from sordini.broker.configuration.zookeeper_keys import ZooKeeperSettings, check_zookeeper
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Config(
     GroupSettings,
     TransactionSettings,
     AuthorizationSettings,
+    ZooKeeperSettings,
 ):
     """Every key with an effect; see `meaning` of each."""
 
@@ -132,6 +134,7 @@ class Config(
         check_membership(self)
         check_replica(self)
         check_authorization(self)
+        check_zookeeper(self, self.zookeeper_connect)
         if self.cluster_pure and self.inter_broker_protocol_version < TOPIC_IDS:
             raise ConfigError(
                 f"sordini.cluster.pure=true is not valid with inter.broker.protocol.version="

@@ -145,20 +145,4 @@ HARMLESS = (
         "It throttles moves of replicas between directories, which are not implemented yet.",
         {"replica.alter.log.dirs.io.max.bytes.per.second": long()},
     ),
-    Harmless(
-        "They describe TLS to ZooKeeper, and `zookeeper.ssl.client.enable=true` is refused.",
-        {
-            "zookeeper.clientCnxnSocket": string,
-            "zookeeper.ssl.cipher.suites": _LIST,
-            "zookeeper.ssl.enabled.protocols": _LIST,
-            "zookeeper.ssl.endpoint.identification.algorithm": string,
-            "zookeeper.ssl.keystore.location": string,
-            "zookeeper.ssl.keystore.password": _PASSWORD,
-            "zookeeper.ssl.keystore.type": string,
-            "zookeeper.ssl.protocol": string,
-            "zookeeper.ssl.truststore.location": string,
-            "zookeeper.ssl.truststore.password": _PASSWORD,
-            "zookeeper.ssl.truststore.type": string,
-        },
-    ),
 )

@@ -41,10 +41,6 @@ DEFAULTS = {
     "ssl.keymanager.algorithm": "SunX509",
     "ssl.protocol": "TLSv1.3",
     "ssl.trustmanager.algorithm": "PKIX",
-    "zookeeper.set.acl": "false",
-    "zookeeper.ssl.client.enable": "false",
     "zookeeper.ssl.crl.enable": "false",
-    "zookeeper.ssl.endpoint.identification.algorithm": "HTTPS",
     "zookeeper.ssl.ocsp.enable": "false",
-    "zookeeper.ssl.protocol": "TLSv1.2",
 }

@@ -19,6 +19,7 @@ from sordini.broker.configuration.security_keys import SecuritySettings
 from sordini.broker.configuration.settings import Change, Rule, Setting, settings_of, value_text
 from sordini.broker.configuration.topic_config import HOUR_MS, MINUTE_MS, TOPIC_SETTINGS, TopicSetting, default_of
 from sordini.broker.configuration.transaction_keys import TransactionSettings
+from sordini.broker.configuration.zookeeper_keys import ZooKeeperSettings
 
 SECTIONS: dict[type, str] = {
     MembershipSettings: "The broker and its cluster",
@@ -33,6 +34,7 @@ SECTIONS: dict[type, str] = {
     GroupSettings: "Consumer groups",
     TransactionSettings: "Transactions",
     AuthorizationSettings: "Authorization",
+    ZooKeeperSettings: "Protection of ZooKeeper",
 }
 UNITS = {1: "", MINUTE_MS: " (minutes)", HOUR_MS: " (hours)"}
 
