@@ -41,6 +41,7 @@ from sordini.broker.configuration.sasl_config import check_sasl
 from sordini.broker.configuration.security_keys import SecuritySettings
 from sordini.broker.configuration.settings import (
     ConfigError,
+    Provided,
     Setting,
     boolean,
     counts_by_address,
@@ -78,6 +79,8 @@ class Config(
 
     listener_overrides: Overrides = dataclasses.field(default=(), repr=False)
     """The keys with a listener prefix; see `listener`."""
+    provided_keys: frozenset[str] = frozenset()
+    """Keys whose value at the start came from a config provider: they are not described."""
 
     # Topics and replication.
     num_partitions: int = setting(
@@ -253,7 +256,8 @@ def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
             f"security.inter.broker.protocol={entries['security.inter.broker.protocol']!r} is not valid: allowed is "
             "only one of security.inter.broker.protocol and inter.broker.listener.name"
         )
-    config = Config(**values, listener_overrides=as_overrides(entries))
+    provided = frozenset(key for key, text in entries.items() if isinstance(text, Provided))
+    config = Config(**values, listener_overrides=as_overrides(entries), provided_keys=provided)
     check_cleaner(config)
     check_cordoned(config)
     return config, unknown

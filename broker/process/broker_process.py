@@ -33,6 +33,7 @@ from sordini.broker.process.config_loading import (
     log_ignored_keys,
     log_open_listeners,
     read_entries,
+    resolved,
 )
 from sordini.broker.process.daemon import (
     StartReport,
@@ -83,7 +84,7 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
 
     Raises ConfigError for a wrong configuration.
     """
-    entries = read_entries(properties, overrides, os.environ)
+    entries = resolved(read_entries(properties, overrides, os.environ), os.environ)
     secure = None
     if launch.is_secure:
         from sordini.broker.process.secure_launch import secure_launch  # Late: only here are certificates made.

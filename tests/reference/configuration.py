@@ -65,6 +65,9 @@ A topic key is looked for in the topic's own entries first (`/config/topics/<nam
 later) and then, in the order above, in the broker key that it inherits. Where a broker key is given in several units,
 the finest that is set counts: `log.retention.ms` before `.minutes` before `.hours`.
 
+A value of the start may be a reference to a file or a variable, with `config.providers`
+([security.md](security.md#secrets-in-other-files-config-providers)).
+
 DescribeConfigs tells where each value stands and which others stand behind it:
 
     kafka-configs.sh --bootstrap-server localhost:9092 --describe --all --entity-type brokers --entity-name 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -233,11 +234,11 @@ def _access_by(path: str, disk: SystemDisk) -> Callable[[str], ZooKeeperAccess]:
     """How ZooKeeper is reached with the keys of a properties file. Raises Failure."""
     from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.configuration.zookeeper_keys import read_zookeeper_settings
-    from sordini.broker.process.config_loading import read_entries
+    from sordini.broker.process.config_loading import read_entries, resolved
     from sordini.broker.security.tls.zookeeper_material import access_of
 
     try:
-        settings = read_zookeeper_settings(read_entries(path, (), {}))
+        settings = read_zookeeper_settings(resolved(read_entries(path, (), {}), os.environ))
         access = access_of(settings, disk)
     except ConfigError as error:
         raise Failure(str(error)) from None
