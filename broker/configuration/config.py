@@ -28,6 +28,7 @@ from sordini.broker.configuration.listeners import Endpoint, advertised_endpoint
 from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.membership_keys import MembershipSettings, check_membership
 from sordini.broker.configuration.network_keys import NetworkSettings
+from sordini.broker.configuration.password_encoder_keys import PasswordEncoderSettings
 from sordini.broker.configuration.protection import check_start, is_without_effect
 from sordini.broker.configuration.protocol_version import (
     ONE_FORMAT,
@@ -43,6 +44,7 @@ from sordini.broker.configuration.settings import (
     ConfigError,
     Provided,
     Setting,
+    ValueKind,
     boolean,
     counts_by_address,
     integer,
@@ -67,6 +69,7 @@ class Config(
     TransactionSettings,
     AuthorizationSettings,
     ZooKeeperSettings,
+    PasswordEncoderSettings,
 ):
     """Every key with an effect; see `meaning` of each."""
 
@@ -228,6 +231,12 @@ def find_setting(key: str) -> Setting | None:
         return known[1]
     of_listener = find_listener_key(key)
     return None if of_listener is None else of_listener.setting
+
+
+def is_password(key: str) -> bool:
+    """Whether a served key has a password, with or without a listener prefix."""
+    known = find_setting(key)
+    return known is not None and known.rule.kind is ValueKind.PASSWORD
 
 
 def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:

@@ -120,17 +120,6 @@ HARMLESS = (
     ),
     Harmless("No cryptography is done here.", {"security.providers": string}),
     Harmless(
-        "They encrypt passwords in the coordination store, and no password is accepted over the wire.",
-        {
-            "password.encoder.cipher.algorithm": string,
-            "password.encoder.iterations": integer(1024),
-            "password.encoder.key.length": integer(8),
-            "password.encoder.keyfactory.algorithm": string,
-            "password.encoder.old.secret": _PASSWORD,
-            "password.encoder.secret": _PASSWORD,
-        },
-    ),
-    Harmless(
         "They are windows of quotas; a limit itself is served or refused.",
         {
             "alter.log.dirs.replication.quota.window.num": integer(1),

@@ -17,7 +17,7 @@ from sordini.broker.configuration.settings import Change, ConfigError, ValueKind
 
 FAMILY = re.compile(
     r"(listener\.name\.(.*\.)?)?(acl|allow\.everyone|authorizer|delegation\.token|quota|sasl|security|ssl|super)s?\..*"
-    r"|(sordini\.)?zookeeper\.(ssl|set|auth)\..*|zookeeper\.clientcnxnsocket.*|.*\.policy\.class(\.name)?",
+    r"|(sordini\.)?zookeeper\.(ssl|set|auth)\..*|zookeeper\.clientcnxnsocket.*|password\.encoder\..*|.*\.policy\.class(\.name)?",
     re.DOTALL,
 )
 """Families of keys about protection only; a plugin's own keys begin with the plugin's name."""

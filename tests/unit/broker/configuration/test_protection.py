@@ -234,6 +234,7 @@ LISTENER_KEYS = "unit/broker/configuration/test_listener_keys"
 LISTENER_TLS = "unit/broker/security/tls/test_listener_tls"
 MAPPING = "unit/broker/security/tls/test_principal_mapping"
 STORES = "unit/client/tls/test_stores"
+ENCODER = "unit/broker/configuration/test_password_encoder"
 ZOOKEEPER = "process/test_secure_zookeeper"
 ZOOKEEPER_KEYS = "unit/broker/configuration/test_zookeeper_keys"
 ZOOKEEPER_STORES = "unit/broker/security/tls/test_zookeeper_material"
@@ -253,6 +254,12 @@ SHOWN = {
     "replication.quota.window.size.seconds": ("unit/broker/configuration/test_replica_quotas", "test_"),
     "connection.failed.authentication.delay.ms": (LOGIN, "test_a_refused_login_is_answered_after_a_delay"),
     "connections.max.reauth.ms": (LOGIN, "test_a_session_ends_unless"),
+    "password.encoder.cipher.algorithm": (ENCODER, "test_a_password_is_in_the_format_of_apache_kafka"),
+    "password.encoder.iterations": (ENCODER, "test_a_password_is_in_the_format_of_apache_kafka"),
+    "password.encoder.key.length": (ENCODER, "test_a_password_is_in_the_format_of_apache_kafka"),
+    "password.encoder.keyfactory.algorithm": (ENCODER, "test_a_password_is_in_the_format_of_apache_kafka"),
+    "password.encoder.old.secret": (ENCODER, "test_what_another_secret_has_encrypted"),
+    "password.encoder.secret": (ENCODER, "test_a_password_that_is_set_at_run_time"),
     "sasl.enabled.mechanisms": (LOGIN, "test_a_mechanism_that_is_not_enabled_is_refused"),
     "sasl.jaas.config": (SASL_CONFIG, "test_options_of_a_jaas_line_are_read"),
     "sasl.mechanism.inter.broker.protocol": (SASL_CONFIG, "test_a_broker_logs_in_to_others"),
