@@ -112,7 +112,8 @@ def _value(key: str, match: re.Match[str], providers: Mapping[str, Provider], so
 def _variable(provider: Provider, path: str, name: str, environment: Mapping[str, str]) -> str:
     if path:
         raise ConfigError("a variable has a name and no path")
-    if not provider.allowed or _pattern(provider).fullmatch(name) is None:
+    # Without a pattern: that of the empty name.
+    if _pattern(provider).fullmatch(name) is None:
         raise ConfigError(f"the variable is not allowed by {KEY}.{provider.name}.param.allowlist.pattern")
     if name not in environment:
         raise ConfigError("there is no such variable")

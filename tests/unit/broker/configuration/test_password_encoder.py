@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,6 +105,13 @@ def test_a_damaged_password_is_ignored_with_a_reason(changed: dict[str, str]) ->
     for text in (bad, "", "hush-hush", ","):
         with pytest.raises(ConfigError, match=r"^it cannot be decrypted"):
             SECRETIVE.decode(text)
+
+
+def test_a_key_that_takes_long_to_derive_is_not_derived() -> None:
+    config = build_config({"password.encoder.secret": "s"})[0]
+    slow = PasswordEncoder(dataclasses.replace(config, password_encoder_iterations=ITERATIONS_MAX + 1)).encode("p")
+    with pytest.raises(ConfigError, match=r"^it cannot be decrypted"):
+        SECRETIVE.decode(slow)
 
 
 def test_a_password_that_is_set_at_run_time_is_stored_encrypted_and_has_effect() -> None:
