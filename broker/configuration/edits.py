@@ -116,6 +116,8 @@ def _check_broker_key(key: str, text: str, *, is_default: bool, takes_password: 
             known.rule.read(key, text)
         except ConfigError as error:
             raise BrokerError(ErrorCode.INVALID_REQUEST, str(error)) from None
+    elif is_default and key.startswith(LISTENER_PREFIX):
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} can be changed for one broker only, not for all")
     elif not key or SECURITY_KEY.fullmatch(key) or FAMILY.fullmatch(key.lower()):
         raise BrokerError(
             ErrorCode.INVALID_REQUEST,

@@ -37,7 +37,7 @@ DIFFERENCES: list[Difference] = [
         {
             "listener.name.other.create.topic.policy.class.name of '0'/*": 42,
             "listener.name.other.sasl.login.class of '0'/*": 42,
-            "listener.name.other.password.encoder.secret of '0'/*": 40,
+            "listener.name.other.password.encoder.secret of '0'/*": 42,
         },
         "For a listener that does not exist Apache Kafka stores any value. Here, storing a policy, a class or a "
         "password would suggest protection that is not there, so it is refused: no class is loaded, and no password "

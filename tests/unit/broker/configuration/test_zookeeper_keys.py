@@ -97,6 +97,7 @@ def test_a_user_has_a_password_and_no_colon() -> None:
         "sordini.zookeeper.auth.pasword.file",
         "zookeeper.ssl.key.password",
         "listener.name.client.zookeeper.ssl.client.enable",
+        "listener.name.client.zookeeper.set.acl",
     ],
 )
 def test_a_misspelt_key_refuses_the_start(key: str) -> None:
