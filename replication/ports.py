@@ -86,6 +86,18 @@ class ConnectionLoss(CoordinationError):
     """No response arrived: a write may or may not have taken effect."""
 
 
+class NotAuthorized(ConnectionLoss):
+    """The store refused a call of this login: the znode's access control list does not allow it.
+
+    A running broker repeats the call, as after ConnectionLoss, because an operator may repair the list; a starting one
+    refuses the start.
+    """
+
+    def __init__(self, path: str = "", index: int | None = None) -> None:
+        super().__init__(path, index)
+        self.args = (f"NoAuth: the access control list of {path or 'a znode'} does not allow this login",)
+
+
 class StoreUnusable(CoordinationError):
     """The store cannot be opened at all; the message says what and why."""
 

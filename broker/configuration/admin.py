@@ -122,7 +122,9 @@ class ConfigAdmin:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{describe_kind(resource.kind)} cannot be changed here")
 
     def _edit_broker(self, layer: ConfigSource, entries: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]:
-        edited = edit_broker(entries, edits, is_default=layer is ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        edited = edit_broker(
+            entries, edits, is_default=layer is ConfigSource.DYNAMIC_DEFAULT_BROKER, encoder=self._dynamic.encoder
+        )
         try:
             self._dynamic.check(layer, edited)
         except ConfigError as error:

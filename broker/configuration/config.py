@@ -28,6 +28,7 @@ from sordini.broker.configuration.listeners import Endpoint, advertised_endpoint
 from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.membership_keys import MembershipSettings, check_membership
 from sordini.broker.configuration.network_keys import NetworkSettings
+from sordini.broker.configuration.password_encoder_keys import PasswordEncoderSettings
 from sordini.broker.configuration.protection import check_start, is_without_effect
 from sordini.broker.configuration.protocol_version import (
     ONE_FORMAT,
@@ -42,7 +43,9 @@ from sordini.broker.configuration.sasl_config import check_sasl
 from sordini.broker.configuration.security_keys import SecuritySettings
 from sordini.broker.configuration.settings import (
     ConfigError,
+    Provided,
     Setting,
+    ValueKind,
     boolean,
     counts_by_address,
     integer,
@@ -51,6 +54,7 @@ from sordini.broker.configuration.settings import (
 )
 from sordini.broker.configuration.transaction_keys import TransactionSettings
 from sordini.broker.configuration.unserved_protection import check_served
+from sordini.broker.configuration.zookeeper_keys import ZooKeeperSettings, check_zookeeper
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +70,8 @@ class Config(
     TransactionSettings,
     AuthorizationSettings,
     QuotaSettings,
+    ZooKeeperSettings,
+    PasswordEncoderSettings,
 ):
     """Every key with an effect; see `meaning` of each."""
 
@@ -78,6 +84,8 @@ class Config(
 
     listener_overrides: Overrides = dataclasses.field(default=(), repr=False)
     """The keys with a listener prefix; see `listener`."""
+    provided_keys: frozenset[str] = frozenset()
+    """Keys whose value at the start came from a config provider: they are not described."""
 
     # Topics and replication.
     num_partitions: int = setting(
@@ -134,6 +142,7 @@ class Config(
         check_membership(self)
         check_replica(self)
         check_authorization(self)
+        check_zookeeper(self, self.zookeeper_connect)
         if self.cluster_pure and self.inter_broker_protocol_version < TOPIC_IDS:
             raise ConfigError(
                 f"sordini.cluster.pure=true is not valid with inter.broker.protocol.version="
@@ -226,6 +235,12 @@ def find_setting(key: str) -> Setting | None:
     return None if of_listener is None else of_listener.setting
 
 
+def is_password(key: str) -> bool:
+    """Whether a served key has a password, with or without a listener prefix."""
+    known = find_setting(key)
+    return known is not None and known.rule.kind is ValueKind.PASSWORD
+
+
 def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
     """Parse the configuration; returns it and the unknown keys.
 
@@ -252,7 +267,8 @@ def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
             f"security.inter.broker.protocol={entries['security.inter.broker.protocol']!r} is not valid: allowed is "
             "only one of security.inter.broker.protocol and inter.broker.listener.name"
         )
-    config = Config(**values, listener_overrides=as_overrides(entries))
+    provided = frozenset(key for key, text in entries.items() if isinstance(text, Provided))
+    config = Config(**values, listener_overrides=as_overrides(entries), provided_keys=provided)
     check_cleaner(config)
     check_cordoned(config)
     return config, unknown

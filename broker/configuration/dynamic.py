@@ -21,15 +21,16 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from sordini.broker.configuration.cleaner_keys import check_cleaner_change
-from sordini.broker.configuration.config import SETTINGS, Config, check_cordoned, find_setting
+from sordini.broker.configuration.config import SETTINGS, Config, check_cordoned, find_setting, is_password
 from sordini.broker.configuration.listener_keys import LISTENER_PREFIX, as_overrides, find_listener_key, merged
+from sordini.broker.configuration.password_encoder import PasswordEncoder
+from sordini.broker.configuration.password_encoder_keys import PASSWORDS_MAX
 from sordini.broker.configuration.protection import is_without_effect, requested_protection
 from sordini.broker.configuration.security_keys import SecuritySettings
 from sordini.broker.configuration.settings import (
     Change,
     ConfigError,
     Setting,
-    ValueKind,
     settings_of,
     value_text,
 )
@@ -74,6 +75,8 @@ class DynamicConfig:
         self.explicit = explicit
         self.config = static
         """The values in force."""
+        self.encoder = PasswordEncoder(static)
+        """Of the passwords in the layers."""
         self._static = static
         self.static_overrides = dict(static.listener_overrides)
         """The keys with a listener prefix that were set at the start."""
@@ -101,15 +104,16 @@ class DynamicConfig:
 
     def set_layer(self, source: ConfigSource, entries: Mapping[str, str]) -> list[IgnoredEntry]:
         """Set a dynamic layer, as read from the store; returns the ignored entries."""
-        ignored = unusable(entries) + _of_one_broker(source, entries)
+        decoded, undecoded = self._decoded(entries)
+        ignored = undecoded + unusable(decoded) + _of_one_broker(source, decoded)
         self._entries[source] = dict(entries)
-        self._usable[source] = _usable(entries, ignored)
+        self._usable[source] = _usable(decoded, ignored)
         try:
             config = self._combine(self._usable)
         except ConfigError as error:
             # Keys of listeners that do not go together here: other brokers have other listeners.
             ignored += [IgnoredEntry(key, str(error)) for key in self._usable[source] if _is_of_security(key)]
-            self._usable[source] = _usable(entries, ignored)
+            self._usable[source] = _usable(decoded, ignored)
             config = self._combine(self._usable)
         if config != self.config:
             self.config = config
@@ -121,7 +125,8 @@ class DynamicConfig:
 
     def check(self, source: ConfigSource, entries: Mapping[str, str]) -> None:
         """Raise ConfigError when a layer cannot be set to `entries` while the broker runs."""
-        usable = _usable(entries, unusable(entries))
+        decoded, _ = self._decoded(entries)
+        usable = _usable(decoded, unusable(decoded))
         changed = self._combine({**self._usable, source: usable})
         check_cleaner_change(self.config, changed)
         for validator in self._validators:
@@ -130,6 +135,21 @@ class DynamicConfig:
             for entry in _of_one_broker(source, entries):
                 raise ConfigError(f"{entry.key} cannot be set for all brokers: {entry.reason}")
             check_cordoned(changed)
+
+    def _decoded(self, entries: Mapping[str, str]) -> tuple[dict[str, str], list[IgnoredEntry]]:
+        """The entries with their passwords decrypted, and without those that cannot be."""
+        decoded, ignored, count = dict(entries), list[IgnoredEntry](), 0
+        for key, text in sorted(entries.items()):
+            if is_password(key):
+                count += 1
+                try:
+                    if count > PASSWORDS_MAX:
+                        raise ConfigError(f"there are more than {PASSWORDS_MAX} passwords")
+                    decoded[key] = self.encoder.decode(text)
+                except ConfigError as error:
+                    del decoded[key]
+                    ignored.append(IgnoredEntry(key, str(error)))
+        return decoded, ignored
 
     def synonyms(self, keys: Sequence[str]) -> list[Synonym]:
         """Every value of several synonymous keys, the one in force first.
@@ -214,8 +234,6 @@ def _why_unusable(key: str, text: str, declared: Setting) -> str | None:
         return "it can be changed only as listener.name.<name>." + key
     if declared.change is Change.NOWHERE:
         return "it cannot be changed while the broker runs"
-    if declared.rule.kind is ValueKind.PASSWORD:
-        return "no password is read from the coordination store"
     try:
         declared.rule.read(key, text)
     except ConfigError:

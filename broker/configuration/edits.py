@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from sordini.broker.configuration.config import SETTINGS, find_setting
+from sordini.broker.configuration.config import SETTINGS, find_setting, is_password
 from sordini.broker.configuration.listener_keys import LISTENER_PREFIX
+from sordini.broker.configuration.password_encoder import PasswordEncoder
+from sordini.broker.configuration.password_encoder_keys import PASSWORDS_MAX
 from sordini.broker.configuration.protection import FAMILY, find_protection, is_static
 from sordini.broker.configuration.protection_defaults import DEFAULTS
 from sordini.broker.configuration.protection_keys import TABLE, Protection, Verdict
@@ -78,7 +80,9 @@ def edit_topic(overrides: Mapping[str, str], edits: Sequence[Edit]) -> dict[str,
     return edited
 
 
-def edit_broker(entries: Mapping[str, str], edits: Sequence[Edit], *, is_default: bool) -> dict[str, str]:
+def edit_broker(
+    entries: Mapping[str, str], edits: Sequence[Edit], *, is_default: bool, encoder: PasswordEncoder | None = None
+) -> dict[str, str]:
     """A dynamic layer of brokers' settings after the edits; raises BrokerError INVALID_REQUEST, INVALID_CONFIG.
 
     `is_default` is true of the layer of all brokers. Unknown keys are accepted, as in Apache Kafka: they may be for
@@ -89,23 +93,31 @@ def edit_broker(entries: Mapping[str, str], edits: Sequence[Edit], *, is_default
     edited = _apply(entries, edits, rules, defaults)
     for edit in edits:
         if edit.key in edited:
-            _check_broker_key(edit.key, edited[edit.key], is_default=is_default)
+            takes_password = encoder is not None and encoder.can_encode
+            _check_broker_key(edit.key, edited[edit.key], is_default=is_default, takes_password=takes_password)
+    for key in {edit.key for edit in edits if edit.operation == Operation.SET}:
+        if encoder is not None and is_password(key):
+            if sum(map(is_password, edited)) > PASSWORDS_MAX:
+                raise BrokerError(ErrorCode.INVALID_CONFIG, f"a broker has at most {PASSWORDS_MAX} passwords")
+            edited[key] = encoder.encode(edited[key])
     return edited
 
 
-def _check_broker_key(key: str, text: str, *, is_default: bool) -> None:
+def _check_broker_key(key: str, text: str, *, is_default: bool, takes_password: bool) -> None:
     known, protection = find_setting(key), find_protection(key)
     if is_static(key) or (known is not None and known.change is Change.NOWHERE):
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} cannot be changed while the broker runs")
     if protection is not None:
-        _check_scope(key, protection.rule, protection.change, is_default=is_default)
+        _check_scope(key, protection.rule, protection.change, is_default=is_default, takes_password=False)
         _check_protection(key, text, protection)
     elif known is not None:
-        _check_scope(key, known.rule, known.change, is_default=is_default)
+        _check_scope(key, known.rule, known.change, is_default=is_default, takes_password=takes_password)
         try:
             known.rule.read(key, text)
         except ConfigError as error:
             raise BrokerError(ErrorCode.INVALID_REQUEST, str(error)) from None
+    elif is_default and key.startswith(LISTENER_PREFIX):
+        raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} can be changed for one broker only, not for all")
     elif not key or SECURITY_KEY.fullmatch(key) or FAMILY.fullmatch(key.lower()):
         raise BrokerError(
             ErrorCode.INVALID_REQUEST,
@@ -113,15 +125,15 @@ def _check_broker_key(key: str, text: str, *, is_default: bool) -> None:
         )
 
 
-def _check_scope(key: str, rule: Rule, change: Change, *, is_default: bool) -> None:
-    """Apache Kafka's checks and codes, and no passwords."""
+def _check_scope(key: str, rule: Rule, change: Change, *, is_default: bool, takes_password: bool) -> None:
+    """Apache Kafka's checks and codes, and passwords only if they are encrypted."""
     if change is Change.LISTENER and not key.startswith(LISTENER_PREFIX):
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} can be changed only as listener.name.<name>.{key}")
     if is_default and change is not Change.ANYWHERE:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} can be changed for one broker only, not for all")
-    if rule.kind is ValueKind.PASSWORD:
+    if rule.kind is ValueKind.PASSWORD and not takes_password:
         raise BrokerError(
-            ErrorCode.INVALID_CONFIG, f"{key} is not accepted: no password is stored in the coordination store"
+            ErrorCode.INVALID_CONFIG, f"{key} is not accepted: password.encoder.secret is not set, which encrypts it"
         )
 
 

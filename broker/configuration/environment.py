@@ -23,6 +23,10 @@ FOREIGN_PREFIX = "KAFKA_CFG_"
 """Of images whose start scripts turn such names into keys."""
 
 OUR_KEYS = "sordini."
+_MIXED_CASE = {key.lower(): key for key in SETTINGS if key != key.lower()} | {
+    "zookeeper.client.cnxn.socket": "zookeeper.clientCnxnSocket",
+}
+"""Keys with upper case letters, which a variable does not show; container images spell one of them so."""
 _MARKS = {"_": ".", "__": "_", "___": "-"}
 _UNDERSCORES = re.compile(r"_{1,3}")
 
@@ -52,7 +56,8 @@ def key_of(name: str) -> str | None:
 
 
 def _spelled(rest: str) -> str:
-    return _UNDERSCORES.sub(lambda match: _MARKS[match[0]], rest.lower())
+    key = _UNDERSCORES.sub(lambda match: _MARKS[match[0]], rest.lower())
+    return _MIXED_CASE.get(key, key)
 
 
 def _is_known(key: str) -> bool:

@@ -120,17 +120,6 @@ HARMLESS = (
     ),
     Harmless("No cryptography is done here.", {"security.providers": string}),
     Harmless(
-        "They encrypt passwords in the coordination store, and no password is accepted over the wire.",
-        {
-            "password.encoder.cipher.algorithm": string,
-            "password.encoder.iterations": integer(1024),
-            "password.encoder.key.length": integer(8),
-            "password.encoder.keyfactory.algorithm": string,
-            "password.encoder.old.secret": _PASSWORD,
-            "password.encoder.secret": _PASSWORD,
-        },
-    ),
-    Harmless(
         "They are windows of a quota that is refused.",
         {
             "alter.log.dirs.replication.quota.window.num": integer(1),
@@ -140,21 +129,5 @@ HARMLESS = (
     Harmless(
         "It throttles moves of replicas between directories, which are not implemented yet.",
         {"replica.alter.log.dirs.io.max.bytes.per.second": long()},
-    ),
-    Harmless(
-        "They describe TLS to ZooKeeper, and `zookeeper.ssl.client.enable=true` is refused.",
-        {
-            "zookeeper.clientCnxnSocket": string,
-            "zookeeper.ssl.cipher.suites": _LIST,
-            "zookeeper.ssl.enabled.protocols": _LIST,
-            "zookeeper.ssl.endpoint.identification.algorithm": string,
-            "zookeeper.ssl.keystore.location": string,
-            "zookeeper.ssl.keystore.password": _PASSWORD,
-            "zookeeper.ssl.keystore.type": string,
-            "zookeeper.ssl.protocol": string,
-            "zookeeper.ssl.truststore.location": string,
-            "zookeeper.ssl.truststore.password": _PASSWORD,
-            "zookeeper.ssl.truststore.type": string,
-        },
     ),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sordini.broker.configuration.protection_keys import TABLE
+from sordini.broker.configuration.protection_keys import SERVED, TABLE
 from sordini.broker.configuration.security_keys import SecuritySettings
 from sordini.broker.configuration.settings import Prefix, Setting, settings_of
 
@@ -20,7 +20,7 @@ _KEYS = sorted(
     (key for key, (_, declared) in _FIELDS.items() if declared.prefix is not Prefix.NONE), key=len, reverse=True
 )
 """The longest first: of two keys that end a name, the longer one is meant."""
-_OTHER_KEYS = tuple("." + key for key in TABLE if key.endswith(tuple("." + served for served in _KEYS)))
+_OTHER_KEYS = tuple("." + key for key in (*TABLE, *SERVED) if key.endswith(tuple("." + served for served in _KEYS)))
 """Longer keys that are not served: `zookeeper.ssl.cipher.suites`."""
 
 Overrides = tuple[tuple[str, Any], ...]

@@ -17,7 +17,7 @@ from sordini.broker.configuration.settings import Change, ConfigError, ValueKind
 
 FAMILY = re.compile(
     r"(listener\.name\.(.*\.)?)?(acl|allow\.everyone|authorizer|delegation\.token|quota|sasl|security|ssl|super)s?\..*"
-    r"|zookeeper\.ssl\..*|.*\.policy\.class(\.name)?",
+    r"|(sordini\.)?zookeeper\.(ssl|set|auth)\..*|zookeeper\.clientcnxnsocket.*|password\.encoder\..*|.*\.policy\.class(\.name)?",
     re.DOTALL,
 )
 """Families of keys about protection only; a plugin's own keys begin with the plugin's name."""
@@ -78,7 +78,9 @@ def check_start(key: str, text: str) -> None:
         assert found is not None
         shown = "(hidden)" if found.rule.kind is ValueKind.PASSWORD else repr(text)
         raise ConfigError(f"{key}={shown} asks for {what}; allowed is {found.rule.allowed}, or to leave it out")
-    if find_protection(key) is None and FAMILY.fullmatch(key.lower()) is not None:
+    # No listener has a ZooKeeper of its own; over the wire such a key is another broker's, as with Apache Kafka.
+    base = re.sub(r"listener\.name\..*?\.(?=zookeeper\.)", "", key.lower())
+    if find_protection(key) is None and FAMILY.fullmatch(base) is not None:
         raise ConfigError(
             f"{key} is not known: a key that may ask for protection is not ignored; allowed are those of "
             f"docs/configuration.md, section Protection"

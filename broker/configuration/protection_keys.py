@@ -9,7 +9,8 @@ and types with those that Apache Kafka's own jars declare.
 
 A key requests protection if it rejects peers without credentials, encrypts, limits requests, or applies a policy to
 requests. A Kerberos command does not: without the mechanism GSSAPI Apache Kafka ignores it, too, and that mechanism
-refuses the start. Served keys that protect are declared in `security_keys.py` and `sasl_keys.py`.
+refuses the start. Served keys that protect are declared in `security_keys.py`, `sasl_keys.py` and
+`zookeeper_keys.py`.
 """
 
 from __future__ import annotations
@@ -89,6 +90,12 @@ SERVED = (
     "max.connections",
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
+    "password.encoder.cipher.algorithm",
+    "password.encoder.iterations",
+    "password.encoder.key.length",
+    "password.encoder.keyfactory.algorithm",
+    "password.encoder.old.secret",
+    "password.encoder.secret",
     "quota.window.num",
     "quota.window.size.seconds",
     "replication.quota.window.num",
@@ -116,6 +123,19 @@ SERVED = (
     "ssl.truststore.password",
     "ssl.truststore.type",
     "super.users",
+    "zookeeper.clientCnxnSocket",
+    "zookeeper.set.acl",
+    "zookeeper.ssl.cipher.suites",
+    "zookeeper.ssl.client.enable",
+    "zookeeper.ssl.enabled.protocols",
+    "zookeeper.ssl.endpoint.identification.algorithm",
+    "zookeeper.ssl.keystore.location",
+    "zookeeper.ssl.keystore.password",
+    "zookeeper.ssl.keystore.type",
+    "zookeeper.ssl.protocol",
+    "zookeeper.ssl.truststore.location",
+    "zookeeper.ssl.truststore.password",
+    "zookeeper.ssl.truststore.type",
 )
 
 REFUSED = (
@@ -157,10 +177,8 @@ REFUSED = (
         {"alter.config.policy.class.name": _NO_CLASS, "create.topic.policy.class.name": _NO_CLASS},
     ),
     Refused(
-        "protection of ZooKeeper: this broker connects to it in plaintext and leaves its nodes open",
+        "revocation of ZooKeeper's certificates: this broker does not check it",
         {
-            "zookeeper.set.acl": _FALSE,
-            "zookeeper.ssl.client.enable": _FALSE,
             "zookeeper.ssl.crl.enable": _FALSE,
             "zookeeper.ssl.ocsp.enable": _FALSE,
         },

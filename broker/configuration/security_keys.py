@@ -32,7 +32,7 @@ TLS_PROTOCOLS = ("TLSv1.2", "TLSv1.3")
 STORE_TYPES = ("JKS", "PKCS12", "PEM")
 
 
-def _store_type(text: str) -> str:
+def _parse_store_type(text: str) -> str:
     kind = text.upper()
     if kind not in STORE_TYPES:
         raise ValueError(text)
@@ -47,7 +47,7 @@ def _mapping_rules(text: str) -> str:
     return text
 
 
-def _cipher_suites(text: str) -> str:
+def _parse_suites(text: str) -> str:
     names = [part.strip() for part in text.split(",") if part.strip()]
     if names:
         from sordini.client.tls.contexts import check_cipher_suites  # Late: OpenSSL is loaded for TLS listeners only.
@@ -57,9 +57,9 @@ def _cipher_suites(text: str) -> str:
 
 
 _MAPPING_RULES = Rule(ValueKind.STRING, "RULE:pattern/replacement/[LU] or DEFAULT, comma-separated", _mapping_rules)
-_CIPHER_SUITES = Rule(ValueKind.LIST, "names of cipher suites, Java's or OpenSSL's, comma-separated", _cipher_suites)
-_STORE_TYPE = Rule(ValueKind.STRING, "PEM or PKCS12; JKS for a PKCS#12 file, as Java has it", _store_type)
-_IDENTIFICATION = matching("(?i:https)?", "https, or empty to check no host name")
+cipher_suites = Rule(ValueKind.LIST, "names of cipher suites, Java's or OpenSSL's, comma-separated", _parse_suites)
+store_type = Rule(ValueKind.STRING, "PEM or PKCS12; JKS for a PKCS#12 file, as Java has it", _parse_store_type)
+identification = matching("(?i:https)?", "https, or empty to check no host name")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,7 @@ class SecuritySettings(SaslSettings):
     )
     ssl_cipher_suites: str = setting(
         "ssl.cipher.suites",
-        _CIPHER_SUITES,
+        cipher_suites,
         "",
         "The cipher suites; empty: those of OpenSSL's default.",
         change=Change.BROKER,
@@ -99,7 +99,7 @@ class SecuritySettings(SaslSettings):
     )
     ssl_endpoint_identification_algorithm: str = setting(
         "ssl.endpoint.identification.algorithm",
-        _IDENTIFICATION,
+        identification,
         "https",
         "Whether another broker's certificate must be for the host that this one connects to.",
         change=Change.BROKER,
@@ -107,7 +107,7 @@ class SecuritySettings(SaslSettings):
     )
     ssl_keystore_type: str = setting(
         "ssl.keystore.type",
-        _STORE_TYPE,
+        store_type,
         "JKS",
         "The format of the key store.",
         change=Change.LISTENER,
@@ -155,7 +155,7 @@ class SecuritySettings(SaslSettings):
     )
     ssl_truststore_type: str = setting(
         "ssl.truststore.type",
-        _STORE_TYPE,
+        store_type,
         "JKS",
         "The format of the trust store.",
         change=Change.LISTENER,

@@ -79,6 +79,15 @@ class Password:
         return hash(self.text)
 
 
+class Provided(str):
+    """A text that came from a config provider: no error and no description shows it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "(hidden)"
+
+
 class Rule(NamedTuple):
     """How the text of a value is parsed, and a description of the allowed values."""
 

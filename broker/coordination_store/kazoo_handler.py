@@ -14,12 +14,16 @@ from collections.abc import Callable
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionDropped
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.handlers.utils import AsyncResult
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.retry import KazooRetry, RetryFailedError
 
 from sordini.broker.clock import SystemClock
+from sordini.broker.coordination_store.zookeeper_access import DigestLogin
+from sordini.client.tls.contexts import Context
+from sordini.client.tls.system_sockets import failure_text, secured, with_decrypted_bytes
 
 
 class OrderedResult(AsyncResult):  # type: ignore[misc]
@@ -78,13 +82,19 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         post: Callable[..., None],
         answered: Callable[[OrderedResult], None],
         soon: Callable[[Callable[[], None]], object],
+        tls: Context | None = None,
     ) -> None:
         """`post` schedules a call on the loop from any thread, `soon` from the loop's own thread."""
         super().__init__()
+        self._tls = tls
         self._post = post
         self._answered = answered
         self._soon = soon
         self.ended = threading.Event()
+
+    @property
+    def uses_tls(self) -> bool:
+        return self._tls is not None
 
     def start(self) -> None:
         self._running = True
@@ -105,10 +115,24 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         reading, writing = super().create_socket_pair()
         return reading, BatchedWakeup(writing, self._soon)
 
-    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
+    def create_connection(self, address: tuple[str, int], hostname: str, timeout: float, **_: Any) -> Any:
+        """Connect, and with TLS complete the handshake. Raises OSError.
+
+        kazoo's own TLS would trust the system's authorities, too, and its own choice of versions.
+        """
         if self.ended.is_set():
             raise OSError("the session has ended; this client does not open another one")
-        return super().create_connection(*args, **kwargs)
+        connection = super().create_connection(address, timeout=timeout)
+        return connection if self._tls is None else secured(connection, self._tls, hostname)
+
+    def select(self, reading: list[Any], writing: list[Any], failing: list[Any], timeout: float | None = None) -> Any:
+        """As select.select; a TLS socket with decrypted bytes is readable although nothing is left in the system."""
+        decrypted = with_decrypted_bytes(reading)
+        if not decrypted:
+            return super().select(reading, writing, failing, timeout)
+        others = [one for one in reading if one not in decrypted]
+        readable, writable, failed = super().select(others, writing, failing, 0)
+        return [*decrypted, *readable], writable, failed
 
     def sleep_func(self, seconds: float) -> None:
         """Sleep between attempts to connect; raises RetryFailedError once the session has ended."""
@@ -121,12 +145,26 @@ class TimedClient(KazooClient):  # type: ignore[misc]
 
     _connection: Any
 
-    def __init__(self, hosts: str, handler: LoopHandler, *, timeout_ms: int, connection_retry: KazooRetry) -> None:
+    def __init__(
+        self,
+        hosts: str,
+        handler: LoopHandler,
+        login: DigestLogin | None,
+        *,
+        timeout_ms: int,
+        connection_retry: KazooRetry,
+    ) -> None:
         # The broker logs the events that kazoo warns of; only kazoo's errors are logged (`kazoo_lines.py`).
         logger = logging.getLogger("kazoo")
         logger.setLevel(logging.ERROR)
         super().__init__(
-            hosts, timeout=timeout_ms / 1000, handler=handler, connection_retry=connection_retry, logger=logger
+            hosts,
+            timeout=timeout_ms / 1000,
+            handler=handler,
+            connection_retry=connection_retry,
+            logger=logger,
+            # Sent on each connection before any call.
+            auth_data=None if login is None else [("digest", f"{login.user}:{login.password}")],
         )
         self.timed_connection = self._connection = TimedConnection(self, self._connection.retry_sleeper, timeout_ms)
 
@@ -141,9 +179,18 @@ class TimedConnection(ConnectionHandler):  # type: ignore[misc]
         """The session timeout: as requested, and as negotiated once connected (the server has bounds)."""
         self.last_message_ms = self._clock.monotonic_ms()
         """When the last whole message of the server arrived, on the monotonic clock."""
+        self.tls_failure: str | None = None
+        """Why the newest attempt to connect by TLS failed."""
 
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
-        read_timeout_ms, connect_timeout_ms = super()._connect(host, hostip, port)
+        try:
+            read_timeout_ms, connect_timeout_ms = super()._connect(host, hostip, port)
+        except ConnectionDropped as error:
+            # kazoo's error for those of sockets. With TLS 1.3 a server refuses a certificate after the handshake.
+            cause = error.__context__
+            if self.handler.uses_tls and cause is not None:
+                self.tls_failure = f"{host}:{port}: {failure_text(cause)}"
+            raise
         # kazoo's read timeout is two thirds of the negotiated session timeout, which it does not keep.
         self.session_timeout_ms = round(read_timeout_ms * 3 / 2)
         self.last_message_ms = self._clock.monotonic_ms()

@@ -9,9 +9,9 @@ a file, because two trees of one cluster would diverge. Without the note the fil
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sordini.broker.coordination_store.embedded import open_embedded
 from sordini.broker.coordination_store.store_migration import MigrationRefused, StoreTree
@@ -19,6 +19,9 @@ from sordini.broker.coordination_store.znode_tree import check_path
 from sordini.replication.ports import Clock, CoordinationStore, StoreUnusable
 from sordini.storage.checkpoints import DamagedFile, read_whole, write_whole
 from sordini.storage.disk import Disk
+
+if TYPE_CHECKING:
+    from sordini.broker.coordination_store.zookeeper_access import ZooKeeperAccess
 
 STORE_FILE: Final = "coordination.sqlite"
 """In the first log directory, where Apache Kafka ignores files whose names it does not know."""
@@ -68,7 +71,16 @@ def _with_port(address: str) -> str:
 class StoreLocations:
     """Opens and marks locations, on one disk and one clock."""
 
-    def __init__(self, disk: Disk, clock: Clock, *, connection_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        *,
+        connection_timeout_ms: int,
+        zookeeper: Callable[[str], ZooKeeperAccess] | None = None,
+    ) -> None:
+        """`zookeeper` makes the access to an ensemble, for a tree below a znode ("" for "/"); None: in plaintext."""
+        self._zookeeper = zookeeper
         self._disk = disk
         self._clock = clock
         self._connection_timeout_ms = connection_timeout_ms
@@ -93,11 +105,16 @@ class StoreLocations:
         if location.kind == EMBEDDED:
             store = await open_embedded(self.file_of(location), self._clock)
         else:
-            from sordini.broker.coordination_store.zookeeper import ZooKeeperStore  # Late: kazoo is slow to import.
+            # Late: kazoo is slow to import.
+            from sordini.broker.coordination_store.zookeeper import ZooKeeperStore
+            from sordini.broker.coordination_store.zookeeper_access import OPEN
 
             timeout_ms = self._connection_timeout_ms
             # Without the chroot: connecting to one creates it, and reading must not write.
-            store = ZooKeeperStore(location.where, session_timeout_ms=timeout_ms, connection_timeout_ms=timeout_ms)
+            access = OPEN if self._zookeeper is None else self._zookeeper(location.root)
+            store = ZooKeeperStore(
+                location.where, access, session_timeout_ms=timeout_ms, connection_timeout_ms=timeout_ms
+            )
         try:
             session = await store.open_session()
             yield StoreTree(session, location.root, str(location), location.kind == EMBEDDED)

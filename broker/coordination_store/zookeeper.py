@@ -19,24 +19,22 @@ from functools import partial
 from typing import Any
 
 from kazoo import exceptions as kazoo_exceptions
-from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
+from kazoo.protocol.states import KazooState, WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
 
 from sordini.broker.coordination_store.kazoo_handler import LoopHandler, OrderedResult, TimedClient
+from sordini.broker.coordination_store.kazoo_values import NOT_THE_REASON, WATCH_KINDS, error_of, stat_of
 from sordini.broker.coordination_store.znode_tree import check_path
+from sordini.broker.coordination_store.zookeeper_access import OPEN, ZooKeeperAccess
 from sordini.replication.metadata_store.paths import parents
 from sordini.replication.ports import (
     ANY_VERSION,
-    BadVersion,
     Check,
     ConnectionLoss,
-    CoordinationError,
     Create,
     Delete,
-    NoChildrenForEphemerals,
     NodeExists,
     NoNode,
-    NotEmpty,
     Operation,
     OperationResult,
     SessionExpired,
@@ -46,46 +44,33 @@ from sordini.replication.ports import (
     StoreUnusable,
     Watch,
     WatchEvent,
-    WatchKind,
 )
 
-_ERRORS: dict[type[Exception], type[CoordinationError]] = {
-    kazoo_exceptions.NoNodeError: NoNode,
-    kazoo_exceptions.NodeExistsError: NodeExists,
-    kazoo_exceptions.BadVersionError: BadVersion,
-    kazoo_exceptions.NotEmptyError: NotEmpty,
-    kazoo_exceptions.NoChildrenForEphemeralsError: NoChildrenForEphemerals,
-    kazoo_exceptions.SessionExpiredError: SessionExpired,
-    kazoo_exceptions.ConnectionClosedError: SessionExpired,
-}
-_WATCH_KINDS = {
-    EventType.CREATED: WatchKind.CREATED,
-    EventType.CHANGED: WatchKind.CHANGED,
-    EventType.DELETED: WatchKind.DELETED,
-    EventType.CHILD: WatchKind.CHILDREN,
-}
 CLOSE_WAIT_MS_MAX = 2_000
 """How long the close of a session may take when ZooKeeper hangs."""
-
-_NOT_THE_REASON = (kazoo_exceptions.RolledBackError, kazoo_exceptions.RuntimeInconsistency)
-"""ZooKeeper's codes for the operations of a refused multi that were not the reason."""
 
 
 class ZooKeeperStore:
     """An ensemble, named as in `zookeeper.connect`: "host:port,host:port/chroot"."""
 
-    def __init__(self, connect: str, *, session_timeout_ms: int, connection_timeout_ms: int) -> None:
+    def __init__(
+        self, connect: str, access: ZooKeeperAccess = OPEN, *, session_timeout_ms: int, connection_timeout_ms: int
+    ) -> None:
         hosts, slash, chroot = connect.partition("/")
         self._hosts = hosts
         self._chroot = f"/{chroot}".rstrip("/") if slash else ""
         check_path(self._chroot or "/")
+        self._access = access
         self._session_timeout_ms = session_timeout_ms
         self._connection_timeout_ms = connection_timeout_ms
         self._sessions: list[ZooKeeperSession] = []
 
     async def open_session(self) -> ZooKeeperSession:
-        """Connect; nothing is written, so the chroot may be absent. Raises StoreUnusable without an answer in time."""
-        session = ZooKeeperSession(self._hosts, self._chroot, self._session_timeout_ms)
+        """Connect and log in; nothing is written, so the chroot may be absent.
+
+        Raises StoreUnusable without an answer in time, and when the login is refused; the text has TLS's own reason.
+        """
+        session = ZooKeeperSession(self._hosts, self._chroot, self._session_timeout_ms, self._access)
         self._sessions = [other for other in self._sessions if not other.is_over]
         self._sessions.append(session)
         is_open = False
@@ -93,15 +78,29 @@ class ZooKeeperStore:
             # Not `wait_for`, which does not pass on a cancellation that comes together with the result (before 3.12).
             async with asyncio.timeout(self._connection_timeout_ms / 1000):
                 await session.connected()
+                if self._access.login is not None:
+                    await self._check_login(session)
             is_open = True
         except TimeoutError:
+            why = session.tls_failure
             raise StoreUnusable(
                 f"no ZooKeeper at {self._hosts} answered within {self._connection_timeout_ms} ms"
+                f"{'' if why is None else f'; the TLS connection failed: {why}'}"
             ) from None
         finally:
             if not is_open:  # A caller without a session, also a cancelled one, must not leave one open.
                 session.end()
         return session
+
+    async def _check_login(self, session: ZooKeeperSession) -> None:
+        """Make a call that is answered after the login. Raises StoreUnusable when that was refused."""
+        try:
+            await session.exists("/")
+        except SessionExpired:
+            assert self._access.login is not None
+            raise StoreUnusable(
+                f"ZooKeeper at {self._hosts} refused the login of {self._access.login.user!r} by its scheme digest"
+            ) from None
 
     async def close(self) -> None:
         await asyncio.gather(*(session.close() for session in self._sessions))
@@ -110,7 +109,8 @@ class ZooKeeperStore:
 class ZooKeeperSession:
     """One session with ZooKeeper; see the port for what the methods promise."""
 
-    def __init__(self, hosts: str, chroot: str, session_timeout_ms: int) -> None:
+    def __init__(self, hosts: str, chroot: str, session_timeout_ms: int, access: ZooKeeperAccess = OPEN) -> None:
+        self._access = access
         self._loop = asyncio.get_running_loop()
         self._chroot = chroot
         self._session_id = 0
@@ -120,9 +120,11 @@ class ZooKeeperSession:
         self._data_watches: dict[str, dict[Watch, None]] = {}
         self._child_watches: dict[str, dict[Watch, None]] = {}
         self._first_connected: asyncio.Future[None] = self._loop.create_future()
-        self._handler = LoopHandler(self._post, self._answered, self._loop.call_soon)
+        self._handler = LoopHandler(self._post, self._answered, self._loop.call_soon, access.tls)
         retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0, sleep_func=self._handler.sleep_func)
-        self._client = TimedClient(hosts, self._handler, timeout_ms=session_timeout_ms, connection_retry=retry)
+        self._client = TimedClient(
+            hosts, self._handler, access.login, timeout_ms=session_timeout_ms, connection_retry=retry
+        )
         self._client.add_listener(self._state_on_the_thread)
         self._client.start_async()
 
@@ -138,6 +140,11 @@ class ZooKeeperSession:
     def lives_until_ms(self) -> int:
         connection = self._client.timed_connection
         return int(connection.last_message_ms + connection.session_timeout_ms)
+
+    @property
+    def tls_failure(self) -> str | None:
+        """Why the newest attempt to connect by TLS failed."""
+        return self._client.timed_connection.tls_failure
 
     @property
     def is_over(self) -> bool:
@@ -171,11 +178,11 @@ class ZooKeeperSession:
 
     async def get(self, path: str, *, watch: Watch | None = None) -> tuple[bytes, Stat]:
         data, stat = await self._read(self._client.get_async, path, self._data_fired, self._data_watches, watch)
-        return data or b"", _stat(stat)
+        return data or b"", stat_of(stat)
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         stat = await self._call(path, partial(self._client.set_async, self._inside(path), data, version))
-        return _stat(stat)
+        return stat_of(stat)
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         await self._call(path, partial(self._client.delete_async, self._inside(path), version))
@@ -188,7 +195,7 @@ class ZooKeeperSession:
 
     async def exists(self, path: str, *, watch: Watch | None = None) -> Stat | None:
         stat = await self._read(self._client.exists_async, path, self._data_fired, self._data_watches, watch)
-        return None if stat is None else _stat(stat)
+        return None if stat is None else stat_of(stat)
 
     async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
         return await self._multi(operations, numbered=True)
@@ -232,7 +239,7 @@ class ZooKeeperSession:
             path = self._inside(operation.path) if below_chroot else operation.path
             match operation:
                 case Create(_, data, ephemeral, sequential):
-                    transaction.create(path, data, None, ephemeral, sequential)
+                    transaction.create(path, data, self._access.acl_of(operation.path), ephemeral, sequential)
                     if not data:
                         # kazoo would write empty data; Apache Kafka writes null, and cannot parse empty data.
                         transaction.operations[-1] = transaction.operations[-1]._replace(data=None)
@@ -244,13 +251,13 @@ class ZooKeeperSession:
                     transaction.check(path, version)
         answers = await self._call("", transaction.commit_async)
         for index, answer in enumerate(answers):
-            if isinstance(answer, Exception) and not isinstance(answer, _NOT_THE_REASON):
-                raise _error(answer, operations[index].path, index if numbered else None)
+            if isinstance(answer, Exception) and not isinstance(answer, NOT_THE_REASON):
+                raise error_of(answer, operations[index].path, index if numbered else None)
         return [self._result(answer) for answer in answers]
 
     def _result(self, answer: Any) -> OperationResult:
         if isinstance(answer, ZnodeStat):
-            return _stat(answer)
+            return stat_of(answer)
         return self._outside(answer) if isinstance(answer, str) else None
 
     async def _read(
@@ -279,7 +286,7 @@ class ZooKeeperSession:
         try:
             return await future
         except kazoo_exceptions.KazooException as error:
-            raise _error(error, path, None) from None
+            raise error_of(error, path, None) from None
 
     def _inside(self, path: str) -> str:
         return path if not self._chroot else self._chroot if path == "/" else self._chroot + path
@@ -308,7 +315,7 @@ class ZooKeeperSession:
         self._fired(self._child_watches, event)
 
     def _fired(self, watches: dict[str, dict[Watch, None]], event: WatchedEvent) -> None:
-        kind = _WATCH_KINDS.get(event.type)
+        kind = WATCH_KINDS.get(event.type)
         if kind is None or self.is_over:
             return  # Lost with the connection: listeners are notified of the state.
         path = self._outside(event.path)
@@ -376,15 +383,6 @@ class ZooKeeperSession:
         except RuntimeError:
             # The loop is closed: the broker has stopped.
             assert self._loop.is_closed()
-
-
-def _stat(stat: ZnodeStat) -> Stat:
-    return Stat(stat.czxid, stat.mzxid, stat.ctime, stat.mtime, stat.version, stat.ephemeralOwner, stat.numChildren)
-
-
-def _error(error: Exception, path: str, index: int | None) -> CoordinationError:
-    """The port's error for kazoo's. Any error that is no refusal leaves the outcome of the call unknown."""
-    return _ERRORS.get(type(error), ConnectionLoss)(path, index)
 
 
 def _remember(watches: dict[str, dict[Watch, None]], path: str, watch: Watch | None) -> None:

@@ -67,6 +67,8 @@ class DescribedSetting(NamedTuple):
     kind: ValueKind
     is_read_only: bool
     meaning: str
+    is_hidden: bool = False
+    """Whether a value of it came from a config provider."""
 
 
 class Descriptions(NamedTuple):
@@ -182,7 +184,7 @@ class ConfigsHandler:
             if name not in self._metadata.topics:
                 raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
             topic = self._config_of(name)
-            return (kind, *sorted(topic.overrides.items())), lambda: _of_topic(topic)
+            return (kind, *sorted(topic.overrides.items())), lambda: self._hidden(_of_topic(topic))
         if kind not in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{describe_kind(kind)} are not supported")
         if name or kind == ResourceKind.BROKER_LOGGER:
@@ -199,9 +201,18 @@ class ConfigsHandler:
             return [describe_entry(key, [Synonym(key, common[key], source)]) for key in sorted(common)]
         foreign = {key for source in LAYERS for key in self._dynamic.entries(source)} - SETTINGS.keys()
         foreign |= self._dynamic.static_overrides.keys()
-        return sorted(
-            [self._own_key(key) for key in SETTINGS] + [describe_entry(key, list(self._found(key))) for key in foreign]
-        )
+        own = [self._own_key(key) for key in SETTINGS]
+        return sorted(self._hidden(own + [describe_entry(key, list(self._found(key))) for key in foreign]))
+
+    def _hidden(self, described: list[DescribedSetting]) -> list[DescribedSetting]:
+        """The same, with those marked that have a value of a config provider, if only as a synonym."""
+        provided = self._dynamic.config.provided_keys
+        if not provided:
+            return described
+        return [
+            one._replace(is_hidden=one.key in provided or any(each.name in provided for each in one.synonyms))
+            for one in described
+        ]
 
     def _of_loggers(self) -> list[DescribedSetting]:
         meaning = "The lowest level that is logged."
@@ -301,7 +312,7 @@ def describe_topic_key(topic: TopicConfig, key: str) -> DescribedSetting:
 def _row(described: DescribedSetting, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     """One setting as a row of the response; the value of a secret is left out."""
     source = described.synonyms[0].source if described.synonyms else ConfigSource.DEFAULT
-    is_secret = described.kind is ValueKind.PASSWORD
+    is_secret = described.kind is ValueKind.PASSWORD or described.is_hidden
     synonyms = [
         DescribeConfigsSynonym(name=name, value=None if is_secret else value, source=where)
         for name, value, where in described.synonyms

@@ -29,9 +29,11 @@ from sordini.replication.ports import (
     CoordinationStore,
     Log,
     NoNode,
+    NotAuthorized,
     Session,
     SessionExpired,
     SessionState,
+    StoreUnusable,
 )
 
 RENEWAL_PAUSE_S = 1.0
@@ -148,6 +150,8 @@ class Membership:
                 self._log.warning("coordination store lacks a znode that every cluster has", path=error.path)
                 await asyncio.sleep(RENEWAL_PAUSE_S)
                 return False
+            except NotAuthorized as error:
+                raise StoreUnusable(f"the coordination store refused the registration ({error})") from error
             except ConnectionLoss:
                 # The outcome of the call is unknown; each step checks for what it has done before.
                 await asyncio.sleep(RETRY_DELAY_S)

@@ -33,6 +33,7 @@ from sordini.broker.process.config_loading import (
     log_ignored_keys,
     log_open_listeners,
     read_entries,
+    resolved,
 )
 from sordini.broker.process.daemon import (
     StartReport,
@@ -83,7 +84,7 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
 
     Raises ConfigError for a wrong configuration.
     """
-    entries = read_entries(properties, overrides, os.environ)
+    entries = resolved(read_entries(properties, overrides, os.environ), os.environ)
     secure = None
     if launch.is_secure:
         from sordini.broker.process.secure_launch import secure_launch  # Late: only here are certificates made.
@@ -353,11 +354,20 @@ def _before_forced_exit(server: Server, reason: str) -> None:
 async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock, log: Logger) -> CoordinationStore:
     """ZooKeeper if it is configured, otherwise the embedded store in the first log directory."""
     if config.zookeeper_connect:
-        from sordini.broker.coordination_store.zookeeper import ZooKeeperStore  # Late: kazoo is slow to import.
+        # Late: kazoo is slow to import.
+        from sordini.broker.coordination_store.zookeeper import ZooKeeperStore
+        from sordini.broker.security.tls.zookeeper_material import access_of
 
+        try:
+            access = access_of(config, disk)
+        except ConfigError as error:
+            raise StoreUnusable(str(error)) from None
+        if access.login is not None and access.tls is None:
+            log.warning("the login to ZooKeeper is sent without TLS", user=access.login.user)
         KazooLines(log, asyncio.get_running_loop().call_soon_threadsafe).install()
         return ZooKeeperStore(
             config.zookeeper_connect,
+            access,
             session_timeout_ms=config.zookeeper_session_timeout_ms,
             connection_timeout_ms=config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms,
         )

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import re
+import stat
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
+from sordini.broker.configuration.config_providers import ProviderSources, resolve_providers
 from sordini.broker.configuration.environment import environment_entries, unknown_names
 from sordini.broker.configuration.open_listeners import open_listeners
 from sordini.broker.configuration.protection import is_without_effect
-from sordini.broker.configuration.settings import ConfigError, read_properties
+from sordini.broker.configuration.settings import ConfigError, Provided, read_properties
 from sordini.broker.process.logging import Logger
 from sordini.broker.security.sasl.first_user import FirstUser
 from sordini.storage.disk import SystemDisk
+
+SHOWN_CHARS_MAX: Final = 4
+"""Shorter parts of a provided value are looked for only in errors that name its key."""
 
 
 class LoadedConfig(NamedTuple):
@@ -57,9 +65,39 @@ def read_entries(properties: str | None, overrides: Sequence[str], environment: 
     return entries
 
 
+def resolved(entries: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Entries with the values of their config providers. Raises ConfigError."""
+    disk = SystemDisk()
+
+    def read(path: str, size: int) -> bytes:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        file = disk.open(path, writable=False)
+        try:
+            return file.read_at(0, size)
+        finally:
+            file.close()
+
+    return resolve_providers(entries, ProviderSources(read, environment))
+
+
+def without_provided(error: ConfigError, entries: Mapping[str, str]) -> ConfigError:
+    """The error, or one with less text if it shows a part of what a config provider has read."""
+    text = str(error).lower()
+    for key, value in entries.items():
+        if isinstance(value, Provided):
+            parts = [part for part in re.split(r"[\s,;:=]+", value.lower()) if part]
+            if any(part in text and (len(part) >= SHOWN_CHARS_MAX or key in text) for part in parts):
+                return ConfigError(f"{key}=(hidden) is not valid; no more is shown of what a config provider has read")
+    return error
+
+
 def load_config(entries: Mapping[str, str]) -> LoadedConfig:
-    """The configuration that entries make. Raises ConfigError."""
-    config, unknown = build_config(entries)
+    """The configuration that entries make. Raises ConfigError, which shows no value of a config provider."""
+    try:
+        config, unknown = build_config(entries)
+    except ConfigError as error:
+        raise without_provided(error, entries) from None
     return LoadedConfig(
         config,
         frozenset(entries) & SETTINGS.keys(),

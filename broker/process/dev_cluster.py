@@ -26,7 +26,14 @@ from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.process import pid_file
 from sordini.broker.process.broker_process import EXIT_CLEAN, EXIT_FAILED, StandardReport
 from sordini.broker.process.child_processes import CleaningChildren
-from sordini.broker.process.config_loading import LoadedConfig, choose_loop, load_config, log_ignored_keys, read_entries
+from sordini.broker.process.config_loading import (
+    LoadedConfig,
+    choose_loop,
+    load_config,
+    log_ignored_keys,
+    read_entries,
+    resolved,
+)
 from sordini.broker.process.descriptors import Descriptors, allow_open_files
 from sordini.broker.process.log_writer import write_before_exit
 from sordini.broker.process.logging import Logger
@@ -68,6 +75,7 @@ def configurations(
         if key in given:
             raise ConfigError(f"--override {key}={given[key]} is not valid here: each broker has its own {key}")
     entries = {**_for_development(plan.brokers), **read_entries(None, (), environment), **given}
+    entries = resolved(entries, environment)
     return {number: load_config({**_without_own(entries), **_own(plan, number, entries)}) for number in plan.broker_ids}
 
 

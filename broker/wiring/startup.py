@@ -32,6 +32,7 @@ from sordini.replication.ports import (
     CoordinationError,
     CoordinationStore,
     Log,
+    NotAuthorized,
     Session,
     SessionExpired,
     StoreUnusable,
@@ -67,6 +68,8 @@ STORE_LOST = (ConnectionLoss, SessionExpired)
 
 def store_lost(error: CoordinationError) -> StartRefused:
     """The refusal for one of STORE_LOST."""
+    if isinstance(error, NotAuthorized):
+        return StartRefused(f"the coordination store refused this broker ({error})")
     return StartRefused(f"the connection to the coordination store was lost while the broker started ({error})")
 
 

@@ -7,6 +7,7 @@ of a command uses it.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from sordini.client.authentication import SaslCredentials
     from sordini.client.ports import Socket
     from sordini.client.tls.contexts import Context
+    from sordini.storage.disk import SystemDisk
 
 _META: Final = "sordini.client_security"
 _PROTOCOL: Final = "security.protocol"
@@ -36,13 +38,23 @@ class ClientSecurity(NamedTuple):
 
 def read_client_security(path: str) -> ClientSecurity:
     """Read a properties file and the stores that it names. Raises ConfigError, and OSError for the file itself."""
-    from sordini.broker.configuration.security_keys import SecuritySettings
-    from sordini.broker.configuration.settings import ConfigError, read_properties, settings_of
-    from sordini.broker.security.tls.material import client_context_of
+    from sordini.broker.configuration.settings import ConfigError, read_properties
+    from sordini.broker.process.config_loading import resolved, without_provided
     from sordini.storage.disk import SystemDisk
 
     disk = SystemDisk()
-    entries = read_properties(disk.read(path).decode())
+    entries = resolved(read_properties(disk.read(path).decode()), os.environ)
+    try:
+        return _security_of(entries, disk)
+    except ConfigError as error:
+        raise without_provided(error, entries) from None
+
+
+def _security_of(entries: dict[str, str], disk: SystemDisk) -> ClientSecurity:
+    from sordini.broker.configuration.security_keys import SecuritySettings
+    from sordini.broker.configuration.settings import ConfigError, settings_of
+    from sordini.broker.security.tls.material import client_context_of
+
     protocol = entries.get(_PROTOCOL, "PLAINTEXT").strip()
     if protocol not in PROTOCOLS:
         raise ConfigError(f"{_PROTOCOL}={protocol!r} is not valid: allowed is one of {', '.join(PROTOCOLS)}")

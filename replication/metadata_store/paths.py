@@ -54,6 +54,12 @@ TOP_LEVEL = (
 )
 """The top-level nodes of a cluster; nodes with other names belong to other applications."""
 
+SENSITIVE_PATHS = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+"""Beginnings of the paths of nodes that may hold credentials. With access control lists others do not read them."""
+
+OPEN_PATHS = frozenset({"/consumers"})
+"""Nodes without an access control list: old consumers write below."""
+
 CHANGE_NOTIFICATIONS = frozenset(
     {CONFIG_CHANGES, ISR_CHANGES, LOG_DIR_EVENTS, ACL_CHANGES, EXTENDED_ACL_CHANGES, "/delegation_token/token_changes"}
 )

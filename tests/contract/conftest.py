@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.coordination_store.embedded import EmbeddedStore, StoreThread
+from sordini.broker.coordination_store.zookeeper_access import OPEN, DigestLogin, ZooKeeperAccess
+from sordini.client.tls.contexts import TlsMaterial, client_context
+from sordini.client.tls.stores import pem_trust_store
 from sordini.replication.ports import Session, SessionState
+from tests.outside.java import SecureZooKeeperProcess
+from tests.support.certificates import PASSWORD, Authority
 from tests.support.fake_zookeeper import SimZk
 from tests.support.fake_zookeeper_session import SimZkStore
 
@@ -35,7 +40,28 @@ class Unwritten:
         del fields
 
 
-@pytest.fixture(params=["embedded", "simulated", "zookeeper"])
+@pytest.fixture(scope="session")
+def secure_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureZooKeeperProcess]:
+    """A ZooKeeper with TLS, its authority's certificate beside it as `ca.pem`."""
+    directory = tmp_path_factory.mktemp("secure-zookeeper")
+    authority = Authority()
+    authority.pem_file(directory / "ca.pem")
+    stores = (
+        authority.issue("zookeeper").pkcs12_file(directory / "zookeeper.p12"),
+        authority.pkcs12_file(directory / "ca.p12"),
+    )
+    with SecureZooKeeperProcess(directory, *stores, PASSWORD) as process:
+        yield process
+
+
+def secured(process: SecureZooKeeperProcess) -> ZooKeeperAccess:
+    """TLS, a login, and access control lists."""
+    trust = pem_trust_store((process.directory / "ca.pem").read_text())
+    context = client_context(TlsMaterial(("TLSv1.2", "TLSv1.3"), (), None, trust), checks_host=True)
+    return ZooKeeperAccess(context, DigestLogin("broker", "secret"), sets_acl=True)
+
+
+@pytest.fixture(params=["embedded", "simulated", "zookeeper", "zookeeper-tls"])
 async def store(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[Store]:
     if request.param == "embedded":
         worker = StoreThread("test")
@@ -52,9 +78,13 @@ async def store(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[
         return
     from sordini.broker.coordination_store.zookeeper import ZooKeeperStore
 
-    address = request.getfixturevalue("zookeeper")
-    chroot = f"/contract/{next(_chroots)}"
-    ensemble = ZooKeeperStore(f"{address}{chroot}", session_timeout_ms=6_000, connection_timeout_ms=20_000)
+    chroot, access = f"/contract/{next(_chroots)}", OPEN
+    if request.param == "zookeeper":
+        connect = address = request.getfixturevalue("zookeeper")
+    else:
+        process: SecureZooKeeperProcess = request.getfixturevalue("secure_zookeeper")
+        connect, address, access = process.secure_connect, process.connect, secured(process)
+    ensemble = ZooKeeperStore(f"{connect}{chroot}", access, session_timeout_ms=6_000, connection_timeout_ms=20_000)
     making = await ensemble.open_session()
     await making.create("/made", make_parents=True)  # And with it the chroot.
     await making.delete("/made")

@@ -31,11 +31,12 @@ class ZooKeeperProcess(OutsideProcess):
 
     name = "zookeeper"
 
-    def __init__(self, directory: Path, host: str = "127.0.0.1") -> None:
+    def __init__(self, directory: Path, host: str = "127.0.0.1", overrides: Mapping[str, object] | None = None) -> None:
         super().__init__(directory)
         self.host = host
         self.port = free_port()
         self.connect = f"{host}:{self.port}"
+        self._overrides = overrides or {}
 
     def command(self) -> list[str]:
         config = self.directory / "zookeeper.properties"
@@ -47,6 +48,7 @@ class ZooKeeperProcess(OutsideProcess):
             "maxClientCnxns": 0,
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "*",
+            **self._overrides,
         }
         write_properties(config, settings)
         flags = [*SHORT_LIVED, "-Xmx256m", "-Dzookeeper.forceSync=no"]
@@ -64,6 +66,31 @@ class ZooKeeperProcess(OutsideProcess):
                 return b"".join(iter(lambda: connection.recv(4_096), b"")).decode()
         except OSError:
             return ""
+
+
+class SecureZooKeeperProcess(ZooKeeperProcess):
+    """One ZooKeeper server that speaks TLS on a second port; certificates of clients are a login (`x509`)."""
+
+    name = "secure-zookeeper"
+
+    def __init__(self, directory: Path, keys: Path, trust: Path, password: str, client_auth: str = "want") -> None:
+        """`keys` and `trust` are PKCS#12 files."""
+        self.secure_port = free_port()
+        self.secure_connect = f"localhost:{self.secure_port}"
+        stores = {
+            f"ssl.{which}.{part}": value
+            for which, path in (("keyStore", keys), ("trustStore", trust))
+            for part, value in (("location", path), ("password", password), ("type", "PKCS12"))
+        }
+        settings: dict[str, object] = {
+            "secureClientPort": self.secure_port,
+            "secureClientPortAddress": "127.0.0.1",
+            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            "authProvider.x509": "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+            "ssl.clientAuth": client_auth,
+            **stores,
+        }
+        super().__init__(directory, overrides=settings)
 
 
 class ApacheKafkaProcess(BrokerProcess):

@@ -12,6 +12,7 @@ from sordini.broker.configuration.ignored_keys import IGNORED
 from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.membership_keys import MembershipSettings
 from sordini.broker.configuration.network_keys import NetworkSettings
+from sordini.broker.configuration.password_encoder_keys import PasswordEncoderSettings
 from sordini.broker.configuration.protection_keys import BY_LISTENER, REFUSED, SERVED, TABLE, Refused
 from sordini.broker.configuration.quota_keys import QuotaSettings
 from sordini.broker.configuration.replica_keys import ReplicaSettings
@@ -20,6 +21,7 @@ from sordini.broker.configuration.security_keys import SecuritySettings
 from sordini.broker.configuration.settings import Change, Rule, Setting, settings_of, value_text
 from sordini.broker.configuration.topic_config import HOUR_MS, MINUTE_MS, TOPIC_SETTINGS, TopicSetting, default_of
 from sordini.broker.configuration.transaction_keys import TransactionSettings
+from sordini.broker.configuration.zookeeper_keys import ZooKeeperSettings
 
 SECTIONS: dict[type, str] = {
     MembershipSettings: "The broker and its cluster",
@@ -35,6 +37,8 @@ SECTIONS: dict[type, str] = {
     TransactionSettings: "Transactions",
     AuthorizationSettings: "Authorization",
     QuotaSettings: "Quotas",
+    ZooKeeperSettings: "Protection of ZooKeeper",
+    PasswordEncoderSettings: "Passwords in the coordination store",
 }
 UNITS = {1: "", MINUTE_MS: " (minutes)", HOUR_MS: " (hours)"}
 
@@ -65,6 +69,9 @@ A topic key is looked for in the topic's own entries first (`/config/topics/<nam
 later) and then, in the order above, in the broker key that it inherits. Where a broker key is given in several units,
 the finest that is set counts: `log.retention.ms` before `.minutes` before `.hours`.
 
+A value of the start may be a reference to a file or a variable, with `config.providers`
+([security.md](security.md#secrets-in-other-files-config-providers)).
+
 DescribeConfigs tells where each value stands and which others stand behind it:
 
     kafka-configs.sh --bootstrap-server localhost:9092 --describe --all --entity-type brokers --entity-name 1
@@ -87,7 +94,7 @@ those there are.
 Keys marked *one broker* are changed for one broker only (`--entity-name 1`), those marked *per listener* only with the
 listener's prefix, too (`listener.name.<name>.<key>`). Keys marked *no* are refused with INVALID_REQUEST. A wrong value is refused with what is allowed: INVALID_CONFIG for a
 topic, INVALID_REQUEST for a broker, as Apache Kafka does. A broker takes keys it does not know, which may be another
-broker's; passwords and classes to load are not taken over the wire, nor what asks for protection that is not given
+broker's; passwords are taken with `password.encoder.secret` only, classes to load never, nor what asks for protection that is not given
 ([Protection](#protection)). Settings of one entity may come to 512 KiB. What another broker or tool wrote into the store and cannot be used is passed over with a warning.
 
 The log level is the setting of the broker logger `root` (`--entity-type broker-loggers`): TRACE, DEBUG, INFO, WARN,
@@ -138,9 +145,9 @@ The keys of the table *Security* whose values may differ between listeners have 
 listeners are not case-sensitive there. A key of a listener that does not exist has no effect and a warning, as with
 Apache Kafka; a wrong value refuses the start in any case.
 
-AlterConfigs refuses the same values with INVALID_REQUEST, and passwords with INVALID_CONFIG. What another broker or
-tool wrote into the store cannot stop a broker; it is told with a warning that names the key. Delegation tokens have no
-APIs here: clients learn it from ApiVersions.
+AlterConfigs refuses the same values with INVALID_REQUEST, and passwords without `password.encoder.secret` with
+INVALID_CONFIG. What another broker or tool wrote into the store cannot stop a broker; it is told with a warning that names the
+key. Delegation tokens have no APIs here: clients learn it from ApiVersions.
 
 Served, in the tables above: {served}.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -118,10 +119,12 @@ def _configured(properties: str | None, overrides: tuple[str, ...]) -> Config:
     from sordini.broker.configuration.config import build_config, find_setting
     from sordini.broker.configuration.protection import FAMILY
     from sordini.broker.configuration.settings import ConfigError
-    from sordini.broker.process.config_loading import read_entries
+    from sordini.broker.process.config_loading import read_entries, resolved
 
     try:
         given = read_entries(properties, overrides, os.environ)
+        with contextlib.suppress(ConfigError):  # As below: what a provider cannot read now refuses no stop.
+            given = resolved(given, os.environ)
         # A key that would refuse a start must not refuse a stop: it may have been added since the broker started.
         entries = {key: text for key, text in given.items() if find_setting(key) is not None}
         try:

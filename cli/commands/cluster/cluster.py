@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +26,8 @@ from sordini.protocol.printable import counted
 if TYPE_CHECKING:
     from sordini.broker.coordination_store.store_location import StoreLocation, StoreLocations
     from sordini.broker.coordination_store.store_migration import MigrationSummary, StoreTree
+    from sordini.broker.coordination_store.zookeeper_access import ZooKeeperAccess
+    from sordini.storage.disk import SystemDisk
 
 
 class MoveCommand(ClientCommand):
@@ -153,6 +156,13 @@ def _lacking(row: Mapping[str, Any]) -> list[object]:
 @click.option("--dry-run", is_flag=True, help="Check whether it can be moved; change nothing.")
 @click.option("--keep-source", is_flag=True, help="Copy instead of move: brokers can still use an embedded source.")
 @click.option(
+    "--zookeeper-config",
+    "zookeeper_config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Properties with TLS, login and access control lists of ZooKeeper, for example a broker's file.",
+)
+@click.option(
     "--timeout",
     "timeout_s",
     metavar="SECONDS",
@@ -163,7 +173,14 @@ def _lacking(row: Mapping[str, Any]) -> list[object]:
 )
 @json_option
 def move(
-    *, source: StoreLocation, target: StoreLocation, dry_run: bool, keep_source: bool, timeout_s: float, as_json: bool
+    *,
+    source: StoreLocation,
+    target: StoreLocation,
+    dry_run: bool,
+    keep_source: bool,
+    zookeeper_config: str | None,
+    timeout_s: float,
+    as_json: bool,
 ) -> None:
     """Move a cluster's metadata from one coordination store to another.
 
@@ -180,20 +197,29 @@ def move(
       sordini cluster move --from embedded:data --to zookeeper:zk-1:2181,zk-2:2181/kafka --dry-run
       sordini cluster move --from embedded:data --to zookeeper:zk-1:2181,zk-2:2181/kafka
       sordini cluster move --from zookeeper:zk-1:2181/kafka --to embedded:data
+      sordini cluster move --from embedded:data --to zookeeper:zk-1:2182/kafka --zookeeper-config tls.properties
     """
     import asyncio
 
     from sordini.broker.clock import SystemClock
     from sordini.broker.coordination_store.store_location import StoreLocations
     from sordini.broker.coordination_store.store_migration import MigrationRefused
-    from sordini.replication.ports import CoordinationError, StoreUnusable
+    from sordini.replication.ports import CoordinationError, NotAuthorized, StoreUnusable
     from sordini.storage.disk import SystemDisk
 
-    locations = StoreLocations(SystemDisk(), SystemClock(), connection_timeout_ms=round(timeout_s * 1000))
+    disk = SystemDisk()
+    locations = StoreLocations(
+        disk,
+        SystemClock(),
+        connection_timeout_ms=round(timeout_s * 1000),
+        zookeeper=None if zookeeper_config is None else _access_by(zookeeper_config, disk),
+    )
     try:
         report = asyncio.run(_moved(locations, source, target, dry_run=dry_run, keep_source=keep_source))
     except (MigrationRefused, StoreUnusable) as error:
         raise Failure(str(error)) from None
+    except NotAuthorized as error:
+        raise Failure(f"ZooKeeper refused it ({error}); --zookeeper-config names a file with a login") from None
     except CoordinationError as error:
         raise Failure(f"a store did not answer ({error}); nothing was lost: repeat the command") from None
     except OSError as error:
@@ -202,6 +228,21 @@ def move(
         print_json(report)
     else:
         _print_move(report, source, target)
+
+
+def _access_by(path: str, disk: SystemDisk) -> Callable[[str], ZooKeeperAccess]:
+    """How ZooKeeper is reached with the keys of a properties file. Raises Failure."""
+    from sordini.broker.configuration.settings import ConfigError
+    from sordini.broker.configuration.zookeeper_keys import read_zookeeper_settings
+    from sordini.broker.process.config_loading import read_entries, resolved
+    from sordini.broker.security.tls.zookeeper_material import access_of
+
+    try:
+        settings = read_zookeeper_settings(resolved(read_entries(path, (), {}), os.environ))
+        access = access_of(settings, disk)
+    except ConfigError as error:
+        raise Failure(str(error)) from None
+    return lambda root: access._replace(root=root)
 
 
 async def _moved(

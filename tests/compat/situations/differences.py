@@ -30,18 +30,18 @@ DIFFERENCES: list[Difference] = [
         "DescribeConfigs of a broker lists the keys with their defaults and sources",
         "results/0/configs/ssl.keystore.password/read_only",
         True,
-        "No password is kept in the coordination store, so none can be changed over the wire: it comes from the file.",
+        "Without password.encoder.secret no password is kept in the coordination store, so none is changed over the wire.",
     ),
     *several(
         "a broker's keys of encryption and authentication, for one broker, all brokers and a listener that is not there",
         {
             "listener.name.other.create.topic.policy.class.name of '0'/*": 42,
             "listener.name.other.sasl.login.class of '0'/*": 42,
-            "listener.name.other.password.encoder.secret of '0'/*": 40,
+            "listener.name.other.password.encoder.secret of '0'/*": 42,
         },
         "For a listener that does not exist Apache Kafka stores any value. Here, storing a policy, a class or a "
         "password would suggest protection that is not there, so it is refused: no class is loaded, and no password "
-        "is kept in the store.",
+        "is kept in the store for it.",
     ),
     Difference(
         "a cordon around directories of a broker: none, an unknown one, and all of them",

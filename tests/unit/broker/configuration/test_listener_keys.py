@@ -102,7 +102,7 @@ def test_a_password_is_shown_nowhere(key: str) -> None:
         assert "hush" not in str(refusal.value)
     assert refusal.value.code == ErrorCode.INVALID_CONFIG
     (ignored,) = DynamicConfig(config).set_layer(OF_BROKER, {prefixed: "encrypted-hush"})
-    assert ignored.reason == "no password is read from the coordination store"
+    assert ignored.reason == "it is encrypted, and password.encoder.secret is not set"
 
 
 @pytest.mark.parametrize("key", sorted(PREFIXED))

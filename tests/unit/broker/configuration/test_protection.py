@@ -233,6 +233,10 @@ LISTENER_KEYS = "unit/broker/configuration/test_listener_keys"
 LISTENER_TLS = "unit/broker/security/tls/test_listener_tls"
 MAPPING = "unit/broker/security/tls/test_principal_mapping"
 STORES = "unit/client/tls/test_stores"
+ENCODER = "unit/broker/configuration/test_password_encoder"
+ZOOKEEPER = "process/test_secure_zookeeper"
+ZOOKEEPER_KEYS = "unit/broker/configuration/test_zookeeper_keys"
+ZOOKEEPER_STORES = "unit/broker/security/tls/test_zookeeper_material"
 SHOWN = {
     "allow.everyone.if.no.acl.found": ("unit/broker/security/test_authorizer", "test_a_resource_without_entries"),
     "authorizer.class.name": ("unit/broker/handlers/test_acls", "test_only_whom_the_cluster_allows"),
@@ -254,6 +258,12 @@ SHOWN = {
     "replication.quota.window.size.seconds": ("unit/broker/configuration/test_replica_quotas", "test_"),
     "connection.failed.authentication.delay.ms": (LOGIN, "test_a_refused_login_is_answered_after_a_delay"),
     "connections.max.reauth.ms": (LOGIN, "test_a_session_ends_unless"),
+    "password.encoder.cipher.algorithm": (ENCODER, "test_a_password_is_in_the_format_of_apache_kafka"),
+    "password.encoder.iterations": (ENCODER, "test_a_password_is_in_the_format_of_apache_kafka"),
+    "password.encoder.key.length": (ENCODER, "test_a_password_is_in_the_format_of_apache_kafka"),
+    "password.encoder.keyfactory.algorithm": (ENCODER, "test_a_password_is_in_the_format_of_apache_kafka"),
+    "password.encoder.old.secret": (ENCODER, "test_what_another_secret_has_encrypted"),
+    "password.encoder.secret": (ENCODER, "test_a_password_that_is_set_at_run_time"),
     "sasl.enabled.mechanisms": (LOGIN, "test_a_mechanism_that_is_not_enabled_is_refused"),
     "sasl.jaas.config": (SASL_CONFIG, "test_options_of_a_jaas_line_are_read"),
     "sasl.mechanism.inter.broker.protocol": (SASL_CONFIG, "test_a_broker_logs_in_to_others"),
@@ -277,6 +287,19 @@ SHOWN = {
     "ssl.truststore.location": ("compat/test_tls_clients", "test_librdkafka_without_a_trusted_certificate"),
     "ssl.truststore.password": (STORES, "test_a_pkcs12_store_has_its_key"),
     "ssl.truststore.type": (STORES, "test_a_pkcs12_store_has_its_key"),
+    "zookeeper.clientCnxnSocket": (ZOOKEEPER_KEYS, "test_tls_is_nettys"),
+    "zookeeper.set.acl": (ZOOKEEPER, "test_the_lists_are_those_that_apache_kafka_makes"),
+    "zookeeper.ssl.cipher.suites": (ZOOKEEPER_STORES, "test_versions_suites_and_the_check_of_hosts"),
+    "zookeeper.ssl.client.enable": (ZOOKEEPER, "test_a_client_without_a_login_reads_no_credential"),
+    "zookeeper.ssl.enabled.protocols": (ZOOKEEPER_STORES, "test_versions_suites_and_the_check_of_hosts"),
+    "zookeeper.ssl.endpoint.identification.algorithm": (ZOOKEEPER, "test_the_certificate_is_for_the_host_unless"),
+    "zookeeper.ssl.keystore.location": (ZOOKEEPER, "test_the_lists_are_those_that_apache_kafka_makes"),
+    "zookeeper.ssl.keystore.password": (ZOOKEEPER, "test_the_lists_are_those_that_apache_kafka_makes"),
+    "zookeeper.ssl.keystore.type": (ZOOKEEPER_KEYS, "test_the_type_of_a_store_is_set"),
+    "zookeeper.ssl.protocol": (ZOOKEEPER_STORES, "test_versions_suites_and_the_check_of_hosts"),
+    "zookeeper.ssl.truststore.location": (ZOOKEEPER, "test_a_certificate_that_the_trust_store_does_not_know"),
+    "zookeeper.ssl.truststore.password": (ZOOKEEPER_STORES, "test_stores_in_pem_and_pkcs12_are_read"),
+    "zookeeper.ssl.truststore.type": (ZOOKEEPER_KEYS, "test_the_type_of_a_store_is_set"),
 }
 
 
