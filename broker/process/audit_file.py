@@ -6,7 +6,7 @@ and not the broker. A file that cannot be opened prevents the start: the operato
 
 from __future__ import annotations
 
-from sordini.broker.clock import SystemClock
+from sordini.broker.clock import SystemClock, utc_text
 from sordini.broker.configuration.config import Config
 from sordini.broker.process.log_writer import file_output
 from sordini.broker.process.logging import LogFile
@@ -39,7 +39,7 @@ class AuditFile:
 
     def _dropped_line(self, count: int) -> str:
         fields = {"dropped": "any", "address": "", "count": count, "reason": "not written"}
-        return audit_line(self._clock.now_ms(), self._broker_id, AuditEvent.DROPPED, fields)
+        return audit_line(utc_text(self._clock.now_ms()), self._broker_id, AuditEvent.DROPPED, fields)
 
 
 def open_audit_file(disk: Disk, config: Config) -> AuditFile | None:

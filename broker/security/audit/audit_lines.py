@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
@@ -30,9 +29,9 @@ class AuditEvent(StrEnum):
     DROPPED = "lines dropped"
 
 
-def audit_line(now_ms: int, broker_id: int, event: AuditEvent, fields: Mapping[str, Any]) -> str:
-    """One line, its newline included. `now_ms` is of the wall clock."""
-    shown = {"time": _utc(now_ms), "event": event.value, "broker": broker_id, **fields}
+def audit_line(time: str, broker_id: int, event: AuditEvent, fields: Mapping[str, Any]) -> str:
+    """One line, its newline included; the time is in UTC, as ISO 8601."""
+    shown = {"time": time, "event": event.value, "broker": broker_id, **fields}
     return json.dumps(shown, ensure_ascii=True, separators=(", ", ": ")) + "\n"
 
 
@@ -41,11 +40,6 @@ def clipped(text: str) -> str:
     return text if len(text) <= TEXT_CHARACTERS_MAX else text[:TEXT_CHARACTERS_MAX] + TRUNCATED
 
 
-def shown_id(data: bytes | memoryview) -> str:
+def shown_id(data: bytes) -> str:
     """An id of 16 bytes as Apache Kafka's tools print it."""
-    return base64.urlsafe_b64encode(bytes(data)).decode().rstrip("=")
-
-
-def _utc(now_ms: int) -> str:
-    seconds, ms = divmod(now_ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03}Z"
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")

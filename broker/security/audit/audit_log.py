@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from sordini.broker.clock import utc_text
 from sordini.broker.security.audit.audit_lines import AuditEvent, audit_line, clipped
 from sordini.broker.security.audit.line_limiter import LineLimiter
 from sordini.replication.ports import Clock
@@ -78,4 +79,4 @@ class AuditLog:
 
     def _line(self, event: AuditEvent, fields: Mapping[str, Any]) -> None:
         assert self._output is not None
-        self._output.write(audit_line(self._clock.now_ms(), self._broker_id, event, fields))
+        self._output.write(audit_line(utc_text(self._clock.now_ms()), self._broker_id, event, fields))

@@ -75,27 +75,22 @@ class ChangeEvents:
         if call.peer is self._itself or _is_of_coordinator(call):
             return route.handle(call)
         request = copy.copy(call.body)  # Its rule takes out what is not allowed.
+        answer: Any = None
         try:
             answer = route.handle(call)
-        except Exception:
-            self._amend(call, request)  # The response is made by the fence.
-            raise
-        if type(answer) is GeneratorType:
-            return self._in_steps(answer, call, request)
-        self._amend(call, request)  # After the rule, which has set its own.
-        return answer
+        finally:  # After the rule, which has set its own; the response to an exception is amended, too.
+            if type(answer) is not GeneratorType:
+                self._amend(call, request)
+        return self._in_steps(answer, call, request) if type(answer) is GeneratorType else answer
 
     def _in_steps(self, work: Work[Any], call: Call, request: Any) -> Work[Any]:
         try:
-            answer = yield from work
+            return (yield from work)
         except GeneratorExit:
             self._write(call, request, None)
             raise
-        except Exception:
+        finally:  # The rule may have been a part of the work.
             self._amend(call, request)
-            raise
-        self._amend(call, request)  # The rule may have been a part of the work.
-        return answer
 
     def _amend(self, call: Call, request: Any) -> None:
         former, is_written = call.amend, False

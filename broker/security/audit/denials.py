@@ -6,14 +6,25 @@ served. So a decision that allows costs nothing, and a rule needs to know nothin
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, Protocol
 
 from sordini.broker.security.audit.audit_lines import AuditEvent, clipped
-from sordini.broker.security.audit.audit_log import AuditLog
 from sordini.replication.metadata_store.acl_model import AclOperation, ResourceType
 
 NOTED_MAX: Final = 200
 """Denials of one step that are kept; more of them are counted only."""
+
+
+class EventLog(Protocol):
+    """The `AuditLog`, as far as denials use it."""
+
+    @property
+    def is_on(self) -> bool: ...
+
+    def write(self, event: AuditEvent, address: str, fields: Mapping[str, Any]) -> None: ...
+
+    def drop(self, event: AuditEvent, address: str, count: int) -> None: ...
 
 
 class Denial(NamedTuple):
@@ -27,7 +38,7 @@ class Denial(NamedTuple):
 class Denials:
     """Denials since the last report."""
 
-    def __init__(self, audit: AuditLog) -> None:
+    def __init__(self, audit: EventLog) -> None:
         self._audit = audit
         self._is_on = audit.is_on
         self.noted: list[Denial] = []

@@ -13,7 +13,6 @@ out by its kind, not by its name:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any, Final
 
 from sordini.broker.security.audit.audit_lines import clipped, shown_id
@@ -28,15 +27,19 @@ _LEFT_OUT: Final = frozenset({"throttle_time_ms", "timeout_ms", "error_message"}
 _NOT_OF_ROWS: Final = "topic_config_error_code"
 """Says why settings of a created topic are not shown; the topic is created."""
 
+_fields: dict[type, tuple[str, ...]] = {}
+
 MayShow = Callable[[str], bool]
 """Whether the value of a setting may be shown, by its key."""
 
 
-@cache
 def fields_of(kind: type) -> tuple[str, ...]:
     """The names of a message's fields, in their order."""
-    names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-    return tuple(dict.fromkeys(name for name in names if name not in _LEFT_OUT))
+    found = _fields.get(kind)
+    if found is None:
+        names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
+        found = _fields[kind] = tuple(dict.fromkeys(name for name in names if name not in _LEFT_OUT))
+    return found
 
 
 def is_struct(value: object) -> bool:
@@ -44,7 +47,6 @@ def is_struct(value: object) -> bool:
     return hasattr(type(value), "__slots__") and not isinstance(value, str | bytes | int | float | list | tuple)
 
 
-@cache
 def has_error_code(kind: type) -> bool:
     """Whether a row of this kind says how its part of the request ended."""
     return any(map(_is_error, fields_of(kind)))
@@ -111,7 +113,7 @@ class Shown:
 
     def _plain(self, field: str, value: Any) -> Any:
         if isinstance(value, bytes | bytearray | memoryview):
-            return shown_id(value) if field == "topic_id" else f"({len(value)} bytes)"
+            return shown_id(bytes(value)) if field == "topic_id" else f"({len(value)} bytes)"
         if isinstance(value, str):
             return clipped(value)
         if isinstance(value, bool) or not isinstance(value, int):
