@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.environment import environment_entries, unknown_names
@@ -15,6 +16,8 @@ from sordini.broker.configuration.settings import ConfigError, read_properties
 from sordini.broker.process.logging import Logger
 from sordini.broker.security.sasl.first_user import FirstUser
 from sordini.storage.disk import SystemDisk
+
+_KEY: Final = re.compile(r"[\w.-]+")
 
 
 class LoadedConfig(NamedTuple):
@@ -63,9 +66,17 @@ def load_config(entries: Mapping[str, str]) -> LoadedConfig:
     return LoadedConfig(
         config,
         frozenset(entries) & SETTINGS.keys(),
-        unknown + unknown_names(os.environ),
+        [_shown_key(key, entries[key]) for key in unknown] + unknown_names(os.environ),
         sorted(filter(is_without_effect, entries)),
     )
+
+
+def _shown_key(key: str, text: str) -> str:
+    """An unknown key for the log, unless the line looks like the rest of a value whose line ends too early.
+
+    That may be a part of a password or of a private key: it has no value, or blanks and signs that no key has.
+    """
+    return key if text.strip("=") and _KEY.fullmatch(key) else "(hidden: a line that is no key=value)"
 
 
 def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:
