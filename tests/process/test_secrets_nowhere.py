@@ -86,17 +86,17 @@ def send_secrets_in_requests(site: Site) -> None:
         (BROKER, "1", "log.dirs", mistaken),
         (TOPIC, "orders", "retention.ms", mistaken),
     ]
-    for kind, name, key, value in rows:
+    for type_, resource_name, key, value in rows:
         entry = incremental_alter_configs.AlterableConfig(name=key, value=value)
         resource = incremental_alter_configs.AlterConfigsResource(
-            resource_type=kind, resource_name=name, configs=[entry]
+            resource_type=type_, resource_name=resource_name, configs=[entry]
         )
         request_ = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource])
         answer, _ = admin.exchange(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request_)
         assert answer.responses[0].error_code != 0, key
         old = alter_configs.AlterConfigsResource(
-            resource_type=kind,
-            resource_name=name,
+            resource_type=type_,
+            resource_name=resource_name,
             configs=[alter_configs.AlterableConfig(name=key, value=value)],
         )
         admin.exchange(ApiKey.ALTER_CONFIGS, 2, alter_configs.AlterConfigsRequest(resources=[old]))

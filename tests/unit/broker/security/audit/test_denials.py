@@ -109,9 +109,9 @@ async def test_a_long_request_is_reported_step_by_step_and_mixes_with_no_other()
             short = find_coordinator.FindCoordinatorRequest(key="short", key_type=0)
             broker.ask(ApiKey.FIND_COORDINATOR, 3, short, client_id="short")
         assert pending.is_answered
-        by_client = {line["client_id"]: set() for line in lines.of("denied")}
+        by_client: dict[str, set[str]] = {}
         for line in lines.of("denied"):
-            by_client[line["client_id"]].add(line["api"])
+            by_client.setdefault(line["client_id"], set()).add(line["api"])
         assert by_client == {"long": {"DELETE_GROUPS"}, "short": {"FIND_COORDINATOR"}}
         denials = broker.parts.security.access.denials
         assert denials is not None
