@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from sordini.broker.configuration.audit_keys import AuditSettings
 from sordini.broker.configuration.authorization_keys import AuthorizationSettings, check_authorization
 from sordini.broker.configuration.cleaner_keys import CleanerSettings, check_cleaner
 from sordini.broker.configuration.controller_keys import ControllerSettings
@@ -72,6 +73,7 @@ class Config(
     QuotaSettings,
     ZooKeeperSettings,
     PasswordEncoderSettings,
+    AuditSettings,
 ):
     """Every key with an effect; see `meaning` of each."""
 

@@ -276,7 +276,7 @@ def settings_of(cls: type[Any]) -> dict[str, tuple[str, Setting]]:
 def read_properties(text: str) -> dict[str, str]:
     """Read a properties file: `key=value` or `key: value`, `#` and `!` comments, backslash continuations.
 
-    Raises ConfigError with the line's number when a line has no key.
+    Raises ConfigError with the line's number when a line has no key. The line itself may be a part of a password.
     """
     entries: dict[str, str] = {}
     for number, line in _logical_lines(text.splitlines()):
@@ -284,7 +284,7 @@ def read_properties(text: str) -> dict[str, str]:
         at = min(separators, default=len(line))
         key = line[:at].strip()
         if not key:
-            raise ConfigError(f"line {number}: {line!r} has no key; a line is key=value")
+            raise ConfigError(f"line {number} has no key; a line is key=value")
         entries[key] = line[at + 1 :].strip()
     return entries
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from sordini import __version__
 from sordini.broker.metrics.families import Histogram, Kind, MetricFamily, MetricSources, Sample, single
@@ -67,6 +67,16 @@ def _handshakes(sources: MetricSources) -> Iterator[Sample]:
 def _throttled_connections(sources: MetricSources) -> float:
     rates = sources.sockets.quotas.rates
     return 0 if rates is None else rates.throttled
+
+
+def _failed_logins(sources: MetricSources) -> Iterable[Sample]:
+    logins = sources.parts.security.logins
+    return () if logins is None else (((name,), count) for name, count in list(logins.failed.items()))
+
+
+def _denials(sources: MetricSources) -> float:
+    denials = sources.parts.security.access.denials
+    return 0 if denials is None else denials.total
 
 
 def _lag_max(sources: MetricSources) -> float:
@@ -161,6 +171,27 @@ BROKER_FAMILIES = (
         "TLS handshakes of accepted connections that have ended, by their result.",
         ("result",),
         _handshakes,
+    ),
+    MetricFamily(
+        "sordini_logins_failed_total",
+        Kind.COUNTER,
+        "Logins by SASL that were refused.",
+        ("listener",),
+        _failed_logins,
+    ),
+    MetricFamily(
+        "sordini_denials_total",
+        Kind.COUNTER,
+        "Operations on one resource that the authorizer has denied to a client.",
+        (),
+        single(_denials),
+    ),
+    MetricFamily(
+        "sordini_audit_lines_dropped_total",
+        Kind.COUNTER,
+        "Lines of the audit log that were too many at once, or could not be written.",
+        (),
+        single(lambda sources: sources.parts.security.audit.lines_dropped),
     ),
     MetricFamily(
         "sordini_received_bytes_total",

@@ -25,6 +25,7 @@ from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sd_notify import ServiceManager
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.process import garbage, pid_file
+from sordini.broker.process.audit_file import AuditFile, open_audit_file
 from sordini.broker.process.child_processes import CleaningChildren
 from sordini.broker.process.config_loading import (
     LoadedConfig,
@@ -125,7 +126,10 @@ def _absolute(given: LoadedConfig, launch: Launch) -> tuple[LoadedConfig, Launch
     directories = [os.path.abspath(path) for path in given.config.log_directories]  # noqa: PTH100 - text, as configured.
     cordoned = [os.path.abspath(path) for path in given.config.cordoned_directories]  # noqa: PTH100
     config = dataclasses.replace(
-        given.config, log_dirs=",".join(directories), cordoned_log_dirs=",".join(sorted(cordoned))
+        given.config,
+        log_dirs=",".join(directories),
+        cordoned_log_dirs=",".join(sorted(cordoned)),
+        audit_log_file=given.config.audit_log_file and os.path.abspath(given.config.audit_log_file),  # noqa: PTH100
     )
     log_file = os.path.abspath(launch.log_file or f"{directories[0]}/{LOG_FILE}")  # noqa: PTH100
     own_pid_file = launch.pid_file and os.path.abspath(launch.pid_file)  # noqa: PTH100
@@ -141,6 +145,11 @@ def _run_process(given: LoadedConfig, launch: Launch, report: StartReport) -> in
         log_file = _open_log_file(disk, given.config, launch)
     except OSError as error:
         report.failed(f"sordini: {launch.log_file}: {error.strerror}\n")
+        return EXIT_FAILED
+    try:
+        audit = _open_audit_file(disk, given.config)
+    except OSError as error:
+        report.failed(f"sordini: {given.config.audit_log_file} (sordini.audit.log.file): {error.strerror}\n")
         return EXIT_FAILED
     log = Logger(launch.log_level, file_output(log_file.fileno) if log_file else errors, launch.log_form)
     log_ignored_keys(given, log)
@@ -158,7 +167,7 @@ def _run_process(given: LoadedConfig, launch: Launch, report: StartReport) -> in
         return EXIT_FAILED
     try:
         is_advertised = bool((given.config.advertised_listeners or "").strip())
-        return _run_loop(given, ProcessContext(launch, disk, log, log_file, report, found, is_advertised))
+        return _run_loop(given, ProcessContext(launch, disk, log, log_file, audit, report, found, is_advertised))
     finally:
         for file in pid_files:
             file.remove()
@@ -174,6 +183,12 @@ def _open_log_file(disk: SystemDisk, config: Config, launch: Launch) -> LogFile 
         take_over_standard_files(disk, log_file.fileno())
         log_file.on_reopened = lambda: redirect_output(log_file.fileno())
     return log_file
+
+
+def _open_audit_file(disk: SystemDisk, config: Config) -> AuditFile | None:
+    with contextlib.suppress(OSError):  # It may be in there; the server reports what is wrong with the directory.
+        disk.make_directory(config.log_directories[0])
+    return open_audit_file(disk, config)
 
 
 def _claim_pid_files(disk: SystemDisk, config: Config, launch: Launch) -> tuple[list[PidFile], str]:
@@ -205,6 +220,7 @@ class ProcessContext(NamedTuple):
     disk: SystemDisk
     log: Logger
     log_file: LogFile | None
+    audit: AuditFile | None
     report: StartReport
     pid_file_error: str
     """Why there is no pid file in the log directory, logged once the broker is ready; otherwise empty."""
@@ -243,6 +259,7 @@ async def _run(
         worker=CleaningChildren(),
         record_worker=RecordWorkerProcesses(),
         descriptors=descriptors,
+        audit=process.audit,
     )
     server = Server(config, given.explicit, ports, log, given.first_user)
     stop, manager = asyncio.Event(), ServiceManager(os.environ)
@@ -333,15 +350,20 @@ def _stop(stop: asyncio.Event, manager: ServiceManager) -> None:
 
 
 def _reopen(process: ProcessContext) -> None:
-    """Reopen the log file after logrotate has renamed it; without a log file there is nothing to do."""
-    if process.log_file is None:
-        return
+    """Reopen the files of the log and the audit log after logrotate has renamed them, where there are such."""
+    if process.log_file is not None:
+        _reopen_file(process.log, process.log_file, "log file reopened", "log file not reopened")
+    if process.audit is not None:
+        _reopen_file(process.log, process.audit, "audit log reopened", "audit log not reopened")
+
+
+def _reopen_file(log: Logger, file: LogFile | AuditFile, done: str, failed: str) -> None:
     try:
-        process.log_file.reopen()
+        file.reopen()
     except OSError as error:
-        process.log.error("log file not reopened", file=process.log_file.path, reason=str(error))  # noqa: TRY400 - as above.
+        log.error(failed, file=file.path, reason=str(error))  # noqa: TRY400 - as above.
         return
-    process.log.info("log file reopened", file=process.log_file.path)
+    log.info(done, file=file.path)
 
 
 def _before_forced_exit(server: Server, reason: str) -> None:

@@ -23,6 +23,7 @@ from sordini.storage.disk import SystemDisk
 
 SHOWN_CHARS_MAX: Final = 4
 """Shorter parts of a provided value are looked for only in errors that name its key."""
+_KEY: Final = re.compile(r"[\w.-]+")
 
 
 class LoadedConfig(NamedTuple):
@@ -101,9 +102,17 @@ def load_config(entries: Mapping[str, str]) -> LoadedConfig:
     return LoadedConfig(
         config,
         frozenset(entries) & SETTINGS.keys(),
-        unknown + unknown_names(os.environ),
+        [_shown_key(key, entries[key]) for key in unknown] + unknown_names(os.environ),
         sorted(filter(is_without_effect, entries)),
     )
+
+
+def _shown_key(key: str, text: str) -> str:
+    """An unknown key for the log, unless the line looks like the rest of a value whose line ends too early.
+
+    That may be a part of a password or of a private key: it has no value, or blanks and signs that no key has.
+    """
+    return key if text.strip("=") and _KEY.fullmatch(key) else "(hidden: a line that is no key=value)"
 
 
 def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:

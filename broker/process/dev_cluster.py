@@ -24,6 +24,7 @@ from sordini.broker.coordination_store.store_location import STORE_FILE, moved_t
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.process import pid_file
+from sordini.broker.process.audit_file import AuditFile, open_audit_file
 from sordini.broker.process.broker_process import EXIT_CLEAN, EXIT_FAILED, StandardReport
 from sordini.broker.process.child_processes import CleaningChildren
 from sordini.broker.process.config_loading import (
@@ -123,6 +124,11 @@ def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: Logger, sta
     block_signals()
     try:
         disk.make_directory(plan.directory)
+        audit = open_audit_file(disk, given[1].config)
+    except OSError as error:
+        report.failed(f"sordini: {error.filename or plan.directory}: {error.strerror}\n")
+        return EXIT_FAILED
+    try:
         own_pid_file = pid_file.claim(disk, f"{plan.directory}/{pid_file.NAME}", os.getpid())
     except PidFileRefused as error:
         report.failed(f"sordini: {error}\n")
@@ -135,7 +141,7 @@ def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: Logger, sta
     gc.freeze()
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(_DevCluster(plan, given, disk, log, started_ms, descriptors).run())
+            runner.run(_DevCluster(plan, given, disk, log, started_ms, descriptors, audit).run())
     except (StartRefused, StoreUnusable) as error:
         report.failed(f"sordini: {error}\n")
         return EXIT_FAILED
@@ -155,6 +161,7 @@ class _DevCluster:
         log: Logger,
         started_ms: int,
         descriptors: Descriptors,
+        audit: AuditFile | None,
     ) -> None:
         self._plan = plan
         self._given = given
@@ -162,6 +169,7 @@ class _DevCluster:
         self._log = log
         self._started_ms = started_ms
         self._descriptors = descriptors
+        self._audit = audit
         self._clock = SystemClock()
         self._servers: dict[int, Server] = {}
 
@@ -180,7 +188,7 @@ class _DevCluster:
 
     async def _run(self, store: CoordinationStore) -> None:
         stop = asyncio.Event()
-        reactions = SignalActions(stop=stop.set, reopen=_nothing, before_forced_exit=self._before_forced_exit)
+        reactions = SignalActions(stop=stop.set, reopen=self._reopen, before_forced_exit=self._before_forced_exit)
         deadline_ms = self._given[1].config.shutdown_deadline_ms
         SignalThread(asyncio.get_running_loop(), reactions, self._clock, deadline_ms).start()
         self._servers = {number: self._server(number, store, stop) for number in self._plan.broker_ids}
@@ -218,6 +226,7 @@ class _DevCluster:
             record_worker=RecordWorkerProcesses(),
             descriptors=self._descriptors,
             is_store_shared=True,
+            audit=self._audit,
         )
         return Server(config, explicit, ports, BrokerLog(self._log, number, stop))
 
@@ -239,6 +248,15 @@ class _DevCluster:
         brokers = "1 broker" if len(all_ids) == 1 else f"{len(all_ids)} brokers"
         line = f"{brokers} of cluster {identity.cluster_id} at {bootstrap}"
         StandardReport().ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
+
+    def _reopen(self) -> None:
+        """Reopen the audit log after it was renamed."""
+        if self._audit is None:
+            return
+        try:
+            self._audit.reopen()
+        except OSError as error:
+            self._log.error("audit log not reopened", file=self._audit.path, reason=str(error))
 
     def _before_forced_exit(self, reason: str) -> None:
         activities = ", ".join(f"broker {number} {server.activity}" for number, server in self._servers.items())
@@ -278,7 +296,3 @@ class BrokerLog:
 
     def error(self, event: str, **fields: Any) -> None:
         self._log.error(event, **fields, **self._fields)
-
-
-def _nothing() -> None:
-    """There is no log file to reopen."""

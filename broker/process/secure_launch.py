@@ -25,6 +25,9 @@ SUFFIX = "-secure"
 """Of the directory's name after that of the first log directory, where none is named. It stands beside that one, in
 which every directory is a partition's, for Apache Kafka as for us."""
 
+AUDIT_KEY, AUDIT_FILE = "sordini.audit.log.file", "audit.log"
+"""A secured broker has an audit log in its first log directory, unless the key says otherwise."""
+
 
 class SecureLaunch(NamedTuple):
     """A configuration with protection, and what goes with it."""
@@ -49,8 +52,9 @@ def secure_launch(disk: Disk, clock: Clock, entries: Mapping[str, str], director
     for name, text in client_files(place.advertised, path, files.password).items():
         write_client_file(disk, files, name, text)
     names = {name: files.path(name) for name in (BROKER, CA)}
+    with_audit = {AUDIT_KEY: f"{_first_log_directory(entries)}/{AUDIT_FILE}", **entries}
     return SecureLaunch(
-        secured(entries, place.listener, names, files.password),
+        secured(with_audit, place.listener, names, files.password),
         _first_user(disk, files),
         files.notes,
         instructions(place.advertised, path) if files.is_new else "",
@@ -59,8 +63,12 @@ def secure_launch(disk: Disk, clock: Clock, entries: Mapping[str, str], director
 
 def default_directory(entries: Mapping[str, str]) -> str:
     """Beside the first log directory."""
+    return _first_log_directory(entries) + SUFFIX
+
+
+def _first_log_directory(entries: Mapping[str, str]) -> str:
     first = (entries.get("log.dirs", "").strip() or entries.get("log.dir", "").strip() or "data").partition(",")[0]
-    return first.strip().rstrip("/") + SUFFIX
+    return first.strip().rstrip("/")
 
 
 def _first_user(disk: Disk, files: SecureFiles) -> FirstUser:

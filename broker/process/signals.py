@@ -1,7 +1,7 @@
 """Signals, taken by a thread that does nothing but wait for them.
 
     SIGTERM, SIGINT   stop in order; a second one, or the deadline, forces the end
-    SIGHUP            reopen the log file, and nothing else
+    SIGHUP            reopen the files of the log and the audit log, and nothing else
 
 They are blocked in every thread and waited for in this one, so that they are handled also while the loop is blocked:
 by the recovery of a large log at the start, or by a disk that hangs at the end. Actions run on the loop; only the

@@ -1,11 +1,15 @@
-"""What handlers ask before they do something for a peer. Without an authorizer everything is allowed. Pure."""
+"""What rules ask before something is done for a peer. Without an authorizer everything is allowed. Pure.
+
+A denial is noted for the audit log. `quietly` is for questions whose answer refuses nothing, such as which topics of
+all are shown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from sordini.broker.security.acls.authorizer import Authorizer
+from sordini.broker.security.audit.denials import Denials
 from sordini.broker.security.principal import Requester
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.replication.metadata_store.acl_model import (
@@ -22,11 +26,15 @@ OPERATIONS_NOT_REQUESTED: Final = -(2**31)
 class Access:
     """The authorizer of a broker, or none."""
 
-    __slots__ = ("authorizer",)
+    __slots__ = ("authorizer", "denials", "quietly")
 
-    def __init__(self, authorizer: Authorizer | None = None) -> None:
+    def __init__(self, authorizer: Authorizer | None = None, denials: Denials | None = None) -> None:
         self.authorizer = authorizer
         """None: everything is allowed. The hot paths compare with None before they ask."""
+        self.denials = denials
+        """Where denials are noted; None: nowhere."""
+        self.quietly: Access = self if denials is None else Access(authorizer)
+        """The same answers, of which none is noted."""
 
     @property
     def revision(self) -> int:
@@ -34,28 +42,36 @@ class Access:
         return 0 if self.authorizer is None else self.authorizer.revision
 
     def to_topic(self, peer: Requester, operation: AclOperation, name: str) -> bool:
-        return self.authorizer is None or self.authorizer.allows(peer, operation, ResourceType.TOPIC, name)
+        return (
+            self.authorizer is None
+            or self.authorizer.allows(peer, operation, ResourceType.TOPIC, name)
+            or self._denied(operation, ResourceType.TOPIC, name)
+        )
 
     def to_group(self, peer: Requester, operation: AclOperation, name: str) -> bool:
-        return self.authorizer is None or self.authorizer.allows(peer, operation, ResourceType.GROUP, name)
+        return (
+            self.authorizer is None
+            or self.authorizer.allows(peer, operation, ResourceType.GROUP, name)
+            or self._denied(operation, ResourceType.GROUP, name)
+        )
 
     def to_transactional_id(self, peer: Requester, operation: AclOperation, name: str) -> bool:
-        authorizer = self.authorizer
-        return authorizer is None or authorizer.allows(peer, operation, ResourceType.TRANSACTIONAL_ID, name)
+        return (
+            self.authorizer is None
+            or self.authorizer.allows(peer, operation, ResourceType.TRANSACTIONAL_ID, name)
+            or self._denied(operation, ResourceType.TRANSACTIONAL_ID, name)
+        )
 
     def to_cluster(self, peer: Requester, operation: AclOperation) -> bool:
-        authorizer = self.authorizer
-        return authorizer is None or authorizer.allows(peer, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        return (
+            self.authorizer is None
+            or self.authorizer.allows(peer, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+            or self._denied(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        )
 
     def to_some_topic(self, peer: Requester, operation: AclOperation) -> bool:
         """Whether there is any topic to which the peer may do this."""
         return self.authorizer is None or self.authorizer.allows_some(peer, operation, ResourceType.TOPIC)
-
-    def denied_topics(self, peer: Requester, operation: AclOperation, names: Iterable[str]) -> frozenset[str]:
-        """Those of the topics to which the peer may not do this."""
-        if self.authorizer is None:
-            return frozenset()
-        return frozenset(name for name in names if not self.to_topic(peer, operation, name))
 
     def require_topic(self, peer: Requester, operation: AclOperation, name: str) -> None:
         """Raises BrokerError TOPIC_AUTHORIZATION_FAILED."""
@@ -85,6 +101,12 @@ class Access:
             if self.authorizer is None or self.authorizer.allows(peer, operation, resource_type, name):
                 field |= 1 << operation
         return field
+
+    def _denied(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        """Note a denial; returns False."""
+        if self.denials is not None:
+            self.denials.note(operation, resource_type, name)
+        return False
 
 
 def _refused(code: ErrorCode, peer: Requester, operation: AclOperation, what: str) -> BrokerError:

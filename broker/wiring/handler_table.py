@@ -37,6 +37,7 @@ from sordini.broker.handlers.transactions import TransactionsHandler
 from sordini.broker.handlers.txn_markers import MarkersHandler
 from sordini.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
 from sordini.broker.quotas.mutation_quota import MutationQuotas
+from sordini.broker.security.audit.change_events import ChangeEvents, administrative_apis
 from sordini.broker.security.rules.prepared_guard import PreparedGuard
 from sordini.broker.security.rules.rule import RuleDeps, authorized
 from sordini.broker.security.rules.table import rules
@@ -51,13 +52,18 @@ from sordini.replication.controller.requests import ControllerRequests
 
 
 def routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
-    """Every route of the broker, with the rules of authorization in front where there is an authorizer."""
-    found, access = _routes(deps, parts), parts.security.access
-    if access.authorizer is None:
-        return found
-    rule_deps, sessions = RuleDeps(access, parts.metadata, deps.config.auto_create_topics_enable), parts.fetch_sessions
-    parts.dispatcher.prepared.guard = PreparedGuard(access.authorizer, rule_deps, sessions)
-    return authorized(found, rules(sessions), rule_deps, parts.inter_broker.transport.local_peer)
+    """Every route of the broker, with the rules of authorization and the audit log in front where there are some."""
+    found, access, itself = _routes(deps, parts), parts.security.access, parts.inter_broker.transport.local_peer
+    sessions = parts.fetch_sessions
+    table = rules(sessions)
+    if access.authorizer is not None:
+        rule_deps = RuleDeps(access, parts.metadata, deps.config.auto_create_topics_enable)
+        parts.dispatcher.prepared.guard = PreparedGuard(access.authorizer, rule_deps, sessions)
+        found = authorized(found, table, rule_deps, itself)
+    if parts.security.audit.is_on:
+        changes = ChangeEvents(parts.security.audit, parts.dispatcher.slices, itself, deps.runtime.log)
+        found = changes.audited(found, administrative_apis(table))
+    return found
 
 
 def _routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:

@@ -13,6 +13,8 @@ from sordini.broker.configuration.listener_keys import ListenerSecurity
 from sordini.broker.configuration.sasl_config import SASL_PROTOCOLS, jaas_of, mechanisms_of
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
+from sordini.broker.security.audit.audit_log import AuditLog
+from sordini.broker.security.audit.login_events import LoginEvents
 from sordini.broker.security.sasl.exchanges import Exchange, PlainExchange, ScramExchange
 from sordini.broker.security.sasl.failed_logins import FailedLogins
 from sordini.broker.security.sasl.login import LoginDeps, LoginRules
@@ -23,7 +25,9 @@ from sordini.broker.wiring.deps import Runtime
 NONCE_BYTES: Final = 24
 
 
-def wire_logins(dynamic: DynamicConfig, users: ScramUsers, dispatcher: Dispatcher, runtime: Runtime) -> Logins | None:
+def wire_logins(
+    dynamic: DynamicConfig, users: ScramUsers, dispatcher: Dispatcher, runtime: Runtime, audit: AuditLog
+) -> Logins | None:
     """The logins of SASL listeners; None without such a listener. `Config` has checked that the keys go together."""
     config = dynamic.config
     listeners = [endpoint.name for endpoint in config.endpoints if endpoint.protocol in SASL_PROTOCOLS]
@@ -32,7 +36,8 @@ def wire_logins(dynamic: DynamicConfig, users: ScramUsers, dispatcher: Dispatche
     secret = os.urandom(32)
     failures = FailedLogins(config.connection_failed_authentication_delay_ms)
     peer_log = PeerLogLimiter(runtime.log, runtime.clock.monotonic_ms())
-    deps = LoginDeps(dispatcher, failures, runtime.clock, runtime.call_later, peer_log)
+    events = LoginEvents(audit, with_successes=config.audit_log_successes)
+    deps = LoginDeps(dispatcher, failures, runtime.clock, runtime.call_later, peer_log, events)
     rules: dict[str, LoginRules] = {}
 
     def read_rules(now: Config) -> None:

@@ -8,6 +8,8 @@ from sordini.broker.dispatch import Dispatcher
 from sordini.broker.security.access import Access
 from sordini.broker.security.acls.acl_store import AclStore
 from sordini.broker.security.acls.authorizer import Authorizer
+from sordini.broker.security.audit.audit_log import AuditLog
+from sordini.broker.security.audit.denials import Denials
 from sordini.broker.security.sasl.first_user import FirstUser, make_first_user
 from sordini.broker.security.sasl.logins import Logins
 from sordini.broker.security.sasl.users import ScramUsers
@@ -25,6 +27,7 @@ class SecurityParts(NamedTuple):
     access: Access
     acls: AclStore | None
     """None without an authorizer."""
+    audit: AuditLog
 
     async def start(self, session: Session, first_user: FirstUser | None = None, cluster_id: str = "") -> None:
         """Read users and access control entries, and follow the changes of these. Raises CoordinationError."""
@@ -38,9 +41,11 @@ class SecurityParts(NamedTuple):
         """Write the counts of log lines that were too many; `now_ms` on the monotonic clock."""
         if self.logins is not None:
             self.logins.tick(now_ms)
+        self.audit.tick(now_ms)
 
     async def stop(self) -> None:
-        """Follow no more changes."""
+        """Follow no more changes, and write how many audit lines were too many."""
+        self.audit.close()
         if self.acls is not None:
             await self.acls.stop()
 
@@ -48,9 +53,11 @@ class SecurityParts(NamedTuple):
 def wire_security(deps: BrokerDeps, dispatcher: Dispatcher) -> SecurityParts:
     """Build it; nothing is read yet."""
     users = ScramUsers(deps.runtime.log)
-    logins = wire_logins(deps.dynamic, users, dispatcher, deps.runtime)
+    audit = AuditLog(deps.audit, deps.cluster.identity.broker_id, deps.runtime.clock)
+    logins = wire_logins(deps.dynamic, users, dispatcher, deps.runtime, audit)
     acls = _wire_acls(deps)
-    return SecurityParts(users, logins, Access(None if acls is None else acls.authorizer), acls)
+    access = Access() if acls is None else Access(acls.authorizer, Denials(audit))
+    return SecurityParts(users, logins, access, acls, audit)
 
 
 def _wire_acls(deps: BrokerDeps) -> AclStore | None:

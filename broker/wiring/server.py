@@ -182,6 +182,7 @@ class Server:
             Runtime(ports.clock, ports.randomness, self._spawn, call_later, log),
             broker_network(self._dynamic.config, ports.network, tls),
             Workers(ports.worker, ports.record_worker),
+            ports.audit,
         )
         parts = assemble(deps, topic_configs, logs)
         self.metadata = parts.metadata

@@ -21,6 +21,7 @@ from sordini.broker.network.ports import Network, PageCache
 from sordini.broker.network.tls_handshakes import HandshakeWorker, ThreadWorker
 from sordini.broker.process.descriptors import Descriptors
 from sordini.broker.record_jobs.ports import RecordWorker
+from sordini.broker.security.audit.audit_log import AuditOutput
 from sordini.replication import cluster_model
 from sordini.replication.controller.policy import UNCLEAN_KEY, LeaderRebalance, Policy
 from sordini.replication.inter_broker import versions_for
@@ -91,6 +92,8 @@ class Ports(NamedTuple):
     """Makes what computes TLS handshakes, for a number of threads."""
     is_store_shared: bool = False
     """Whether other brokers of this process use the same embedded store (`sordini dev`)."""
+    audit: AuditOutput | None = None
+    """Where the audit log goes; None without one."""
 
 
 async def refuse_other_tree(config: Config, owner: Owner | None, session: Session) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sordini.broker.configuration.audit_keys import AuditSettings
 from sordini.broker.configuration.authorization_keys import AuthorizationSettings
 from sordini.broker.configuration.cleaner_keys import CleanerSettings
 from sordini.broker.configuration.config import Config
@@ -39,6 +40,7 @@ SECTIONS: dict[type, str] = {
     QuotaSettings: "Quotas",
     ZooKeeperSettings: "Protection of ZooKeeper",
     PasswordEncoderSettings: "Passwords in the coordination store",
+    AuditSettings: "The audit log",
 }
 UNITS = {1: "", MINUTE_MS: " (minutes)", HOUR_MS: " (hours)"}
 

@@ -17,6 +17,7 @@ from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.membership.identity import BrokerIdentity
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.network.ports import DelayedResponse, ListeningSocket, Parts, Peer, Socket, SocketOptions
+from sordini.broker.security.audit.audit_log import AuditOutput
 from sordini.broker.topics.metadata_cache import BrokerMetadata, PartitionMetadata
 from sordini.broker.wiring.assembly import assemble, topic_configs_of
 from sordini.broker.wiring.deps import BrokerDeps, ClusterDeps, Runtime, Workers
@@ -113,6 +114,7 @@ class UnitBroker:
         session: Session,
         *,
         is_clustered: bool = True,
+        audit: AuditOutput | None = None,
     ) -> None:
         self.config = config
         self.disk = disk
@@ -144,6 +146,7 @@ class UnitBroker:
             Runtime(self.clock, chance, self.spawn, call_later, self.log),
             NoNetwork(),
             Workers(worker, self.records),
+            audit,
         )
         self.parts: BrokerParts = assemble(deps, configs, self.logs)
         self.logs.on_offline = self.parts.replicas.directory_failed
@@ -259,9 +262,16 @@ def read_answer(key: ApiKey, version: int, parts: Parts) -> Any:
 
 @asynccontextmanager
 async def a_broker(
-    entries: Mapping[str, str] | None = None, disk: ForgetfulDisk | None = None, *, is_clustered: bool = True
+    entries: Mapping[str, str] | None = None,
+    disk: ForgetfulDisk | None = None,
+    *,
+    is_clustered: bool = True,
+    audit: AuditOutput | None = None,
 ) -> AsyncIterator[UnitBroker]:
-    """A broker with one log directory, or with what `entries` of its configuration say; one of several, or alone."""
+    """A broker with one log directory, or with what `entries` of its configuration say; one of several, or alone.
+
+    `audit` takes the lines of its audit log.
+    """
     given = {"log.dirs": "/logs", "broker.id": "1", **(entries or {})}
     config, unknown = build_config(given)
     assert not unknown
@@ -269,7 +279,9 @@ async def a_broker(
     try:
         session = await store.open_session()
         await ensure_base_paths(session)
-        broker = UnitBroker(config, frozenset(given), disk or ForgetfulDisk(), session, is_clustered=is_clustered)
+        broker = UnitBroker(
+            config, frozenset(given), disk or ForgetfulDisk(), session, is_clustered=is_clustered, audit=audit
+        )
         await broker.learn()
         await broker.parts.config_changes.start()
         await broker.parts.security.start(session)

@@ -74,7 +74,7 @@ class ListGroupsRule(NamedTuple):
 
     def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
         yield 1
-        access, peer = deps.access, call.peer
+        access, peer = deps.access.quietly, call.peer
         if access.to_cluster(peer, AclOperation.DESCRIBE):
             return None
 
@@ -149,7 +149,7 @@ class OffsetFetchRule(NamedTuple):
 
             def leave_out(message: OffsetFetchResponse) -> OffsetFetchResponse:
                 message.topics = [
-                    row for row in message.topics if access.to_topic(peer, AclOperation.DESCRIBE, row.name)
+                    row for row in message.topics if access.quietly.to_topic(peer, AclOperation.DESCRIBE, row.name)
                 ]
                 return message
 
@@ -179,7 +179,7 @@ class OffsetFetchRule(NamedTuple):
         denied: dict[int, list[Any]],
         deps: RuleDeps,
     ) -> Any:
-        access, peer = deps.access, call.peer
+        access, peer = deps.access.quietly, call.peer
 
         def amend(message: OffsetFetchResponse) -> OffsetFetchResponse:
             for index, (asked, answered) in enumerate(zip(allowed, message.groups, strict=False)):
@@ -215,6 +215,8 @@ def _denied_topic(topic: Any) -> OffsetFetchResponseTopics:
 
 class OffsetDeleteRule(NamedTuple):
     """DELETE on the group, READ on each topic."""
+
+    operation: AclOperation = AclOperation.DELETE
 
     @property
     def meaning(self) -> str:

@@ -8,7 +8,7 @@ from sordini.broker.dispatch import Call
 from sordini.broker.requests.fetch_sessions import FetchSessions, Session
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.security.rules.rule import RuleDeps, error_response, name_of, refuse_part, split
-from sordini.broker.security.rules.transaction_rules import is_transactional_denied, transactional_refusal
+from sordini.broker.security.rules.transaction_rules import is_transactional_denied
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
 from sordini.protocol.messages.fetch import FetchRequest
 from sordini.protocol.messages.produce import ProduceRequest
@@ -28,8 +28,10 @@ class ProduceRule(NamedTuple):
     def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
         request: ProduceRequest = call.body
         # By the attributes of every batch, not by what the request says of itself (CVE-2018-17196).
-        if is_transactional_denied(call, deps, request.transactional_id) and (yield from _has_transactional(request)):
-            raise transactional_refusal(request.transactional_id)
+        own_id = request.transactional_id
+        if is_transactional_denied(call, deps, own_id) and (yield from _has_transactional(request)):
+            assert own_id is not None
+            deps.access.require_transactional_id(call.peer, AclOperation.WRITE, own_id)
 
         def is_allowed(topic: Any) -> bool:
             name = name_of(topic, deps.metadata)

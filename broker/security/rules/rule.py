@@ -20,6 +20,7 @@ from sordini.broker.dispatch import Call, LongCall, Route
 from sordini.broker.network.ports import Peer
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.security.access import Access
+from sordini.broker.security.audit.denials import Denials
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -65,11 +66,28 @@ def authorized(
 def _authorized(rule: Rule, route: Route, deps: RuleDeps, itself: Peer, call: Call) -> Any:
     if call.peer is itself:
         return route.handle(call)
-    steps = rule.check(call, deps)
+    steps, denials = rule.check(call, deps), deps.access.denials
     if type(call) is LongCall:
-        return _in_steps(steps, route, call)
-    response = _whole(steps)
+        return _in_steps(steps if denials is None else _reported(steps, call, denials), route, call)
+    try:
+        response = _whole(steps)
+    finally:
+        if denials is not None and denials.noted:
+            denials.report(call)
     return route.handle(call) if response is None else response
+
+
+def _reported(steps: Work[Any], call: Call, denials: Denials) -> Work[Any]:
+    """The same steps; what one of them is denied is reported before any other request is served."""
+    while True:
+        try:
+            made = next(steps)
+        except StopIteration as end:
+            return end.value
+        finally:
+            if denials.noted:
+                denials.report(call)
+        yield made
 
 
 def _in_steps(steps: Work[Any], route: Route, call: Call) -> Work[Any]:

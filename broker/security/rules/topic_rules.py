@@ -54,7 +54,7 @@ class MetadataRule(NamedTuple):
         access, peer = deps.access, call.peer
         if request.topics is None or (call.version < FIRST_WITH_EMPTY_LISTS and not request.topics):
             names, _ = yield from split(
-                list(deps.metadata.topics), lambda name: access.to_topic(peer, AclOperation.DESCRIBE, name)
+                list(deps.metadata.topics), lambda name: access.quietly.to_topic(peer, AclOperation.DESCRIBE, name)
             )
             request.topics = [MetadataRequestTopic(name=name) for name in names]
             if not names and call.version < FIRST_WITH_EMPTY_LISTS:
@@ -145,7 +145,7 @@ def cluster_operations(access: Access, peer: Any) -> int:
 
 
 def may_create_topic(access: Access, peer: Any, name: str) -> bool:
-    return access.to_cluster(peer, AclOperation.CREATE) or access.to_topic(peer, AclOperation.CREATE, name)
+    return access.quietly.to_cluster(peer, AclOperation.CREATE) or access.to_topic(peer, AclOperation.CREATE, name)
 
 
 class TopicPagesRule(NamedTuple):
@@ -170,7 +170,10 @@ class TopicPagesRule(NamedTuple):
 
         call.amend = fill_in
         if not request.topics:
-            names, _ = yield from split(list(deps.metadata.topics), may_see)
+            quietly = access.quietly
+            names, _ = yield from split(
+                list(deps.metadata.topics), lambda name: quietly.to_topic(peer, AclOperation.DESCRIBE, name)
+            )
             if not names:
                 return DescribeTopicPartitionsResponse()
             request.topics = [TopicRequest(name=name) for name in names]
@@ -189,6 +192,8 @@ class TopicPagesRule(NamedTuple):
 class CreateTopicsRule(NamedTuple):
     """CREATE on the cluster or on each topic; settings are shown with DESCRIBE_CONFIGS on the topic."""
 
+    operation: AclOperation = AclOperation.CREATE
+
     @property
     def meaning(self) -> str:
         return "CREATE on the cluster or on each topic; the settings are answered with DESCRIBE_CONFIGS on the topic"
@@ -200,7 +205,9 @@ class CreateTopicsRule(NamedTuple):
 
         def hide_settings(message: CreateTopicsResponse) -> CreateTopicsResponse:
             for topic in message.topics:
-                if not topic.error_code and not access.to_topic(peer, AclOperation.DESCRIBE_CONFIGS, topic.name):
+                if topic.error_code:
+                    continue
+                if not access.quietly.to_topic(peer, AclOperation.DESCRIBE_CONFIGS, topic.name):
                     topic.topic_config_error_code, topic.configs = DENIED, None
                     topic.num_partitions = topic.replication_factor = -1
             return message
@@ -211,6 +218,8 @@ class CreateTopicsRule(NamedTuple):
 
 class DeleteTopicsRule(NamedTuple):
     """DELETE on each topic; the name of one that was given by its id is shown with DESCRIBE."""
+
+    operation: AclOperation = AclOperation.DELETE
 
     @property
     def meaning(self) -> str:
@@ -246,7 +255,8 @@ class DeleteTopicsRule(NamedTuple):
         name = topic.name
         if topic.topic_id != NO_TOPIC_ID:
             known = deps.metadata.name_of(TopicId(topic.topic_id))
-            name = known if known is not None and access.to_topic(peer, AclOperation.DESCRIBE, known) else None
+            may_see = known is not None and access.quietly.to_topic(peer, AclOperation.DESCRIBE, known)
+            name = known if may_see else None
         return DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=DENIED, error_message=DENIED.name)
 
 

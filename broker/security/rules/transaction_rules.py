@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from sordini.broker.dispatch import Call
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.security.rules.rule import RuleDeps, split
-from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -86,7 +86,7 @@ class ListTransactionsRule(NamedTuple):
 
     def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
         yield 1
-        access, peer = deps.access, call.peer
+        access, peer = deps.access.quietly, call.peer
 
         def amend(message: ListTransactionsResponse) -> ListTransactionsResponse:
             message.transaction_states = [
@@ -109,7 +109,7 @@ class TransactionTopicsRule(NamedTuple):
 
     def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
         yield 1
-        access, peer, former = deps.access, call.peer, call.amend
+        access, peer, former = deps.access.quietly, call.peer, call.amend
 
         def amend(message: DescribeTransactionsResponse) -> DescribeTransactionsResponse:
             for state in message.transaction_states:
@@ -123,13 +123,7 @@ class TransactionTopicsRule(NamedTuple):
 
 
 def is_transactional_denied(call: Call, deps: RuleDeps, transactional_id: str | None) -> bool:
-    """Whether a producer may not use its transactional id."""
-    return transactional_id is not None and not deps.access.to_transactional_id(
+    """Whether a producer may not use its transactional id; it is not noted, as it need not use it."""
+    return transactional_id is not None and not deps.access.quietly.to_transactional_id(
         call.peer, AclOperation.WRITE, transactional_id
-    )
-
-
-def transactional_refusal(transactional_id: str | None) -> BrokerError:
-    return BrokerError(
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, f"no permission WRITE for transactional id {transactional_id}"
     )

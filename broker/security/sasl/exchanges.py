@@ -41,6 +41,9 @@ class Progress(NamedTuple):
 class Exchange(Protocol):
     """One login by one mechanism."""
 
+    user: str
+    """Who the client says it is; empty until it has said so."""
+
     def step(self, token: bytes) -> Progress:
         """Take the client's next token. Raises LoginRefused."""
 
@@ -51,6 +54,7 @@ class PlainExchange:
     def __init__(self, password_of: Callable[[str], str | None]) -> None:
         """`password_of` gives a user's password; None for an unknown user."""
         self._password_of = password_of
+        self.user = ""
 
     def step(self, token: bytes) -> Progress:
         try:
@@ -60,6 +64,7 @@ class PlainExchange:
         if len(parts) != 3:
             raise LoginRefused("Authentication failed: a PLAIN token has three parts")
         authorization_id, user, password = parts
+        self.user = user
         if not user or not password:
             raise LoginRefused("Authentication failed: user name or password not specified")
         known = self._password_of(user)
@@ -88,7 +93,7 @@ class ScramExchange:
         self._credential_of = credential_of
         self._secret = secret
         self._nonce = nonce
-        self._user = ""
+        self.user = ""
         self._is_known = False
         self._credential: ScramCredential | None = None
         self._nonce_of_old_librdkafka = ""
@@ -105,16 +110,16 @@ class ScramExchange:
             raise self._malformed("the first message")
         if fields.get("tokenauth") == "true":
             raise LoginRefused("Authentication failed: delegation tokens are not served")
-        self._user = self._name(fields["n"])
+        self.user = self._name(fields["n"])
         nonce = fields["r"]
         if not nonce or len(nonce) > NAME_BYTES_MAX or not nonce.isascii() or not nonce.isprintable():
             raise self._malformed("the nonce")
         _, _, authorization = header.partition(",")
-        if authorization and self._name(authorization.removeprefix("a=")) != self._user:
+        if authorization and self._name(authorization.removeprefix("a=")) != self.user:
             raise LoginRefused("Authentication failed: Client requested an authorization id different from username")
-        known = self._credential_of(self._mechanism, self._user)
+        known = self._credential_of(self._mechanism, self.user)
         self._is_known = known is not None
-        self._credential = known or fake_credential(self._mechanism, self._user, self._secret)
+        self._credential = known or fake_credential(self._mechanism, self.user, self._secret)
         self._nonce = nonce + self._nonce
         self._nonce_of_old_librdkafka = nonce + self._nonce
         salt = base64.b64encode(self._credential.salt).decode()
@@ -160,7 +165,7 @@ class ScramExchange:
                 f"{self._mechanism}"
             )
         signature = hmac.new(credential.server_key, signed, self._digest).digest()
-        return Progress(b"v=" + base64.b64encode(signature), self._user)
+        return Progress(b"v=" + base64.b64encode(signature), self.user)
 
     def _name(self, text: str) -> str:
         """A name as it is sent: `=2C` is a comma, `=3D` an equals sign."""

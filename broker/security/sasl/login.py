@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import DelayedResponse, Parts, Peer, Service
+from sordini.broker.security.audit.login_events import LoginEvents
 from sordini.broker.security.principal import Principal
 from sordini.broker.security.sasl.exchanges import Exchange, LoginRefused, Progress
 from sordini.broker.security.sasl.failed_logins import FailedLogins
@@ -53,6 +54,7 @@ class LoginDeps(NamedTuple):
     clock: Clock
     call_later: CallLater
     peer_log: PeerLogLimiter
+    events: LoginEvents
 
 
 class Login:
@@ -120,6 +122,7 @@ class Login:
         make = self.rules.mechanisms.get(mechanism)
         if make is None:
             self.is_refused = not self.is_complete
+            self._deps.events.refused(self._peer, mechanism, "", "the mechanism is not enabled")
             raise BrokerError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"{mechanism!r} is not enabled here")
         self._mechanism, self._exchange = mechanism, make()
         self._sends_tokens = version == WITHOUT_REQUESTS and not self.is_complete
@@ -131,12 +134,14 @@ class Login:
         """
         if self._exchange is None:
             self.is_refused = True
+            self._deps.events.refused(self._peer, "", "", "SaslAuthenticate before SaslHandshake")
             raise BrokerError(ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received before SaslHandshake")
+        exchange = self._exchange
         try:
             progress = self._exchange.step(token)
             return progress.challenge, 0 if progress.user is None else self._logged_in(progress.user, progress)
         except LoginRefused as refused:
-            self._refuse(refused)
+            self._refuse(refused, exchange.user)
             raise
 
     def delay_refusal(self, refuse: Callable[[], None]) -> None:
@@ -154,6 +159,7 @@ class Login:
                 f"Cannot change principals during re-authentication from {self._peer.principal}: {principal}"
             )
         self._exchange = None
+        self._deps.events.accepted(self._peer, self._mechanism, user, is_again=self.is_complete)
         lifetime_ms = self._lifetime_ms(progress)
         self._expires_ms = None if lifetime_ms == 0 else self._now_ms() + lifetime_ms
         self._peer.principal = principal
@@ -173,9 +179,10 @@ class Login:
             bounds.append(max(progress.expires_ms - self._deps.clock.now_ms(), 1))
         return min((bound for bound in bounds if bound > 0), default=0)
 
-    def _refuse(self, refused: LoginRefused) -> None:
+    def _refuse(self, refused: LoginRefused, user: str) -> None:
         self.is_refused = True
         self._exchange = None
+        self._deps.events.refused(self._peer, self._mechanism, user, str(refused))
         self._deps.peer_log.warning(
             self._peer.address,
             "authentication failed",
