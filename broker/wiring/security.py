@@ -12,6 +12,7 @@ from sordini.broker.security.sasl.first_user import FirstUser, make_first_user
 from sordini.broker.security.sasl.logins import Logins
 from sordini.broker.security.sasl.users import ScramUsers
 from sordini.broker.wiring.deps import BrokerDeps
+from sordini.broker.wiring.oauthbearer import KeySources
 from sordini.broker.wiring.sasl import wire_logins
 from sordini.replication.ports import Session
 
@@ -25,12 +26,18 @@ class SecurityParts(NamedTuple):
     access: Access
     acls: AclStore | None
     """None without an authorizer."""
+    key_sources: KeySources
+    """Of OAUTHBEARER."""
 
     async def start(self, session: Session, first_user: FirstUser | None = None, cluster_id: str = "") -> None:
-        """Read users and access control entries, and follow the changes of these. Raises CoordinationError."""
+        """Read users, keys of OAUTHBEARER and access control entries, and follow the changes of these.
+
+        Raises CoordinationError, and StartRefused for a file of keys that cannot be used.
+        """
         await self.users.load(session)
         if first_user is not None:
             await make_first_user(first_user, cluster_id, self.users, session)
+        await self.key_sources.start()
         if self.acls is not None:
             await self.acls.start()
 
@@ -48,9 +55,10 @@ class SecurityParts(NamedTuple):
 def wire_security(deps: BrokerDeps, dispatcher: Dispatcher) -> SecurityParts:
     """Build it; nothing is read yet."""
     users = ScramUsers(deps.runtime.log)
-    logins = wire_logins(deps.dynamic, users, dispatcher, deps.runtime)
+    key_sources = KeySources(deps.fetch_keys, deps.runtime)
+    logins = wire_logins(deps.dynamic, users, key_sources, dispatcher, deps.runtime)
     acls = _wire_acls(deps)
-    return SecurityParts(users, logins, Access(None if acls is None else acls.authorizer), acls)
+    return SecurityParts(users, logins, Access(None if acls is None else acls.authorizer), acls, key_sources)
 
 
 def _wire_acls(deps: BrokerDeps) -> AclStore | None:

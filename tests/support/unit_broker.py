@@ -20,6 +20,7 @@ from sordini.broker.network.ports import DelayedResponse, ListeningSocket, Parts
 from sordini.broker.topics.metadata_cache import BrokerMetadata, PartitionMetadata
 from sordini.broker.wiring.assembly import assemble, topic_configs_of
 from sordini.broker.wiring.deps import BrokerDeps, ClusterDeps, Runtime, Workers
+from sordini.broker.wiring.oauthbearer import key_fetcher
 from sordini.broker.wiring.parts import BrokerParts
 from sordini.protocol import schema
 from sordini.protocol.api import ALL_APIS, ApiKey
@@ -144,6 +145,7 @@ class UnitBroker:
             Runtime(self.clock, chance, self.spawn, call_later, self.log),
             NoNetwork(),
             Workers(worker, self.records),
+            key_fetcher(disk),
         )
         self.parts: BrokerParts = assemble(deps, configs, self.logs)
         self.logs.on_offline = self.parts.replicas.directory_failed

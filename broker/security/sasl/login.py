@@ -74,6 +74,7 @@ class Login:
         self._exchange: Exchange | None = None
         self._sends_tokens = False
         """Whether the next frame is a token, not a request."""
+        self._is_failure_logged = False
         self._expires_ms: int | None = None
         """Until when requests are served, on the monotonic clock; None: without an end."""
 
@@ -122,6 +123,7 @@ class Login:
             self.is_refused = not self.is_complete
             raise BrokerError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"{mechanism!r} is not enabled here")
         self._mechanism, self._exchange = mechanism, make()
+        self._is_failure_logged = False
         self._sends_tokens = version == WITHOUT_REQUESTS and not self.is_complete
 
     def authenticate(self, token: bytes) -> tuple[bytes, int]:
@@ -134,9 +136,13 @@ class Login:
             raise BrokerError(ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received before SaslHandshake")
         try:
             progress = self._exchange.step(token)
+            if progress.failure is not None:
+                self._log_failure(progress.failure)
             return progress.challenge, 0 if progress.user is None else self._logged_in(progress.user, progress)
         except LoginRefused as refused:
-            self._refuse(refused)
+            self.is_refused = True
+            self._exchange = None
+            self._log_failure(str(refused))
             raise
 
     def delay_refusal(self, refuse: Callable[[], None]) -> None:
@@ -173,17 +179,18 @@ class Login:
             bounds.append(max(progress.expires_ms - self._deps.clock.now_ms(), 1))
         return min((bound for bound in bounds if bound > 0), default=0)
 
-    def _refuse(self, refused: LoginRefused) -> None:
-        self.is_refused = True
-        self._exchange = None
-        self._deps.peer_log.warning(
-            self._peer.address,
-            "authentication failed",
-            peer=str(self._peer),
-            listener=self._peer.listener,
-            mechanism=self._mechanism,
-            reason=str(refused),
-        )
+    def _log_failure(self, reason: str) -> None:
+        """Log why a login fails, once."""
+        if not self._is_failure_logged:
+            self._is_failure_logged = True
+            self._deps.peer_log.warning(
+                self._peer.address,
+                "authentication failed",
+                peer=str(self._peer),
+                listener=self._peer.listener,
+                mechanism=self._mechanism,
+                reason=reason,
+            )
 
     def _raw_token(self, token: bytes) -> Parts:
         """A token in a frame of its own. Raises WireError for a refused one: there is no response for it."""
