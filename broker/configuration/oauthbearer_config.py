@@ -22,14 +22,16 @@ def check_oauthbearer(security: ListenerSecurity, allowed_urls: str) -> None:
             f"the listener {security.name} takes {OAUTHBEARER} and has no keys to verify tokens with; allowed is "
             f"listener.name.{security.name.lower()}.{_URL} with a JSON Web Key Set"
         )
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ConfigError(f"{_URL}={url!r} is not valid: allowed is a URL") from None
     if parts.scheme == "file":
         check_file(_URL, url)
         return
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-        raise ConfigError(
-            f"{_URL}={url!r} is not valid: allowed is file:///path, or an https or http URL without a user name"
-        )
+        # Not shown: it may have a password.
+        raise ConfigError(f"{_URL} is not valid: allowed is file:///path, or an https or http URL without a user name")
     if url not in allowed_urls.split(","):
         raise ConfigError(
             f"{_URL}={url!r} is not valid: allowed is a URL of sordini.oauthbearer.allowed.urls ({allowed_urls})"

@@ -86,6 +86,8 @@ def _get(url: str, bytes_max: int, is_abandoned: threading.Event) -> bytes:
                 data += piece
                 if is_abandoned.is_set():
                     raise OSError("abandoned")
+            if len(data) <= bytes_max and response.length:
+                raise OSError("it ends early")
     except urllib.error.HTTPError as error:
         error.close()
         raise OSError(f"status {error.code}") from None

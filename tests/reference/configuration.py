@@ -12,6 +12,7 @@ from sordini.broker.configuration.ignored_keys import IGNORED
 from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.membership_keys import MembershipSettings
 from sordini.broker.configuration.network_keys import NetworkSettings
+from sordini.broker.configuration.oauthbearer_keys import OAuthBearerSettings
 from sordini.broker.configuration.protection_keys import BY_LISTENER, REFUSED, SERVED, TABLE, Refused
 from sordini.broker.configuration.replica_keys import ReplicaSettings
 from sordini.broker.configuration.sasl_keys import SaslSettings
@@ -26,6 +27,7 @@ SECTIONS: dict[type, str] = {
     NetworkSettings: "Network",
     SecuritySettings: "Security",
     SaslSettings: "SASL",
+    OAuthBearerSettings: "OAUTHBEARER",
     LogSettings: "Logs and messages",
     ReplicaSettings: "Replication",
     ControllerSettings: "The controller",
