@@ -33,6 +33,7 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
         newurl: str,
     ) -> urllib.request.Request | None:
         if _origin(newurl) != _origin(req.full_url):
+            fp.close()
             raise urllib.error.URLError("it redirects to another host")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 

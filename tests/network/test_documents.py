@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import ClassVar
@@ -29,8 +30,9 @@ class Pages(BaseHTTPRequestHandler):
         elif name == "endless":
             self.send_response(200)
             self.end_headers()
-            for _ in range(100):
-                self.wfile.write(b"x" * 100_000)
+            with suppress(ConnectionError):
+                for _ in range(100):
+                    self.wfile.write(b"x" * 100_000)
         elif name == "redirect":
             self.answer(302, b"", f"/bytes/{text}")
         elif name == "away":
