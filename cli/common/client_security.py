@@ -156,9 +156,9 @@ def _aiokafka_login(sasl: Callable[[], SaslCredentials]) -> dict[str, Any]:
             "sasl_plain_username": credentials.username,
             "sasl_plain_password": credentials.password,
         }
-    from aiokafka.abc import AbstractTokenProvider
+    from aiokafka.abc import AbstractTokenProvider  # type: ignore[import-untyped]
 
-    class Tokens(AbstractTokenProvider):
+    class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         async def token(self) -> str:
             return sasl().password
 
