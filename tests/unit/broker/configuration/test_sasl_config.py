@@ -95,6 +95,7 @@ def test_a_key_set_is_in_a_file_or_at_a_url_that_is_allowed(prefix: str, url: st
         ({"listener.name.plaintext." + JWKS: "file:///keys"}, "has no keys to verify tokens with"),
         ({JWKS: URL}, r"allowed is a URL of sordini\.oauthbearer\.allowed\.urls \(\)"),
         ({JWKS: URL + "/", **ALLOWED}, r"allowed is a URL of sordini\.oauthbearer\.allowed\.urls"),
+        ({JWKS: URL[:-1], **ALLOWED}, r"allowed is a URL of sordini\.oauthbearer\.allowed\.urls"),
         ({JWKS: URL.upper(), **ALLOWED}, r"allowed is a URL of sordini\.oauthbearer\.allowed\.urls"),
         ({JWKS: "file://other.example/keys"}, "file:///path with an absolute path"),
         ({JWKS: "file:keys.json"}, "file:///path with an absolute path"),

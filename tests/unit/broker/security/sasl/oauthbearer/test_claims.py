@@ -61,6 +61,11 @@ def test_a_null_is_not_taken_for_a_claim_that_is_not_there() -> None:
             check_claims({**claims(NOW_S), name: None}, RULES, NOW_S * 1000)
 
 
+def test_a_token_that_is_issued_in_the_future_is_not_valid_whatever_its_begin() -> None:
+    assert reason(iat=NOW_S + 31, nbf=NOW_S - 1) == "it is valid in 31 s only"
+    assert reason(nbf=NOW_S + 31, iat=NOW_S - 1) == "it is valid in 31 s only"
+
+
 def test_fractions_of_a_second_count() -> None:
     assert accept(exp=NOW_S + 0.5).expires_ms == NOW_S * 1000 + 500
 

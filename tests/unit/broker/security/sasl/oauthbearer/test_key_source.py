@@ -124,12 +124,14 @@ async def test_the_end_of_a_failure_is_logged() -> None:
     await site.issuer.asked.wait()
     await site.fetches()
     assert site.source.current.keys == ()
-    site.issuer.asked.clear()
-    site.issuer.answer = FIRST
-    site.clock.ms += 1
-    await site.issuer.asked.wait()
-    await site.fetches()
+    for answer in (OSError("unreachable"), OSError("for another reason"), FIRST):
+        site.issuer.asked.clear()
+        site.issuer.answer = answer
+        site.clock.ms += 1
+        await site.issuer.asked.wait()
+        await site.fetches()
     assert site.ids == ["rsa"]
+    assert len(site.log.at("warning")) == 1
     assert [event for event, _ in site.log.at("info")] == [
         "OAUTHBEARER keys loaded",
         "OAUTHBEARER keys are fetched again",
@@ -179,6 +181,14 @@ def test_the_wait_after_a_failure_is_doubled_up_to_its_bound(backoff_ms: int, bo
     schedule.succeeded(0)
     schedule.failed(0)
     assert schedule.due_ms == min(backoff_ms, bound_ms)
+
+
+def test_a_missing_key_does_not_shorten_the_wait_after_a_failure() -> None:
+    schedule = RefreshSchedule(3_600_000, 60_000, 60_000, 0)
+    schedule.succeeded(0)
+    schedule.failed(0)
+    assert not schedule.missed(EARLY_MS * 2)
+    assert schedule.due_ms == 60_000
 
 
 @given(st.lists(st.integers(0, EARLY_MS), max_size=200))
