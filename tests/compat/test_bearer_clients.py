@@ -19,6 +19,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tests.compat import round_trips
 from tests.outside.processes import SordiniProcess
+from tests.outside.tools import JavaTools
 from tests.support.token_issuer import AUDIENCE, ISSUER, claims, jwk, key_set, token
 
 JAAS = "org.apache.kafka.common.security"
@@ -146,6 +147,19 @@ async def test_aiokafka_reads_what_it_wrote(secured: Secured, topic: str) -> Non
 
 def test_confluent_kafka_reads_what_it_wrote(secured: Secured, topic: str) -> None:
     round_trips.by_librdkafka(topic, secured.librdkafka(alices))
+
+
+def test_java_tools_read_what_they_wrote_with_the_token_of_a_file(
+    secured: Secured, topic: str, tool: JavaTools
+) -> None:
+    properties = secured.properties(
+        "java",
+        "sasl.mechanism=OAUTHBEARER\n"
+        f"sasl.jaas.config={JAAS}.oauthbearer.OAuthBearerLoginModule required;\n"
+        f"sasl.login.callback.handler.class={JAAS}.oauthbearer.OAuthBearerLoginCallbackHandler\n"
+        f"sasl.oauthbearer.token.endpoint.url={secured.token_file('java', alices()).as_uri()}\n",
+    )
+    round_trips.by_java_tools(topic, tool, secured.bootstrap, str(properties))
 
 
 def test_a_client_authenticates_again_with_a_new_token_before_the_former_ends(secured: Secured, topic: str) -> None:

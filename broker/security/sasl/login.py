@@ -74,7 +74,8 @@ class Login:
         self._exchange: Exchange | None = None
         self._sends_tokens = False
         """Whether the next frame is a token, not a request."""
-        self._is_failure_logged = False
+        self._has_failed = False
+        """Whether a login was refused, or will be at the client's next token."""
         self._expires_ms: int | None = None
         """Until when requests are served, on the monotonic clock; None: without an end."""
 
@@ -117,13 +118,18 @@ class Login:
         return list(self.rules.mechanisms)
 
     def begin(self, mechanism: str, version: int) -> None:
-        """SaslHandshake: the client has chosen a mechanism. Raises BrokerError UNSUPPORTED_SASL_MECHANISM."""
+        """SaslHandshake: the client has chosen a mechanism.
+
+        Raises BrokerError UNSUPPORTED_SASL_MECHANISM, and ILLEGAL_SASL_STATE where a refused token is to be answered.
+        """
+        if self._has_failed:
+            self.is_refused = True
+            raise BrokerError(ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake request received after a refused token")
         make = self.rules.mechanisms.get(mechanism)
         if make is None:
             self.is_refused = not self.is_complete
             raise BrokerError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"{mechanism!r} is not enabled here")
         self._mechanism, self._exchange = mechanism, make()
-        self._is_failure_logged = False
         self._sends_tokens = version == WITHOUT_REQUESTS and not self.is_complete
 
     def authenticate(self, token: bytes) -> tuple[bytes, int]:
@@ -181,8 +187,8 @@ class Login:
 
     def _log_failure(self, reason: str) -> None:
         """Log why a login fails, once."""
-        if not self._is_failure_logged:
-            self._is_failure_logged = True
+        if not self._has_failed:
+            self._has_failed = True
             self._deps.peer_log.warning(
                 self._peer.address,
                 "authentication failed",

@@ -18,7 +18,7 @@ from sordini.broker.security.sasl.oauthbearer.exchange import REFUSAL, BearerExc
 from sordini.broker.security.sasl.oauthbearer.key_set import KeySet, read_key_set
 from sordini.broker.security.sasl.oauthbearer.tokens import TokenVerifier
 from sordini.protocol.api import ApiKey
-from sordini.protocol.errors import WireError
+from sordini.protocol.errors import BrokerError, ErrorCode, WireError
 from tests.support.fake_ports import ListLog, StillClock
 from tests.support.token_issuer import AUDIENCE, ISSUER, claims, key_set, token
 from tests.support.unit_broker import Timers
@@ -128,9 +128,22 @@ def test_a_session_does_not_outlast_its_token_when_the_next_one_is_refused() -> 
     assert connection.reasons == ["its issuer (iss) is not the expected one"]
 
 
+def test_a_connection_has_one_attempt_however_the_client_goes_on() -> None:
+    """Without this a stranger could have tokens verified on one connection without end, and without delay."""
+    for reauthenticates in (False, True):
+        connection = Connection()
+        if reauthenticates:
+            connection.authenticate()
+        connection.authenticate(aud="other")
+        with pytest.raises(BrokerError, match="after a refused token") as refused:
+            connection.login.begin("OAUTHBEARER", 1)
+        assert refused.value.code == ErrorCode.ILLEGAL_SASL_STATE
+        assert connection.login.why_close(0) == "authentication failed"
+
+
 def test_old_clients_send_the_token_in_a_frame_of_its_own() -> None:
-    connection = Connection()
     for changes, answer in (({"exp": 0}, REFUSAL.encode()), ({}, b"")):
+        connection = Connection()
         connection.login.begin("OAUTHBEARER", 0)
         text = token(claims(connection.clock.ms / 1000, **changes))
         [frame] = cast(
