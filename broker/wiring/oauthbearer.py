@@ -6,7 +6,6 @@ import asyncio
 
 from sordini.broker.configuration.listener_keys import ListenerSecurity
 from sordini.broker.configuration.oauthbearer_config import file_of, oauthbearer_settings
-from sordini.broker.network.documents import fetch_document
 from sordini.broker.security.sasl.oauthbearer.claims import TokenRules
 from sordini.broker.security.sasl.oauthbearer.key_set import DOCUMENT_BYTES_MAX, KeySetError
 from sordini.broker.security.sasl.oauthbearer.key_source import FILE_SCHEME, Fetch, KeySource, SourceSettings
@@ -76,6 +75,8 @@ def key_fetcher(disk: Disk) -> Fetch:
     async def fetch(url: str) -> bytes:
         if url.startswith(FILE_SCHEME):
             return await asyncio.to_thread(disk.read, file_of(url))
+        from sordini.broker.network.documents import fetch_document  # Late: with it comes Python's HTTP.
+
         return await fetch_document(url, DOCUMENT_BYTES_MAX)
 
     return fetch

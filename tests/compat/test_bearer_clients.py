@@ -137,6 +137,15 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield made
 
 
+def test_a_broker_without_tokens_loads_nothing_for_them() -> None:
+    names = "{'jwt', 'http.client', 'urllib.request'}"
+    script = f"import sys, sordini.broker.process.broker_process; print({names} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=DEADLINE_S
+    )
+    assert done.stdout == "set()\n"
+
+
 def test_kafka_python_reads_what_it_wrote(secured: Secured, topic: str) -> None:
     round_trips.by_kafka_python(topic, secured.python(Provider(alices)))
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import ClassVar
 
 import pytest
 
 from sordini.broker.network.documents import fetch_document
+from tests.support.certificates import Authority
 
 BYTES_MAX = 1_000
 
@@ -123,6 +126,35 @@ async def test_an_address_where_nothing_listens_is_an_error() -> None:
     port = server.server_address[1]
     server.server_close()
     assert "refused" in await refused(f"http://127.0.0.1:{port}/bytes/1")
+
+
+async def test_over_tls_the_certificate_must_be_trusted_and_for_this_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority()
+    for hosts, trusted, error in (
+        (("127.0.0.1",), authority, None),
+        (("127.0.0.1",), Authority(), "certificate verify failed"),
+        (("other.example",), authority, "certificate verify failed"),
+    ):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(authority.issue("keys", hosts).pem_file(tmp_path / "server.pem"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(trusted.pem_file(tmp_path / "ca.pem")))
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            url = f"https://127.0.0.1:{server.server_address[1]}/bytes/3"
+            if error is None:
+                assert await fetch_document(url, BYTES_MAX) == b"xxx"
+            else:
+                assert error in await refused(url)
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
 
 
 async def test_a_fetch_that_is_given_up_leaves_nothing_to_wait_for(address: str) -> None:

@@ -129,7 +129,7 @@ The broker fails closed. What is served is in the tables above, what it does in 
 asks for protection which is not given refuses the start with status 2, in the file, in `--override` and in the
 environment alike, with a listener's name in front (`listener.name.<name>.<key>`,
 `listener.name.<name>.<mechanism>.<key>`) as without. An empty value of such a key asks for nothing. A listener of
-SASL_PLAINTEXT or SASL_SSL is refused, too, and so is an unknown key of these families (`ssl.*`, `sasl.*`, `security.*`,
+SASL_PLAINTEXT or SASL_SSL without mechanisms is refused, too, and so is an unknown key of these families (`ssl.*`, `sasl.*`, `security.*`,
 `authorizer.*`, `quota.*`, `super.*`, `*.policy.class.name` and their like), which may be misspelt. On a PLAINTEXT
 listener every client that reaches it may do everything: bind it to a network that you trust.
 
@@ -140,7 +140,7 @@ Apache Kafka; a wrong value refuses the start in any case.
 
 AlterConfigs refuses the same values with INVALID_REQUEST, and passwords with INVALID_CONFIG. What another broker or
 tool wrote into the store cannot stop a broker; it is told with a warning that names the key. Client quotas
-(AlterClientQuotas), SCRAM credentials, ACLs and delegation tokens have no APIs here: clients learn it from ApiVersions.
+(AlterClientQuotas) and delegation tokens have no APIs here: clients learn it from ApiVersions.
 
 Served, in the tables above: {served}.
 
