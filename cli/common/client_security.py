@@ -26,7 +26,7 @@ _MECHANISM: Final = "sasl.mechanism"
 _JAAS: Final = "sasl.jaas.config"
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - a name.
 _TOKEN: Final = re.compile(r"[-_.~+/A-Za-z0-9]+=*")
-_TOKEN_BYTES_MAX: Final = 65_536
+_TOKEN_BYTES_MAX: Final = 16_384
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 

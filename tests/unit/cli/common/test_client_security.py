@@ -12,7 +12,7 @@ from sordini.client.authentication import SaslCredentials
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 URL = "sasl.oauthbearer.token.endpoint.url"
-TOKEN_BYTES_MAX = 65_536
+TOKEN_BYTES_MAX = 16_384
 
 
 def properties(directory: Path, *lines: str) -> str:

@@ -153,8 +153,8 @@ def test_a_key_id_is_text_of_a_bounded_size(kid: Any) -> None:
 
 
 def test_a_token_is_bounded_before_anything_of_it_is_read() -> None:
-    longest = token({**claims(NOW_S), "groups": "x" * 40_000})
-    assert len(longest) < TOKEN_BYTES_MAX
+    longest = token({**claims(NOW_S), "groups": "x" * 11_000})
+    assert TOKEN_BYTES_MAX * 0.9 < len(longest) < TOKEN_BYTES_MAX
     assert verifier().accept(longest).principal == "alice"
     assert reason("x" * (TOKEN_BYTES_MAX + 1)) == f"it has more than {TOKEN_BYTES_MAX} bytes"
 
@@ -165,9 +165,9 @@ def test_a_token_has_three_parts_and_is_not_encrypted(parts: int) -> None:
 
 
 def test_deep_and_odd_json_is_refused_like_any_other() -> None:
-    for data in (b"[" * 40_000, b"1" * 5_000, b'"text"', b"null", b"\xff", b""):
+    for data in (b"[" * 10_000, b"1" * 5_000, b'"text"', b"null", b"\xff", b""):
         assert reason(f"{encoded(data) or 'A'}.e30.AA")
-    for data in (b"[" * 30_000, b'"text"', b"[]", b"\xff"):
+    for data in (b"[" * 10_000, b'"text"', b"[]", b"\xff"):
         assert reason(token(data)).startswith("its claims ")
 
 
