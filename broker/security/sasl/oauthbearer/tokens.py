@@ -5,8 +5,8 @@
 The algorithm is one that the key is for, out of a fixed list: a token does not choose how it is verified. Each part is
 in its only base64url form, so that no two texts are the same token. Encrypted tokens and `crit` headers are refused.
 
-It is done on the loop: it takes 0.1 ms (RSA of 2048 bits) to 0.6 ms (ES384, ES512), and 0.7 ms for the largest token, once
-for each login, and a connection has one attempt. TLS handshakes, which take longer, are computed beside the loop.
+It is done on the loop: it takes 0.1 ms (RSA of 2048 bits) to 0.6 ms (ES384, ES512), and 0.7 ms for the largest token,
+once for each login, and a connection has one attempt. TLS handshakes, which take longer, are computed beside the loop.
 """
 
 from __future__ import annotations
