@@ -132,10 +132,15 @@ class BrokerConnection:
 
 
 async def _log_in(connection: AsyncConnection, versions: ServedVersions, address: Address) -> None:
-    """Log in where --command-config says so."""
-    credentials = current_security().sasl
-    if credentials is not None:
-        await connection.run(authenticate(credentials, versions, str(address), os.urandom(NONCE_BYTES).hex()))
+    """Log in where --command-config says so. Raises AuthenticationFailed, too, for a token that cannot be read."""
+    sasl = current_security().sasl
+    if sasl is None:
+        return
+    try:
+        credentials = sasl()
+    except (OSError, ValueError) as error:
+        raise AuthenticationFailed(f"no token to log in with: {error}") from None
+    await connection.run(authenticate(credentials, versions, str(address), os.urandom(NONCE_BYTES).hex()))
 
 
 def _reason(error: OSError) -> str:

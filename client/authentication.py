@@ -1,4 +1,4 @@
-"""SASL authentication of a connection, as steps (see `versions`): PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. Pure.
+"""SASL authentication of a connection, as steps (see `versions`): PLAIN, SCRAM and OAUTHBEARER. Pure.
 
     C: SaslHandshake(mechanism)          S: ok, or the mechanisms that are offered
     C: SaslAuthenticate(token) ...       S: SaslAuthenticate(token) ...
@@ -25,6 +25,9 @@ from sordini.protocol.messages.sasl import (
 )
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""Those with a name and a password."""
+OAUTHBEARER: Final = "OAUTHBEARER"
+"""A token that an issuer has signed (KIP-255, RFC 7628)."""
 
 _WITH_SASL_AUTHENTICATE: Final = 1
 """The first SaslHandshake after which tokens travel in SaslAuthenticate (Apache Kafka 1.0)."""
@@ -35,9 +38,16 @@ class SaslCredentials:
     """The name and password that the broker requires, and the mechanism that presents them."""
 
     mechanism: str
-    """One of MECHANISMS."""
+    """One of MECHANISMS, or OAUTHBEARER."""
     username: str
+    """Empty with OAUTHBEARER: the token names the client."""
     password: str = field(repr=False)
+    """With OAUTHBEARER the token."""
+
+    @property
+    def subject(self) -> str:
+        """What the broker accepts or refuses, for error texts."""
+        return "the token" if self.mechanism == OAUTHBEARER else f"'{self.username}'"
 
 
 def authenticate(credentials: SaslCredentials, versions: ServedVersions, broker: str, nonce: str) -> Steps[int]:
@@ -53,6 +63,8 @@ def authenticate(credentials: SaslCredentials, versions: ServedVersions, broker:
     if credentials.mechanism == "PLAIN":
         token = f"\0{credentials.username}\0{credentials.password}".encode()
         last = yield from _exchange(token, version, credentials, broker)
+    elif credentials.mechanism == OAUTHBEARER:
+        last = yield from _bearer(version, credentials, broker)
     else:
         scram = Scram(credentials.mechanism, credentials.username, credentials.password, nonce)
         try:
@@ -74,9 +86,19 @@ def _check_handshake(response: SaslHandshakeResponse, mechanism: str, broker: st
         raise AuthenticationFailed(f"{broker} refuses the SASL handshake (error {response.error_code})")
 
 
+def _bearer(version: int, credentials: SaslCredentials, broker: str) -> Steps[SaslAuthenticateResponse]:
+    token = f"n,,\x01auth=Bearer {credentials.password}\x01\x01".encode()
+    last = yield from _exchange(token, version, credentials, broker)
+    if last.auth_bytes:
+        # A refusal, which the client has to answer before the exchange fails (RFC 7628, 3.2.3).
+        yield from _exchange(b"\x01", version, credentials, broker)
+        raise AuthenticationFailed(f"{broker} refuses {credentials.subject} ({OAUTHBEARER})")
+    return last
+
+
 def _exchange(token: bytes, version: int, credentials: SaslCredentials, broker: str) -> Steps[SaslAuthenticateResponse]:
     response: SaslAuthenticateResponse = yield SaslAuthenticateRequest(auth_bytes=token), version
     if response.error_code:
         reason = response.error_message or f"error {response.error_code}"
-        raise AuthenticationFailed(f"{broker} refuses '{credentials.username}' ({credentials.mechanism}): {reason}")
+        raise AuthenticationFailed(f"{broker} refuses {credentials.subject} ({credentials.mechanism}): {reason}")
     return response

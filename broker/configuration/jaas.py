@@ -1,4 +1,4 @@
-"""JAAS lines of server.properties, as far as PLAIN and SCRAM need them. Pure.
+"""JAAS lines of server.properties, as far as PLAIN, SCRAM and OAUTHBEARER need them. Pure.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="broker" password="x" user_alice="y";
 
@@ -16,8 +16,11 @@ from sordini.broker.configuration.settings import ConfigError
 MODULES: Final = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
     "org.apache.kafka.common.security.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
 }
 """The mechanisms of each module."""
+TOKEN_FILE: Final = "oauth.access.token.location"  # noqa: S105 - a name.
+"""The option of a client's OAUTHBEARER with the path of a token, named as Strimzi's login module names it."""
 USER: Final = "user_"
 """Options that begin so name a user of PLAIN."""
 _HEAD: Final = re.compile(r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b", re.IGNORECASE)
@@ -33,6 +36,8 @@ class JaasLine(NamedTuple):
     password: str | None
     users: dict[str, str]
     """Passwords of the users of PLAIN."""
+    token_file: str | None
+    """Where a client's token is, for OAUTHBEARER."""
 
     def __repr__(self) -> str:
         return f"JaasLine(username={self.username!r}, users={len(self.users)})"
@@ -54,7 +59,7 @@ def read_jaas(key: str, text: str, mechanism: str) -> JaasLine:
     if _END.match(text, position) is None:
         raise ConfigError(f'{key}=(hidden) is not valid: allowed are options NAME="VALUE" and a semicolon at the end')
     users = {name.removeprefix(USER): value for name, value in options.items() if name.startswith(USER)}
-    return JaasLine(options.get("username"), options.get("password"), users)
+    return JaasLine(options.get("username"), options.get("password"), users, options.get(TOKEN_FILE))
 
 
 def _unquoted(text: str) -> str:

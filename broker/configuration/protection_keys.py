@@ -29,6 +29,8 @@ from sordini.broker.configuration.settings import (
     matching,
 )
 
+OAUTHBEARER_VALIDATOR = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+"""Apache Kafka's class that verifies tokens by a key set; its own default accepts unsigned tokens."""
 DEFAULT_PRINCIPALS = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 
 
@@ -47,6 +49,11 @@ def _only(number: int, kind: ValueKind, allowed: str) -> Rule:
 _NO_CLASS, _NO_TEXT = _nothing(ValueKind.CLASS), _nothing(ValueKind.STRING)
 _NO_LIST, _NO_PASSWORD = _nothing(ValueKind.LIST), _nothing(ValueKind.PASSWORD)
 _FALSE = matching("(?i:false)", "false", ValueKind.BOOLEAN)
+_VALIDATOR = matching(
+    r"|org\.apache\.kafka\.common\.security\.oauthbearer\.(secured\.)?OAuthBearerValidatorCallbackHandler",
+    f"{OAUTHBEARER_VALIDATOR} (what OAUTHBEARER does here)",
+    ValueKind.CLASS,
+)
 _UNLIMITED_INT = _only(INT32_MAX, ValueKind.INT, f"{INT32_MAX} (no limit)")
 _UNLIMITED_LONG = _only(INT64_MAX, ValueKind.LONG, f"{INT64_MAX} (no limit)")
 
@@ -103,6 +110,15 @@ SERVED = (
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
     "sasl.mechanism.inter.broker.protocol",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
     "sasl.server.max.receive.size",
     "security.inter.broker.protocol",
     "ssl.allow.dn.changes",
@@ -145,11 +161,11 @@ REFUSED = (
         {"delegation.token.master.key": _NO_PASSWORD, "delegation.token.secret.key": _NO_PASSWORD},
     ),
     Refused(
-        "SASL of another kind: this broker serves PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512, and loads no classes",
+        "SASL of another kind: this broker serves PLAIN, SCRAM and signed tokens (OAUTHBEARER), and loads no classes",
         {
             "sasl.mechanism": _NO_TEXT,
             "sasl.mechanism.controller.protocol": _NO_TEXT,
-            "sasl.server.callback.handler.class": _NO_CLASS,
+            "sasl.server.callback.handler.class": _VALIDATOR,
         },
     ),
     Refused(

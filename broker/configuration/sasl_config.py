@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sordini.broker.configuration.jaas import JaasLine, read_jaas
 from sordini.broker.configuration.listener_keys import ListenerSecurity
+from sordini.broker.configuration.oauthbearer_config import OAUTHBEARER, check_oauthbearer
 from sordini.broker.configuration.settings import ConfigError, Password
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def check_sasl(config: Config) -> None:
                     f"the listener {name} takes PLAIN and knows no users; allowed is a line "
                     f'listener.name.{name.lower()}.plain.sasl.jaas.config with user_NAME="PASSWORD"'
                 )
+            if mechanism == OAUTHBEARER:
+                check_oauthbearer(security, config.oauthbearer_allowed_urls)
     own_login(config)
 
 

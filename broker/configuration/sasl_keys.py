@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
+from sordini.broker.configuration.oauthbearer_keys import OAuthBearerSettings
 from sordini.broker.configuration.settings import (
     Change,
     Password,
@@ -19,16 +20,21 @@ from sordini.broker.configuration.settings import (
     some_of,
 )
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+WITH_PASSWORDS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""By these a broker logs in to others, too."""
+MECHANISMS: Final = (*WITH_PASSWORDS, "OAUTHBEARER")
+_ENABLED: Final = some_of(*MECHANISMS)
+_OWN: Final = one_of(*WITH_PASSWORDS)
+_NO_KERBEROS: Final = "Kerberos (GSSAPI) is not served"
 
 
 @dataclasses.dataclass(frozen=True)
-class SaslSettings:
+class SaslSettings(OAuthBearerSettings):
     """Settings of one SASL listener, or of the broker where a listener has none."""
 
     sasl_enabled_mechanisms: str = setting(
         "sasl.enabled.mechanisms",
-        some_of(*MECHANISMS),
+        _ENABLED._replace(allowed=f"{_ENABLED.allowed}; {_NO_KERBEROS}"),
         "",
         "The mechanisms that a SASL listener takes; a SASL listener needs at least one.",
         change=Change.BROKER,
@@ -44,7 +50,7 @@ class SaslSettings:
     )
     sasl_mechanism_inter_broker_protocol: str | None = setting(
         "sasl.mechanism.inter.broker.protocol",
-        one_of(*MECHANISMS),
+        _OWN._replace(allowed=f"{_OWN.allowed}; {_NO_KERBEROS}"),
         None,
         "The mechanism by which this broker logs in to others, where their listener is one of SASL.",
         change=Change.BROKER,

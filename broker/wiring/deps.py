@@ -11,6 +11,7 @@ from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.network.ports import Network
 from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.broker.security.audit.audit_log import AuditOutput
+from sordini.broker.security.sasl.oauthbearer.key_source import Fetch
 from sordini.replication.ports import CallLater, Clock, Log, Session, Spawn
 from sordini.storage.cleaner import Worker
 from sordini.storage.log_dir_handle import Randomness
@@ -52,6 +53,8 @@ class BrokerDeps(NamedTuple):
     runtime: Runtime
     network: Network
     workers: Workers
+    fetch_keys: Fetch
+    """Reads the key sets of OAUTHBEARER."""
     audit: AuditOutput | None = None
     """Where the audit log goes; None without one."""
 

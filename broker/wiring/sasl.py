@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.listener_keys import ListenerSecurity
+from sordini.broker.configuration.oauthbearer_config import OAUTHBEARER
 from sordini.broker.configuration.sasl_config import SASL_PROTOCOLS, jaas_of, mechanisms_of
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
@@ -19,21 +20,28 @@ from sordini.broker.security.sasl.exchanges import Exchange, PlainExchange, Scra
 from sordini.broker.security.sasl.failed_logins import FailedLogins
 from sordini.broker.security.sasl.login import LoginDeps, LoginRules
 from sordini.broker.security.sasl.logins import Logins
+from sordini.broker.security.sasl.oauthbearer.exchange import BearerExchange
 from sordini.broker.security.sasl.users import ScramUsers
 from sordini.broker.wiring.deps import Runtime
+from sordini.broker.wiring.oauthbearer import KeySources
 
 NONCE_BYTES: Final = 24
 
 
 def wire_logins(
-    dynamic: DynamicConfig, users: ScramUsers, dispatcher: Dispatcher, runtime: Runtime, audit: AuditLog
+    dynamic: DynamicConfig,
+    users: ScramUsers,
+    key_sources: KeySources,
+    dispatcher: Dispatcher,
+    runtime: Runtime,
+    audit: AuditLog,
 ) -> Logins | None:
     """The logins of SASL listeners; None without such a listener. `Config` has checked that the keys go together."""
     config = dynamic.config
     listeners = [endpoint.name for endpoint in config.endpoints if endpoint.protocol in SASL_PROTOCOLS]
     if not listeners:
         return None
-    secret = os.urandom(32)
+    makers = ExchangeMakers(users, key_sources, os.urandom(32))
     failures = FailedLogins(config.connection_failed_authentication_delay_ms)
     peer_log = PeerLogLimiter(runtime.log, runtime.clock.monotonic_ms())
     events = LoginEvents(audit, with_successes=config.audit_log_successes)
@@ -41,29 +49,38 @@ def wire_logins(
     rules: dict[str, LoginRules] = {}
 
     def read_rules(now: Config) -> None:
-        rules.update({name: rules_of(now.listener(name), users, secret) for name in listeners})
+        rules.update({name: rules_of(now.listener(name), makers) for name in listeners})
 
     read_rules(config)
     dynamic.on_change(read_rules)
     return Logins(rules.__getitem__, deps, config.logins_pending_max)
 
 
-def rules_of(security: ListenerSecurity, users: ScramUsers, secret: bytes) -> LoginRules:
+def rules_of(security: ListenerSecurity, makers: ExchangeMakers) -> LoginRules:
     """The rules of one listener."""
     names = mechanisms_of(security)
     return LoginRules(
-        {name: _exchange_of(name, security, users, secret) for name in names},
+        {name: makers.maker(name, security) for name in names},
         {name: security.of_mechanism(name).connections_max_reauth_ms for name in names},
         security.keys.sasl_server_max_receive_size,
         security.keys.login_timeout_ms,
     )
 
 
-def _exchange_of(
-    mechanism: str, security: ListenerSecurity, users: ScramUsers, secret: bytes
-) -> Callable[[], Exchange]:
-    if mechanism == "PLAIN":
-        line = jaas_of(security, mechanism)
-        passwords = {} if line is None else line.users
-        return partial(PlainExchange, passwords.get)
-    return lambda: ScramExchange(mechanism, users.credential, secret, os.urandom(NONCE_BYTES).hex())
+class ExchangeMakers(NamedTuple):
+    """What the exchanges of all listeners share."""
+
+    users: ScramUsers
+    key_sources: KeySources
+    secret: bytes
+    """See `fake_credential`."""
+
+    def maker(self, mechanism: str, security: ListenerSecurity) -> Callable[[], Exchange]:
+        """What makes a new exchange by a mechanism of a listener."""
+        if mechanism == OAUTHBEARER:
+            return partial(BearerExchange, self.key_sources.verifier(security).accept)
+        if mechanism == "PLAIN":
+            line = jaas_of(security, mechanism)
+            passwords = {} if line is None else line.users
+            return partial(PlainExchange, passwords.get)
+        return lambda: ScramExchange(mechanism, self.users.credential, self.secret, os.urandom(NONCE_BYTES).hex())

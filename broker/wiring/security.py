@@ -14,6 +14,7 @@ from sordini.broker.security.sasl.first_user import FirstUser, make_first_user
 from sordini.broker.security.sasl.logins import Logins
 from sordini.broker.security.sasl.users import ScramUsers
 from sordini.broker.wiring.deps import BrokerDeps
+from sordini.broker.wiring.oauthbearer import KeySources
 from sordini.broker.wiring.sasl import wire_logins
 from sordini.replication.ports import Session
 
@@ -28,12 +29,18 @@ class SecurityParts(NamedTuple):
     acls: AclStore | None
     """None without an authorizer."""
     audit: AuditLog
+    key_sources: KeySources
+    """Of OAUTHBEARER."""
 
     async def start(self, session: Session, first_user: FirstUser | None = None, cluster_id: str = "") -> None:
-        """Read users and access control entries, and follow the changes of these. Raises CoordinationError."""
+        """Read users, keys of OAUTHBEARER and access control entries, and follow the changes of these.
+
+        Raises CoordinationError, and StartRefused for a file of keys that cannot be used.
+        """
         await self.users.load(session)
         if first_user is not None:
             await make_first_user(first_user, cluster_id, self.users, session)
+        await self.key_sources.start()
         if self.acls is not None:
             await self.acls.start()
 
@@ -54,10 +61,11 @@ def wire_security(deps: BrokerDeps, dispatcher: Dispatcher) -> SecurityParts:
     """Build it; nothing is read yet."""
     users = ScramUsers(deps.runtime.log)
     audit = AuditLog(deps.audit, deps.cluster.identity.broker_id, deps.runtime.clock)
-    logins = wire_logins(deps.dynamic, users, dispatcher, deps.runtime, audit)
+    key_sources = KeySources(deps.fetch_keys, deps.runtime)
+    logins = wire_logins(deps.dynamic, users, key_sources, dispatcher, deps.runtime, audit)
     acls = _wire_acls(deps)
     access = Access() if acls is None else Access(acls.authorizer, Denials(audit))
-    return SecurityParts(users, logins, access, acls, audit)
+    return SecurityParts(users, logins, access, acls, audit, key_sources)
 
 
 def _wire_acls(deps: BrokerDeps) -> AclStore | None:

@@ -33,6 +33,7 @@ from sordini.broker.wiring.client_quotas import throttle
 from sordini.broker.wiring.cluster_wiring import ClusterParts, wire_cluster
 from sordini.broker.wiring.deps import BrokerDeps, ClusterDeps, Runtime, Workers
 from sordini.broker.wiring.listeners import bind, listen_for_metrics, network_limits
+from sordini.broker.wiring.oauthbearer import key_fetcher
 from sordini.broker.wiring.parts import BrokerParts
 from sordini.broker.wiring.startup import (
     FORESEEN_FAILURES,
@@ -182,6 +183,7 @@ class Server:
             Runtime(ports.clock, ports.randomness, self._spawn, call_later, log),
             broker_network(self._dynamic.config, ports.network, tls),
             Workers(ports.worker, ports.record_worker),
+            key_fetcher(ports.disk),
             ports.audit,
         )
         parts = assemble(deps, topic_configs, logs)

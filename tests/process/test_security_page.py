@@ -19,7 +19,7 @@ BLOCK_S_MAX = 60
 def test_each_block_of_the_set_up_does_what_the_page_says(tmp_path: Path) -> None:
     need_program("openssl", "openssl")
     blocks = BLOCK.findall(PAGE.read_text())
-    for port in (9093, 9094):
+    for port in (9093, 9094, 9095):
         address = f"127.0.0.1:{free_port()}"
         blocks = [block.replace(f"127.0.0.1:{port}", address) for block in blocks]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -40,10 +40,10 @@ def test_each_block_of_the_set_up_does_what_the_page_says(tmp_path: Path) -> Non
             assert done.returncode == 0, f"{block}\n{done.stdout}"
             outputs.append(done.stdout)
     finally:
-        for properties in ("server.properties", "secured.properties"):
+        for properties in ("server.properties", "secured.properties", "tokens.properties"):
             stop = ["sordini", "stop", properties, "--force", "--timeout", "10"]
             subprocess.run(stop, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=BLOCK_S_MAX)
-    authority, served, client, stranger, renewed, secured, operator, user = outputs
+    authority, served, client, stranger, renewed, secured, operator, user, _, tokens, bearer = outputs
     assert "CN = alice" in authority or "CN=alice" in authority
     assert "is ready" in served
     assert client.endswith("3 figs\n")
@@ -54,3 +54,7 @@ def test_each_block_of_the_set_up_does_what_the_page_says(tmp_path: Path) -> Non
     assert "\n3 figs\n" in user
     assert "topic 'secrets': topic authorization failed" in user
     assert user.endswith("refused\n")
+    assert "is ready" in tokens
+    assert "\n3 figs\n" in bearer
+    assert "refuses the token (OAUTHBEARER)" in bearer
+    assert bearer.endswith("refused\n")

@@ -20,6 +20,7 @@ RECORDS: Final = f"{PROTOCOL}/records"
 UNIT: Final = "tests/unit/broker"
 HANDLERS: Final = f"{UNIT}/handlers"
 NETWORK: Final = "tests/network"
+BEARER: Final = f"{UNIT}/security/sasl/oauthbearer"
 
 
 class Bound(NamedTuple):
@@ -508,6 +509,34 @@ BOUNDS: Final = (
         ),
     ),
     Bound(
+        "a bearer token",
+        "broker.security.sasl.oauthbearer.tokens:TOKEN_BYTES_MAX",
+        "the token is refused before anything of it is read",
+        (f"{BEARER}/test_tokens.py::test_a_token_is_bounded_before_anything_of_it_is_read",),
+    ),
+    Bound(
+        "a document with an issuer's keys",
+        "broker.security.sasl.oauthbearer.key_set:DOCUMENT_BYTES_MAX",
+        "it is refused, over HTTP without being read to its end, and the former keys stay in force",
+        (
+            f"{BEARER}/test_key_set.py::test_documents_are_bounded_in_bytes_and_in_keys",
+            f"{NETWORK}/test_documents.py::test_a_longer_document_is_refused_and_not_read_to_its_end",
+        ),
+    ),
+    Bound(
+        "its keys",
+        "broker.security.sasl.oauthbearer.key_set:KEYS_MAX",
+        "it is refused, and the former keys stay in force",
+        (f"{BEARER}/test_key_set.py::test_documents_are_bounded_in_bytes_and_in_keys",),
+    ),
+    Bound(
+        "time between two fetches of keys that tokens of unknown keys cause",
+        "broker.security.sasl.oauthbearer.refresh_schedule:EARLY_MS",
+        "the keys are fetched when they are due",
+        (f"{BEARER}/test_key_source.py::test_however_many_keys_are_missing_they_are_fetched_at_most_once_in_a_while",),
+        "ms",
+    ),
+    Bound(
         "addresses whose failed logins are remembered",
         "broker.security.sasl.failed_logins:ADDRESSES_MAX",
         "the one that failed longest ago is forgotten",
@@ -555,6 +584,7 @@ ABOUT_NO_PEER: Final = frozenset(
         "max.connections.per.ip.overrides",
         "reserved.broker.max.id",
         "controlled.shutdown.max.retries",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
     }
 )
 """Keys that sound like bounds of what a peer may cost, and are not: of the broker's own work, or of what records say."""

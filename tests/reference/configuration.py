@@ -13,6 +13,7 @@ from sordini.broker.configuration.ignored_keys import IGNORED
 from sordini.broker.configuration.log_keys import LogSettings
 from sordini.broker.configuration.membership_keys import MembershipSettings
 from sordini.broker.configuration.network_keys import NetworkSettings
+from sordini.broker.configuration.oauthbearer_keys import OAuthBearerSettings
 from sordini.broker.configuration.password_encoder_keys import PasswordEncoderSettings
 from sordini.broker.configuration.protection_keys import BY_LISTENER, REFUSED, SERVED, TABLE, Refused
 from sordini.broker.configuration.quota_keys import QuotaSettings
@@ -30,6 +31,7 @@ SECTIONS: dict[type, str] = {
     NetworkSettings: "Network",
     SecuritySettings: "Security",
     SaslSettings: "SASL",
+    OAuthBearerSettings: "OAUTHBEARER",
     LogSettings: "Logs and messages",
     ReplicaSettings: "Replication",
     ControllerSettings: "The controller",
@@ -137,8 +139,8 @@ PROTECTION_HEAD = """\
 The broker fails closed. What is served is in the tables above, what it does in [security.md](security.md); a key that
 asks for protection which is not given refuses the start with status 2, in the file, in `--override` and in the
 environment alike, with a listener's name in front (`listener.name.<name>.<key>`,
-`listener.name.<name>.<mechanism>.<key>`) as without. An empty value of such a key asks for nothing. Refused is, too, an
-unknown key of these families (`ssl.*`, `sasl.*`, `security.*`,
+`listener.name.<name>.<mechanism>.<key>`) as without. An empty value of such a key asks for nothing. A listener of
+SASL_PLAINTEXT or SASL_SSL without mechanisms is refused, too, and so is an unknown key of these families (`ssl.*`, `sasl.*`, `security.*`,
 `authorizer.*`, `quota.*`, `super.*`, `*.policy.class.name` and their like), which may be misspelt. On a PLAINTEXT
 listener every client that reaches it may do everything: bind it to a network that you trust.
 

@@ -21,6 +21,7 @@ from sordini.broker.security.audit.audit_log import AuditOutput
 from sordini.broker.topics.metadata_cache import BrokerMetadata, PartitionMetadata
 from sordini.broker.wiring.assembly import assemble, topic_configs_of
 from sordini.broker.wiring.deps import BrokerDeps, ClusterDeps, Runtime, Workers
+from sordini.broker.wiring.oauthbearer import key_fetcher
 from sordini.broker.wiring.parts import BrokerParts
 from sordini.protocol import schema
 from sordini.protocol.api import ALL_APIS, ApiKey
@@ -146,6 +147,7 @@ class UnitBroker:
             Runtime(self.clock, chance, self.spawn, call_later, self.log),
             NoNetwork(),
             Workers(worker, self.records),
+            key_fetcher(disk),
             audit,
         )
         self.parts: BrokerParts = assemble(deps, configs, self.logs)

@@ -36,6 +36,8 @@ class Progress(NamedTuple):
     """Who it is, once the exchange is complete."""
     expires_ms: int | None = None
     """Until when the proof is valid, on the wall clock; None: without an end."""
+    failure: str | None = None
+    """Why the login fails at the client's next token, for the log; None while it may succeed."""
 
 
 class Exchange(Protocol):

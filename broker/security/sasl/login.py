@@ -76,6 +76,8 @@ class Login:
         self._exchange: Exchange | None = None
         self._sends_tokens = False
         """Whether the next frame is a token, not a request."""
+        self._has_failed = False
+        """Whether a login was refused, or will be at the client's next token."""
         self._expires_ms: int | None = None
         """Until when requests are served, on the monotonic clock; None: without an end."""
 
@@ -118,7 +120,13 @@ class Login:
         return list(self.rules.mechanisms)
 
     def begin(self, mechanism: str, version: int) -> None:
-        """SaslHandshake: the client has chosen a mechanism. Raises BrokerError UNSUPPORTED_SASL_MECHANISM."""
+        """SaslHandshake: the client has chosen a mechanism.
+
+        Raises BrokerError UNSUPPORTED_SASL_MECHANISM, and ILLEGAL_SASL_STATE where a refused token is to be answered.
+        """
+        if self._has_failed:
+            self.is_refused = True
+            raise BrokerError(ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake request received after a refused token")
         make = self.rules.mechanisms.get(mechanism)
         if make is None:
             self.is_refused = not self.is_complete
@@ -139,9 +147,13 @@ class Login:
         exchange = self._exchange
         try:
             progress = self._exchange.step(token)
+            if progress.failure is not None:
+                self._log_failure(progress.failure, exchange.user)
             return progress.challenge, 0 if progress.user is None else self._logged_in(progress.user, progress)
         except LoginRefused as refused:
-            self._refuse(refused, exchange.user)
+            self.is_refused = True
+            self._exchange = None
+            self._log_failure(str(refused), exchange.user)
             raise
 
     def delay_refusal(self, refuse: Callable[[], None]) -> None:
@@ -179,18 +191,19 @@ class Login:
             bounds.append(max(progress.expires_ms - self._deps.clock.now_ms(), 1))
         return min((bound for bound in bounds if bound > 0), default=0)
 
-    def _refuse(self, refused: LoginRefused, user: str) -> None:
-        self.is_refused = True
-        self._exchange = None
-        self._deps.events.refused(self._peer, self._mechanism, user, str(refused))
-        self._deps.peer_log.warning(
-            self._peer.address,
-            "authentication failed",
-            peer=str(self._peer),
-            listener=self._peer.listener,
-            mechanism=self._mechanism,
-            reason=str(refused),
-        )
+    def _log_failure(self, reason: str, user: str) -> None:
+        """Log why a login fails, once."""
+        if not self._has_failed:
+            self._has_failed = True
+            self._deps.events.refused(self._peer, self._mechanism, user, reason)
+            self._deps.peer_log.warning(
+                self._peer.address,
+                "authentication failed",
+                peer=str(self._peer),
+                listener=self._peer.listener,
+                mechanism=self._mechanism,
+                reason=reason,
+            )
 
     def _raw_token(self, token: bytes) -> Parts:
         """A token in a frame of its own. Raises WireError for a refused one: there is no response for it."""

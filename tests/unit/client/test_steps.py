@@ -111,6 +111,40 @@ def test_scram_proves_the_password_and_checks_the_server_s_proof() -> None:
         carried_out(steps, Broker(tokens | {FINAL: b"v=AAAA"}).answer)
 
 
+BEARER = SaslCredentials("OAUTHBEARER", "", "a.b.c")
+BEARER_FIRST = b"n,,\x01auth=Bearer a.b.c\x01\x01"
+
+
+def test_a_token_is_sent_in_one_message_and_the_session_is_as_long_as_the_broker_says() -> None:
+    steps = authenticate(BEARER, EVERYTHING, "h:1", NONCE)
+    assert carried_out(steps, Broker({BEARER_FIRST: b""}, lifetime_ms=5_000).answer)[0] == 5_000
+
+
+@pytest.mark.parametrize("fails_at_once", [True, False])
+def test_a_refused_token_is_answered_before_the_refusal_is_reported(fails_at_once: bool) -> None:
+    """Also by a broker that has nothing more to say."""
+    broker = Broker({BEARER_FIRST: b'{"status":"invalid_token"}', b"\x01": b""})
+    answered: list[bytes] = []
+
+    def answer(request: Any, version: int) -> Any:
+        if isinstance(request, SaslAuthenticateRequest):
+            answered.append(bytes(request.auth_bytes))
+            if fails_at_once and request.auth_bytes == b"\x01":
+                return SaslAuthenticateResponse(
+                    auth_bytes=b"",
+                    error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
+                    error_message='{"status":"invalid_token"}',
+                    session_lifetime_ms=0,
+                )
+        return broker.answer(request, version)
+
+    with pytest.raises(AuthenticationFailed, match=r"h:1 refuses the token \(OAUTHBEARER\)") as refused:
+        carried_out(authenticate(BEARER, EVERYTHING, "h:1", NONCE), answer)
+    assert answered == [BEARER_FIRST, b"\x01"]
+    assert "a.b.c" not in str(refused.value)
+    assert ("invalid_token" in str(refused.value)) is fails_at_once
+
+
 @pytest.mark.parametrize(
     ("broker", "text"),
     [

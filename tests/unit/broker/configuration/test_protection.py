@@ -229,6 +229,8 @@ CHANGEABLE = {key for key, row in TABLE.items() if row.change is Change.BROKER}
 SASL_CONFIG = "unit/broker/configuration/test_sasl_config"
 SASL_CLIENTS = "compat/test_sasl_clients"
 LOGIN = "unit/broker/security/sasl/test_login"
+CLAIMS = "unit/broker/security/sasl/oauthbearer/test_claims"
+KEY_SOURCE = "unit/broker/security/sasl/oauthbearer/test_key_source"
 LISTENER_KEYS = "unit/broker/configuration/test_listener_keys"
 LISTENER_TLS = "unit/broker/security/tls/test_listener_tls"
 MAPPING = "unit/broker/security/tls/test_principal_mapping"
@@ -267,6 +269,15 @@ SHOWN = {
     "sasl.enabled.mechanisms": (LOGIN, "test_a_mechanism_that_is_not_enabled_is_refused"),
     "sasl.jaas.config": (SASL_CONFIG, "test_options_of_a_jaas_line_are_read"),
     "sasl.mechanism.inter.broker.protocol": (SASL_CONFIG, "test_a_broker_logs_in_to_others"),
+    "sasl.oauthbearer.clock.skew.seconds": (CLAIMS, "test_a_token_is_accepted_from_its_begin_until_its_end"),
+    "sasl.oauthbearer.expected.audience": (CLAIMS, "test_one_audience_of_a_token_is_an_expected_one"),
+    "sasl.oauthbearer.expected.issuer": (CLAIMS, "test_the_issuer_is_the_expected_one_exactly"),
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": (KEY_SOURCE, "test_keys_are_fetched_at_once_and_then_when"),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": (KEY_SOURCE, "test_the_wait_after_a_failure_is_doubled"),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": (KEY_SOURCE, "test_the_wait_after_a_failure_is_doubled"),
+    "sasl.oauthbearer.jwks.endpoint.url": (SASL_CONFIG, "test_a_key_set_is_in_a_file_or_at_a_url_that_is_allowed"),
+    "sasl.oauthbearer.scope.claim.name": (CLAIMS, "test_a_scope_of_another_form_is_refused"),
+    "sasl.oauthbearer.sub.claim.name": (CLAIMS, "test_the_principal_has_a_bounded_size_and_may_be"),
     "sasl.server.max.receive.size": (SASL_CLIENTS, "test_before_the_login_a_request_is_at_most_as_large"),
     "super.users": ("unit/broker/security/test_authorizer", "test_principals_hosts_and_super_users"),
     "security.inter.broker.protocol": (LISTENER_KEYS, "test_the_brokers_listener_is_named_or_follows"),
