@@ -30,6 +30,7 @@ COMMANDS = {
     "configs": "Show and change the settings of topics, brokers and the cluster.",
     "acls": "List, add and remove access control entries.",
     "users": "List, set and remove users that log in by SCRAM.",
+    "quotas": "List, set and remove quotas of users, client ids and addresses.",
     "log": "Dump, verify and repair the files of a log directory.",
     "cluster": "Show the state of a cluster; move it between coordination stores.",
     "pipeline": "Write records from topics to tables with Spark.",

@@ -102,7 +102,8 @@ def _decrypted(fields: Mapping[str, str], secret: str) -> str:
     padded = decryptor.update(_bytes(fields["encryptedPassword"])) + decryptor.finalize()
     unpadder = PKCS7(BLOCK_BYTES * 8).unpadder()
     password = (unpadder.update(padded) + unpadder.finalize()).decode()
-    if _java_length(password) != int(fields["passwordLength"]):
+    length = _java_length(password)
+    if length != int(fields["passwordLength"]):
         raise ValueError("another length")
     return password
 

@@ -5,8 +5,7 @@
                                 '-- must wait: reading stops once something was read ahead
 
 A slice serves a bounded number of requests and bytes; the rest waits in the processor's queue of ready channels, so a
-peer that floods gets its share and no more. Requests are served right in the readiness callback: a queue and a wake-up
-cost a lone request 2 µs of CPU more.
+peer that floods gets its share and no more. Requests are served right in the readiness callback: a queue costs 2 µs.
 
 `resolve` may be called from anywhere, also from inside another connection's `serve`. It only sends. Calling the
 service and closing the connection wait for this channel's next slice.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import random
 import sys
@@ -35,6 +34,7 @@ from sordini.broker.process.config_loading import (
     log_open_listeners,
     read_entries,
     resolved,
+    with_absolute_paths,
 )
 from sordini.broker.process.daemon import (
     StartReport,
@@ -123,17 +123,10 @@ class StandardReport:
 
 def _absolute(given: LoadedConfig, launch: Launch) -> tuple[LoadedConfig, Launch]:
     """The same with absolute paths: a daemon changes its working directory."""
-    directories = [os.path.abspath(path) for path in given.config.log_directories]  # noqa: PTH100 - text, as configured.
-    cordoned = [os.path.abspath(path) for path in given.config.cordoned_directories]  # noqa: PTH100
-    config = dataclasses.replace(
-        given.config,
-        log_dirs=",".join(directories),
-        cordoned_log_dirs=",".join(sorted(cordoned)),
-        audit_log_file=given.config.audit_log_file and os.path.abspath(given.config.audit_log_file),  # noqa: PTH100
-    )
-    log_file = os.path.abspath(launch.log_file or f"{directories[0]}/{LOG_FILE}")  # noqa: PTH100
+    given = with_absolute_paths(given)
+    log_file = os.path.abspath(launch.log_file or f"{given.config.log_directories[0]}/{LOG_FILE}")  # noqa: PTH100
     own_pid_file = launch.pid_file and os.path.abspath(launch.pid_file)  # noqa: PTH100
-    return given._replace(config=config), launch._replace(log_file=log_file, pid_file=own_pid_file)
+    return given, launch._replace(log_file=log_file, pid_file=own_pid_file)
 
 
 def _run_process(given: LoadedConfig, launch: Launch, report: StartReport) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import os
 import re
@@ -113,6 +114,19 @@ def _shown_key(key: str, text: str) -> str:
     That may be a part of a password or of a private key: it has no value, or blanks and signs that no key has.
     """
     return key if text.strip("=") and _KEY.fullmatch(key) else "(hidden: a line that is no key=value)"
+
+
+def with_absolute_paths(given: LoadedConfig) -> LoadedConfig:
+    """The same with absolute paths."""
+    directories = [os.path.abspath(path) for path in given.config.log_directories]  # noqa: PTH100 - text, as configured.
+    cordoned = [os.path.abspath(path) for path in given.config.cordoned_directories]  # noqa: PTH100
+    config = dataclasses.replace(
+        given.config,
+        log_dirs=",".join(directories),
+        cordoned_log_dirs=",".join(sorted(cordoned)),
+        audit_log_file=given.config.audit_log_file and os.path.abspath(given.config.audit_log_file),  # noqa: PTH100
+    )
+    return given._replace(config=config)
 
 
 def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:

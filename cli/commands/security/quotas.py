@@ -111,7 +111,14 @@ def set_(client: Client, user: str | None, client_id: str | None, address: str |
 
 @quotas.command()
 @_entity_options
-@click.option("--quota", "keys", type=click.Choice(list(KEYS)), multiple=True, help="Only this one. Can be repeated.")
+@click.option(
+    "--quota",
+    "keys",
+    metavar="KEY",
+    type=click.Choice(list(KEYS)),
+    multiple=True,
+    help="Only this one, by its key as `list` shows it. Can be repeated.",
+)
 @client_options
 def remove(
     client: Client, user: str | None, client_id: str | None, address: str | None, *, keys: tuple[str, ...]

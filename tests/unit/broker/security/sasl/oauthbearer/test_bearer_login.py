@@ -9,6 +9,8 @@ import pytest
 
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import Peer, Service
+from sordini.broker.security.audit.audit_log import AuditLog
+from sordini.broker.security.audit.login_events import LoginEvents
 from sordini.broker.security.principal import Principal
 from sordini.broker.security.sasl.exchanges import LoginRefused
 from sordini.broker.security.sasl.failed_logins import FailedLogins
@@ -50,6 +52,7 @@ class Connection:
             self.clock,
             Timers().call_later,
             PeerLogLimiter(self.log, self.clock.ms),
+            LoginEvents(AuditLog(None, 1, self.clock), with_successes=False),
         )
         self.login = self.peer.login = Login(self.peer, rules, deps, lambda: None)
         self.served = 0
