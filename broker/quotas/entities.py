@@ -27,6 +27,7 @@ MUTATION_RATE: Final = "controller_mutation_rate"
 CONNECTION_RATE: Final = "connection_creation_rate"
 CLIENT_KEYS: Final = (CONSUMER_RATE, MUTATION_RATE, PRODUCER_RATE, REQUEST_PERCENTAGE)
 ADDRESS_KEYS: Final = (CONNECTION_RATE,)
+QUOTA_KEYS: Final = frozenset((*CLIENT_KEYS, *ADDRESS_KEYS))
 WHOLE_KEYS: Final = frozenset({PRODUCER_RATE, CONSUMER_RATE, CONNECTION_RATE})
 """Keys whose values are whole numbers."""
 _ROUNDING: Final = 1e-6

@@ -22,6 +22,7 @@ from sordini.broker.configuration.settings import ValueKind
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Peer
+from sordini.broker.quotas.entities import QUOTA_KEYS
 from sordini.broker.requests.finished_work import no_result
 from sordini.broker.requests.slice_scheduler import SliceExhausted, SliceScheduler, Work, first_slice
 from sordini.broker.security.audit.audit_lines import AuditEvent
@@ -150,7 +151,7 @@ def change_lines(call: Call, request: Any, response: Any, write: Callable[[dict[
 
 def may_show_value(key: str) -> bool:
     """Whether the value of a setting is no secret: the key is known, and no password."""
-    if key in TOPIC_SETTINGS:
+    if key in TOPIC_SETTINGS or key in QUOTA_KEYS:
         return True
     declared = find_setting(key)
     return declared is not None and declared.rule.kind is not ValueKind.PASSWORD

@@ -33,9 +33,9 @@ _UNITS: Final = {
 def quotas() -> None:
     """List, set and remove quotas of users, client ids and addresses.
 
-    A client above its quota is not refused: its connection is not read for a while, and it is told for how long. The
-    most specific quota counts: that of a user with a client id comes before that of the user, and so on; `--user
-    default` is for all users without a quota of their own.
+    A client above its quota is not refused: its connection is muted for a while, and the response says for how long.
+    The most specific quota counts: that of a user with a client id comes before that of the user, and so on;
+    `--user default` is for all users without a quota of their own.
 
     \b
       sordini quotas list
@@ -71,9 +71,7 @@ def list_(client: Client, user: str | None, client_id: str | None, address: str 
     if client.as_json:
         print_json(rows)
     elif rows:
-        cells = [
-            [_text(row["entity"]), row["quota"], f"{row['value']:,g} {_UNITS.get(row['quota'], '')}"] for row in rows
-        ]
+        cells = [[_text(row["entity"]), row["quota"], _amount(row["quota"], row["value"])] for row in rows]
         echo_lines(table(["OF", "QUOTA", "VALUE"], cells))
     else:
         echo("There are no quotas. `sordini quotas set` makes one.", err=True)

@@ -228,7 +228,13 @@ async def test_a_value_that_is_refused_is_not_shown_whatever_its_key(lines: Audi
 
 
 def test_values_are_shown_of_known_keys_that_are_no_passwords() -> None:
-    shown = ("retention.ms", "message.max.bytes", "log.cleaner.threads", "listener.name.x.ssl.keystore.location")
+    shown = (
+        "retention.ms",
+        "message.max.bytes",
+        "log.cleaner.threads",
+        "listener.name.x.ssl.keystore.location",
+        "producer_byte_rate",
+    )
     hidden = ("sasl.jaas.config", "listener.name.x.plain.sasl.jaas.config", "ssl.key.password", "nobodys.key", "")
     assert [key for key in (*shown, *hidden) if may_show_value(key)] == list(shown)
 
