@@ -93,5 +93,7 @@ def _fixed(kind: primitives.Fixed) -> st.SearchStrategy[Any]:
         return st.booleans()
     if kind.letter == "16s":
         return st.binary(min_size=16, max_size=16)
+    if kind.letter == "d":
+        return st.floats(allow_nan=False)
     half = 1 << NUMBER_BITS[kind.letter] - 1
     return st.integers(-half, half - 1)

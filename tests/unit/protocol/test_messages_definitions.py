@@ -149,7 +149,7 @@ def declared_shape(kind: Kind, version: int) -> Any:
     if isinstance(kind, Struct):
         return [kind.cls.__name__, declared(kind.cls, version)]
     if isinstance(kind, primitives.Fixed):
-        names = {"b": "int8", "h": "int16", "i": "int32", "q": "int64", "?": "bool", "16s": "uuid"}
+        names = {"b": "int8", "h": "int16", "i": "int32", "q": "int64", "d": "float64", "?": "bool", "16s": "uuid"}
         return names[kind.letter]
     return {primitives.Text: "string", primitives.Blob: "bytes", primitives.RecordBytes: "records"}[type(kind)]
 
