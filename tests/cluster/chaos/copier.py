@@ -5,7 +5,9 @@ moment. What was gathered before a rebalance is dropped, and read again from the
 that was not committed the consumer is made anew: it joins again and begins where the group stands.
 
 librdkafka's send_offsets_to_transaction may never return when the group's coordinator is gone (its issues 5456 and
-5511): it is called in a thread of its own, and a producer that is stuck in it is replaced by the next one.
+5511): it is called in a thread of its own, and a producer that is stuck in it is replaced by the next one. So is a
+consumer whose close does not return, seen when all brokers went away meanwhile. The consumers log what their group does:
+a run that is kept says why one was idle.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ BATCH_SECONDS: Final = 0.3
 POLL_SECONDS: Final = 0.05
 CALL_SECONDS: Final = 5.0
 PATIENCE_SECONDS: Final = 8.0
-"""For offsets to be added: longer than a broker is stopped."""
+"""For offsets to be added, and for a consumer to close: longer than a broker is stopped."""
 CONSUMER: Final[dict[str, Any]] = {
     **CLIENT,
     "group.id": COPY_GROUP,
@@ -39,6 +41,8 @@ CONSUMER: Final[dict[str, Any]] = {
     "heartbeat.interval.ms": 1_000,
     "max.poll.interval.ms": 30_000,
     "fetch.wait.max.ms": 100,
+    "debug": "cgrp",
+    "log_level": 7,
 }
 
 
@@ -56,10 +60,16 @@ class Copier:
         while self._working:
             self._gather()
             if self._gathered and not self._copy():
-                self._consumer.close()
+                self._leave()
                 self._consumer = self._joined()
             self._gathered.clear()
-        self._consumer.close()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Close the consumer, or leave it behind when that takes too long: its session will expire."""
+        closing = Thread(target=self._consumer.close, daemon=True)
+        closing.start()
+        closing.join(PATIENCE_SECONDS)
 
     def _joined(self) -> Consumer:
         consumer = Consumer({**CONSUMER, **self._working.orders.connection})

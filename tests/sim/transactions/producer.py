@@ -28,6 +28,8 @@ from tests.support.virtual_loop import SimClock
 GROUP, TRANSACTION = 0, 1
 FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 CALM_INCARNATION_S = 60.0
+CLOCK_RESOLUTION_S = 1e-6
+"""A shorter wait may end before the clock has moved, and so never reach its end."""
 ABORTABLE = (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE)
 
 
@@ -102,7 +104,7 @@ class TransactionalId:
         """Begin transactions until one time, and end them until another."""
         loop, tasks = self._deps.network.loop, list[asyncio.Task[None]]()
         try:
-            while loop.time() < until:
+            while until - loop.time() > CLOCK_RESOLUTION_S:
                 self.incarnations += 1
                 task = asyncio.create_task(_Incarnation(self, self._deps, self._rules).run(until, give_up))
                 tasks.append(task)
