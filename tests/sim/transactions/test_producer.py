@@ -14,7 +14,7 @@ from tests.support.trace import Trace
 from tests.support.virtual_loop import SimLoop, run
 
 
-class NobodyListens:
+class RefusingNetwork:
     """Each connection is refused after a millisecond."""
 
     def __init__(self, loop: SimLoop) -> None:
@@ -23,13 +23,13 @@ class NobodyListens:
 
     async def connect(self, address: tuple[str, int]) -> ClientSocket:
         await asyncio.sleep(0.001)
-        raise ConnectionRefusedError(111, f"nobody listens at {address}")
+        raise ConnectionRefusedError(111, f"no listener at {address}")
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-10, CLOCK_RESOLUTION_S / 2])
 def test_no_producer_begins_where_the_clock_cannot_reach_its_end(seconds: float) -> None:
     loop = SimLoop(steps_max=10_000)
-    deps = ProducerDeps(NobodyListens(loop), [("broker", 1)], {}, History(), TransactionHistory(), 1)
+    deps = ProducerDeps(RefusingNetwork(loop), [("broker", 1)], {}, History(), TransactionHistory(), 1)
     producers = TransactionalId("one", deps, TransactionRules())
 
     async def main() -> None:
@@ -41,7 +41,7 @@ def test_no_producer_begins_where_the_clock_cannot_reach_its_end(seconds: float)
 
 def test_producers_begin_until_their_time_is_over() -> None:
     loop = SimLoop(steps_max=100_000)
-    deps = ProducerDeps(NobodyListens(loop), [("broker", 1)], {}, History(), TransactionHistory(), 1)
+    deps = ProducerDeps(RefusingNetwork(loop), [("broker", 1)], {}, History(), TransactionHistory(), 1)
     producers = TransactionalId("one", deps, TransactionRules(incarnation_mean_s=0.5))
 
     async def main() -> None:
