@@ -43,9 +43,8 @@ def _what_clients_leave_open(caplog: pytest.LogCaptureFixture) -> Iterator[None]
         gc.collect()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
-    """Closed with the module: its thread draws from the global `random`, which hypothesis takes for a test's doing."""
     client = KafkaAdminClient(bootstrap_servers=bootstrap)
     yield client
     client.close()
