@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.outside.java import ApacheKafkaProcess, ZooKeeperProcess
 from tests.outside.processes import BrokerProcess, SordiniProcess
+
+CLIENTS_WITH_THREADS = frozenset({"kafka", "kazoo", "aiokafka"})
 
 # Groups that wait neither for a second member when the first has come, nor six seconds for one that died.
 QUICK_GROUPS: dict[str, object] = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 500}
@@ -72,6 +76,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByNeed:
     return ByNeed(config, log)
 
 
+def give_clients_their_own_randomness() -> None:
+    """Clients draw from the global `random` in threads of theirs, which may run on beside later tests.
+
+    Hypothesis takes a change of that state for the test's own, and fails it.
+    """
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in CLIENTS_WITH_THREADS and getattr(module, "random", None) is random:
+            module.random = random.Random()  # type: ignore[attr-defined]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Workers begin with the groups, which take long, so that none has a long one left when the others are done."""
     if hasattr(config, "workerinput"):
@@ -79,7 +93,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays: no test's garbage collection need go through it again."""
+    give_clients_their_own_randomness()
+    # What was imported and collected stays: no test's garbage collection need go through it again.
     gc.collect()
     gc.freeze()
 

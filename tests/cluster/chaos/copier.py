@@ -15,13 +15,20 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from queue import Empty, Queue
-from threading import Thread
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.cluster.chaos.transacting import Records, StoppedError, StuckError, Transactional, error_of, offsets_of
+from tests.cluster.chaos.events import Found
+from tests.cluster.chaos.transacting import (
+    Records,
+    StoppedError,
+    StuckError,
+    Transactional,
+    error_of,
+    offsets_of,
+    within,
+)
 from tests.cluster.chaos.transaction_laws import COPY_GROUP, COPY_SOURCE, COPY_TARGET, copy_of
 from tests.cluster.chaos.working import CLIENT, Working, key_of, split
 
@@ -66,10 +73,13 @@ class Copier:
         self._leave()
 
     def _leave(self) -> None:
-        """Close the consumer, or leave it behind when that takes too long: its session will expire."""
-        closing = Thread(target=self._consumer.close, daemon=True)
-        closing.start()
-        closing.join(PATIENCE_SECONDS)
+        """Close the consumer, or leave it behind when that takes too long, which is noted: its session will expire."""
+        try:
+            within(PATIENCE_SECONDS, self._consumer.close)
+        except StuckError as problem:
+            self._working.recorder.note(
+                Found("client", f"{self._working.orders.name} leaves a consumer: close: {problem}")
+            )
 
     def _joined(self) -> Consumer:
         consumer = Consumer({**CONSUMER, **self._working.orders.connection})
@@ -77,7 +87,8 @@ class Copier:
         return consumer
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._gathered.clear()
+        if consumer is self._consumer:  # One that was left behind says nothing of what the next one has read.
+            self._gathered.clear()
 
     def _gather(self) -> None:
         until = time.monotonic() + BATCH_SECONDS
@@ -101,30 +112,22 @@ class Copier:
         places = offsets_of([(tp, offset) for tp, offset, _ in self._gathered])
         offsets = [TopicPartition(*split(tp), offset) for tp, offset in places.items()]
         metadata = self._consumer.consumer_group_metadata()
-        outcome: Queue[KafkaException | None] = Queue()
-        Thread(target=_added, args=(producer, offsets, metadata, outcome), daemon=True).start()
         try:
-            problem = outcome.get(timeout=PATIENCE_SECONDS)
-        except Empty:
-            raise StuckError("send_offsets_to_transaction") from None
-        if problem is not None:
-            raise problem
+            within(PATIENCE_SECONDS, lambda: _add(producer, offsets, metadata))
+        except StuckError as problem:
+            raise StuckError(f"send_offsets_to_transaction: {problem}") from None
 
 
-def _added(
-    producer: Producer, offsets: list[TopicPartition], metadata: Any, outcome: Queue[KafkaException | None]
-) -> None:
-    """Add offsets, again while that is said to take longer; its outcome is put into the queue."""
+def _add(producer: Producer, offsets: list[TopicPartition], metadata: Any) -> None:
+    """Add offsets, again while that is said to take longer. Raises KafkaException."""
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             producer.send_offsets_to_transaction(offsets, metadata, CALL_SECONDS)
         except KafkaException as problem:
             if not error_of(problem).retriable() or time.monotonic() > until:
-                outcome.put(problem)
-                return
+                raise
         else:
-            outcome.put(None)
             return
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from queue import Empty, Queue
+from threading import Thread
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -42,6 +44,30 @@ class StoppedError(Exception):
 
 class StuckError(Exception):
     """A call of librdkafka does not return."""
+
+
+def within(seconds: float, call: Callable[[], object]) -> None:
+    """Call librdkafka in a thread of its own. Raises what it raises, and StuckError when it does not return in time.
+
+    The thread is left behind with it then.
+    """
+    outcome: Queue[BaseException | None] = Queue()
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as problem:  # noqa: BLE001 - it is raised where it was called.
+            outcome.put(problem)
+        else:
+            outcome.put(None)
+
+    Thread(target=run, daemon=True).start()
+    try:
+        problem = outcome.get(timeout=seconds)
+    except Empty:
+        raise StuckError(f"no return within {seconds:g} s") from None
+    if problem is not None:
+        raise problem
 
 
 class Transactional:
