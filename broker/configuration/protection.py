@@ -16,11 +16,14 @@ from sordini.broker.configuration.protection_keys import BY_LISTENER, TABLE, Pro
 from sordini.broker.configuration.settings import Change, ConfigError, ValueKind
 
 FAMILY = re.compile(
-    r"(listener\.name\.(.*\.)?)?(acl|allow\.everyone|authorizer|delegation\.token|quota|sasl|security|ssl|super)s?\..*"
+    r"(listener\.name\.(.*\.)?)?(acl|allow\.everyone|authorizer|delegation\.token|quota(?!\.window\.)|sasl|security|ssl|super)s?\..*"
     r"|(sordini\.)?zookeeper\.(ssl|set|auth)\..*|zookeeper\.clientcnxnsocket.*|password\.encoder\..*|.*\.policy\.class(\.name)?",
     re.DOTALL,
 )
-"""Families of keys about protection only; a plugin's own keys begin with the plugin's name."""
+"""Families of keys about protection only; a plugin's own keys begin with the plugin's name.
+
+The windows of quotas are not among them: they say how a rate is measured, and limit nothing.
+"""
 
 _BY_LOWER_CASE = {key.lower(): row for key, row in TABLE.items()}
 _PARTS_MAX = max(key.count(".") for key in TABLE) + 1

@@ -43,7 +43,7 @@ def test_each_block_of_the_set_up_does_what_the_page_says(tmp_path: Path) -> Non
         for properties in ("server.properties", "secured.properties", "tokens.properties"):
             stop = ["sordini", "stop", properties, "--force", "--timeout", "10"]
             subprocess.run(stop, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=BLOCK_S_MAX)
-    authority, served, client, stranger, renewed, secured, operator, user, _, tokens, bearer = outputs
+    authority, served, client, stranger, renewed, secured, operator, user, quotas, _, tokens, bearer = outputs
     assert "CN = alice" in authority or "CN=alice" in authority
     assert "is ready" in served
     assert client.endswith("3 figs\n")
@@ -54,6 +54,7 @@ def test_each_block_of_the_set_up_does_what_the_page_says(tmp_path: Path) -> Non
     assert "\n3 figs\n" in user
     assert "topic 'secrets': topic authorization failed" in user
     assert user.endswith("refused\n")
+    assert "user alice         producer_byte_rate        1,000,000 bytes/s" in quotas
     assert "is ready" in tokens
     assert "\n3 figs\n" in bearer
     assert "refuses the token (OAUTHBEARER)" in bearer
