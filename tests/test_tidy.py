@@ -334,6 +334,15 @@ def catches_everything(caught: ast.expr | None) -> bool:
     return caught is None or ast.unparse(caught) in {"Exception", "BaseException"}
 
 
+def test_cancellations_are_passed_on() -> None:
+    """Until Python 3.12 `wait_for` returns a result that comes together with a cancellation, which is lost then."""
+    findings = []
+    for source in sources():
+        calls = (node for node in nodes(source.tree) if isinstance(node, ast.Call))
+        findings += [source.at(call) for call in calls if ast.unparse(call.func) == "asyncio.wait_for"]
+    none_of(findings, "await inside of `asyncio.timeout`")
+
+
 def test_every_module_is_used() -> None:
     imported = {
         name.removeprefix("sordini.")

@@ -159,5 +159,6 @@ class TreeGuard:
 async def _within(event: asyncio.Event, seconds: float) -> bool:
     """Whether the event is set within that time."""
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), max(0.0, seconds))
+        async with asyncio.timeout(max(0.0, seconds)):
+            await event.wait()
     return event.is_set()

@@ -108,7 +108,8 @@ class Child:
 
     async def _ended(self) -> ChildFailed:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), STOP_S)
+            async with asyncio.timeout(STOP_S):
+                await self._process.wait()
         return ChildFailed(f"process {self.pid} ended with status {self._process.returncode}")
 
     def _object(self, text: bytes) -> dict[str, Any]:
@@ -127,7 +128,8 @@ class Child:
         """Close its input, so that it ends; kill it if it does not end in time."""
         self._input.close()
         try:
-            await asyncio.wait_for(self._process.wait(), STOP_S)
+            async with asyncio.timeout(STOP_S):
+                await self._process.wait()
         except TimeoutError:
             self.kill()
             await self._process.wait()

@@ -251,8 +251,11 @@ class Server:
     async def _join(self, running: Running) -> None:
         """Register and wait for the controller's commands; alone, until this broker leads all of its partitions."""
         assert self.identity is not None
-        await running.parts.security.start(running.session, self._first_user, self.identity.cluster_id)
-        await running.parts.quotas.load(running.session)
+        try:
+            await running.parts.security.start(running.session, self._first_user, self.identity.cluster_id)
+            await running.parts.quotas.load(running.session)
+        except STORE_LOST as error:
+            raise store_lost(error) from error
         await running.parts.config_changes.start()
         if not self._is_clustered:
             await running.cluster.membership.join()

@@ -159,4 +159,5 @@ class Registration:
             )
         self._log.info("broker id is taken, waiting for its session to end", broker=broker_id, ms=remaining_ms)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(gone.wait(), remaining_ms / 1000)
+            async with asyncio.timeout(remaining_ms / 1000):
+                await gone.wait()

@@ -27,7 +27,10 @@ def main() -> int:
     began = time.monotonic()
     verdicts: list[Verdict] = []
     for seed in range(int(first), int(last or first) + 1):
-        verdict = run_seed(scenario(seed), SimBroker, None if arguments.trace else LINES_KEPT)
+        try:
+            verdict = run_seed(scenario(seed), SimBroker, None if arguments.trace else LINES_KEPT)
+        except Exception as error:  # noqa: BLE001 - the other seeds are run all the same.
+            verdict = Verdict.of_escaped(seed, error)
         verdicts.append(verdict)
         if arguments.digests:
             sys.stdout.write(f"{seed} {verdict.digest}\n")

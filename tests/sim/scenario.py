@@ -26,7 +26,7 @@ from tests.sim.groups import TOPICS as GROUP_TOPICS
 from tests.sim.groups import Groups, member_rules
 from tests.sim.producer import Producer, ProducerRules
 from tests.sim.world import ADDRESS, Broker, World
-from tests.support.trace import LINES_KEPT
+from tests.support.trace import LINES_KEPT, escaped
 from tests.support.virtual_loop import Deadlock, Runaway, run
 
 TOPICS = {"audit": 1, "ledger": 1, "orders": 2}
@@ -77,6 +77,11 @@ class Verdict:
     committed: int
     generations: int
     last_lines: list[str]
+
+    @classmethod
+    def of_escaped(cls, seed: int, error: BaseException) -> Verdict:
+        """Of a run that could not be judged."""
+        return cls(seed, [escaped(error)], "", 0, 0, {}, 0, 0.0, 0, 0, 0, [])
 
     def text(self) -> str:
         """What a failing test prints: the seed first, then why, then the end of the trace."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import traceback
 from collections import deque
 
 from tests.support.virtual_loop import SimLoop
 
 LINES_KEPT = 400
+TRACEBACK_SHOWN = 1_200
 BUGS = frozenset({"connection closed by a bug", "request failed", "abandoning a request failed", "response truncated"})
 
 
@@ -57,3 +59,9 @@ class TraceLog:
 
     def _note(self, level: str, event: str, fields: dict[str, object]) -> None:
         self._trace.note("log", level, event, *(f"{name}={value}" for name, value in fields.items()))
+
+
+def escaped(error: BaseException) -> str:
+    """The finding that a run ended by an exception: its name first, then where it was raised."""
+    where = "".join(traceback.format_exception(error))[-TRACEBACK_SHOWN:]
+    return f"an exception escaped: {error!r}\n{where}"

@@ -41,7 +41,10 @@ def _search_one(name: str) -> tuple[ClusterVerdict | None, float]:
 
 def run_one(seed: int, scenario: Callable[[int], ClusterScenario] = cluster_scenario) -> ClusterVerdict:
     """One seed's verdict, without its trace."""
-    verdict = dataclasses.replace(run_cluster_seed(scenario(seed), 1), last_lines=[])
+    try:
+        verdict = dataclasses.replace(run_cluster_seed(scenario(seed), 1), last_lines=[])
+    except Exception as error:  # noqa: BLE001 - the other seeds are run all the same.
+        verdict = ClusterVerdict.of_escaped(seed, error)
     gc.collect()  # A world is one large reference cycle: without an explicit collection gigabytes of them accumulate.
     return verdict
 

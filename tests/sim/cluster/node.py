@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import traceback
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +17,7 @@ from tests.support.fake_zookeeper_session import SimZkStore
 from tests.support.inline_cleaner import CleaningHere
 from tests.support.inline_record_jobs import RecordsHere
 from tests.support.simulated_network import Address
-from tests.support.trace import TraceLog
+from tests.support.trace import TraceLog, escaped
 from tests.support.virtual_loop import SimClock, SimProcess
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ ENTRIES = {
     "sordini.stall.threshold.ms": "-1",
 }
 RESTART_S = 0.3
-TRACEBACK_SHOWN = 1_200
 EndKind = Literal["kill", "power"]
 
 
@@ -144,8 +142,8 @@ class Node:
         self._world.trace.note("ended by itself", process.name, type(error).__name__, error)
         causes = list(_leaves(error))
         if not all(isinstance(cause, StartRefused) for cause in causes):
-            where = "".join(traceback.format_exception(causes[0]))[-TRACEBACK_SHOWN:]
-            self._world.findings.append(f"{process.name} ended by itself at {self._world.loop.time():.3f}: {where}")
+            at = self._world.loop.time()
+            self._world.findings.append(f"{process.name} ended by itself at {at:.3f}: {escaped(causes[0])}")
 
     def _start_again(self) -> None:
         """As a supervisor does."""

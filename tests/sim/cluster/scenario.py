@@ -29,7 +29,7 @@ from tests.sim.producer import ProducerRules
 from tests.sim.transactions.cast import Cast
 from tests.sim.transactions.checkers import check_transactions
 from tests.sim.transactions.history import OFFSETS, STATE_TOPIC
-from tests.support.trace import LINES_KEPT
+from tests.support.trace import LINES_KEPT, escaped
 from tests.support.virtual_loop import Deadlock, Runaway, run
 
 BROKERS = tuple(BrokerId(number) for number in (1, 2, 3))
@@ -86,6 +86,11 @@ class ClusterVerdict:
     steps: int
     seconds: float
     last_lines: list[str]
+
+    @classmethod
+    def of_escaped(cls, seed: int, error: BaseException) -> ClusterVerdict:
+        """Of a run that could not be judged."""
+        return cls(seed, [escaped(error)], "", {}, {}, 0, 0.0, [])
 
     def text(self) -> str:
         return "\n".join([f"seed {self.seed}: {len(self.findings)} findings, {self.faults}", *self.findings[:12]])

@@ -22,7 +22,7 @@ from tests.sim.final_read import read_all
 from tests.sim.transactions.cast import Cast
 from tests.sim.transactions.checkers import check_transactions
 from tests.sim.world import ADDRESS, LOG_DIRECTORIES, World
-from tests.support.trace import LINES_KEPT
+from tests.support.trace import LINES_KEPT, escaped
 from tests.support.virtual_loop import Deadlock, Runaway, run
 
 TOPICS = {"ledger": 1, "orders": 2}
@@ -60,6 +60,11 @@ class SingleVerdict:
     faults: dict[str, int]
     seconds: float
     last_lines: list[str]
+
+    @classmethod
+    def of_escaped(cls, seed: int, error: BaseException) -> SingleVerdict:
+        """Of a run that could not be judged."""
+        return cls(seed, [escaped(error)], "", {}, {}, 0.0, [])
 
     def text(self) -> str:
         return "\n".join([f"seed {self.seed}: {len(self.findings)} findings, {self.faults}", *self.findings[:12]])
@@ -119,7 +124,10 @@ def run_single_seed(plan: SingleScenario, lines_kept: int | None = LINES_KEPT) -
 
 def run_one(seed: int) -> SingleVerdict:
     """One seed's verdict, without its trace."""
-    verdict = dataclasses.replace(run_single_seed(single_scenario(seed), 1), last_lines=[])
+    try:
+        verdict = dataclasses.replace(run_single_seed(single_scenario(seed), 1), last_lines=[])
+    except Exception as error:  # noqa: BLE001 - the other seeds are run all the same.
+        verdict = SingleVerdict.of_escaped(seed, error)
     gc.collect()  # A world is one large reference cycle.
     return verdict
 
