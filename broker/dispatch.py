@@ -264,6 +264,10 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - the fence.
             return call.frame(self._error_response(call, error))
 
+    def error_frame(self, call: Call, error: Exception) -> Parts:
+        """The response to a call whose handling raised."""
+        return call.frame(self._error_response(call, error))
+
     def respond_later(self, call: Call, work: Awaitable[Any], *, blocks_pipeline: bool = False) -> DelayedResponse:
         """Answer a call with the message that `work`, run as a task of the broker, returns; None is no response.
 

@@ -15,6 +15,7 @@ SUSPENDED (watches are lost) to CONNECTED, as after a lost connection to ZooKeep
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import sqlite3
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -117,7 +118,8 @@ class EmbeddedStore:
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(_Call(work, future))
         if self._pump is None:
-            self._pump = asyncio.create_task(self._drain(), name="coordination store")
+            # In a context of its own: it serves all callers, and is no part of the one that came first.
+            self._pump = asyncio.create_task(self._drain(), name="coordination store", context=contextvars.Context())
         return await future
 
     def forget(self, session_id: int) -> None:

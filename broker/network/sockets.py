@@ -31,7 +31,7 @@ _ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 - a listener without a host binds eve
 class SystemSocket:
     """A connected TCP socket of the kernel."""
 
-    __slots__ = ("_descriptor", "_socket", "_use_sendfile", "local_address", "peer_address")
+    __slots__ = ("__weakref__", "_descriptor", "_socket", "_use_sendfile", "local_address", "peer_address")
 
     def __init__(self, connected: socket.socket, peer: tuple[str, int], *, use_sendfile: bool) -> None:
         self._socket = connected

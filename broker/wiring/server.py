@@ -185,6 +185,7 @@ class Server:
             Workers(ports.worker, ports.record_worker),
             key_fetcher(ports.disk),
             ports.audit,
+            ports.interposer,
         )
         parts = assemble(deps, topic_configs, logs)
         self.metadata = parts.metadata

@@ -22,6 +22,7 @@ from sordini.broker.network.tls_handshakes import HandshakeWorker, ThreadWorker
 from sordini.broker.process.descriptors import Descriptors
 from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.broker.security.audit.audit_log import AuditOutput
+from sordini.broker.wiring.deps import Interposer
 from sordini.replication import cluster_model
 from sordini.replication.controller.policy import UNCLEAN_KEY, LeaderRebalance, Policy
 from sordini.replication.inter_broker import versions_for
@@ -94,6 +95,8 @@ class Ports(NamedTuple):
     """Whether other brokers of this process use the same embedded store (`sordini dev`)."""
     audit: AuditOutput | None = None
     """Where the audit log goes; None without one."""
+    interposer: Interposer | None = None
+    """What stands in front of the handlers; None in production."""
 
 
 async def refuse_other_tree(config: Config, owner: Owner | None, session: Session) -> None:

@@ -1,0 +1,49 @@
+"""The log of a broker in a test: nothing is printed, and the last lines are kept for the report of a failure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+LINES_KEPT: Final = 1_000
+
+
+class Lines:
+    """The last lines of all brokers of a site."""
+
+    def __init__(self, elapsed_s: Callable[[], float]) -> None:
+        self._elapsed_s = elapsed_s
+        self._kept: deque[str] = deque(maxlen=LINES_KEPT)
+
+    def add(self, level: str, who: str, event: str, fields: dict[str, object]) -> None:
+        shown = " ".join(f"{name}={value}" for name, value in fields.items())
+        self._kept.append(f"{self._elapsed_s():9.3f} {level:7} {who}: {event} {shown}".rstrip())
+
+    def last(self, count: int) -> list[str]:
+        """The newest lines, oldest first."""
+        return list(self._kept)[-count:]
+
+
+class BrokerLog:
+    """The log port of one broker."""
+
+    lines_lost = 0
+
+    def __init__(self, lines: Lines, who: str, level: str = "info") -> None:
+        self._lines = lines
+        self._who = who
+        self.level = level
+
+    def debug(self, event: str, **fields: object) -> None:
+        if self.level == "debug":
+            self._lines.add("debug", self._who, event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        self._lines.add("info", self._who, event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        self._lines.add("warning", self._who, event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        self._lines.add("error", self._who, event, fields)

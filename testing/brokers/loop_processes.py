@@ -1,0 +1,222 @@
+"""Several processes on one event loop: a mark on everything that each of them schedules.
+
+The mark is a context variable, which asyncio copies into every handle and task. So a process that is killed stops at
+once, without a single `finally` of its code running, and one that is paused goes on later where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import heapq
+import warnings
+from asyncio import base_events
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Died(BaseException):
+    """The process whose code runs is gone; nothing may catch it."""
+
+
+class ProcessKilled(Died):
+    """Raised inside a process by a port that it uses after its end."""
+
+
+class LoopProcess:
+    """One process on a loop. What it starts belongs to it."""
+
+    def __init__(self, name: str, loop: ProcessLoop) -> None:
+        self.name = name
+        self.alive = True
+        self._loop = loop
+        self._on_death: list[Callable[[], None]] = []
+        self.died = loop.create_future()
+        """Done when the process has ended; to be awaited by code outside of it."""
+        # A dict and not a set: tasks are destroyed in the order they were made. Tasks of a dead process stay here,
+        # because collecting a suspended coroutine would run its `finally` blocks, which a killed process never does.
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a task that belongs to this process, and so does everything it starts."""
+        context = contextvars.copy_context()
+        context.run(_CURRENT.set, self)
+        return self._loop.create_task(coroutine, context=context)
+
+    def check_alive(self) -> None:
+        """Called by every port before it does anything. Raises ProcessKilled."""
+        if not self.alive:
+            raise ProcessKilled(self.name)
+
+    def on_death(self, callback: Callable[[], None]) -> None:
+        """Register what the kernel does when this process ends: close its sockets, drop its locks."""
+        self._on_death.append(callback)
+
+    def kill(self) -> None:
+        """End the process now, as SIGKILL does. Harmless on a dead one."""
+        if not self.alive:
+            return
+        self.alive = False
+        self._loop.forget(self)
+        if not self.died.done():
+            self.died.set_result(None)
+        for callback in self._on_death:
+            callback()
+
+    def unwind(self) -> None:
+        """Close the coroutines that were left suspended, once nothing depends on them any more."""
+        for task in list(self.tasks):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            # Warnings of a crashed process's code while it unwinds are no errors.
+            with contextlib.suppress(BaseException), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Such as: a coroutine that had not started when its process crashed.
+                task.get_coro().close()  # type: ignore[union-attr]
+
+
+_CURRENT: contextvars.ContextVar[LoopProcess | None] = contextvars.ContextVar("process", default=None)
+OUTSIDE = contextvars.Context()
+"""The context of what belongs to no process."""
+
+
+def current_process() -> LoopProcess | None:
+    """The process whose code is running, or None for the world outside of all of them."""
+    return _CURRENT.get()
+
+
+def owner(handle: asyncio.Handle) -> LoopProcess | None:
+    """The process that scheduled a callback."""
+    context: contextvars.Context = handle._context  # type: ignore[attr-defined]
+    return context.get(_CURRENT)
+
+
+class ProcessLoop(base_events.BaseEventLoop):
+    """An event loop with processes. A class below it says how sockets are watched."""
+
+    _ready: deque[asyncio.Handle]  # The base class's own, as is the next.
+    _scheduled: list[Any]  # Of asyncio.TimerHandle with its own fields.
+
+    def __init__(self) -> None:
+        self.processes: list[LoopProcess] = []
+        self._paused: dict[LoopProcess, list[asyncio.Handle]] = {}
+        """What a paused process would do, in the order in which it would have come."""
+        super().__init__()
+        self.set_task_factory(self.make_task)  # type: ignore[arg-type]
+
+    def process(self, name: str) -> LoopProcess:
+        """A new process, with nothing in it."""
+        process = LoopProcess(name, self)
+        self.processes.append(process)
+        return process
+
+    def forget(self, process: LoopProcess) -> None:
+        """Drop everything that a process had scheduled or registered."""
+        self.forget_sockets(process)
+        self._paused.pop(process, None)
+        for handle in [*self._ready, *self._scheduled]:
+            if owner(handle) is process:
+                handle.cancel()
+
+    def pause(self, process: LoopProcess) -> None:
+        """Let nothing of a process run, as SIGSTOP does: time passes, and its sockets fill."""
+        self._paused[process] = []
+        self.pause_sockets(process)
+        # The turn that runs has counted what is ready: something has to stay in each place.
+        nothing = asyncio.Handle(_nothing, (), self)
+        nothing.cancel()
+        for index, handle in enumerate(self._ready):
+            if owner(handle) is process:
+                self._paused[process].append(handle)
+                self._ready[index] = nothing
+        self._hold(process)
+
+    def resume(self, process: LoopProcess, *, timers_first: bool) -> None:
+        """Let it go on: with what is overdue, and then with its sockets, or the other way round.
+
+        Loops differ in that: asyncio's looks at sockets first, and uvloop's at timers.
+        """
+        for handle in self._paused.pop(process, ()):
+            if not isinstance(handle, asyncio.TimerHandle) or (timers_first and handle.when() <= self.time()):
+                self._ready.append(handle)
+            else:
+                handle._scheduled = True  # type: ignore[attr-defined]
+                heapq.heappush(self._scheduled, handle)
+        self.resume_sockets(process)
+
+    def is_paused(self, process: LoopProcess | None) -> bool:
+        """Whether nothing of it runs at present."""
+        return process in self._paused
+
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+        handle = unless_dead(super().call_soon(callback, *args, context=context))
+        held = self._paused.get(owner(handle)) if self._paused else None  # type: ignore[arg-type]
+        if held is not None:
+            held.append(self._ready.pop())
+        return handle
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        handle = super().call_at(when, callback, *args, context=context)
+        unless_dead(handle)
+        if self._paused and owner(handle) in self._paused:
+            self._hold(owner(handle))
+        return handle
+
+    def make_task(
+        self, loop: ProcessLoop, coroutine: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Task[Any]:
+        """The task factory: a process keeps its tasks."""
+        process = context.get(_CURRENT) if context is not None else _CURRENT.get()
+        task = self.new_task(coroutine, context)
+        if process is not None:
+            process.tasks[task] = None
+            task.add_done_callback(lambda done: process.tasks.pop(done, None))
+        return task
+
+    def new_task(self, coroutine: Any, context: contextvars.Context | None) -> asyncio.Task[Any]:
+        """A task of this loop's kind."""
+        return asyncio.Task(coroutine, loop=self, context=context)
+
+    def forget_sockets(self, process: LoopProcess) -> None:
+        """Watch no socket of a process any more."""
+        raise NotImplementedError
+
+    def pause_sockets(self, process: LoopProcess) -> None:
+        """Report no socket of a process until `resume_sockets`."""
+        raise NotImplementedError
+
+    def resume_sockets(self, process: LoopProcess) -> None:
+        """Report them again."""
+        raise NotImplementedError
+
+    def _hold(self, process: LoopProcess | None) -> None:
+        """Take the timers of a paused process away, earliest first."""
+        assert process is not None
+        timers = sorted(handle for handle in self._scheduled if owner(handle) is process)
+        self._scheduled[:] = [handle for handle in self._scheduled if owner(handle) is not process]
+        heapq.heapify(self._scheduled)
+        for handle in timers:
+            handle._scheduled = False
+        self._paused[process] += timers
+
+
+def unless_dead(handle: asyncio.Handle) -> asyncio.Handle:
+    """Callbacks scheduled while a crashed process unwinds are not run."""
+    process = owner(handle)
+    if process is not None and not process.alive:
+        handle.cancel()
+    return handle
+
+
+def unwind(processes: Iterable[LoopProcess]) -> None:
+    """Kill all, and close what they left suspended."""
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.unwind()
+
+
+def _nothing() -> None:
+    """Is never called."""

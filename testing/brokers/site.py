@@ -1,0 +1,232 @@
+"""The brokers of one test, on a loop in a thread of their own, with the coordination store that they share.
+
+    test's thread ── call(work) ──► loop ── Node 1, 2, 3 ── sockets of 127.0.0.1 ── clients of the test
+                                     └── coordination store in memory
+
+The thread is a daemon and everything is in memory: nothing is left of it when the test's process ends, however it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from sordini.broker.coordination_store.database import IN_MEMORY
+from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.testing.brokers.broker_loop import BrokerLoop
+from sordini.testing.brokers.event_log import Lines
+from sordini.testing.brokers.loop_processes import unwind
+from sordini.testing.brokers.network import Address
+from sordini.testing.brokers.node import BROKERS, CLIENTS, Node, Surroundings
+from sordini.testing.faults.interposer import Interposer
+from sordini.testing.faults.script import Script
+from sordini.testing.faults.seen import SeenRequests
+
+T = TypeVar("T")
+START_S: Final = 5.0
+"""Within this time all brokers serve, or the start fails and says what they did."""
+SETTLE_S: Final = 20.0
+"""Bound of what is waited for between brokers."""
+
+
+class SiteFailed(Exception):
+    """The brokers could not be started, or did not come to what was waited for; the text says why."""
+
+
+class Site:
+    """One to nine brokers. All methods are called from outside of the loop's thread."""
+
+    def __init__(self, brokers: int, entries: Mapping[str, str], seed: int) -> None:
+        self.began_s = time.monotonic()
+        self.seen = SeenRequests()
+        self.lines = Lines(self.elapsed_s)
+        self.script = Script(self.run)
+        self.nodes: dict[int, Node] = {}
+        self._count = brokers
+        self._entries = {**_defaults(brokers), **entries}
+        self._seed = seed
+        self._cuts: set[frozenset[int]] = set()
+        self._cut_from_clients: set[int] = set()
+        self._loop = BrokerLoop()
+        self._thread = threading.Thread(target=self._run_loop, name="sordini-brokers", daemon=True)
+        self._store: EmbeddedStore | None = None
+
+    def elapsed_s(self) -> float:
+        """Seconds since the site was made."""
+        return time.monotonic() - self.began_s
+
+    def start(self) -> None:
+        """Raises SiteFailed, ConfigError."""
+        self._thread.start()
+        try:
+            self.call(self._start(), START_S)
+        except TimeoutError:
+            doing = "; ".join(f"broker {number}: {_activity(node)}" for number, node in self.nodes.items())
+            self.close()
+            raise SiteFailed(f"not all brokers serve after {START_S:g} s: {doing}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End all at once. Nothing is flushed: all of it was in memory."""
+        if self._thread.is_alive():
+            self.call(self._end(), SETTLE_S)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float = SETTLE_S) -> T:
+        """Run a coroutine on the loop and wait for it. Raises what it raises, and TimeoutError."""
+        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            future.cancel()
+            raise
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Call a function on the loop and wait for it."""
+
+        async def called() -> T:
+            return function()
+
+        return self.call(called())
+
+    @property
+    def running(self) -> list[Node]:
+        """The brokers that have a process."""
+        return [node for node in self.nodes.values() if node.is_running]
+
+    def start_node(self, number: int) -> None:
+        """Start a broker that was stopped or killed, and wait until the others know it."""
+        self.call(self._start_nodes([self.nodes[number]]), START_S + SETTLE_S)
+
+    def advance(self, seconds: float) -> None:
+        """Move the brokers' clock forward."""
+        self.call(self._loop.advance(seconds), 120.0)
+
+    def cut(self, one: int, others: set[int]) -> None:
+        """Let a broker and others reach each other no more."""
+
+        def cut() -> None:
+            self._cuts |= {frozenset((one, other)) for other in others}
+            ends = {self.nodes[number].addresses[BROKERS] for number in others}
+            mine = self.nodes[one].addresses[BROKERS]
+            self.nodes[one].reset(lambda socket: socket.peer_address in ends)
+            for number in others:
+                self.nodes[number].reset(lambda socket: socket.peer_address == mine)
+
+        self.run(cut)
+
+    def heal(self, one: int | None = None) -> None:
+        """Let brokers, or all, reach each other again."""
+        self._cuts = set() if one is None else {cut for cut in self._cuts if one not in cut}
+
+    async def until(self, holds: Callable[[], bool], what: str, timeout_s: float = SETTLE_S) -> None:
+        """Wait on the loop until something holds. Raises SiteFailed naming `what`."""
+        end = time.monotonic() + timeout_s
+        while not holds():
+            if time.monotonic() > end:
+                raise SiteFailed(f"not so after {timeout_s:g} s: {what}")
+            await asyncio.sleep(0.002)
+
+    async def _start(self) -> None:
+        loop = self._loop
+        self._store = await EmbeddedStore.open(IN_MEMORY, _at_once, _Clock(loop))
+        shared = Surroundings(loop, self._store, self.lines, self._seed)
+        for number in range(1, self._count + 1):
+            interposer = Interposer(number, CLIENTS, self.script, self.seen, self.elapsed_s)
+            self.nodes[number] = Node(number, self._entries, shared, interposer, self._is_cut_from(number))
+        await self._start_nodes(list(self.nodes.values()))
+
+    async def _start_nodes(self, nodes: list[Node]) -> None:
+        if len(nodes) > 1:
+            # The first one founds the cluster, which the others then join side by side.
+            await nodes[0].start()
+            await asyncio.gather(*(node.start() for node in nodes[1:]))
+        else:
+            await nodes[0].start()
+        await self.until(self._all_know_all, "every broker knows every other one")
+
+    def _all_know_all(self) -> bool:
+        running = [node for node in self.running if not self._loop.is_paused(node.process)]
+        numbers = {node.number for node in running}
+        return all(
+            node.server is not None
+            and node.server.metadata is not None
+            and numbers <= {int(number) for number in node.server.metadata.brokers}
+            for node in running
+        )
+
+    def _is_cut_from(self, number: int) -> Callable[[Address], bool]:
+        def is_cut(address: Address) -> bool:
+            other = next((one.number for one in self.nodes.values() if one.addresses.get(BROKERS) == address), None)
+            return other is not None and frozenset((number, other)) in self._cuts
+
+        return is_cut
+
+    async def _end(self) -> None:
+        unwind([process for process in self._loop.processes])
+        self._loop.processes.clear()
+
+    async def _store_closed(self) -> None:
+        if self._store is not None:
+            await self._store.close()
+
+    def _run_loop(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.run_until_complete(self._store_closed())
+            self._loop.close()
+
+
+class _Clock:
+    """The store's clock."""
+
+    def __init__(self, loop: BrokerLoop) -> None:
+        self._loop = loop
+
+    def now_ms(self) -> int:
+        return int((time.time() + self._loop.ahead_s) * 1000)
+
+    def monotonic_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+
+async def _at_once(call: Callable[[], T]) -> T:
+    return call()
+
+
+def _activity(node: Node) -> str:
+    return "not begun" if node.server is None else node.server.activity
+
+
+def _defaults(count: int) -> dict[str, str]:
+    """Settings of brokers that live for a test."""
+    replicas = str(min(count, 3))
+    return {
+        "listener.security.protocol.map": f"{CLIENTS}:PLAINTEXT,{BROKERS}:PLAINTEXT",
+        "default.replication.factor": replicas,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": "1",
+        # Apache Kafka's default of 50 each would be 100 logs before the first group is served.
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.num.partitions": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "100",
+        "num.network.threads": "1",
+        # The clock of the kit jumps.
+        "sordini.stall.threshold.ms": "-1",
+        # Sessions would hide the topics of later fetches from the script.
+        "max.incremental.fetch.session.cache.slots": "0",
+        "controlled.shutdown.retry.backoff.ms": "50",
+        "replica.fetch.backoff.ms": "50",
+    }

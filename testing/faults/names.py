@@ -1,0 +1,51 @@
+"""APIs and error codes as tests name them: `"Produce"`, `"PRODUCE"`, `ApiKey.PRODUCE`; `"NOT_ENOUGH_REPLICAS"`, 19."""
+
+from __future__ import annotations
+
+import difflib
+
+from sordini.protocol.api import ALL_APIS, ApiKey
+from sordini.protocol.errors import ErrorCode
+
+ApiName = ApiKey | str | type
+CodeName = ErrorCode | str | int
+
+
+def api_of(name: ApiName) -> ApiKey:
+    """The API of a name, a key, or a request's class. Raises ValueError, which names the nearest."""
+    if isinstance(name, ApiKey):
+        return name
+    if isinstance(name, type):
+        found = next((key for key, api in ALL_APIS.items() if api.request is name), None)
+        if found is not None:
+            return ApiKey(found)
+        name = name.__name__
+    wanted = _plain(name)
+    for key in ApiKey:
+        if _plain(key.name) == wanted:
+            return key
+    raise ValueError(f"there is no API {name!r}{_nearest(name, [api_text(key) for key in ApiKey])}")
+
+
+def api_text(key: ApiKey) -> str:
+    """As the protocol's documents write it: `FindCoordinator`."""
+    return "".join(word.capitalize() for word in key.name.split("_"))
+
+
+def code_of(name: CodeName) -> ErrorCode:
+    """The error code of a name or a number. Raises ValueError, which names the nearest."""
+    if isinstance(name, int):
+        return ErrorCode(name)
+    for code in ErrorCode:
+        if _plain(code.name) == _plain(name):
+            return code
+    raise ValueError(f"there is no error code {name!r}{_nearest(name.upper(), [code.name for code in ErrorCode])}")
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower().removesuffix("request")
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    found = difflib.get_close_matches(name, known, 3, 0.5)
+    return f": did you mean {' or '.join(found)}?" if found else f": allowed are {', '.join(known)}"

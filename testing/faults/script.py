@@ -1,0 +1,170 @@
+"""The rules of a site: `kafka.on("Produce", topic="orders", times=2).fail("NOT_ENOUGH_REPLICAS")`.
+
+Rules are tried in the order in which they were made; the first that selects a request and is not used up acts on it,
+and no other. A rule is undone at the end of its `with` block, or by `undo`, and all are when the site is reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from sordini.protocol.errors import ErrorCode
+from sordini.testing.faults.carrying import Release
+from sordini.testing.faults.names import CodeName, code_of
+from sordini.testing.faults.selection import NameOf, Selection
+
+if TYPE_CHECKING:
+    from sordini.protocol.api import ApiKey
+
+
+class Kind(Enum):
+    """What a rule does."""
+
+    FAIL = "fails"
+    DELAY = "is delayed"
+    HOLD = "is held"
+    DROP = "is lost"
+    CLOSE = "closes its connection"
+    CORRUPT = "is damaged"
+
+
+class Rule:
+    """What is done to the requests of a selection. Choose by one of the methods; without it nothing is done."""
+
+    def __init__(self, script: Script, selection: Selection, times: int | None, after: int) -> None:
+        self.selection = selection
+        self.times = times
+        """How many requests it is for at most; None: all."""
+        self.after = after
+        """So many requests of the selection pass first."""
+        self.kind: Kind | None = None
+        self.code = ErrorCode.NONE
+        self.delay_ms = 0.0
+        self.is_before = False
+        """Whether it acts before the request is handled: nothing is done by the broker then, or not yet."""
+        self.released = Release()
+        self.used = 0
+        """How many requests it has acted on."""
+        self.passed = 0
+        self._script = script
+
+    def fail(self, code: CodeName) -> Self:
+        """Answer with an error code; the broker does nothing. Of a request for several topics, the selected ones fail."""
+        self.code = code_of(code)
+        return self._chosen(Kind.FAIL, is_before=True)
+
+    def delay(self, ms: float, *, before: bool = False) -> Self:
+        """Send the response so much later; with `before` the request is handled so much later."""
+        self.delay_ms = ms
+        return self._chosen(Kind.DELAY, is_before=before)
+
+    def hold(self, *, before: bool = False) -> Self:
+        """Keep the response until `release`; with `before` the request is handled only then."""
+        return self._chosen(Kind.HOLD, is_before=before)
+
+    def release(self) -> None:
+        """Let go what `hold` keeps, now and from now on."""
+        self._script.on_loop(self.released.open)
+
+    def drop_answer(self) -> Self:
+        """Handle the request and never answer it. Responses behind it on its connection do not arrive either."""
+        return self._chosen(Kind.DROP, is_before=False)
+
+    def drop_request(self) -> Self:
+        """Neither handle the request nor answer it."""
+        return self._chosen(Kind.DROP, is_before=True)
+
+    def close_connection(self, *, after: bool = False) -> Self:
+        """Close the connection instead of handling the request; with `after` it was handled, and is not answered."""
+        return self._chosen(Kind.CLOSE, is_before=not after)
+
+    def corrupt(self) -> Self:
+        """Damage the response: two bits of its body are flipped."""
+        return self._chosen(Kind.CORRUPT, is_before=False)
+
+    def undo(self) -> None:
+        """Remove the rule, and let go what it holds."""
+        self._script.remove(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.undo()
+
+    def text(self) -> str:
+        """As it is shown: `Produce of topic orders fails with NOT_ENOUGH_REPLICAS, used 2 of 2 times`."""
+        if self.kind is None:
+            return f"{self.selection.text()}: nothing was chosen"
+        said = self.kind.value
+        if self.kind is Kind.FAIL:
+            said += f" with {self.code.name}"
+        if self.kind is Kind.DELAY:
+            said += f" by {self.delay_ms:g} ms"
+        if self.is_before and self.kind is not Kind.FAIL:
+            said += " before it is handled"
+        times = "" if self.times is None else f" of {self.times}"
+        return f"{self.selection.text()} {said}, used {self.used}{times} times"
+
+    def _chosen(self, kind: Kind, *, is_before: bool) -> Self:
+        if self.kind is not None:
+            raise ValueError(f"this rule {self.kind.value} already: make another one with `on`")
+        self.kind, self.is_before = kind, is_before
+        self._script.add(self)
+        return self
+
+    def takes(self, is_selected: Callable[[Selection], bool]) -> bool:
+        """Whether it acts on a request, which is counted."""
+        if (self.times is not None and self.used >= self.times) or not is_selected(self.selection):
+            return False
+        if self.passed < self.after:
+            self.passed += 1
+            return False
+        self.used += 1
+        return True
+
+
+class Script:
+    """The rules of a site. Brokers ask it for each request, on their loop."""
+
+    def __init__(self, on_loop: Callable[[Callable[[], None]], None]) -> None:
+        """`on_loop` calls a function on the brokers' loop and waits for it."""
+        self.on_loop = on_loop
+        self._rules: list[Rule] = []
+        self.removed: list[Rule] = []
+        """Rules that acted and were undone: the report of a failure names them, too."""
+
+    @property
+    def rules(self) -> list[Rule]:
+        """Those in force."""
+        return list(self._rules)
+
+    def add(self, rule: Rule) -> None:
+        self.on_loop(lambda: self._rules.append(rule))
+
+    def remove(self, rule: Rule) -> None:
+        def removed() -> None:
+            if rule in self._rules:
+                self._rules.remove(rule)
+                self.removed.append(rule)
+            rule.released.open()
+
+        self.on_loop(removed)
+
+    def clear(self) -> None:
+        """Undo all rules, and forget them."""
+        for rule in self.rules:
+            self.remove(rule)
+        self.removed.clear()
+
+    def take(self, api: ApiKey, body: Any, client_id: str | None, broker: int, name_of: NameOf) -> Rule | None:
+        """The rule that acts on a request, if one does."""
+        for rule in self._rules:
+            if rule.takes(lambda selection: selection.is_for(api, body, client_id, broker, name_of)):
+                return rule
+        return None

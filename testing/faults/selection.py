@@ -1,0 +1,148 @@
+"""Which requests a rule is for, and which topics and partitions of them. Pure."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from sordini.protocol.api import ApiKey
+from sordini.protocol.types import NO_TOPIC_ID, TopicId
+
+NameOf = Callable[[TopicId], str | None]
+"""A topic's name by its id."""
+
+
+class TopicRows(NamedTuple):
+    """Where a request names topics, and where its response has a row for each."""
+
+    request: str
+    response: str
+
+
+TOPIC_ROWS: Final = {
+    ApiKey.PRODUCE: TopicRows("topic_data", "responses"),
+    ApiKey.FETCH: TopicRows("topics", "responses"),
+    ApiKey.LIST_OFFSETS: TopicRows("topics", "topics"),
+    ApiKey.METADATA: TopicRows("topics", "topics"),
+    ApiKey.OFFSET_COMMIT: TopicRows("topics", "topics"),
+    ApiKey.CREATE_TOPICS: TopicRows("topics", "topics"),
+    ApiKey.DELETE_RECORDS: TopicRows("topics", "topics"),
+    ApiKey.CREATE_PARTITIONS: TopicRows("topics", "results"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: TopicRows("topics", "topics"),
+    ApiKey.TXN_OFFSET_COMMIT: TopicRows("topics", "topics"),
+}
+"""APIs whose topics can fail one by one. Others fail as a whole."""
+_PARTITIONS: Final = ("partition_data", "partitions")
+_INDEXES: Final = ("index", "partition", "partition_index")
+
+
+class Selection(NamedTuple):
+    """What a rule is for; None is any."""
+
+    api: ApiKey
+    topic: str | None = None
+    partition: int | None = None
+    group: str | None = None
+    transactional_id: str | None = None
+    client_id: str | None = None
+    broker: int | None = None
+    when: Callable[[Any], bool] | None = None
+    """Asked of the request's message."""
+
+    def text(self) -> str:
+        """As it is shown: `Produce of topic orders`."""
+        from sordini.testing.faults.names import api_text
+
+        named = [
+            f"{name.replace('_', ' ')} {value}"
+            for name, value in zip(self._fields[1:7], self[1:7], strict=True)
+            if value is not None
+        ]
+        return " of ".join([api_text(self.api), ", ".join(named)] if named else [api_text(self.api)])
+
+    def is_for(self, api: ApiKey, body: Any, client_id: str | None, broker: int, name_of: NameOf) -> bool:
+        """Whether a request is selected, with all its topics or with some."""
+        if api is not self.api or (self.broker is not None and broker != self.broker):
+            return False
+        if self.client_id is not None and client_id != self.client_id:
+            return False
+        if self.group is not None and self.group not in _texts(body, ("group_id", "groups", "groups_names")):
+            return False
+        if self.transactional_id is not None and self.transactional_id not in _texts(body, ("transactional_id",)):
+            return False
+        if self.topic is not None and not any(self._has(topic, name_of) for topic in _topics(body)):
+            return False
+        return self.when is None or self.when(body)
+
+    def split(self, elements: list[Any], name_of: NameOf) -> tuple[list[Any], list[Any]]:
+        """A request's topics: those that are not selected, and those that are. A topic may be in both, with some of
+        its partitions each."""
+        others: list[Any] = []
+        selected: list[Any] = []
+        for topic in elements:
+            if not self._has(topic, name_of):
+                others.append(topic)
+                continue
+            field = next((name for name in _PARTITIONS if hasattr(topic, name)), None)
+            if self.partition is None or field is None:
+                selected.append(topic)
+                continue
+            rows = getattr(topic, field)
+            mine = [row for row in rows if _index(row) == self.partition]
+            rest = [row for row in rows if _index(row) != self.partition]
+            selected.append(_with(topic, field, mine))
+            if rest:
+                others.append(_with(topic, field, rest))
+        return others, selected
+
+    def _has(self, topic: Any, name_of: NameOf) -> bool:
+        if self.topic is not None and topic_name(topic, name_of) != self.topic:
+            return False
+        if self.partition is None:
+            return True
+        field = next((name for name in _PARTITIONS if hasattr(topic, name)), None)
+        return field is None or any(_index(row) == self.partition for row in getattr(topic, field))
+
+
+def topic_name(topic: Any, name_of: NameOf) -> str | None:
+    """A topic's name as a request gives it, by name or by id."""
+    if isinstance(topic, str):
+        return topic
+    topic_id = getattr(topic, "topic_id", NO_TOPIC_ID)
+    if topic_id != NO_TOPIC_ID:
+        return name_of(TopicId(topic_id))
+    name: str | None = getattr(topic, "topic", None) or getattr(topic, "name", None)
+    return name
+
+
+def _topics(body: Any) -> list[Any]:
+    for field in ("topic_data", "topics", "topic_names"):
+        found = getattr(body, field, None)
+        if found:
+            return list(found)
+    return [topic for one in getattr(body, "transactions", None) or () for topic in one.topics]
+
+
+def _texts(body: Any, fields: tuple[str, ...]) -> set[str]:
+    found: set[str] = set()
+    for field in fields:
+        value = getattr(body, field, None)
+        if isinstance(value, str):
+            found.add(value)
+        for one in value if isinstance(value, list) else ():
+            found.add(one if isinstance(one, str) else getattr(one, "group_id", ""))
+    return found
+
+
+def _index(row: Any) -> int:
+    if isinstance(row, int):
+        return row
+    value: int = next(getattr(row, name) for name in _INDEXES if hasattr(row, name))
+    return value
+
+
+def _with(topic: Any, field: str, rows: list[Any]) -> Any:
+    part = copy.copy(topic)
+    setattr(part, field, rows)
+    return part

@@ -1,0 +1,96 @@
+"""One broker of a test's cluster: `kafka.brokers[0].kill()`."""
+
+from __future__ import annotations
+
+from sordini.testing.brokers.node import CLIENTS, Node
+from sordini.testing.brokers.site import Site
+
+
+class NodeHandle:
+    """What a test does to a broker."""
+
+    def __init__(self, site: Site, node: Node) -> None:
+        self._site = site
+        self._node = node
+        self.notes: list[str] = []
+        """What was done to it, for the report of a failure."""
+
+    @property
+    def id(self) -> int:
+        return self._node.number
+
+    @property
+    def bootstrap_server(self) -> str:
+        """`host:port`."""
+        host, port = self._node.addresses[CLIENTS]
+        return f"{host}:{port}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process, paused or not."""
+        return self._node.is_running
+
+    def kill(self) -> None:
+        """End it at once, as SIGKILL does; its files stay as they are, and the others notice."""
+        self._note("killed")
+        self._site.call(self._node.kill())
+
+    def stop(self) -> None:
+        """Stop it as an operator does: leaderships are handed over first."""
+        self._note("stopped")
+        self._site.call(self._node.stop())
+
+    def start(self) -> None:
+        """Start it again, on the same address and with the same files. No error when it runs."""
+        if not self._node.is_running:
+            self._note("started again")
+            self._site.start_node(self.id)
+
+    def restart(self) -> None:
+        """Stop it and start it again."""
+        self.stop()
+        self.start()
+
+    def pause(self, *, detected: bool = False) -> None:
+        """Let nothing of it run, as SIGSTOP does. With `detected` its session expires, and others take over."""
+        self._note("paused")
+        self._site.run(self._node.pause)
+        if detected:
+            self._site.call(self._node.expire_session())
+
+    def resume(self) -> None:
+        """Let it go on. No error when it was not paused."""
+        self._site.run(self._node.resume)
+
+    def partition_from(self, *others: NodeHandle | int) -> None:
+        """Let it and others, or all, reach each other no more, until `heal`. Clients and the store reach it."""
+        numbers = {other if isinstance(other, int) else other.id for other in others} or (
+            set(self._site.nodes) - {self.id}
+        )
+        self._note(f"cut off from broker {', '.join(map(str, sorted(numbers)))}")
+        self._site.cut(self.id, numbers - {self.id})
+
+    def heal(self) -> None:
+        """Let it and all others reach each other again."""
+        self._site.heal(self.id)
+
+    def disk_full(self) -> None:
+        """Let everything that needs room on its disk fail, until `heal_disk`."""
+        self._note("its disk is full")
+        self._node.tree.is_full = True
+
+    def slow_disk(self, ms: float) -> None:
+        """Let each synchronisation of its disk take so long, until `heal_disk`."""
+        self._note(f"each synchronisation of its disk takes {ms:g} ms")
+        self._node.tree.delay_s = ms / 1000
+
+    def heal_disk(self) -> None:
+        """Let its disk be as it was."""
+        self._node.tree.is_full = False
+        self._node.tree.delay_s = 0.0
+
+    def _note(self, what: str) -> None:
+        self.notes.append(f"{self._site.elapsed_s():9.3f} broker {self.id}: {what}")
+
+    def __repr__(self) -> str:
+        return f"<broker {self.id} at {self.bootstrap_server}>"
