@@ -54,6 +54,7 @@ def wire_cluster(
         contact,
         runtime.clock,
         log,
+        session_timeout_ms=config.zookeeper_session_timeout_ms,
     )
     membership = Membership(store, session, _hooks(deps, parts, broker, channel, clocks), contact, guard, log)
     leaving = ControlledShutdown(
