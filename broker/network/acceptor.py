@@ -20,6 +20,7 @@ from sordini.broker.network.limits import ConnectionQuotas, Listener
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import ListeningSocket, Peer, Socket
 from sordini.broker.network.processor import ProcessorRotation
+from sordini.broker.network.tls_handshakes import HandshakeRefused
 
 if TYPE_CHECKING:
     from sordini.broker.network.tls_handshakes import Handshakes, ServerTls
@@ -194,6 +195,8 @@ class Acceptor:
                 self._peer_log.warning(
                     peer.address, "TLS handshake failed", peer=str(peer), listener=peer.listener, reason=str(reason)
                 )
+                if isinstance(error, HandshakeRefused) and self.listener.on_tls_refused is not None:
+                    self.listener.on_tls_refused(peer, str(error))
                 if peer.login is not None:
                     peer.login.closed()
                 self._on_closed(peer)

@@ -78,6 +78,8 @@ class Listener(NamedTuple):
     """Of an SSL listener."""
     begin_login: Callable[[Peer], bool] | None = None
     """Of a SASL listener: prepares a new connection for its login; False when it has to be closed."""
+    on_tls_refused: Callable[[Peer, str], None] | None = None
+    """Of an SSL listener: a handshake was refused, and why."""
 
 
 class ConnectionQuotas:

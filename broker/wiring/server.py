@@ -201,7 +201,7 @@ class Server:
         parts.transactions.accepted_connections = parts.groups.accepted_connections = lambda: sockets.quotas.accepted
         parts.transactions.send_markers_by(asyncio.get_running_loop().call_soon)
         self._dynamic.on_change(lambda changed: sockets.limit_connections(network_limits(changed, descriptors_max)[0]))
-        self.bound, self.advertised = bind(self._config, sockets, tls, parts.security.logins)
+        self.bound, self.advertised = bind(self._config, sockets, tls, parts.security)
         endpoints = tuple(cluster_model.Endpoint(end.name, end.host, end.port, end.protocol) for end in self.advertised)
         rack, is_pure = self._config.broker_rack, self._config.cluster_pure
         broker = cluster_model.Broker(self.identity.broker_id, 0, endpoints, rack, is_pure)
