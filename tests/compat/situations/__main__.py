@@ -122,6 +122,8 @@ Beyond single answers:
   name themselves `sordini`.
 - **`queued.max.request.bytes`** closes, once it is reached, the connections that progress least, and never keeps a request
   of up to 1 MiB waiting; Apache Kafka stops reading from all connections.
+- **At `max.connections`** a connection of another broker is accepted where brokers have a listener of their own, as with Apache
+  Kafka, which then closes the connection of a client that was idle for longest; here none is closed.
 - **`preallocate`** reserves disk space without making the file longer, up to an eighth of the free space; Apache
   Kafka makes the file longer, and on Linux reserves nothing.
 - **A commit that arrives while its group is loading** waits for the load, for `offsets.commit.timeout.ms` at most; Apache
