@@ -47,7 +47,8 @@ assigned and by pattern; bounded by offsets and by timestamps, for all partition
 headers; every codec; `read_committed`. Streams: topics and partitions that come while a pattern is subscribed,
 `maxOffsetsPerTrigger`, restarts from a checkpoint, a broker killed meanwhile, retention that passes the reader, a topic
 made again, the gaps of compaction, offsets asked for in the deprecated way, continuous and real-time triggers. Writing:
-keys, headers, chosen partitions, zstd, topics that are made on demand. `make pipeline` runs all of it against one of our
+keys, headers, chosen partitions, zstd, topics that are made on demand. `tests/pipeline/test_secured_broker.py` does both with
+TLS, SCRAM and access control entries. `make pipeline` runs all of it against one of our
 brokers, three, and an Apache Kafka as the judge, and against one also with PySpark 4.2.0 and its connector as Spark
 resolves it.
 
