@@ -72,6 +72,7 @@ class Secured:
                 "sasl.mechanism": MECHANISM,
                 "sasl.username": "admin",
                 "sasl.password": process.password,
+                "log_level": 2,  # Its threads try to connect when the broker has stopped, and would say so.
             }
         )
 

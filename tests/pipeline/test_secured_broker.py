@@ -20,7 +20,7 @@ from sordini.pipeline.source.client import Client, ClientSettings
 from sordini.pipeline.source.record_writer import write_records
 from sordini.pipeline.source.sink_options import read_sink_options
 from tests.outside.processes import SecureProcess
-from tests.pipeline.batches import Batches, end, running
+from tests.pipeline.batches import Batches, drain, end, running
 from tests.pipeline.engine import Engine
 from tests.pipeline.secured import MECHANISM, Entry, Secured, User
 from tests.pipeline.sent import Row, rows, without_headers
@@ -85,8 +85,7 @@ class Queries:
     def write_stream(self, user: Mapping[str, str], topic: str, frame: DataFrame) -> list[int]:
         """Copy what is there now, and keep the position; how many rows each micro-batch had."""
         writer = frame.select("key", "value").writeStream.format(self._source).options(**user, topic=topic)
-        query = writer.option("checkpointLocation", str(self._home / "written")).trigger(availableNow=True).start()
-        end(query)
+        query = drain(writer.option("checkpointLocation", str(self._home / "written")))
         counts = [json.loads(progress.json)["numInputRows"] for progress in query.recentProgress]
         return [count for count in counts if count]
 
