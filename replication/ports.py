@@ -47,6 +47,8 @@ class Stat(NamedTuple):
 
 RETRY_DELAY_S = 0.1
 """Between two attempts of a call that fails with `ConnectionLoss`, so that an outage causes no busy loop."""
+CONNECT_ATTEMPTS_MIN = 3
+"""How many attempts to connect, each without an answer, fit into a session timeout: a session outlasts one or two."""
 
 
 class CoordinationError(Exception):

@@ -15,6 +15,7 @@ from typing import Any
 from sordini.broker.configuration.audit_keys import AuditSettings
 from sordini.broker.configuration.authorization_keys import AuthorizationSettings, check_authorization
 from sordini.broker.configuration.cleaner_keys import CleanerSettings, check_cleaner
+from sordini.broker.configuration.connection_keys import ConnectionSettings
 from sordini.broker.configuration.controller_keys import ControllerSettings
 from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.configuration.listener_keys import (
@@ -22,6 +23,7 @@ from sordini.broker.configuration.listener_keys import (
     Overrides,
     as_overrides,
     find_listener_key,
+    listener_connections,
     listener_security,
     of_unknown_listeners,
 )
@@ -63,6 +65,7 @@ class Config(
     MembershipSettings,
     ControllerSettings,
     NetworkSettings,
+    ConnectionSettings,
     SecuritySettings,
     LogSettings,
     ReplicaSettings,
@@ -192,6 +195,12 @@ class Config(
         """What protects one listener of `listeners`: its own keys, and the broker's where it has none."""
         protocols = {endpoint.name: endpoint.protocol for endpoint in self.endpoints}
         return listener_security(self, self.listener_overrides, name, protocols[name])
+
+    @property
+    def connections(self) -> dict[str, ConnectionSettings]:
+        """The bounds of each listener's connections, by its name: its own keys, or the broker's."""
+        overrides = self.listener_overrides
+        return {end.name: listener_connections(self, overrides, end.name) for end in self.endpoints}
 
     @property
     def keys_of_unknown_listeners(self) -> list[str]:

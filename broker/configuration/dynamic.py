@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from sordini.broker.configuration.cleaner_keys import check_cleaner_change
 from sordini.broker.configuration.config import SETTINGS, Config, check_cordoned, find_setting, is_password
+from sordini.broker.configuration.connection_keys import check_connections_change
 from sordini.broker.configuration.listener_keys import LISTENER_PREFIX, as_overrides, find_listener_key, merged
 from sordini.broker.configuration.password_encoder import PasswordEncoder
 from sordini.broker.configuration.password_encoder_keys import PASSWORDS_MAX
@@ -129,6 +130,7 @@ class DynamicConfig:
         usable = _usable(decoded, unusable(decoded))
         changed = self._combine({**self._usable, source: usable})
         check_cleaner_change(self.config, changed)
+        check_connections_change(self.config.connections, changed.connections)
         for validator in self._validators:
             validator(changed)
         if entries.get(CORDON) != self._entries[source].get(CORDON):
@@ -193,7 +195,8 @@ _OF_SECURITY = settings_of(SecuritySettings).keys()
 
 
 def _is_of_security(key: str) -> bool:
-    return key in _OF_SECURITY or find_listener_key(key) is not None
+    of_listener = find_listener_key(key)
+    return key in _OF_SECURITY or (of_listener is not None and of_listener.is_of_security)
 
 
 def _of_one_broker(source: ConfigSource, entries: Mapping[str, str]) -> list[IgnoredEntry]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from sordini.broker.configuration.connection_keys import ConnectionSettings
 from sordini.broker.configuration.protection_keys import SERVED, TABLE
 from sordini.broker.configuration.security_keys import SecuritySettings
 from sordini.broker.configuration.settings import Prefix, Setting, settings_of
 
 LISTENER_PREFIX = "listener.name."
 
-_FIELDS = settings_of(SecuritySettings)
+_OF_SECURITY, _OF_CONNECTIONS = settings_of(SecuritySettings), settings_of(ConnectionSettings)
+_FIELDS = _OF_SECURITY | _OF_CONNECTIONS
 _KEYS = sorted(
     (key for key, (_, declared) in _FIELDS.items() if declared.prefix is not Prefix.NONE), key=len, reverse=True
 )
@@ -35,8 +37,12 @@ class ListenerKey(NamedTuple):
     mechanism: str | None
     """In lower case; None for all mechanisms."""
     field: str
-    """Of `SecuritySettings`."""
+    """Of `SecuritySettings` or `ConnectionSettings`."""
     setting: Setting
+
+    @property
+    def is_of_security(self) -> bool:
+        return self.setting.key in _OF_SECURITY
 
 
 class ListenerSecurity(NamedTuple):
@@ -89,12 +95,22 @@ def listener_security(broker: SecuritySettings, overrides: Overrides, name: str,
     of_mechanisms: dict[str, dict[str, Any]] = {}
     for key, value in overrides:
         known = find_listener_key(key)
-        if known is not None and known.listener == name.upper():
+        if known is not None and known.is_of_security and known.listener == name.upper():
             own = of_listener if known.mechanism is None else of_mechanisms.setdefault(known.mechanism, {})
             own[known.field] = value
-    common = {field: getattr(broker, field) for field, _ in _FIELDS.values()} | of_listener
+    common = {field: getattr(broker, field) for field, _ in _OF_SECURITY.values()} | of_listener
     by_mechanism = {mechanism: SecuritySettings(**(common | own)) for mechanism, own in of_mechanisms.items()}
     return ListenerSecurity(name.upper(), protocol, SecuritySettings(**common), by_mechanism)
+
+
+def listener_connections(broker: ConnectionSettings, overrides: Overrides, name: str) -> ConnectionSettings:
+    """The bounds of the connections of the listener `name`."""
+    values = {field: getattr(broker, field) for field, _ in _OF_CONNECTIONS.values()}
+    for key, value in overrides:
+        known = find_listener_key(key)
+        if known is not None and not known.is_of_security and known.listener == name.upper():
+            values[known.field] = value
+    return ConnectionSettings(**values)
 
 
 def of_unknown_listeners(overrides: Overrides, names: Iterable[str]) -> list[str]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from sordini.broker.configuration.settings import (
-    INT32_MAX,
     boolean,
-    bounds_by_address,
     integer,
     long,
     one_of,
@@ -88,27 +86,6 @@ class NetworkSettings:
     )
     connections_max_idle_ms: int = setting(
         "connections.max.idle.ms", long(-1), 600000, "Idle time after which a connection is closed; -1 never."
-    )
-    max_connections: int = setting(
-        "max.connections",
-        integer(0),
-        INT32_MAX,
-        "Maximum connections over all listeners; further ones are not accepted yet.",
-        dynamic=True,
-    )
-    max_connections_per_ip: int = setting(
-        "max.connections.per.ip",
-        integer(0),
-        INT32_MAX,
-        "Maximum connections from one address; further ones are closed.",
-        dynamic=True,
-    )
-    max_connections_per_ip_overrides: str = setting(
-        "max.connections.per.ip.overrides",
-        bounds_by_address,
-        "",
-        "Limits for single addresses: address:count, comma-separated.",
-        dynamic=True,
     )
     processor_connections_max: int = setting(
         "sordini.processor.connections.max",

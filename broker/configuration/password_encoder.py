@@ -40,12 +40,27 @@ class PasswordEncoder:
         self._random = random
         given = settings.password_encoder_secret, settings.password_encoder_old_secret
         self._secrets = [one.text for one in given if one is not None and one.text]
+        """The one that encrypts, if there is one, and the former one."""
         self._decoded = lru_cache(REMEMBERED_MAX)(self._decode)
 
     @property
     def can_encode(self) -> bool:
         secret = self._settings.password_encoder_secret
         return secret is not None and bool(secret.text)
+
+    @property
+    def can_renew(self) -> bool:
+        """Whether there are both secrets."""
+        return self.can_encode and len(self._secrets) > 1
+
+    def renew(self, text: str) -> str | None:
+        """The same password encrypted with the secret, if only the former one decrypts it; `can_renew` is true."""
+        assert self.can_renew, "one secret"
+        fields, (secret, former) = _fields(text), self._secrets
+        if _decrypted_or_none(fields, secret) is not None:
+            return None
+        password = _decrypted_or_none(fields, former)
+        return None if password is None else self.encode(password)
 
     def encode(self, password: str) -> str:
         """Encrypt a password; `can_encode` is true."""
@@ -79,13 +94,24 @@ class PasswordEncoder:
         return self._decoded(text)
 
     def _decode(self, text: str) -> str:
-        fields = dict(part.strip().rpartition(":")[::2] for part in text.split(","))
+        fields = _fields(text)
         for secret in self._secrets:
-            try:
-                return _decrypted(fields, secret)
-            except (ValueError, KeyError):  # Padding, UTF-8 or length: mostly that of another secret.
-                continue
-        raise ConfigError("it cannot be decrypted with password.encoder.secret")
+            password = _decrypted_or_none(fields, secret)
+            if password is not None:
+                return password
+        or_former = ", nor with password.encoder.old.secret" if self.can_renew else ""
+        raise ConfigError(f"it cannot be decrypted with password.encoder.secret{or_former}")
+
+
+def _fields(text: str) -> dict[str, str]:
+    return dict(part.strip().rpartition(":")[::2] for part in text.split(","))
+
+
+def _decrypted_or_none(fields: Mapping[str, str], secret: str) -> str | None:
+    try:
+        return _decrypted(fields, secret)
+    except (ValueError, KeyError):  # Padding, UTF-8 or length: mostly that of another secret.
+        return None
 
 
 def _decrypted(fields: Mapping[str, str], secret: str) -> str:

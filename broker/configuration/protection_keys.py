@@ -202,15 +202,13 @@ REFUSED = (
 )
 
 BY_LISTENER = Refused(
-    "limits of a single listener: the key without `listener.name.` limits all of them together",
+    "limits of an address on a single listener: the key without `listener.name.` limits it on all of them together",
     {
-        "max.connection.creation.rate": _UNLIMITED_INT,
-        "max.connections": _UNLIMITED_INT,
         "max.connections.per.ip": _UNLIMITED_INT,
         "max.connections.per.ip.overrides": _NO_TEXT,
     },
 )
-"""Keys that are served, but not with a listener prefix (KIP-402, KIP-612)."""
+"""Keys that are served, but not with a listener prefix; nor does Apache Kafka serve them with one."""
 
 CLIENTS_KEYS = frozenset({"sasl.mechanism", "security.protocol"})
 """Client applications read them from variables named KAFKA_..., too; such a variable is not taken for a broker's."""

@@ -1,10 +1,10 @@
-"""The keys of quotas of clients: how rates are measured, and how fast connections are accepted."""
+"""The keys of quotas of clients: how rates are measured."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from sordini.broker.configuration.settings import INT32_MAX, integer, setting
+from sordini.broker.configuration.settings import integer, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,11 +25,4 @@ class QuotaSettings:
     )
     controller_quota_window_size_seconds: int = setting(
         "controller.quota.window.size.seconds", integer(1), 1, "Length of each of these windows."
-    )
-    max_connection_creation_rate: int = setting(
-        "max.connection.creation.rate",
-        integer(1),
-        INT32_MAX,
-        "Connections accepted per second over all listeners; further ones wait in the backlog.",
-        dynamic=True,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ from sordini.broker.clock import SystemClock
 from sordini.broker.coordination_store.zookeeper_access import DigestLogin
 from sordini.client.tls.contexts import Context
 from sordini.client.tls.system_sockets import failure_text, secured, with_decrypted_bytes
+from sordini.replication.ports import CONNECT_ATTEMPTS_MIN
 
 
 class OrderedResult(AsyncResult):  # type: ignore[misc]
@@ -91,6 +93,8 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self._answered = answered
         self._soon = soon
         self.ended = threading.Event()
+        self.connect_s_max = math.inf
+        """How long a connection, and the answer to its first request, may take."""
 
     @property
     def uses_tls(self) -> bool:
@@ -122,7 +126,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         """
         if self.ended.is_set():
             raise OSError("the session has ended; this client does not open another one")
-        connection = super().create_connection(address, timeout=timeout)
+        connection = super().create_connection(address, timeout=min(timeout, self.connect_s_max))
         return connection if self._tls is None else secured(connection, self._tls, hostname)
 
     def select(self, reading: list[Any], writing: list[Any], failing: list[Any], timeout: float | None = None) -> Any:
@@ -183,6 +187,11 @@ class TimedConnection(ConnectionHandler):  # type: ignore[misc]
         """Why the newest attempt to connect by TLS failed."""
 
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
+        # kazoo would wait for the session timeout, which the session does not outlast. A server that has just been
+        # started may keep a connection open and never answer: it reads from it before its database is there, and the
+        # NullPointerException of `ZooKeeperServer.removeCnxn` then prevents it from closing the socket.
+        attempts = max(CONNECT_ATTEMPTS_MIN, len(self.client.hosts))
+        self.handler.connect_s_max = self.session_timeout_ms / attempts / 1000
         try:
             read_timeout_ms, connect_timeout_ms = super()._connect(host, hostip, port)
         except ConnectionDropped as error:
@@ -195,6 +204,9 @@ class TimedConnection(ConnectionHandler):  # type: ignore[misc]
         self.session_timeout_ms = round(read_timeout_ms * 3 / 2)
         self.last_message_ms = self._clock.monotonic_ms()
         return read_timeout_ms, connect_timeout_ms
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        return super()._invoke(min(timeout, self.handler.connect_s_max), request, xid)
 
     def _read_header(self, timeout: float) -> Any:
         message = super()._read_header(timeout)

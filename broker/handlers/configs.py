@@ -14,6 +14,7 @@ from sordini.broker.configuration.admin import ResourceKind, check_broker_name, 
 from sordini.broker.configuration.config import SETTINGS, find_setting
 from sordini.broker.configuration.dynamic import LAYERS, ConfigSource, DynamicConfig, Synonym
 from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
+from sordini.broker.configuration.listener_keys import LISTENER_PREFIX
 from sordini.broker.configuration.logger_levels import LoggerLevels
 from sordini.broker.configuration.protection import find_protection
 from sordini.broker.configuration.protection_defaults import DEFAULTS
@@ -244,6 +245,17 @@ class ConfigsHandler:
                 yield Synonym(key, entries[key], source)
         if key in self._dynamic.static_overrides:
             yield Synonym(key, value_text(self._dynamic.static_overrides[key]), ConfigSource.STATIC_BROKER)
+        if key.lower().startswith(LISTENER_PREFIX):
+            yield from self._inherited(key)
+
+    def _inherited(self, key: str) -> Iterator[Synonym]:
+        """What is set of the key without its listener prefix."""
+        declared = find_setting(key) or find_protection(key)
+        if declared is not None and declared.key in SETTINGS:
+            synonyms = self._dynamic.synonyms((declared.key,))
+            yield from (one for one in synonyms if one.source is not ConfigSource.DEFAULT)
+        elif declared is not None:
+            yield from self._found(declared.key)
 
     @staticmethod
     def error_response(request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
@@ -282,20 +294,22 @@ def _of_topic(topic: TopicConfig) -> list[DescribedSetting]:
 def describe_entry(key: str, found: list[Synonym]) -> DescribedSetting:
     """An entry of a dynamic layer. An unknown one may be a secret."""
     declared = find_setting(key)
+    is_of_listener = key.lower().startswith(LISTENER_PREFIX)  # Apache Kafka reports all of these as read only.
     if declared is not None:
         default = (
             []
             if key in SETTINGS or declared.default_text is None
             else [Synonym(declared.key, declared.default_text, ConfigSource.DEFAULT)]
         )
+        is_read_only = is_of_listener or not declared.is_dynamic
         return DescribedSetting(
-            key, found[0].value, found + default, declared.rule.kind, not declared.is_dynamic, declared.meaning
+            key, found[0].value, found + default, declared.rule.kind, is_read_only, declared.meaning
         )
     protection = find_protection(key)
     if protection is not None:
         base = protection.key
         default = [Synonym(base, DEFAULTS[base], ConfigSource.DEFAULT)] if base in DEFAULTS else []
-        is_read_only = protection.change in (Change.NOWHERE, Change.LISTENER)
+        is_read_only = is_of_listener or protection.change in (Change.NOWHERE, Change.LISTENER)
         return DescribedSetting(key, found[0].value, found + default, protection.rule.kind, is_read_only, NOT_SERVED)
     kind = ValueKind.STRING if key in WITHOUT_EFFECT else ValueKind.PASSWORD
     return DescribedSetting(key, found[0].value, found, kind, True, "Not a key of this broker.")

@@ -23,6 +23,7 @@ from sordini.protocol.types import BrokerId
 from sordini.replication.metadata_store import paths
 from sordini.replication.metadata_store.cluster_identity import mismatch
 from sordini.replication.ports import (
+    CONNECT_ATTEMPTS_MIN,
     Clock,
     ConnectionLoss,
     CoordinationError,
@@ -36,8 +37,8 @@ from sordini.replication.ports import (
 RETRY_PAUSE_S = 1.0
 """Between two readings of a tree that is not the cluster's, and between two attempts to open a session."""
 REFUSED_S = 3.0
-"""How long a store that opens new sessions may take to accept one that has expired by this broker's clock. A
-ZooKeeper client tries all servers again within a second or two."""
+"""How long a store that opens new sessions may take to accept one that has expired by this broker's clock, beside an
+attempt to connect that was under way and gets no answer. The next attempt follows within a second or two."""
 
 
 class TreeGuard:
@@ -51,8 +52,11 @@ class TreeGuard:
         contact: StoreContact,
         clock: Clock,
         log: Log,
+        *,
+        session_timeout_ms: int,
     ) -> None:
         """`holds_replicas`: whether this broker has replicas of any topic; a lost tree is reported to `contact`."""
+        self._refused_s = REFUSED_S + session_timeout_ms / CONNECT_ATTEMPTS_MIN / 1000
         self._cluster_id = cluster_id
         self._broker_id = broker_id
         self._holds_replicas = holds_replicas
@@ -129,7 +133,7 @@ class TreeGuard:
             await _within(changed, RETRY_PAUSE_S)
             return None
         try:
-            if await _within(changed, REFUSED_S) or session.state is not SessionState.SUSPENDED:
+            if await _within(changed, self._refused_s) or session.state is not SessionState.SUSPENDED:
                 await other.close()
                 return None
         except asyncio.CancelledError:

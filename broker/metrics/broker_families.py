@@ -70,8 +70,7 @@ def _throttled_connections(sources: MetricSources) -> float:
 
 
 def _failed_logins(sources: MetricSources) -> Iterable[Sample]:
-    logins = sources.parts.security.logins
-    return () if logins is None else (((name,), count) for name, count in list(logins.failed.items()))
+    return (((name,), count) for name, count in list(sources.parts.security.login_events.failed.items()))
 
 
 def _denials(sources: MetricSources) -> float:
@@ -175,7 +174,7 @@ BROKER_FAMILIES = (
     MetricFamily(
         "sordini_logins_failed_total",
         Kind.COUNTER,
-        "Logins by SASL that were refused.",
+        "Logins that were refused: by SASL, and by TLS handshakes.",
         ("listener",),
         _failed_logins,
     ),

@@ -2,10 +2,10 @@
 
 The rules are Apache Kafka's: at `max.connections` (of the broker or the listener) nothing is accepted, so peers wait
 in the backlog until a connection closes; at `max.connections.per.ip` a connection is accepted and closed at once. Peers
-wait at `max.connection.creation.rate`, too, and a connection of an address above its quota is closed (KIP-612). At
-`NetworkLimits.descriptors_max` no listener accepts either: the last descriptors are for logs. When the process runs
-out of descriptors nevertheless, accepting pauses for a second: the listening socket stays readable, and trying again
-at once would spin.
+wait at `max.connection.creation.rate`, too (of the broker or the listener), and a connection of an address above its
+quota is closed (KIP-612). At `NetworkLimits.descriptors_max` no listener accepts either: the last descriptors are for
+logs. When the process runs out of descriptors nevertheless, accepting pauses for a second: the listening socket stays
+readable, and trying again at once would spin.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sordini.broker.network.limits import ConnectionQuotas, Listener
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import ListeningSocket, Peer, Socket
 from sordini.broker.network.processor import ProcessorRotation
+from sordini.broker.network.tls_handshakes import HandshakeRefused
 
 if TYPE_CHECKING:
     from sordini.broker.network.tls_handshakes import Handshakes, ServerTls
@@ -114,7 +115,7 @@ class Acceptor:
                 if self._counts.are_descriptors_used():
                     self._log_pause(f"all {self._counts.total} descriptors for connections are in use")
                 return
-            if not self.listener.is_protected and (wait_ms := self._wait_ms()):
+            if wait_ms := self._wait_ms():
                 self._stop()
                 self._resume_later(wait_ms / 1000)
                 return
@@ -133,13 +134,13 @@ class Acceptor:
             self._adopt(socket)
 
     def _wait_ms(self) -> int:
-        """How long the rate of connections lets nothing be accepted."""
-        return 0 if self._counts.rates is None else self._counts.rates.wait_ms()
+        """How long the rates of connections let nothing be accepted."""
+        return 0 if self._counts.rates is None else self._counts.rates.wait_ms(self.listener)
 
     def _is_too_fast(self, socket: Socket, address: str) -> bool:
         """Measure a connection; one of an address that connects too fast is closed after a pause."""
         rates = self._counts.rates
-        wait_ms = 0 if rates is None else rates.accepted(address)
+        wait_ms = 0 if rates is None else rates.accepted(self.listener, address)
         if rates is None or not wait_ms:
             return False
         self.refused += 1
@@ -194,6 +195,8 @@ class Acceptor:
                 self._peer_log.warning(
                     peer.address, "TLS handshake failed", peer=str(peer), listener=peer.listener, reason=str(reason)
                 )
+                if isinstance(error, HandshakeRefused) and self.listener.on_tls_refused is not None:
+                    self.listener.on_tls_refused(peer, str(error))
                 if peer.login is not None:
                     peer.login.closed()
                 self._on_closed(peer)

@@ -52,6 +52,8 @@ class NetworkLimits(NamedTuple):
     """max.connections"""
     descriptors_max: int = UNBOUNDED
     """Descriptors reserved for connections, those of brokers included."""
+    connections_by_listener: Mapping[str, int] = {}
+    """listener.name.X.max.connections, by listener; no entry is no limit"""
     connections_per_address_max: int = UNBOUNDED
     """max.connections.per.ip"""
     connections_per_address_overrides: Mapping[str, int] = {}
@@ -70,14 +72,14 @@ class Listener(NamedTuple):
     port: int
     security_protocol: str = "PLAINTEXT"
     options: SocketOptions = SocketOptions()
-    connections_max: int = UNBOUNDED
-    """listener.name.X.max.connections"""
     is_protected: bool = False
-    """The inter-broker listener, when there are others: `max.connections` does not apply to it (KIP-402)."""
+    """The inter-broker listener, when there are others: the broker's bounds do not apply to it, only its own."""
     tls: ServerTls | None = None
     """Of an SSL listener."""
     begin_login: Callable[[Peer], bool] | None = None
     """Of a SASL listener: prepares a new connection for its login; False when it has to be closed."""
+    on_tls_refused: Callable[[Peer, str], None] | None = None
+    """Of an SSL listener: a handshake was refused, and why."""
 
 
 class ConnectionQuotas:
@@ -95,7 +97,8 @@ class ConnectionQuotas:
 
     def may_accept(self, listener: Listener) -> bool:
         """Whether a listener may take another connection now; if not, its peers wait in the backlog."""
-        if self._per_listener[listener.name] >= listener.connections_max or self.are_descriptors_used():
+        bound = self.limits.connections_by_listener.get(listener.name, UNBOUNDED)
+        if self._per_listener[listener.name] >= bound or self.are_descriptors_used():
             return False
         return listener.is_protected or self.total < self.limits.connections_max
 

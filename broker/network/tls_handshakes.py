@@ -35,6 +35,10 @@ class HandshakeFailed(Exception):
     """A handshake that did not succeed, and why."""
 
 
+class HandshakeRefused(HandshakeFailed):
+    """One of the two sides did not accept what the other one sent: a certificate, its name, a version, a suite."""
+
+
 class ServerTls(Protocol):
     """TLS of one listener."""
 
@@ -42,7 +46,7 @@ class ServerTls(Protocol):
         """The server's end of a new connection, with the certificate that is in force."""
 
     def principal(self, session: ssl.SSLObject) -> Principal:
-        """Who the client is, by its certificate. Raises HandshakeFailed when no rule maps its name."""
+        """Who the client is, by its certificate. Raises HandshakeRefused when no rule maps its name."""
 
 
 class HandshakeWorker(Protocol):
@@ -225,7 +229,7 @@ class _Handshake:
         except OSError as lost:
             error = error or lost
         if result is None or error is not None:
-            self.fail(_reason(error))
+            self._fail(_failure(error))
         else:
             self._result = result
             if is_sent:
@@ -254,10 +258,13 @@ class _Handshake:
             self._watch()
 
     def fail(self, reason: str) -> None:
+        self._fail(HandshakeFailed(reason))
+
+    def _fail(self, failure: HandshakeFailed) -> None:
         if not self._is_over:
             self._end(is_complete=False)
             self._close()
-            self._on_end(None, HandshakeFailed(reason))
+            self._on_end(None, failure)
 
     def _end(self, *, is_complete: bool) -> None:
         self._is_over = True
@@ -287,11 +294,13 @@ class _Handshake:
             self._loop.remove_writer(self._socket)
 
 
-def _reason(error: BaseException | None) -> str:
+def _failure(error: BaseException | None) -> HandshakeFailed:
     match error:
+        case HandshakeFailed():
+            return error
         case ssl.SSLError():
-            return reason_of(error)
-        case OSError() | HandshakeFailed():
-            return str(error)
+            return HandshakeRefused(reason_of(error))
+        case OSError():
+            return HandshakeFailed(str(error))
         case _:
-            return f"a bug: {error!r}"
+            return HandshakeFailed(f"a bug: {error!r}")

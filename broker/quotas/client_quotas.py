@@ -79,13 +79,20 @@ class ClientQuotas:
         """Called after each change."""
 
     async def load(self, session: Session) -> None:
-        """Read all of them. Raises CoordinationError."""
-        for path in await _paths(session):
+        """Read all of them, and forget those of entities that are gone. Raises CoordinationError."""
+        before = dict(self._quotas)
+        found = await _paths(session)
+        for path in found:
             settings = await read_config(session, path)
             if isinstance(settings, Malformed):
                 self._log.error("unreadable quotas", path=settings.path, reason=settings.reason)
                 continue
             self.changed(path, settings)
+        present = set(map(entity_of, found))
+        for entity, quotas in before.items():
+            # An entity that was given quotas again meanwhile has others by now.
+            if entity not in present and self._quotas.get(entity) is quotas:
+                self.changed(entity.path, {})
 
     def changed(self, path: str, settings: Mapping[str, str]) -> None:
         """An entity's settings are these now. Entities of other kinds are passed over."""

@@ -40,6 +40,7 @@ def throttle(
 
     def limit(now: Config) -> None:
         rates.per_second_max = now.max_connection_creation_rate
+        rates.per_second_by_listener = {name: own.max_connection_creation_rate for name, own in now.connections.items()}
 
     quotas.listeners.append(choose)
     dynamic.on_change(limit)

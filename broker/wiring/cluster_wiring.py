@@ -54,6 +54,7 @@ def wire_cluster(
         contact,
         runtime.clock,
         log,
+        session_timeout_ms=config.zookeeper_session_timeout_ms,
     )
     membership = Membership(store, session, _hooks(deps, parts, broker, channel, clocks), contact, guard, log)
     leaving = ControlledShutdown(
@@ -94,6 +95,8 @@ def _hooks(
         await warn_of_unknown_topics(parts.logs, deps.cluster.session, log)
         await parts.topic_configs.reload()
         parts.replicas.reconfigure()
+        await parts.security.users.load(deps.cluster.session)
+        await parts.quotas.load(deps.cluster.session)
 
     def new_controller(session: Session) -> Controller:
         ids = topic_ids(deps.runtime.randomness.getrandbits)

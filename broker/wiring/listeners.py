@@ -17,7 +17,7 @@ from sordini.replication.ports import Log
 if TYPE_CHECKING:
     from sordini.broker.dispatch import Dispatcher
     from sordini.broker.metrics.endpoint import MetricsEndpoint
-    from sordini.broker.security.sasl.logins import Logins
+    from sordini.broker.wiring.security import SecurityParts
     from sordini.broker.wiring.tls import TlsParts
 
 
@@ -29,6 +29,7 @@ def network_limits(config: Config, descriptors_max: int) -> tuple[NetworkLimits,
             processor_connections_max=config.processor_connections_max,
             connections_max=config.max_connections,
             descriptors_max=descriptors_max,
+            connections_by_listener={name: own.max_connections for name, own in config.connections.items()},
             connections_per_address_max=config.max_connections_per_ip,
             connections_per_address_overrides=config.max_connections_by_ip,
             request_memory_bytes_max=config.queued_max_request_bytes,
@@ -46,7 +47,7 @@ def network_limits(config: Config, descriptors_max: int) -> tuple[NetworkLimits,
 
 
 def bind(
-    config: Config, sockets: SocketServer, tls: TlsParts | None, logins: Logins | None
+    config: Config, sockets: SocketServer, tls: TlsParts | None, security: SecurityParts
 ) -> tuple[list[Endpoint], tuple[Endpoint, ...]]:
     """Bind every listener. Returns the bound and the advertised endpoints; raises StartRefused.
 
@@ -58,6 +59,7 @@ def bind(
         backlog=config.socket_listen_backlog_size,
         user_timeout_ms=config.tcp_user_timeout_ms,
     )
+    logins = security.logins
     try:
         sockets.bind(
             [
@@ -67,8 +69,10 @@ def bind(
                     end.port,
                     end.protocol,
                     options,
+                    is_protected=end.name == config.inter_broker_listener and len(config.endpoints) > 1,
                     tls=None if tls is None else tls.listeners.by_name.get(end.name),
                     begin_login=logins.begin if logins is not None and end.protocol in SASL_PROTOCOLS else None,
+                    on_tls_refused=security.login_events.handshake_refused,
                 )
                 for end in config.endpoints
             ],

@@ -14,7 +14,6 @@ from sordini.broker.configuration.oauthbearer_config import OAUTHBEARER
 from sordini.broker.configuration.sasl_config import SASL_PROTOCOLS, jaas_of, mechanisms_of
 from sordini.broker.dispatch import Dispatcher
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
-from sordini.broker.security.audit.audit_log import AuditLog
 from sordini.broker.security.audit.login_events import LoginEvents
 from sordini.broker.security.sasl.exchanges import Exchange, PlainExchange, ScramExchange
 from sordini.broker.security.sasl.failed_logins import FailedLogins
@@ -34,7 +33,7 @@ def wire_logins(
     key_sources: KeySources,
     dispatcher: Dispatcher,
     runtime: Runtime,
-    audit: AuditLog,
+    events: LoginEvents,
 ) -> Logins | None:
     """The logins of SASL listeners; None without such a listener. `Config` has checked that the keys go together."""
     config = dynamic.config
@@ -44,7 +43,6 @@ def wire_logins(
     makers = ExchangeMakers(users, key_sources, os.urandom(32))
     failures = FailedLogins(config.connection_failed_authentication_delay_ms)
     peer_log = PeerLogLimiter(runtime.log, runtime.clock.monotonic_ms())
-    events = LoginEvents(audit, with_successes=config.audit_log_successes)
     deps = LoginDeps(dispatcher, failures, runtime.clock, runtime.call_later, peer_log, events)
     rules: dict[str, LoginRules] = {}
 

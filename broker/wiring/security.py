@@ -10,6 +10,7 @@ from sordini.broker.security.acls.acl_store import AclStore
 from sordini.broker.security.acls.authorizer import Authorizer
 from sordini.broker.security.audit.audit_log import AuditLog
 from sordini.broker.security.audit.denials import Denials
+from sordini.broker.security.audit.login_events import LoginEvents
 from sordini.broker.security.sasl.first_user import FirstUser, make_first_user
 from sordini.broker.security.sasl.logins import Logins
 from sordini.broker.security.sasl.users import ScramUsers
@@ -25,6 +26,8 @@ class SecurityParts(NamedTuple):
     users: ScramUsers
     logins: Logins | None
     """None without a SASL listener."""
+    login_events: LoginEvents
+    """Of logins by SASL and by TLS."""
     access: Access
     acls: AclStore | None
     """None without an authorizer."""
@@ -62,10 +65,11 @@ def wire_security(deps: BrokerDeps, dispatcher: Dispatcher) -> SecurityParts:
     users = ScramUsers(deps.runtime.log)
     audit = AuditLog(deps.audit, deps.cluster.identity.broker_id, deps.runtime.clock)
     key_sources = KeySources(deps.fetch_keys, deps.runtime)
-    logins = wire_logins(deps.dynamic, users, key_sources, dispatcher, deps.runtime, audit)
+    events = LoginEvents(audit, with_successes=deps.config.audit_log_successes)
+    logins = wire_logins(deps.dynamic, users, key_sources, dispatcher, deps.runtime, events)
     acls = _wire_acls(deps)
     access = Access() if acls is None else Access(acls.authorizer, Denials(audit))
-    return SecurityParts(users, logins, access, acls, audit, key_sources)
+    return SecurityParts(users, logins, events, access, acls, audit, key_sources)
 
 
 def _wire_acls(deps: BrokerDeps) -> AclStore | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.listeners import Endpoint
+from sordini.broker.configuration.password_renewal import encrypt_passwords_again
 from sordini.broker.configuration.receiver import load_layers
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.coordination_store.current_session import CurrentSession
@@ -202,7 +203,7 @@ class Server:
         parts.transactions.accepted_connections = parts.groups.accepted_connections = lambda: sockets.quotas.accepted
         parts.transactions.send_markers_by(asyncio.get_running_loop().call_soon)
         self._dynamic.on_change(lambda changed: sockets.limit_connections(network_limits(changed, descriptors_max)[0]))
-        self.bound, self.advertised = bind(self._config, sockets, tls, parts.security.logins)
+        self.bound, self.advertised = bind(self._config, sockets, tls, parts.security)
         endpoints = tuple(cluster_model.Endpoint(end.name, end.host, end.port, end.protocol) for end in self.advertised)
         rack, is_pure = self._config.broker_rack, self._config.cluster_pure
         broker = cluster_model.Broker(self.identity.broker_id, 0, endpoints, rack, is_pure)
@@ -218,7 +219,7 @@ class Server:
     async def _serve(self, running: Running, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         self._spawn(running.sockets.run())
         serving: list[asyncio.Task[None]] = []
-        if await self._done_before(stop, self._join(running)):
+        if await self._done_before(stop, self._start(running)):
             self.watchdog.start()
             # The cleaner's child processes have ended by the time that open requests are answered.
             serving += map(self._spawn, (running.cluster.membership.run(), running.parts.cleaner.run()))
@@ -248,6 +249,11 @@ class Server:
             task.cancel()
             await asyncio.wait([task])
         return not task.cancelled()
+
+    async def _start(self, running: Running) -> None:
+        assert self.identity is not None
+        await self._join(running)
+        await encrypt_passwords_again(running.session, self.identity.broker_id, self._dynamic.encoder, self._log)
 
     async def _join(self, running: Running) -> None:
         """Register and wait for the controller's commands; alone, until this broker leads all of its partitions."""

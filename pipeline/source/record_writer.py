@@ -8,21 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]
-from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
+from aiokafka.errors import KafkaConnectionError, KafkaError  # type: ignore[import-untyped]
 from aiokafka.partitioner import murmur2  # type: ignore[import-untyped]
 
-from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.source.client.settings import ClientSettings
+from sordini.pipeline.errors import PipelineError, Unauthorized
+from sordini.pipeline.source.client import Client, ClientSettings
+from sordini.pipeline.source.client.connection_pool import refusal
 from sordini.pipeline.source.client.transport import tls_context
 from sordini.pipeline.source.sink_options import SinkOptions
+from sordini.protocol.errors import ErrorCode
+
+T = TypeVar("T")
 
 _HASHES_KEPT: Final = 100_000
+_NEEDED: Final[Mapping[int, str]] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "it needs WRITE on the topic, and CREATE where there is none yet",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
+        "it needs WRITE on the topic; old brokers also require IDEMPOTENT_WRITE on the cluster"
+    ),
+}
 
 
 class NotWritten(PipelineError):
@@ -38,43 +48,82 @@ class _OutgoingRow(NamedTuple):
 
 
 def write_records(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int:
-    """Write all rows, and return how many once all are acknowledged. Raises NotWritten."""
+    """Write all rows, and return how many once all are acknowledged. Raises NotWritten, Unauthorized, Unreachable."""
     return asyncio.run(_write(batches, options))
 
 
 async def _write(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int:
     count = 0
+    producer = AIOKafkaProducer(**_settings(options))
     try:
-        async with AIOKafkaProducer(**_settings(options)) as producer:
-            for batch in batches:
-                # Everything is acknowledged before the next batch is read from Spark: reading may take any time, and
-                # the event loop is blocked meanwhile.
-                await _write_batch(producer, batch, options.topic)
-                count += batch.num_rows
-    except KafkaError as error:
-        raise NotWritten(f"records were not written: {error!r}") from error
+        await _start(producer, options)
+        for batch in batches:
+            # Everything is acknowledged before the next batch is read from Spark: reading may take any time, and
+            # the event loop is blocked meanwhile.
+            await _write_batch(producer, batch, options)
+            count += batch.num_rows
+    finally:
+        await producer.stop()
     return count
 
 
-async def _write_batch(producer: AIOKafkaProducer, batch: pa.RecordBatch, topic: str | None) -> None:
+async def _start(producer: AIOKafkaProducer, options: SinkOptions) -> None:
+    try:
+        await producer.start()
+    except KafkaConnectionError as error:
+        # aiokafka logs the reason, and raises an error without it: our client has the same settings, and a sentence.
+        with Client(options.client) as client:
+            client.check()
+        raise NotWritten(f"records were not written: {error!r}") from error
+    except KafkaError as error:
+        # The only request besides is InitProducerId, which names no topic.
+        raise _failure(error, "a producer" if options.topic is None else f"topic '{options.topic}'", options) from error
+
+
+async def _write_batch(producer: AIOKafkaProducer, batch: pa.RecordBatch, options: SinkOptions) -> None:
     filling: dict[tuple[str, int], Any] = {}
     under_way = []
     choosers: dict[str, _PartitionChooser] = {}
-    for row in _rows(batch, topic):
+    for row in _rows(batch, options.topic):
         if row.topic not in choosers:
-            choosers[row.topic] = _PartitionChooser(row.topic, sorted(await producer.partitions_for(row.topic)))
+            partitions = await _named(producer.partitions_for(row.topic), row.topic, options)
+            choosers[row.topic] = _PartitionChooser(row.topic, sorted(partitions))
         chooser = choosers[row.topic]
         place = (row.topic, chooser.partition_of(row))
         if place not in filling:
             filling[place] = producer.create_batch()
         if not _append(filling[place], row):
-            under_way.append(await producer.send_batch(filling[place], place[0], partition=place[1]))
+            under_way.append((row.topic, await _sent(producer, filling[place], place, options)))
             chooser.next_partition()
             filling[place] = producer.create_batch()
             _append(filling[place], row)  # The first record of a batch is taken whatever its size.
-    for (name, partition), builder in filling.items():
-        under_way.append(await producer.send_batch(builder, name, partition=partition))
-    await asyncio.gather(*under_way)
+    for place, builder in filling.items():
+        under_way.append((place[0], await _sent(producer, builder, place, options)))
+    await asyncio.gather(*(_named(sent, topic, options) for topic, sent in under_way))
+
+
+async def _sent(
+    producer: AIOKafkaProducer, builder: Any, place: tuple[str, int], options: SinkOptions
+) -> asyncio.Future[Any]:
+    """What a full batch's acknowledgement will be, when there was room for the batch."""
+    topic, partition = place
+    sent: asyncio.Future[Any] = await _named(producer.send_batch(builder, topic, partition=partition), topic, options)
+    return sent
+
+
+async def _named(work: Awaitable[T], topic: str, options: SinkOptions) -> T:
+    """The result of work on a topic, with errors that name it: those of aiokafka often do not."""
+    try:
+        return await work
+    except KafkaError as error:
+        raise _failure(error, f"topic '{topic}'", options) from error
+
+
+def _failure(error: KafkaError, subject: str, options: SinkOptions) -> PipelineError:
+    code = getattr(error, "errno", None)
+    if code is not None and code in _NEEDED:
+        return Unauthorized(f"{refusal(code, subject, options.client)}: {_NEEDED[code]}")
+    return NotWritten(f"{subject}: records were not written: {error!r}")
 
 
 def _append(builder: Any, row: _OutgoingRow) -> bool:

@@ -28,7 +28,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Acknowledged:
-        """Write the rows of one task; raises NotWritten."""
+        """Write the rows of one task; raises NotWritten, Unauthorized, Unreachable."""
         return _write(iterator, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -43,7 +43,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Acknowledged:
-        """Write the rows of one task of a micro-batch; raises NotWritten."""
+        """Write the rows of one task of a micro-batch; raises NotWritten, Unauthorized, Unreachable."""
         return _write(iterator, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's.

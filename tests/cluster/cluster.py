@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +19,7 @@ from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.cluster.tree import Tree
 from tests.outside.java import SHORT_LIVED, ApacheKafkaProcess
-from tests.outside.processes import BrokerProcess, OutsideProcess, SordiniProcess
+from tests.outside.processes import BrokerProcess, SordiniProcess
 from tests.support.wire_client import Client
 
 Partition = tuple[str, int]
@@ -254,7 +252,7 @@ class Cluster:
         def has_run() -> bool:
             with ExitStack() as stack:
                 for process in others:
-                    stack.enter_context(frozen(process))
+                    stack.enter_context(process.hung())
                 self.tree.delete("/controller")
                 deadline = time.monotonic() + _FROZEN_SECONDS_MAX
                 while self.tree.controller() != wanted and time.monotonic() < deadline:
@@ -313,16 +311,6 @@ class Cluster:
             lines = [*whole_log(process).splitlines(), ""]
             found += [f"{broker}: {line}\n    {cause}" for line, cause in pairwise(lines) if _ERROR.match(line)]
         return [one for one in found if not any(re.search(known, one) for known, _ in _ALLOWED)]
-
-
-@contextmanager
-def frozen(process: OutsideProcess) -> Iterator[None]:
-    """A program that neither runs nor is gone, as in a long collection of garbage."""
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
 
 
 def partitions_known_to(process: BrokerProcess, topics: Iterable[str]) -> set[Partition]:

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from tests.cluster.cluster import OURS, Cluster, Partition, frozen
+from tests.cluster.cluster import OURS, Cluster, Partition
 from tests.cluster.loads import read_all
 from tests.cluster.replicas import batches
 
@@ -125,7 +125,7 @@ def test_a_broker_that_restarts_with_an_outdated_watermark_and_leads_cuts_nothin
 ) -> None:
     """The same with both crashed: who comes back first knows of no commit at all, and has all of them."""
     values = write(ours, pair, "acknowledged", 40)
-    with frozen(ours.brokers[1]):
+    with ours.brokers[1].hung():
         ours.wait_for_leader(pair, 2)
         ours.wait_for_isr(pair, {2})
         ours.kill(2)
@@ -144,7 +144,7 @@ def test_a_former_leader_with_other_records_at_the_same_offsets_is_cut_to_the_ne
     """Divergence: both wrote at the same offsets, under different leaders, and only the epochs distinguish them."""
     values = write(ours, pair, "acknowledged", 20)
     ours.wait(lambda: _ends(ours, pair) == [20, 20], "the follower has them all")
-    with frozen(ours.brokers[2]):
+    with ours.brokers[2].hung():
         write(ours, pair, ALONE, 5, acks="1")
         ours.kill(1)
     ours.wait_for_leader(pair, 2)
@@ -167,7 +167,7 @@ def test_two_leaders_in_quick_succession_leave_equal_logs_behind(ours: Cluster, 
         ours.wait_for_leader(pair, leader)
         values += write(ours, pair, f"acknowledged-{turn}", 5)
         ours.wait(lambda: len(set(_ends(ours, pair))) == 1, "the follower has them all")
-        with frozen(ours.brokers[other]):
+        with ours.brokers[other].hung():
             write(ours, pair, f"{ALONE}-{turn}", 3, acks="1")
             ours.kill(leader)
         ours.wait_for_leader(pair, other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cluster.cluster import Cluster, frozen
+from tests.cluster.cluster import Cluster
 from tests.cluster.load_and_checks import Work
 
 BOTH = [[2, 4, 1], [4, 2, 1]]
@@ -32,7 +32,7 @@ def test_our_leader_shrinks_and_grows_the_in_sync_set_as_a_follower_stops_and_go
         work.go_on()
         before = governed.tree.state("shrunk", 0)
         assert before is not None
-        with frozen(governed.brokers[3]):
+        with governed.brokers[3].hung():
             governed.wait_for_isr(("shrunk", 0), {4, 1})
             after = governed.tree.state("shrunk", 0)
             assert after is not None
@@ -46,7 +46,7 @@ def test_our_leader_shrinks_and_grows_the_in_sync_set_as_a_follower_stops_and_go
 def test_a_leader_that_was_frozen_past_its_session_is_fenced_and_follows(governed: Cluster, frozen_broker: int) -> None:
     with Work(governed, f"frozen-{frozen_broker}", BOTH) as work:
         work.go_on()
-        with frozen(governed.brokers[frozen_broker]):
+        with governed.brokers[frozen_broker].hung():
             governed.wait_until_gone(frozen_broker)
             for partition in work.partitions:
                 governed.wait(

@@ -11,7 +11,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from sordini.cli.__main__ import main
-from tests.cluster.cluster import Cluster, frozen
+from tests.cluster.cluster import Cluster
 from tests.cluster.load_and_checks import Work
 from tests.outside.java import ZooKeeperProcess
 
@@ -52,7 +52,7 @@ def test_ours_speaks_for_the_others_in_a_check_of_a_mixed_cluster(
     assert stores(check(governed)) == ["registered"] * 3 + ["connected"]
     codes = [ping(governed, broker) for broker in (1, 4)]
     assert codes == [3, 0], "an Apache Kafka does not say whether it serves"
-    with frozen(zookeeper_process):
+    with zookeeper_process.hung():
         reported = check(governed)
     assert (stores(reported)[3] or "").startswith("silent: ")
     assert stores(reported)[:3] == ["not known"] * 3

@@ -17,7 +17,7 @@ from sordini.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from sordini.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from tests.cluster.cluster import SECONDS_MAX, STOPPED, Cluster, Partition, config_of, frozen
+from tests.cluster.cluster import SECONDS_MAX, STOPPED, Cluster, Partition, config_of
 from tests.cluster.kept_records import assert_kept, folders, written
 from tests.cluster.load_and_checks import Work
 from tests.cluster.witness import Witness
@@ -205,7 +205,7 @@ def test_a_move_that_cannot_end_is_cancelled_and_leaves_everything_as_it_was(rul
     (partition,) = ruled.create("cancelled", [[1, 2]])
     history = written(ruled, [partition])
     witness.forget()
-    with frozen(ruled.brokers[3]):
+    with ruled.brokers[3].hung():
         assert reassign(ruled, partition, [1, 3]) == ErrorCode.NONE
         ruled.wait(lambda: ruled.tree.assignment("cancelled")[0] == [1, 3, 2], "the move has begun")
         assert reassign(ruled, partition, None) == ErrorCode.NONE

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.cluster.cluster import Cluster, frozen
+from tests.cluster.cluster import Cluster
 from tests.cluster.conftest import EVERYTHING, PROTOCOLS
 from tests.cluster.coordinated import FIFTH, OWN, REPLICAS, THEIRS, THIRD, WITNESS, Coordinated, fill, restore
 from tests.outside.versions import OLDER_APACHE_KAFKA
@@ -96,7 +96,7 @@ def test_a_coordinator_completes_what_one_of_the_other_kind_has_decided(
     for partition in range(2):
         client.write(across.topic, partition, b"decided")
     client.send_offset(across.group, across.topic, 7)
-    with frozen(both_kinds.brokers[leader]):
+    with both_kinds.brokers[leader].hung():
         (client.commit if is_committed else client.abort)()
         if PROTOCOLS[OLDER_APACHE_KAFKA] != both_kinds.protocol or kind == OWN:
             assert across.state() == ("PrepareCommit" if is_committed else "PrepareAbort")

@@ -70,7 +70,7 @@ async def test_a_registration_that_is_removed_by_another_is_noticed(store: Store
     await ensure_base_paths(session)
     await (await begin(session, ME, Obedient())).stop()
     contact = StoreContact(SystemClock(), asyncio.get_running_loop().call_later, Silent())
-    guard = TreeGuard(OURS, ME, lambda: False, contact, SystemClock(), Silent())
+    guard = TreeGuard(OURS, ME, lambda: False, contact, SystemClock(), Silent(), session_timeout_ms=6_000)
     waiting = asyncio.ensure_future(guard.registration_lost(session, store))  # type: ignore[arg-type]
     await session.exists(paths.BROKER_IDS)
     assert not waiting.done()

@@ -17,13 +17,15 @@ from sordini.replication.ports import ConnectionLoss, CoordinationError, Create,
 
 
 class Valve:
-    """A proxy before a real server that can stop passing bytes, or hang up."""
+    """A proxy before a real server that can stop passing bytes, hang up, or leave connections unanswered."""
 
     def __init__(self, target: str) -> None:
         self._host, _, port = target.partition(":")
         self._port = int(port)
         self.open = asyncio.Event()
         self.open.set()
+        self.unanswered_count = 0
+        """How many of the next connections are accepted and never answered."""
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def start(self) -> str:
@@ -41,6 +43,11 @@ class Valve:
         self._writers.clear()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.unanswered_count:
+            self.unanswered_count -= 1
+            await reader.read()  # Until the client closes it.
+            writer.close()
+            return
         upstream, upwriter = await asyncio.open_connection(self._host, self._port)
         self._writers |= {writer, upwriter}
         await asyncio.gather(self._pass(reader, upwriter), self._pass(upstream, writer), return_exceptions=True)
@@ -64,12 +71,12 @@ async def valve(zookeeper: str) -> AsyncIterator[tuple[Valve, str]]:
     await valve.stop()
 
 
-async def state_reached(session: ZooKeeperSession, state: SessionState) -> None:
-    """Wait for a state; started before what causes it."""
-    if session.state is state:
+async def state_reached(session: ZooKeeperSession, *states: SessionState) -> None:
+    """Wait for one of the states; started before what causes it."""
+    if session.state in states:
         return
     event = asyncio.Event()
-    session.on_state(lambda now: event.set() if now is state else None)
+    session.on_state(lambda now: event.set() if now in states else None)
     await asyncio.wait_for(event.wait(), 30)
 
 
@@ -126,6 +133,23 @@ async def test_a_broken_connection_loses_watches_and_keeps_the_session(valve: tu
     assert stat.ephemeral_owner == identity
     await session.set("/e", b"x")
     assert not fired
+    await store.close()
+
+
+async def test_a_session_outlasts_two_connections_that_are_not_answered(valve: tuple[Valve, str]) -> None:
+    gate, address = valve
+    store = ZooKeeperStore(address, session_timeout_ms=9_000, connection_timeout_ms=20_000)
+    session = await store.open_session()
+    identity, states = session.session_id, list[SessionState]()
+    session.on_state(states.append)
+    gate.unanswered_count = 2
+    suspended = asyncio.ensure_future(state_reached(session, SessionState.SUSPENDED))
+    await asyncio.sleep(0)
+    gate.hang_up()
+    await suspended
+    await state_reached(session, SessionState.CONNECTED, SessionState.EXPIRED)
+    assert (gate.unanswered_count, session.session_id) == (0, identity)
+    assert states == [SessionState.SUSPENDED, SessionState.CONNECTED]
     await store.close()
 
 

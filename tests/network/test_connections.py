@@ -42,10 +42,10 @@ async def test_at_max_connections_peers_wait_until_a_connection_closes():
 
 async def test_a_listeners_own_bound_does_not_hold_up_another_listener():
     listeners = [
-        Listener("NARROW", "127.0.0.1", 0, connections_max=1),
+        Listener("NARROW", "127.0.0.1", 0),
         Listener("WIDE", "127.0.0.1", 0),
     ]
-    async with Bench(listeners=listeners) as bench:
+    async with Bench(NetworkLimits(connections_by_listener={"NARROW": 1}), listeners=listeners) as bench:
         narrow = await bench.connect("NARROW")
         assert await is_served(narrow)
         waiting = await bench.connect("NARROW")
@@ -54,6 +54,11 @@ async def test_a_listeners_own_bound_does_not_hold_up_another_listener():
         assert bench.server.quotas.total == 2
         narrow.close()
         assert await receive_tags(waiting, 1) == [2]
+        other = await bench.connect("NARROW")
+        await send(other, request(tag=3))
+        assert await is_served(waiting)
+        bench.server.limit_connections(NetworkLimits(connections_by_listener={"NARROW": 2}))
+        assert await receive_tags(other, 1) == [3]
 
 
 async def test_the_brokers_own_listener_is_not_held_up_by_max_connections():
@@ -61,6 +66,17 @@ async def test_the_brokers_own_listener_is_not_held_up_by_max_connections():
     async with Bench(NetworkLimits(connections_max=1), listeners=listeners) as bench:
         assert await is_served(await bench.connect("CLIENTS"))
         assert await is_served(await bench.connect("BROKERS"))
+
+
+async def test_the_brokers_own_listener_has_its_own_bound():
+    listeners = [Listener("CLIENTS", "127.0.0.1", 0), Listener("BROKERS", "127.0.0.1", 0, is_protected=True)]
+    async with Bench(NetworkLimits(connections_by_listener={"BROKERS": 1}), listeners=listeners) as bench:
+        assert await is_served(await bench.connect("BROKERS"))
+        waiting = await bench.connect("BROKERS")
+        await send(waiting, request(tag=2))
+        for _ in range(3):
+            assert await is_served(await bench.connect("CLIENTS"))
+        assert bench.server.quotas.of_listener("BROKERS") == 1
 
 
 async def test_a_processor_owns_a_bounded_number_of_connections():

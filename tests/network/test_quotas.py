@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sordini.broker.network.connection_rates import CLOSING_MAX, ConnectionRates
+from sordini.broker.network.limits import Listener
 from sordini.broker.quotas.rates import WindowedRate, Windows
 from tests.support.fake_ports import StillClock
 from tests.support.socket_bench import PRODUCE, Bench, answer, is_closed, receive_tags, request, send, until
@@ -86,6 +87,51 @@ async def test_connections_above_the_brokers_rate_wait_and_are_accepted_later() 
         clock.ms += 60_000
         await send(clients[11], request(tag=11))
         assert await receive_tags(clients[11], 1) == [11]
+
+
+TWO_LISTENERS = [Listener("CLIENTS", "127.0.0.1", 0), Listener("BROKERS", "127.0.0.1", 0, is_protected=True)]
+
+
+async def test_connections_above_a_listeners_rate_wait_while_another_listener_accepts() -> None:
+    async with Bench(listeners=[Listener(name, "127.0.0.1", 0) for name in ("SLOW", "FAST")]) as bench:
+        clock = StillClock()
+        rates = bench.server.quotas.rates = rates_of(clock)
+        rates.per_second_by_listener = {"SLOW": 1, "FAST": 2}
+        slow = [await bench.connect("SLOW") for _ in range(12)]
+        for tag, client in enumerate(slow[:11]):
+            await send(client, request(tag=tag))
+            assert await receive_tags(client, 1) == [tag]
+        fast = [await bench.connect("FAST") for _ in range(20)]
+        for tag, client in enumerate(fast):
+            await send(client, request(tag=tag))
+            assert await receive_tags(client, 1) == [tag]
+        assert bench.server.quotas.of_listener("SLOW") == 11, "ten seconds' worth, and the one beyond it"
+        rates.per_second_by_listener = {}
+        await send(slow[11], request(tag=11))
+        assert await receive_tags(slow[11], 1) == [11]
+
+
+async def test_the_brokers_rate_holds_up_and_counts_no_connection_between_brokers() -> None:
+    async with Bench(listeners=TWO_LISTENERS) as bench:
+        bench.server.quotas.rates = rates_of(StillClock(), per_second_max=1)
+        brokers = [await bench.connect("BROKERS") for _ in range(15)]
+        clients = [await bench.connect("CLIENTS") for _ in range(12)]
+        for tag, client in enumerate([*brokers, *clients[:11]]):
+            await send(client, request(tag=tag))
+            assert await receive_tags(client, 1) == [tag]
+        assert bench.server.quotas.of_listener("CLIENTS") == 11
+
+
+async def test_the_brokers_own_listener_has_its_own_rate() -> None:
+    async with Bench(listeners=TWO_LISTENERS) as bench:
+        rates = bench.server.quotas.rates = rates_of(StillClock())
+        rates.per_second_by_listener = {"BROKERS": 1}
+        brokers = [await bench.connect("BROKERS") for _ in range(12)]
+        clients = [await bench.connect("CLIENTS") for _ in range(12)]
+        for tag, client in enumerate([*brokers[:11], *clients]):
+            await send(client, request(tag=tag))
+            assert await receive_tags(client, 1) == [tag]
+        assert bench.server.quotas.of_listener("BROKERS") == 11
 
 
 async def test_so_many_connections_wait_to_be_closed_and_no_more() -> None:

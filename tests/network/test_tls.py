@@ -11,7 +11,7 @@ import pytest
 from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLimits
 from sordini.broker.network.ports import SocketOptions
 from sordini.broker.network.sockets import SystemNetwork
-from sordini.broker.network.tls_handshakes import NOT_TLS, HandshakeFailed, Handshakes, ThreadWorker
+from sordini.broker.network.tls_handshakes import NOT_TLS, HandshakeRefused, Handshakes, ThreadWorker
 from sordini.broker.network.tls_network import TlsNetwork
 from sordini.broker.network.tls_socket import BrokerTlsSocket
 from sordini.broker.security.principal import ANONYMOUS, Principal
@@ -24,6 +24,7 @@ from tests.support.socket_bench import Bench, answer, request, until
 AUTHORITY = Authority()
 SERVER, ALICE = AUTHORITY.issue("broker"), AUTHORITY.issue("alice")
 STRANGER = Authority("Stranger").issue("mallory")
+EXPIRED = AUTHORITY.issue("carol", days=-1)
 PROTOCOLS = ("TLSv1.2", "TLSv1.3")
 
 
@@ -55,7 +56,8 @@ class TlsBench(Bench):
         super().__init__(**others)
         self.tls = TlsOfATest(client_auth)
         self.handshakes = Handshakes(worker or ThreadWorker(1), timeout_ms, handshakes_max)
-        self.listeners = [Listener("SSL", "127.0.0.1", 0, "SSL", tls=self.tls)]
+        self.refused = []
+        self.listeners = [Listener("SSL", "127.0.0.1", 0, "SSL", tls=self.tls, on_tls_refused=self._refused)]
         self.streams = []
 
     async def __aenter__(self):
@@ -80,6 +82,9 @@ class TlsBench(Bench):
         """Connect, and wait for a byte: of TLS 1.3 a client learns after its handshake that it is refused."""
         reader, _ = await self.open(issued, protocols)
         await reader.readexactly(1)
+
+    def _refused(self, peer, reason):
+        self.refused.append((peer.listener, peer.address, reason))
 
     def warnings(self):
         return [fields["reason"] for event, fields in self.log.at("warning") if event == "TLS handshake failed"]
@@ -121,6 +126,51 @@ async def test_a_client_without_a_trusted_certificate_is_refused_where_one_is_re
         assert "certificate" in bench.warnings()[0]
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("issued", "why"),
+    [
+        (None, "peer did not return a certificate"),
+        (STRANGER, "the certificate is not trusted: unable to get local issuer certificate"),
+        (EXPIRED, "the certificate is not trusted: certificate has expired"),
+    ],
+)
+async def test_a_certificate_that_is_missing_not_trusted_or_expired_is_a_refused_handshake(protocol, issued, why):
+    async with TlsBench("required") as bench:
+        with pytest.raises((OSError, asyncio.IncompleteReadError)):
+            await bench.asked(issued, (protocol,))
+        await until(lambda: bench.server.quotas.total == 0)
+        assert bench.refused == [("SSL", "127.0.0.1", why)]
+
+
+async def test_a_client_that_does_not_trust_the_broker_or_has_no_common_version_is_a_refused_handshake():
+    async with TlsBench() as bench:
+        bench.tls.context.minimum_version = ssl.TLSVersion.TLSv1_3
+        wary = client_context(material(None, trust=Authority("Stranger")), checks_host=True)
+        old = client_context(material(None, protocols=("TLSv1.2",)), checks_host=True)
+
+        def connect(context):  # Blocking: asyncio's client closes without the alert.
+            with socket.create_connection(bench.server.address("SSL")) as plain:
+                context.wrap_socket(plain, server_hostname="localhost").close()
+
+        for context in (wary, old):
+            with pytest.raises(ssl.SSLError):
+                await asyncio.to_thread(connect, context)
+        await until(lambda: len(bench.refused) == 2)
+        assert [reason for _, _, reason in bench.refused] == ["tlsv1 alert unknown ca", "unsupported protocol"]
+
+
+async def test_a_peer_that_closes_during_the_handshake_was_not_refused():
+    async with TlsBench() as bench:
+        silent = socket.create_connection(bench.server.address("SSL"))
+        silent.send(b"\x16\x03\x01\x02\x00\x01")  # The begin of a ClientHello.
+        await until(lambda: bench.handshakes.in_progress == 1)
+        silent.close()
+        await until(lambda: bench.handshakes.failed == 1)
+        assert len(bench.warnings()) == 1
+        assert bench.refused == []
+
+
 async def test_a_client_without_tls_is_closed_with_a_line_that_says_so():
     async with TlsBench() as bench:
         address = bench.server.address("SSL")
@@ -129,6 +179,7 @@ async def test_a_client_without_tls_is_closed_with_a_line_that_says_so():
         writer.write(request(tag=1))
         assert await reader.read() == b""
         assert bench.warnings() == [NOT_TLS]
+        assert bench.refused == []
         assert bench.server.quotas.total == 0
 
 
@@ -162,6 +213,7 @@ async def test_a_handshake_has_a_deadline_and_holds_no_thread():
         await until(lambda: bench.handshakes.failed == 5)
         assert bench.server.quotas.total == 1
         assert set(bench.warnings()) == {"no complete TLS handshake within 0.3 s"}
+        assert bench.refused == []
         for one in silent:
             one.close()
 
@@ -261,6 +313,7 @@ async def test_the_server_stops_with_handshakes_under_way():
         await until(lambda: bench.handshakes.in_progress == 1)
         await bench.server.close(10_000)
         assert bench.warnings() == ["the broker stops"]
+        assert bench.refused == []
         silent.close()
 
 
@@ -371,12 +424,13 @@ async def test_a_name_that_no_rule_maps_ends_the_handshake():
     async with TlsBench("required") as bench:
 
         def refuse(session):
-            raise HandshakeFailed("no rule matches")
+            raise HandshakeRefused("no rule matches")
 
         bench.tls.principal = refuse
         with pytest.raises((OSError, asyncio.IncompleteReadError)):
             await bench.asked(ALICE)
         assert bench.warnings() == ["no rule matches"]
+        assert bench.refused == [("SSL", "127.0.0.1", "no rule matches")]
 
 
 async def test_connections_over_tls_count_against_the_quotas():

@@ -14,7 +14,8 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -117,6 +118,23 @@ class OutsideProcess(ABC):
         if self._process is not None:
             self._process.kill()
             self._process.wait(10)
+
+    @contextmanager
+    def hung(self) -> Iterator[None]:
+        """It neither runs nor is gone, as in a long collection of garbage; in the end it runs on.
+
+        SIGSTOP alone does not do it: until the thread that takes the signal is scheduled, the others run on, and on a
+        busy machine ZooKeeper answered dozens of requests. The system reports a child as stopped when all of its
+        threads are.
+        """
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            found = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            assert found is not None
+            assert found.si_code == os.CLD_STOPPED, f"{self.name} has ended\n{self.tail()}"
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
 
     def wait_for_exit(self, seconds: float) -> int:
         """The exit status of a program that is expected to end by itself."""

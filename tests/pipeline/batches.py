@@ -42,15 +42,25 @@ class Batches:
 
     def drain(self, frame: DataFrame) -> None:
         """Run until all that is there now has come."""
-        from pyspark.errors import PySparkException
+        drain(self.writer(frame))
 
-        for attempt in range(1, _STARTS_MAX + 1):
-            try:
-                end(self.writer(frame).trigger(availableNow=True).start())
-                break
-            except PySparkException as error:
-                if _NOT_UP not in str(error) or attempt == _STARTS_MAX:
-                    raise
+
+def drain(writer: DataStreamWriter) -> StreamingQuery:
+    """Run a query until all that is there now has come; the query, which has ended. Raises its error if it failed."""
+    from pyspark.errors import PySparkException
+
+    for _ in range(_STARTS_MAX - 1):
+        query = writer.trigger(availableNow=True).start()
+        try:
+            end(query)
+        except PySparkException as error:
+            if _NOT_UP not in str(error):
+                raise
+        else:
+            return query
+    query = writer.trigger(availableNow=True).start()
+    end(query)
+    return query
 
 
 @contextmanager

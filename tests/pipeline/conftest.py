@@ -93,7 +93,8 @@ def spark(spark_settings: Mapping[str, str]) -> Iterator[SparkSession]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("PYTHONPATH", str(ROOT))  # Functions that tests pass to Spark's Python workers are in `tests`.
+        # Functions that tests pass to Spark's Python workers are in `tests`; a run's own path stays in front of it.
+        patch.setenv("PYTHONPATH", os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)]))
         builder = SparkSession.builder
         for key, value in spark_settings.items():
             builder = builder.config(key, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,8 @@ START_MS = 1_710_000_000_000
 POLLS_MAX = 60
 KEEP = {"retention.ms": "-1"}
 """The records are from 2024: a broker would soon find them too old."""
+NO_LOGIN: Mapping[str, str] = {}
+"""Settings of kafka-python's clients for a plaintext listener."""
 
 
 class Row(NamedTuple):
@@ -40,6 +43,7 @@ def fill(
     first: int = 0,
     keys: int = 0,
     compression: str | None = None,
+    login: Mapping[str, str] = NO_LOGIN,
 ) -> list[Row]:
     """Send the records number `first` and following, in turns to the partitions, one second apart in each.
 
@@ -48,7 +52,7 @@ def fill(
     Sorted by partition and offset. Without other producers to the topic, their offsets begin at `first // partitions`.
     """
     sent = []
-    with closing(KafkaProducer(bootstrap_servers=bootstrap, compression_type=compression)) as producer:
+    with closing(KafkaProducer(bootstrap_servers=bootstrap, compression_type=compression, **login)) as producer:
         for number in range(first, first + count):
             offset, partition = divmod(number, partitions)
             headers = (("n", b"%d" % number), ("empty", b"")) if number % 3 == 0 else None
@@ -84,11 +88,11 @@ def rows(frame: DataFrame) -> list[Row]:
     return sorted(found, key=lambda row: row[:2])
 
 
-def values(bootstrap: str, topic: str, partitions: int = 2) -> list[str]:
+def values(bootstrap: str, topic: str, partitions: int = 2, login: Mapping[str, str] = NO_LOGIN) -> list[str]:
     """The values that a topic holds, sorted, read by an ordinary client: a stream may need every core that Spark has."""
     parts = [TopicPartition(topic, partition) for partition in range(partitions)]
     found: list[str] = []
-    with closing(KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)) as consumer:
+    with closing(KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, **login)) as consumer:
         consumer.assign(parts)
         consumer.seek_to_beginning()
         ends = consumer.end_offsets(parts)

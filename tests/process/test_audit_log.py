@@ -7,6 +7,8 @@ import os
 import re
 import shlex
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -19,6 +21,7 @@ import pytest
 
 from tests.outside.ports import free_port
 from tests.outside.processes import DevProcess, SecureProcess, SordiniProcess
+from tests.support.certificates import Authority, Issued
 from tests.support.wire_client import Client
 
 Start = Callable[..., SordiniProcess]
@@ -137,6 +140,51 @@ def test_the_brokers_of_a_development_cluster_share_the_file(tmp_path: Path) -> 
         file.rename(tmp_path / "audit.log.1")
         os.kill(cluster.pid, signal.SIGHUP)
         eventually(file.exists, "the file is made again")
+
+
+def test_a_certificate_that_is_missing_or_not_trusted_is_a_failed_login(tmp_path: Path) -> None:
+    authority, file, metrics = Authority(), tmp_path / "audit.log", free_port()
+    broker = SordiniProcess(
+        tmp_path / "secured",
+        {
+            "security.inter.broker.protocol": "SSL",
+            "ssl.client.auth": "required",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": authority.issue("broker").pem_file(tmp_path / "broker.pem"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": authority.pem_file(tmp_path / "ca.pem"),
+            "sordini.audit.log.file": file,
+            "sordini.metrics.port": metrics,
+        },
+    )
+    broker.overrides["listeners"] = f"SSL://{broker.bootstrap}"
+
+    def connect_with(issued: Issued | None) -> None:
+        context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+        if issued is not None:
+            context.load_cert_chain(issued.pem_file(tmp_path / "client.pem"))
+        with (
+            socket.create_connection(("127.0.0.1", broker.port)) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as secured,
+        ):
+            assert not secured.recv(1)  # Of TLS 1.3 a client learns after its handshake that it is refused.
+
+    expected = {
+        "peer did not return a certificate": None,
+        "the certificate is not trusted: unable to get local issuer certificate": Authority("Other").issue("mallory"),
+        "the certificate is not trusted: certificate has expired": authority.issue("carol", days=-1),
+    }
+    with broker:
+        for issued in expected.values():
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                connect_with(issued)
+        eventually(lambda: len(lines(file, "login failed")) == len(expected), "the lines are written")
+        found = lines(file, "login failed")
+        assert [line["reason"] for line in found] == list(expected)
+        assert {(line["user"], line["mechanism"], line["listener"], line["address"]) for line in found} == {
+            ("", "TLS", "SSL", "127.0.0.1")
+        }
+        assert metric(metrics, "sordini_logins_failed_total") == len(expected)
 
 
 def test_a_secured_broker_has_an_audit_log_with_denials_and_failed_logins(tmp_path: Path) -> None:

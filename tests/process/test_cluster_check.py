@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,7 +13,7 @@ from click.testing import CliRunner
 
 from sordini.cli.__main__ import main
 from tests.outside.java import ZooKeeperProcess
-from tests.outside.processes import OutsideProcess, SordiniProcess
+from tests.outside.processes import SordiniProcess
 from tests.support.wire_client import Client
 
 SESSION_MS = 4_000
@@ -67,15 +64,6 @@ def brokers(ensemble: ZooKeeperProcess, tmp_path_factory: pytest.TempPathFactory
             broker.kill()
 
 
-@contextmanager
-def hung(process: OutsideProcess) -> Iterator[None]:
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
-
-
 def run(broker: SordiniProcess, *words: str) -> Said:
     done = CliRunner().invoke(main, [*words, "--bootstrap", broker.bootstrap])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
@@ -115,7 +103,7 @@ def test_while_zookeeper_hangs_the_first_check_fails_and_the_brokers_serve_on(
     brokers: list[SordiniProcess], ensemble: ZooKeeperProcess
 ) -> None:
     until_well(brokers)
-    with hung(ensemble):
+    with ensemble.hung():
         code, report = check(brokers[0])
         assert (code, stores(report)) == (1, ["silent", "silent"]), report["problems"]
         assert all("gets no answer from the coordination store" in problem for problem in report["problems"])
@@ -129,7 +117,7 @@ def test_while_zookeeper_hangs_the_first_check_fails_and_the_brokers_serve_on(
 
 def test_a_broker_that_hangs_and_one_that_is_dead_fail_the_check(brokers: list[SordiniProcess]) -> None:
     until_well(brokers)
-    with hung(brokers[1]):
+    with brokers[1].hung():
         said = run(brokers[0], "cluster", "status", "--check", "--timeout", "2")
         assert said.code == 1
         assert "problem: broker 2 does not answer: no answer within 1 s" in said.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +15,10 @@ from sordini.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
 from tests.support.builders import a_batch
-from tests.support.wire_client import Client
+from tests.support.wire_client import PATIENCE_S, Client
 
 Start = Callable[..., SordiniProcess]
 Connect = Callable[..., Client]
@@ -65,6 +67,42 @@ def test_what_was_changed_holds_at_once_and_after_the_broker_was_killed(start_so
     assert set_key(client, BROKER, "1", LARGEST, "100000") == 0
     assert client.produce("orders", [batch])[0].error_code == 0
     assert client.fetch("orders").count(b"x" * 1000) == 2
+
+
+def test_a_listeners_own_limit_is_changed_at_run_time_and_holds_up_no_other_listener(
+    request: pytest.FixtureRequest, connect: Connect, tmp_path: Path
+) -> None:
+    own = free_port()
+    broker = SordiniProcess(
+        tmp_path / "broker",
+        {
+            "broker.id": 1,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OWN:PLAINTEXT",
+            "listener.name.own.max.connections": 2,
+        },
+    )
+    broker.overrides["listeners"] = f"PLAINTEXT://{broker.bootstrap},OWN://127.0.0.1:{own}"
+    request.addfinalizer(broker.stop)
+    broker.start()
+    first, second = connect(own), connect(own)
+    first.metadata()
+    second.metadata()
+    waiting = connect(own)
+    waiting.socket.settimeout(0.5)
+    with pytest.raises(TimeoutError):
+        waiting.metadata()
+    waiting.socket.settimeout(PATIENCE_S)
+    admin = connect(broker)
+    admin.metadata()
+    key = "listener.name.own.max.connections"
+    assert set_key(admin, BROKER, "1", key, "0") == ErrorCode.INVALID_REQUEST
+    assert set_key(admin, BROKER, "1", key, "3") == 0
+    waiting.receive(4)
+    assert sources(admin, BROKER, "1", key) == ("3", 2)
+    rate = "listener.name.own.max.connection.creation.rate"
+    assert set_key(admin, BROKER, "", rate, "1000") == 0
+    assert sources(admin, BROKER, "1", rate) == ("1000", 3)
+    first.metadata()
 
 
 def test_a_container_is_configured_by_its_environment(

@@ -77,3 +77,35 @@ def check(broker: SordiniProcess, port: int, new: dict[str, str], secret: str) -
         with pytest.raises(KafkaException, match=r"password\.encoder\.secret is not set"):
             set_keys(broker, new)
         assert served_serial(port) == 1001
+
+
+def test_a_secret_is_replaced_by_a_restart_with_the_former_one(tmp_path: Path) -> None:
+    authority, port = Authority(), free_port()
+    first, second = (authority.issue("broker", serial_number=number) for number in (1001, 1002))
+    overrides = {
+        "broker.id": 1,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": first.pem_file(tmp_path / "first.pem"),
+        "password.encoder.secret": "encoder-secret-3",
+    }
+    broker = SordiniProcess(tmp_path / "broker", overrides)
+    broker.overrides["listeners"] = f"PLAINTEXT://{broker.bootstrap},SSL://127.0.0.1:{port}"
+    with broker:
+        new = {"type": "PKCS12", "location": str(second.pkcs12_file(tmp_path / "second.p12")), "password": PASSWORD}
+        set_keys(broker, {PREFIX + key: text for key, text in new.items()})
+        broker.overrides |= {"password.encoder.secret": "secret-4", "password.encoder.old.secret": "encoder-secret-3"}
+        for is_written in (True, False):
+            broker.restart()
+            assert ("passwords encrypted again" in broker.output()) == is_written
+            assert served_serial(port) == 1002
+        del broker.overrides["password.encoder.old.secret"]
+        broker.restart()
+        assert "setting ignored" not in broker.output()
+        assert served_serial(port) == 1002
+        broker.overrides |= {"password.encoder.secret": "secret-5", "password.encoder.old.secret": "encoder-secret-3"}
+        broker.stop()
+        broker.launch()
+        assert broker.wait_for_exit(20) == 1
+        said = broker.output()
+        assert f"{PREFIX}password reason='it cannot be decrypted with password.encoder.secret, nor with " in said
+        assert "its password is another one" in said, "the listener has no certificate without it"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +25,7 @@ from sordini.protocol.messages.offset_commit import (
 )
 from tests.outside.java import ZooKeeperProcess
 from tests.outside.ports import free_port
-from tests.outside.processes import OutsideProcess, SordiniProcess
+from tests.outside.processes import SordiniProcess
 from tests.support.builders import a_batch
 from tests.support.wire_client import Client
 
@@ -63,15 +61,6 @@ def settings(chroot: str, broker_id: int = 1, timeout_ms: int = 1_500, **others:
         "controlled.shutdown.retry.backoff.ms": 100,
         **{key.replace("_", "."): value for key, value in others.items()},
     }
-
-
-@contextmanager
-def hung(process: OutsideProcess) -> Iterator[None]:
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
 
 
 @contextmanager
@@ -134,7 +123,7 @@ def test_three_brokers_read_write_and_commit_through_an_outage_that_outlives_the
     with looking_into(chroot) as tree:
         before = json.loads(tree.get(state)[0])
     written = 0
-    with hung(ensemble):
+    with ensemble.hung():
 
         def all_goes_on() -> None:
             nonlocal written
@@ -186,7 +175,7 @@ def test_a_broker_whose_session_expired_registers_with_a_newer_epoch_and_leads_a
     assert client.create("orders") == [0]
     with looking_into(chroot) as tree:
         first = tree.exists("/brokers/ids/1")
-        with hung(broker):
+        with broker.hung():
             until(lambda: tree.exists("/brokers/ids/1") is None)
         until(lambda: tree.exists("/brokers/ids/1") is not None)
         data, stat = tree.get("/brokers/ids/1")
@@ -204,7 +193,7 @@ def test_an_isolated_broker_stops_in_order_and_in_time(
     client = connect(broker)
     assert client.create("orders") == [0]
     request = InitProducerIdRequest(transactional_id=None, producer_id=-1, producer_epoch=-1)
-    with hung(ensemble):
+    with ensemble.hung():
         answer = client.ask(ApiKey.INIT_PRODUCER_ID, 4, request)
         assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "producers of all clients ask again"
         assert broker.stop() == 0, broker.tail()

@@ -411,10 +411,21 @@ BOUNDS: Final = (
     Bound(
         "connections",
         "max.connections",
-        f"{WAIT}; the brokers' own listener is exempt",
+        f"{WAIT}; the brokers' own listener, where there are others, has this bound for itself",
         (
             f"{NETWORK}/test_connections.py::test_at_max_connections_peers_wait_until_a_connection_closes",
             f"{NETWORK}/test_connections.py::test_the_brokers_own_listener_is_not_held_up_by_max_connections",
+            "tests/unit/broker/configuration/test_listener_connections.py::test_a_listener_has_its_own_bounds_and_else_the_brokers",
+        ),
+    ),
+    Bound(
+        "connections of a listener (`listener.name.<name>.`)",
+        "max.connections",
+        f"{WAIT}; other listeners accept",
+        (
+            f"{NETWORK}/test_connections.py::test_a_listeners_own_bound_does_not_hold_up_another_listener",
+            f"{NETWORK}/test_connections.py::test_the_brokers_own_listener_has_its_own_bound",
+            "tests/process/test_configs.py::test_a_listeners_own_limit_is_changed_at_run_time_and_holds_up_no_other_listener",
         ),
     ),
     Bound(
@@ -430,7 +441,19 @@ BOUNDS: Final = (
         "connections per second",
         "max.connection.creation.rate",
         "peers wait in the backlog",
-        (f"{NETWORK}/test_quotas.py::test_connections_above_the_brokers_rate_wait_and_are_accepted_later",),
+        (
+            f"{NETWORK}/test_quotas.py::test_connections_above_the_brokers_rate_wait_and_are_accepted_later",
+            f"{NETWORK}/test_quotas.py::test_the_brokers_rate_holds_up_and_counts_no_connection_between_brokers",
+        ),
+    ),
+    Bound(
+        "connections of a listener per second (`listener.name.<name>.`)",
+        "max.connection.creation.rate",
+        f"{WAIT}; other listeners accept",
+        (
+            f"{NETWORK}/test_quotas.py::test_connections_above_a_listeners_rate_wait_while_another_listener_accepts",
+            f"{NETWORK}/test_quotas.py::test_the_brokers_own_listener_has_its_own_rate",
+        ),
     ),
     Bound(
         "connections of an address above its quota that wait to be closed",

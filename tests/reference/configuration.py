@@ -6,6 +6,7 @@ from sordini.broker.configuration.audit_keys import AuditSettings
 from sordini.broker.configuration.authorization_keys import AuthorizationSettings
 from sordini.broker.configuration.cleaner_keys import CleanerSettings
 from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.connection_keys import ConnectionSettings
 from sordini.broker.configuration.controller_keys import ControllerSettings
 from sordini.broker.configuration.group_keys import GroupSettings
 from sordini.broker.configuration.harmless_keys import HARMLESS
@@ -29,6 +30,7 @@ SECTIONS: dict[type, str] = {
     MembershipSettings: "The broker and its cluster",
     Config: "Topics and replication",
     NetworkSettings: "Network",
+    ConnectionSettings: "Connections",
     SecuritySettings: "Security",
     SaslSettings: "SASL",
     OAuthBearerSettings: "OAUTHBEARER",
@@ -145,7 +147,10 @@ SASL_PLAINTEXT or SASL_SSL without mechanisms is refused, too, and so is an unkn
 listener every client that reaches it may do everything: bind it to a network that you trust.
 
 The keys of the table *Security* whose values may differ between listeners have the prefix of one:
-`listener.name.internal.ssl.client.auth=required` is for the listener INTERNAL and precedes `ssl.client.auth`. Names of
+`listener.name.internal.ssl.client.auth=required` is for the listener INTERNAL and precedes `ssl.client.auth`. So have
+`max.connections` and `max.connection.creation.rate`, which limit a listener's own connections beside those of all
+listeners together. The listener between brokers, when there are others, has only its own limits: its key with the
+prefix, or else that without. Names of
 listeners are not case-sensitive there. A key of a listener that does not exist has no effect and a warning, as with
 Apache Kafka; a wrong value refuses the start in any case.
 

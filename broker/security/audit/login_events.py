@@ -1,12 +1,16 @@
-"""Logins in the audit log, and their counts."""
+"""Logins in the audit log, and their counts: those by SASL, and TLS handshakes, by which certificates log in."""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from sordini.broker.network.ports import Peer
 from sordini.broker.security.audit.audit_lines import AuditEvent, clipped
 from sordini.broker.security.audit.audit_log import AuditLog
+
+TLS: Final = "TLS"
+"""The mechanism of a handshake."""
 
 
 class LoginEvents:
@@ -23,6 +27,10 @@ class LoginEvents:
         """A login has failed. `user` is who the client says it is; empty if it has not said so."""
         self.failed[peer.listener] += 1
         self._write(AuditEvent.LOGIN_FAILED, peer, mechanism, user, {"reason": clipped(reason)})
+
+    def handshake_refused(self, peer: Peer, reason: str) -> None:
+        """A TLS handshake was refused, by the broker or by the client. Whose certificate it was is not proven."""
+        self.refused(peer, TLS, "", reason)
 
     def accepted(self, peer: Peer, mechanism: str, user: str, *, is_again: bool) -> None:
         """A client has logged in, or `is_again`: has authenticated again on its connection."""

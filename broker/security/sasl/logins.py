@@ -17,8 +17,6 @@ class Logins:
         self._deps = deps
         self._pending_max = pending_max
         self.pending = 0
-        self.failed = deps.events.failed
-        """Failed logins, by listener."""
 
     def begin(self, peer: Peer) -> bool:
         """Let a new connection log in before anything else is served; False when too many have not done so yet."""

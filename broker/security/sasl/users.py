@@ -1,7 +1,8 @@
 """SCRAM credentials of users, as the coordination store has them, and their changes.
 
 They are settings of users, `/config/users/<name>`, one for each mechanism; the name is escaped as Apache Kafka escapes
-it. They are read at the start, and again with each change notification.
+it. They are read at the start, with each change notification, and in each new session: notifications may have been
+deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -33,17 +34,23 @@ class ScramUsers:
         self._credentials: dict[str, dict[str, ScramCredential]] = {}
 
     async def load(self, session: Session) -> None:
-        """Read all users. Raises CoordinationError."""
+        """Read all users, and forget those that are gone. Raises CoordinationError."""
+        before = dict(self._credentials)
         try:
             names = await session.children(_DIRECTORY)
         except NoNode:
-            return
+            names = []
         for name in names:
             settings = await read_config(session, USERS + name)
             if isinstance(settings, Malformed):
                 self._log.error("unreadable settings of a user", path=settings.path, reason=settings.reason)
                 settings = {}
             self.changed(USERS + name, settings)
+        present = set(map(unquote, names))
+        for user, credentials in before.items():
+            # A user that was made again meanwhile has other credentials by now.
+            if user not in present and self._credentials.get(user) is credentials:
+                del self._credentials[user]
 
     def changed(self, entity_path: str, settings: Mapping[str, str]) -> None:
         """A user's settings are these now. Other entities are passed over."""

@@ -18,7 +18,7 @@ from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.listener_keys import ListenerSecurity
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.network.ports import Socket
-from sordini.broker.network.tls_handshakes import HandshakeFailed
+from sordini.broker.network.tls_handshakes import HandshakeRefused
 from sordini.broker.network.tls_socket import BrokerTlsSocket
 from sordini.broker.security.principal import ANONYMOUS, Principal
 from sordini.broker.security.tls.distinguished_name import distinguished_name
@@ -72,9 +72,9 @@ class ListenerTls:
             name = distinguished_name(x509.load_der_x509_certificate(encoded).subject)
             return Principal("User", self._mapping.apply(name))
         except MappingError as error:
-            raise HandshakeFailed(str(error)) from None
+            raise HandshakeRefused(str(error)) from None
         except ValueError:
-            raise HandshakeFailed("the client's certificate has a name that cannot be read") from None
+            raise HandshakeRefused("the client's certificate has a name that cannot be read") from None
 
 
 class TlsListeners:

@@ -133,6 +133,11 @@ class ConnectionPool:
         else:
             self._idle.append(link)
 
+    def check(self, code: int, subject: str, reason: str | None = None) -> None:
+        """Raise Unauthorized or Refused for a code other than NONE."""
+        if code != ErrorCode.NONE:
+            raise refusal(code, subject, self.settings, reason)
+
     def forget(self, address: Address) -> None:
         """Close the idle connections to an address: when one connection broke, the others have, too."""
         for link in [link for link in self._idle if link.address == address]:
@@ -164,15 +169,15 @@ class ConnectionPool:
             ) from None
 
 
-def check(code: int, subject: str, reason: str | None = None) -> None:
-    """Raise Unauthorized or Refused for a code other than NONE."""
-    if code == ErrorCode.NONE:
-        return
+def refusal(code: int, subject: str, settings: ClientSettings, reason: str | None = None) -> Unauthorized | Refused:
+    """The error for a code other than NONE; what the user may not do is told with the user's name, if there is one."""
     name = ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
+    if code in _UNAUTHORIZED and settings.sasl is not None:
+        return Unauthorized(f"{subject}: user '{settings.sasl.username}' is not authorized ({name})")
     text = f"{reason} ({name})" if reason else f"{name.replace('_', ' ').lower()} ({name})"
     if code in _UNAUTHORIZED:
-        raise Unauthorized(f"{subject}: {text}")
-    raise Refused(subject, code, text)
+        return Unauthorized(f"{subject}: {text}")
+    return Refused(subject, code, text)
 
 
 def is_retriable(error: PipelineError) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from sordini.client.addresses import Address
 from sordini.client.routing import coordinator_in, coordinator_request
 from sordini.pipeline.errors import Refused, UnknownTopic
-from sordini.pipeline.source.client.connection_pool import ConnectionPool, check, partitions_by_topic
+from sordini.pipeline.source.client.connection_pool import ConnectionPool, partitions_by_topic
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -31,7 +31,7 @@ _HAS_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERAT
 def coordinator(pool: ConnectionPool, group: str) -> Address:
     """Where the coordinator of a consumer group is; one request."""
     found = coordinator_in(pool.ask(coordinator_request(group)))
-    check(found.error_code, f"the coordinator of group '{group}'", found.error_message)
+    pool.check(found.error_code, f"the coordinator of group '{group}'", found.error_message)
     return found.address
 
 
@@ -44,11 +44,11 @@ def committed(pool: ConnectionPool, group: str) -> dict[TopicPartition, int]:
     answer: Any = pool.ask(request, address, at_least=_ALL_PARTITIONS, at_most=_VERSION_MAX)
     # From version 8 on the answer is a list of groups.
     found = answer.groups[0] if answer.groups else answer
-    check(found.error_code, f"the offsets of group '{group}'")
+    pool.check(found.error_code, f"the offsets of group '{group}'")
     offsets = {}
     for topic in found.topics:
         for row in topic.partitions:
-            check(row.error_code, f"the offset of group '{group}' in {topic.name}-{row.partition_index}")
+            pool.check(row.error_code, f"the offset of group '{group}' in {topic.name}-{row.partition_index}")
             if row.committed_offset >= 0:
                 offsets[TopicPartition(topic.name, row.partition_index)] = row.committed_offset
     return offsets
@@ -79,4 +79,4 @@ def commit(pool: ConnectionPool, group: str, offsets: Mapping[TopicPartition, in
                 raise Refused(subject, row.error_code, reason)
             if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise UnknownTopic([topic.name])
-            check(row.error_code, subject)
+            pool.check(row.error_code, subject)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sordini.client.addresses import Address
 from sordini.pipeline.source.client.broker_connection import BrokerConnection
-from sordini.pipeline.source.client.connection_pool import ConnectionPool, check, partitions_by_topic
+from sordini.pipeline.source.client.connection_pool import ConnectionPool, partitions_by_topic
 from sordini.pipeline.source.client.retry_timer import RETRIABLE
 from sordini.pipeline.source.client.topics import Topics
 from sordini.protocol.messages.list_offsets import (
@@ -98,9 +98,9 @@ class OffsetLookup:
                 elif row.error_code in RETRIABLE:
                     retriable = row.error_code, partition
                 else:
-                    check(row.error_code, f"the offsets of {partition}")
+                    self._pool.check(row.error_code, f"the offsets of {partition}")
         if retriable is not None:
-            check(retriable[0], f"the offsets of {retriable[1]}")
+            self._pool.check(retriable[0], f"the offsets of {retriable[1]}")
 
 
 def log_ends(pool: ConnectionPool, topics: Topics, partition: TopicPartition) -> tuple[int, int]:
@@ -119,5 +119,5 @@ def has_epoch(pool: ConnectionPool, topics: Topics, partition: TopicPartition, e
     )
     answer: OffsetForLeaderEpochResponse = pool.ask(request, address)
     (row,) = (row for topic in answer.topics for row in topic.partitions)
-    check(row.error_code, f"the epochs of {partition}")
+    pool.check(row.error_code, f"the epochs of {partition}")
     return row.end_offset >= 0

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from sordini.client.addresses import Address
 from sordini.pipeline.errors import NoProgress, OffsetLost, Refused, TopicRecreated
 from sordini.pipeline.source.client.broker_connection import BrokerConnection
-from sordini.pipeline.source.client.connection_pool import ConnectionPool, check, is_retriable, timed_out
+from sordini.pipeline.source.client.connection_pool import ConnectionPool, is_retriable, timed_out
 from sordini.pipeline.source.client.extent import extent
 from sordini.pipeline.source.client.offsets import has_epoch, log_ends
 from sordini.pipeline.source.client.topics import Topic, Topics
@@ -166,7 +166,7 @@ class Reading:
     def _take(self, pending: PendingFetch) -> Fetched | None:
         """The fetched records, or None without any."""
         answer: FetchResponse = pending.link.receive()
-        check(answer.error_code, f"fetching {self._wanted.partition}")
+        self._pool.check(answer.error_code, f"fetching {self._wanted.partition}")
         rows = [row for topic in answer.responses for row in topic.partitions]
         if not rows:
             return None  # A quota is exceeded, and the broker throttles this client.
@@ -193,7 +193,7 @@ class Reading:
         partition = self._wanted.partition
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._raise_for_missing_offset(offset)
-        check(row.error_code, f"fetching {partition}")
+        self._pool.check(row.error_code, f"fetching {partition}")
         diverging = row.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
             self._check_incarnation(self._topics.find([partition.topic], fresh=True)[partition.topic])

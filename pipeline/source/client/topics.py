@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from sordini.client.addresses import Address
 from sordini.client.routing import PartitionLeader, broker_addresses, metadata_request, partition_leaders
 from sordini.pipeline.errors import Refused, UnknownTopic
-from sordini.pipeline.source.client.connection_pool import ConnectionPool, check
+from sordini.pipeline.source.client.connection_pool import ConnectionPool
 from sordini.pipeline.source.client.transport import Lost
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.metadata import (
@@ -91,7 +91,7 @@ class Topics:
     def _ask(self, names: list[str] | None) -> MetadataResponse:
         # Before version 4, a request for a topic could create it.
         answer: MetadataResponse = self._pool.ask(metadata_request(names), at_least=4)
-        check(answer.error_code, "the cluster's metadata")
+        self._pool.check(answer.error_code, "the cluster's metadata")
         if not answer.brokers:
             raise Lost("the broker does not know any live broker yet")
         self._pool.brokers = broker_addresses(answer)
@@ -107,7 +107,7 @@ class Topics:
                 continue
             if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
                 raise UnknownTopic([name], f"'{name}' is not a valid topic name")
-            check(code, f"topic '{name}'")
+            self._pool.check(code, f"topic '{name}'")
             self._known[name] = _newest(self._known.get(name), row)
             self._stale.discard(name)
             self._unknown_since.pop(name, None)

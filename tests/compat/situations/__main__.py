@@ -47,7 +47,8 @@ assigned and by pattern; bounded by offsets and by timestamps, for all partition
 headers; every codec; `read_committed`. Streams: topics and partitions that come while a pattern is subscribed,
 `maxOffsetsPerTrigger`, restarts from a checkpoint, a broker killed meanwhile, retention that passes the reader, a topic
 made again, the gaps of compaction, offsets asked for in the deprecated way, continuous and real-time triggers. Writing:
-keys, headers, chosen partitions, zstd, topics that are made on demand. `make pipeline` runs all of it against one of our
+keys, headers, chosen partitions, zstd, topics that are made on demand. `tests/pipeline/test_secured_broker.py` does both with
+TLS, SCRAM and access control entries. `make pipeline` runs all of it against one of our
 brokers, three, and an Apache Kafka as the judge, and against one also with PySpark 4.2.0 and its connector as Spark
 resolves it.
 
@@ -122,6 +123,8 @@ Beyond single answers:
   name themselves `sordini`.
 - **`queued.max.request.bytes`** closes, once it is reached, the connections that progress least, and never keeps a request
   of up to 1 MiB waiting; Apache Kafka stops reading from all connections.
+- **At `max.connections`** a connection of another broker is accepted where brokers have a listener of their own, as with Apache
+  Kafka, which then closes the connection of a client that was idle for longest; here none is closed.
 - **`preallocate`** reserves disk space without making the file longer, up to an eighth of the free space; Apache
   Kafka makes the file longer, and on Linux reserves nothing.
 - **A commit that arrives while its group is loading** waits for the load, for `offsets.commit.timeout.ms` at most; Apache

@@ -203,6 +203,31 @@ def wrong_security_keys(broker: Broker) -> Any:
     return {key: _change(broker, "0", (key, SET, "x"), kind=BROKER) for key in keys}
 
 
+def _until_described(broker: Broker, key: str, *, is_there: bool) -> Any:
+    """The row of a key that no broker has by itself, or that there is none."""
+    return until(lambda: _rows(broker, BROKER, "0", key), lambda rows: isinstance(rows, dict) is is_there)
+
+
+@situation(
+    "the limits of a listener's connections, of one that is there and of another one, for one broker and for all"
+)
+def listener_limits(broker: Broker) -> Any:
+    seen = {}
+    for key in ("max.connections", "max.connection.creation.rate"):
+        for listener in ("plaintext", "other"):
+            full = f"listener.name.{listener}.{key}"
+            for name in ("0", ""):
+                for value in ("5000", "-1", "x", ""):
+                    seen[f"{full}={value} of {name!r}"] = _change(broker, name, (full, SET, value), kind=BROKER)
+                described = _until_described(broker, full, is_there=True)
+                seen[f"{full} of {name!r}"] = described
+                _change(broker, name, (full, DELETE, None), kind=BROKER)
+                _until_described(broker, full, is_there=False)
+        for full in (f"listener.name.plaintext.{key}", key):
+            seen[f"{full}=0"] = _change(broker, "0", (full, SET, "0"), kind=BROKER)
+    return seen
+
+
 @situation("what was set of a broker's keys of encryption and authentication is described")
 def described_security_keys(broker: Broker) -> Any:
     keys = {
@@ -210,6 +235,8 @@ def described_security_keys(broker: Broker) -> Any:
         "max.connection.creation.rate": "2147483647",
         "listener.name.other.ssl.keystore.location": "/k.jks",
         "listener.name.other.ssl.keystore.type": "PKCS12",
+        "listener.name.other.ssl.client.auth": "none",
+        "listener.name.other.ssl.protocol": "TLSv1.2",
     }
     seen = {"set": _change(broker, "0", *((key, SET, value) for key, value in keys.items()), kind=BROKER)}
     for key, value in keys.items():

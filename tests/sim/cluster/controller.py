@@ -19,6 +19,7 @@ from sordini.replication.inter_broker import InterBrokerVersions
 from tests.sim.client import ClientNetwork
 from tests.sim.cluster.commands import LISTENER, ReportedState, Sender, leader_and_isr, stop_replica, update_metadata
 from tests.sim.cluster.delivery import Command, Delivery, Roughness
+from tests.sim.cluster.leaderships import Leaderships
 from tests.sim.cluster.states import States
 from tests.support.simulated_network import Address
 from tests.support.trace import Trace
@@ -61,6 +62,7 @@ class ScriptedController:
         self.versions = versions
         self.leaders: dict[tuple[TopicPartition, int], BrokerId] = {}
         """The elected leader by leader epoch."""
+        self.leaderships = {str(partition): Leaderships() for partition in states.replicas}
         self.shutting_down: set[int] = set()
         self.elections = 0
         self._process = process
@@ -177,6 +179,7 @@ class ScriptedController:
         epoch = LeaderEpoch(reported.state.leader_epoch + 1)
         changed = self.states.change(reported, PartitionState(leader, epoch, isr, self._epoch))
         self._trace.note("controller: elected", reported.partition, leader, epoch, *isr)
+        self.leaderships[str(reported.partition)].elected(self._network.loop.time(), epoch, leader)
         self.elections += 1
         if leader is not None:
             self.leaders[reported.partition, epoch] = leader

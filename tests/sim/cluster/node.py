@@ -17,7 +17,7 @@ from tests.support.fake_zookeeper_session import SimZkStore
 from tests.support.inline_cleaner import CleaningHere
 from tests.support.inline_record_jobs import RecordsHere
 from tests.support.simulated_network import Address
-from tests.support.trace import TraceLog, escaped
+from tests.support.trace import Trace, TraceLog, escaped
 from tests.support.virtual_loop import SimClock, SimProcess
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Node:
         self.host = f"node{broker_id}"
         self.address: Address = (self.host, PORT)
         self.clock = SimClock(world.loop)
-        self.log = TraceLog(world.trace)
+        self.log = _NodeLog(world.trace, self._became_leader)
         self.incarnation = 1
         self.is_wanted = False
         """Whether it should be up: while False, it is not started again."""
@@ -124,6 +124,9 @@ class Node:
             self._world.trace.note("did not stop in time", self.process.name)
         self.process.kill()
 
+    def _became_leader(self, partition: str, leader_epoch: int) -> None:
+        self._world.controller.leaderships[partition].begun(self._world.loop.time(), self.broker_id, leader_epoch)
+
     async def _open_store(self) -> SimZkStore:
         return SimZkStore(self._world.zk, self.host, SESSION_TIMEOUT_MS / 1_000)
 
@@ -161,6 +164,22 @@ class Node:
 
     def _new_process(self, world: ClusterWorld) -> SimProcess:
         return world.loop.process(f"{self.host}.{self.incarnation}")
+
+
+class _NodeLog(TraceLog):
+    """Reports with which leader epochs this broker became a leader."""
+
+    def __init__(self, trace: Trace, became_leader: Callable[[str, int], None]) -> None:
+        super().__init__(trace)
+        self._became_leader = became_leader
+
+    def info(self, event: str, **fields: object) -> None:
+        if event == "became leader":
+            partition, leader_epoch = fields["partition"], fields["leader_epoch"]
+            assert isinstance(partition, str)
+            assert isinstance(leader_epoch, int)
+            self._became_leader(partition, leader_epoch)
+        super().info(event, **fields)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -188,7 +188,11 @@ def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT)
         *(bug for node in world.nodes for bug in node.log.bugs),
         *(f"stray exception: {text}" for text in world.loop.stray),
         *check(evidence),
-        *([] if story.cast is None else check_transactions(story.cast.history, world.final_images)),
+        *(
+            []
+            if story.cast is None
+            else check_transactions(story.cast.history, world.final_images, world.is_superseded)
+        ),
     ]
     tally = {
         "records acknowledged": sum(producer.acknowledged for producer in story.producers),
@@ -204,7 +208,7 @@ def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT)
         "read without a session": sum(bool(poll.seen) and _is_in(poll.at, story.outages) for poll in history.polls),
         "logs compared": len(world.images) + len(world.final_images),
         **({} if story.guest is None else {"attempts of guests refused": story.guest.refused}),
-        **({} if story.cast is None else story.cast.tally()),
+        **({} if story.cast is None else _tally(story.cast, world)),
     }
     return ClusterVerdict(
         seed=plan.seed,
@@ -216,6 +220,12 @@ def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT)
         seconds=world.loop.time() - began,
         last_lines=list(world.trace.lines),
     )
+
+
+def _tally(cast: Cast, world: ClusterWorld) -> dict[str, int]:
+    offsets = cast.history.offsets
+    superseded = sum(world.is_superseded(offset.began, offset.coordinator) for offset in offsets)
+    return {**cast.tally(), "offsets read": len(offsets), "offsets read of superseded coordinators": superseded}
 
 
 def _is_in(at: float, outages: Sequence[tuple[float, float]]) -> bool:

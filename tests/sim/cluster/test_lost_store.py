@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from sordini.broker.configuration.config import build_config
+from sordini.broker.handlers.client_quotas import ANY
 from sordini.broker.network.tls_handshakes import LoopWorker
 from sordini.broker.security.sasl.first_user import FirstUser
 from sordini.broker.wiring.server import Server
 from sordini.broker.wiring.startup import Ports, StartRefused
+from sordini.protocol.api import ApiKey
+from sordini.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest, FilterComponent
+from sordini.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from sordini.protocol.types import BrokerId
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.acl_model import (
@@ -25,9 +29,11 @@ from sordini.replication.metadata_store.acl_model import (
     ResourceType,
 )
 from sordini.replication.metadata_store.acls import encode_entries, path_of
-from sordini.replication.ports import Create
+from sordini.replication.ports import Create, Delete
+from tests.sim.client import Connection
+from tests.sim.cluster import secured
 from tests.sim.cluster.network import ClusterNetwork
-from tests.sim.cluster.node import ENTRIES, SESSION_TIMEOUT_MS
+from tests.sim.cluster.node import ENTRIES, PORT, SESSION_TIMEOUT_MS
 from tests.sim.disk import SimDisk, SimPageCache
 from tests.support.fake_zookeeper import SimZk
 from tests.support.fake_zookeeper_session import SimZkStore
@@ -37,7 +43,7 @@ from tests.support.trace import Trace, TraceLog
 from tests.support.virtual_loop import SimClock, SimLoop, run
 
 HOST = "node1"
-LISTENER = f"PLAINTEXT://{HOST}:9092"
+LISTENER = f"PLAINTEXT://{HOST}:{PORT}"
 SETTINGS = {
     "broker.id": "1",
     "listeners": LISTENER,
@@ -96,7 +102,7 @@ class ExpiringZk(LosingZk):
 class Life:
     """A broker with an empty disk: `start` and `stop` it, or let it register again."""
 
-    def __init__(self, losing: type[LosingZk], *, is_late: bool) -> None:
+    def __init__(self, losing: type[LosingZk] = LosingZk, *, is_late: bool = False) -> None:
         self.loop = SimLoop(1)
         clock, trace = SimClock(self.loop), Trace(self.loop)
         self.zk = losing(self.loop, clock, trace, 1)
@@ -106,11 +112,12 @@ class Life:
             self.zk.write([*above, Create(path, data)])
         process = self.loop.process(f"{HOST}.1")
         disk = SimDisk(self.loop, trace, 1, process)
+        self.network = ClusterNetwork(self.loop, trace)
         ports = Ports(
             clock=clock,
             randomness=random.Random(1),
             disk=disk,
-            network=ClusterNetwork(self.loop, trace),
+            network=self.network,
             page_cache=SimPageCache(disk, 1),
             open_store=self._open_store,
             worker=CleaningHere(disk),
@@ -141,6 +148,30 @@ class Life:
         self._stop.set()
         async with asyncio.timeout(PATIENCE_S):
             await life
+
+    async def users(self) -> list[str]:
+        """Those that have credentials."""
+        found = await self._ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, DescribeUserScramCredentialsRequest())
+        return [row.user for row in found.results]
+
+    async def quotas(self) -> list[tuple[str | None, str | None]]:
+        """The users and client ids that have quotas."""
+        user, client = (FilterComponent(entity_type=kind, match_type=ANY) for kind in ("user", "client-id"))
+        found = []
+        for components in ([user], [user, client], [client]):
+            request = DescribeClientQuotasRequest(components=components, strict=True)
+            answer = await self._ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, request)
+            for entry in answer.entries:
+                parts = {part.entity_type: part.entity_name for part in entry.entity}
+                found.append((parts.get("user"), parts.get("client-id")))
+        return found
+
+    async def _ask(self, api_key: ApiKey, version: int, request: object) -> Any:
+        connection = await Connection.open(self.network, (HOST, PORT), "admin")
+        try:
+            return await connection.request(api_key, version, request)
+        finally:
+            connection.close()
 
     def owner(self) -> int:
         """The session of the broker's registration; 0 without one."""
@@ -219,3 +250,28 @@ def test_a_broker_whose_session_ended_registers_again_at_whatever_call_it_loses_
 
     for call in range(1, calls_of_renewal(0) + 1):
         calls_of_renewal(call)
+
+
+def test_settings_that_changed_between_two_sessions_are_in_force_after_the_next_registration():
+    """Their notifications may have been deleted."""
+    life = Life()
+    credential = znodes.encode_config({secured.MECHANISM: secured.credential("bob").text})
+    life.zk.write([Create("/config/users/bob", credential)])
+
+    async def story() -> None:
+        running = await life.start()
+        former = life.owner()
+        assert await life.users() == ["admin", "bob"]
+        assert await life.quotas() == [("alice", None), ("alice", "app"), (None, "app")]
+        life.zk.expire(former)
+        gone = ("/config/users/bob", "/config/users/alice/clients/app", "/config/clients/app")
+        life.zk.write(
+            [*map(Delete, gone), Create("/config/clients/other", QUOTA), Create("/config/users/carol", credential)]
+        )
+        await life.registered_again(running, former)
+        await asyncio.sleep(SESSION_TIMEOUT_MS / 1000)
+        assert await life.users() == ["admin", "carol"]
+        assert await life.quotas() == [("alice", None), (None, "other")]
+        await life.stop(running)
+
+    run(life.loop, story())

@@ -20,7 +20,9 @@ from tests.sim.cluster.node import LOG_DIRECTORY, Node
 from tests.sim.cluster.service import Service
 from tests.sim.cluster.states import States
 from tests.sim.history import History
+from tests.sim.transactions.history import OFFSETS
 from tests.support.fake_zookeeper import SimZk
+from tests.support.simulated_network import Address
 from tests.support.simulated_pipe import LinkRules
 from tests.support.trace import LINES_KEPT, Trace
 from tests.support.virtual_loop import SimClock, SimLoop
@@ -100,6 +102,11 @@ class ClusterWorld:
         """Write down what a node's files hold now."""
         images = images_of(node.broker_id, self.loop.time(), LOG_DIRECTORY, node.disk.visible_tree())
         self.images += images.values()
+
+    def is_superseded(self, at: float, address: Address) -> bool:
+        """Whether a broker did not know at a time that another one coordinates the groups."""
+        broker_id = next(node.broker_id for node in self.nodes if node.address == address)
+        return self.controller.leaderships[str(OFFSETS)].is_superseded(at, broker_id)
 
     async def end(self) -> None:
         """Stop everything as an operator does, and read the disks."""

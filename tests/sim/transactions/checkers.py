@@ -12,13 +12,14 @@ Every record's fate is read from the logs, by their markers. The laws:
   T6  a fenced producer appends nothing: no value that it sent after its successor's InitProducerId was answered, and
       in no log does a producer's epoch fall;
   T7  what coordinators describe in the end is what `__transaction_state` folds to;
-  T8  committed offsets of a group are those of its last committed transaction, and never older than an answered commit;
+  T8  committed offsets of a group are those of its last committed transaction, and never older than an answered commit,
+      but for a coordinator that another broker has superseded and that cannot know it yet;
   T9  no answer that no fault explains.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sordini.protocol.types import TopicPartition
@@ -26,6 +27,7 @@ from tests.sim.cluster.checkers import fallen_ends, fallen_watermarks
 from tests.sim.cluster.images import Image
 from tests.sim.transactions.folding import Fate, Folded, fold, producer_epochs, states, whole_logs
 from tests.sim.transactions.history import OFFSETS, CommittedPoll, Transaction, TransactionHistory
+from tests.support.simulated_network import Address
 
 VISIBLE = (Fate.COMMITTED, Fate.PLAIN)
 IDLE = ("Empty", "CompleteCommit", "CompleteAbort")
@@ -64,8 +66,12 @@ def _has_values(partition: TopicPartition) -> bool:
     return partition == OFFSETS or not partition.topic.startswith("__")
 
 
-def check_transactions(history: TransactionHistory, final: Sequence[Image]) -> list[str]:
-    """All findings of all checkers."""
+def check_transactions(
+    history: TransactionHistory,
+    final: Sequence[Image],
+    is_superseded: Callable[[float, Address], bool] = lambda _at, _broker: False,
+) -> list[str]:
+    """All findings of all checkers. `is_superseded`: whether a broker did not know at a time that it coordinates no more."""
     truth = truth_of(history, final)
     return [
         *torn(history, truth),
@@ -75,7 +81,7 @@ def check_transactions(history: TransactionHistory, final: Sequence[Image]) -> l
         *hanging(history, truth),
         *fenced_appends(history, truth),
         *folded_states(history, truth),
-        *stale_offsets(history, truth),
+        *stale_offsets(history, truth, is_superseded),
         *(f"T9 {answer}" for answer in history.strange),
     ]
 
@@ -183,7 +189,9 @@ def folded_states(history: TransactionHistory, truth: Truth) -> Iterator[str]:
         yield f"T7 the log has {missing}, of which no coordinator was asked"
 
 
-def stale_offsets(history: TransactionHistory, truth: Truth) -> Iterator[str]:
+def stale_offsets(
+    history: TransactionHistory, truth: Truth, is_superseded: Callable[[float, Address], bool]
+) -> Iterator[str]:
     read: dict[str, int] = {}
     last: dict[str, str] = {}
     for offset in history.offsets:
@@ -193,6 +201,8 @@ def stale_offsets(history: TransactionHistory, truth: Truth) -> Iterator[str]:
             yield f"T8 {where}, which is {_fate(truth, offset.note)}"
         elif transaction is not None and offset.at < transaction.end_sent:
             yield f"T8 {where}, and its commit was requested at {transaction.end_sent:.3f}"
+        if is_superseded(offset.began, offset.coordinator):
+            continue
         number = 0 if transaction is None else transaction.number
         if number < read.get(offset.group_id, 0):
             yield f"T8 {where}, after the offset of transaction {read[offset.group_id]}"

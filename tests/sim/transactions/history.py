@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from sordini.protocol.types import TopicPartition
 from tests.sim.cluster.clients import Mark
 from tests.sim.history import Seen
+from tests.support.simulated_network import Address
 
 OFFSETS = TopicPartition("__consumer_offsets", 0)
 STATE_TOPIC = "__transaction_state"
@@ -78,6 +79,8 @@ class CommittedOffset(NamedTuple):
     note: str
     began: float
     at: float
+    coordinator: Address = ("", 0)
+    """The broker that answered."""
 
 
 class CoordinatorState(NamedTuple):

@@ -225,7 +225,7 @@ class OffsetsReader:
                 if not row.error_code:
                     self._network.trace.note("offset", self._group_id, row.committed_offset, row.metadata)
                     self._history.offsets.append(
-                        CommittedOffset(self._group_id, row.metadata or "", began, self._loop.time())
+                        CommittedOffset(self._group_id, row.metadata or "", began, self._loop.time(), address)
                     )
                     return True
             await asyncio.sleep(BACKOFF_S)

@@ -25,6 +25,7 @@ from tests.sim.transactions.history import (
     Transaction,
     TransactionHistory,
 )
+from tests.support.simulated_network import Address
 
 A, B, STATE = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition(STATE_TOPIC, 0)
 LEADER = ("node1", 9092)
@@ -59,13 +60,13 @@ class World:
         line = Record(self.end(STATE), 0, records.transaction_key("t"), value)
         self.logs.setdefault(STATE, []).append(build_batch([line], base_offset=self.end(STATE)))
 
-    def findings(self) -> list[str]:
+    def findings(self, is_superseded: Callable[[float, Address], bool] = lambda _at, _broker: False) -> list[str]:
         images = []
         for partition, batches in self.logs.items():
             read = [(read_header(batch), batch) for batch in batches]
             whole = tuple(Batch(header.base_offset, header.last_offset, 0, batch) for header, batch in read)
             images.append(Image(1, 100.0, partition, whole, (), self.end(partition)))
-        return check_transactions(self.history, images)
+        return check_transactions(self.history, images, is_superseded)
 
 
 def _transaction(number: int, at: float, epoch: int = 0, *, commits: bool | None) -> Transaction:
@@ -218,6 +219,21 @@ def _another_offset_in_the_log(world: World) -> None:
 
 def _strange(world: World) -> None:
     world.history.strange.append("t.1's EndTxn was answered UNKNOWN_SERVER_ERROR")
+
+
+def test_only_a_superseded_coordinator_may_return_an_older_offset():
+    world = a_world()
+    old = CommittedOffset("group-t", "note:t-1", 10.5, 10.6, ("node2", 9092))
+    world.history.offsets.insert(2, old._replace(began=12.0, at=12.1))
+    world.history.offsets.append(CommittedOffset("group-t", "note:t-4", 13.0, 13.1))
+    assert [finding[:2] for finding in world.findings()] == ["T8"]
+    assert world.findings(lambda at, broker: broker == ("node2", 9092) and at == 12.0) == []
+
+
+def test_a_superseded_coordinator_returns_committed_offsets_alone():
+    world = a_world()
+    world.history.offsets.append(CommittedOffset("group-t", "note:t-2", 12.0, 12.1))
+    assert [finding[:2] for finding in world.findings(lambda _at, _broker: True)] == ["T8"]
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,16 @@ def defined_default(field: dict[str, Any]) -> Any:
     return bytes(16) if text == "uuid" else int(str(default or 0), 0)
 
 
+OWN_NAMES = {
+    **dict.fromkeys(("AlteredEntry", "AlterResult", "DescribedEntry"), "EntryData"),
+    **dict.fromkeys(("AlteredEntity", "DescribedEntity"), "EntityData"),
+    "DescribedValue": "ValueData",
+    "FilterComponent": "ComponentData",
+    "QuotaOp": "OpData",
+}
+"""The definitions have these names in several messages, for different structs."""
+
+
 def declared(cls: type, version: int) -> list[Any]:
     return [
         (
@@ -147,7 +157,8 @@ def declared_shape(kind: Kind, version: int) -> Any:
     if isinstance(kind, ArrayOf):
         return ["array", declared_shape(kind.element, version)]
     if isinstance(kind, Struct):
-        return [kind.cls.__name__, declared(kind.cls, version)]
+        name = kind.cls.__name__
+        return [OWN_NAMES.get(name, name), declared(kind.cls, version)]
     if isinstance(kind, primitives.Fixed):
         names = {"b": "int8", "h": "int16", "i": "int32", "q": "int64", "d": "float64", "?": "bool", "16s": "uuid"}
         return names[kind.letter]

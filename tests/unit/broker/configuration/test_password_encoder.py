@@ -107,6 +107,23 @@ def test_a_damaged_password_is_ignored_with_a_reason(changed: dict[str, str]) ->
             SECRETIVE.decode(text)
 
 
+def test_what_only_the_former_secret_decrypts_is_renewed() -> None:
+    both = encoder(secret="new", **{"old.secret": "former"})
+    assert both.can_renew
+    renewed = both.renew(encoder(secret="former").encode("hush-hush"))
+    assert renewed is not None
+    assert encoder(secret="new").decode(renewed) == "hush-hush"
+    for text in (renewed, encoder(secret="another").encode("hush-hush"), "hush-hush", ""):
+        assert both.renew(text) is None
+    for other in (encoder(), encoder(secret="new"), encoder(**{"old.secret": "former"})):
+        assert not other.can_renew
+
+
+def test_what_neither_secret_decrypts_is_said_to_be_so() -> None:
+    with pytest.raises(ConfigError, match=r"with password\.encoder\.secret, nor with password\.encoder\.old\.secret$"):
+        encoder(secret="new", **{"old.secret": "former"}).decode(encoder(secret="another").encode("p"))
+
+
 def test_a_key_that_takes_long_to_derive_is_not_derived() -> None:
     config = build_config({"password.encoder.secret": "s"})[0]
     slow = PasswordEncoder(dataclasses.replace(config, password_encoder_iterations=ITERATIONS_MAX + 1)).encode("p")

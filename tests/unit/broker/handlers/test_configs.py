@@ -294,6 +294,23 @@ async def test_only_dynamic_keys_are_not_read_only() -> None:
         assert not any(row.read_only for row in described(broker, ORDERS).values())
 
 
+async def test_a_key_of_a_listener_is_described_with_what_it_precedes() -> None:
+    key = "max.connections"
+    own = f"listener.name.plaintext.{key}"
+    async with a_broker_with_orders(max_connections="900") as broker:
+        assert await change(broker, COMMON, (key, SET, "800"), (own, SET, "80")) == 0
+        assert await change(broker, MINE, (own, SET, "70")) == 0
+        row = described(broker, MINE, own)[own]
+        assert (row.value, row.read_only) == ("70", True)
+        assert [(one.name, one.value, one.source) for one in row.synonyms] == [
+            (own, "70", ConfigSource.DYNAMIC_BROKER),
+            (own, "80", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (key, "800", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (key, "900", ConfigSource.STATIC_BROKER),
+            (key, "2147483647", ConfigSource.DEFAULT),
+        ]
+
+
 async def test_the_log_level_is_a_setting_of_the_root_logger() -> None:
     loggers = (LOGGER, "1")
     async with a_broker_with_orders() as broker:

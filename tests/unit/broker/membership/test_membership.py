@@ -63,7 +63,15 @@ class Life:
         self.contact = StoreContact(self.clock, Timers().call_later, self.log)
         hooks = MembershipHooks(self._register, self._known_as, self._read_settings, self._candidate)
         self.holds_replicas = False
-        guard = TreeGuard(CLUSTER_ID, ME.broker_id, lambda: self.holds_replicas, self.contact, self.clock, self.log)
+        guard = TreeGuard(
+            CLUSTER_ID,
+            ME.broker_id,
+            lambda: self.holds_replicas,
+            self.contact,
+            self.clock,
+            self.log,
+            session_timeout_ms=0,
+        )
         self.membership = Membership(self.store, self.session, hooks, self.contact, guard, self.log)
         self.keeping: asyncio.Task[None] | None = None
 

@@ -169,9 +169,17 @@ async def opening() -> AsyncIterator[Opening]:
     await store.close()
 
 
-def guard(log: ListLog, clock: StillClock) -> TreeGuard:
+def guard(log: ListLog, clock: StillClock, session_timeout_ms: int = 0) -> TreeGuard:
     contact = StoreContact(clock, Timers().call_later, log)
-    return TreeGuard(CLUSTER_ID, BrokerId(ME.broker_id), lambda: False, contact, clock, log)
+    return TreeGuard(
+        CLUSTER_ID,
+        BrokerId(ME.broker_id),
+        lambda: False,
+        contact,
+        clock,
+        log,
+        session_timeout_ms=session_timeout_ms,
+    )
 
 
 async def test_a_store_that_opens_sessions_and_does_not_take_this_one_back_has_lost_it(opening: Opening) -> None:
@@ -190,6 +198,22 @@ async def test_a_session_that_is_taken_back_meanwhile_goes_on(opening: Opening) 
     opening.on_open = lambda: session.become(SessionState.EXPIRED)
     assert await guard(ListLog(), StillClock()).registration_lost(session, opening) is None  # type: ignore[arg-type]
     assert [one.state for one in opening.opened] == [SessionState.CLOSED]
+
+
+async def test_a_session_is_not_refused_while_an_attempt_to_connect_may_be_unanswered(
+    opening: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree_guard, "REFUSED_S", 0)
+    session = Refused()
+    waiting = asyncio.ensure_future(
+        guard(ListLog(), StillClock(), 10**6).registration_lost(session, opening)  # type: ignore[arg-type]
+    )
+    await until(lambda: bool(opening.opened))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    session.become(SessionState.EXPIRED)
+    assert await waiting is None
 
 
 @pytest.mark.parametrize("lives_until_ms", [None, 10**9])

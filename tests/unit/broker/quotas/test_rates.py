@@ -31,15 +31,32 @@ def test_a_client_above_its_quota_waits_until_its_rate_is_the_quota_again() -> N
 def test_a_client_that_waits_for_the_throttle_time_gets_its_quota_and_no_more(
     uses: list[tuple[int, int]], bound: int
 ) -> None:
+    """Its uses are of a window's allowance at most; for larger ones see the next law."""
     rate = WindowedRate(Windows(11, 1000))
-    now_ms, total, largest = 0, 0, 0
+    now_ms, total = 0, 0
+    for pause_ms, units in uses:
+        used = min(units, bound)
+        now_ms += pause_ms
+        rate.record(used, now_ms)
+        total += used
+        now_ms += rate.throttle_ms(bound, now_ms)
+    # What all windows allow at once, a use before the first and after the last, and waits that are rounded down.
+    assert total <= bound * (now_ms + len(uses)) / 1000 + 13 * bound
+
+
+@given(USES, st.integers(1, 50_000))
+def test_each_use_above_the_allowance_of_ten_windows_costs_at_least_what_is_above_it(
+    uses: list[tuple[int, int]], bound: int
+) -> None:
+    """As with Apache Kafka: it is forgotten after eleven windows, so such uses have that allowance again and again."""
+    rate = WindowedRate(Windows(11, 1000))
+    now_ms = 0
     for pause_ms, units in uses:
         now_ms += pause_ms
         rate.record(units, now_ms)
-        total, largest = total + units, max(largest, units)
-        now_ms += rate.throttle_ms(bound, now_ms)
-    # What all windows allow at once, and one use that may come at the end of it.
-    assert total <= bound * (now_ms / 1000 + 11) + largest
+        waits_ms = rate.throttle_ms(bound, now_ms)
+        assert waits_ms >= (units / bound - 11) * 1000 - 1
+        now_ms += waits_ms
 
 
 @given(USES, st.integers(1, 50_000))

@@ -206,6 +206,15 @@ def test_refused_credentials_are_reported_in_the_brokers_words_at_once(world: Fa
     assert not world.pauses
 
 
+def test_a_right_that_is_missing_is_reported_with_the_users_name(world: FakeWorld) -> None:
+    log_in(world)
+    a_group(world, code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    reported = r"group 'g' in orders-0: user 'a' is not authorized \(GROUP_AUTHORIZATION_FAILED\)"
+    with a_client(world, **LOGIN) as client, pytest.raises(Unauthorized, match=reported):
+        client.commit("g", {ORDERS: 7})
+    assert not world.pauses
+
+
 @pytest.mark.parametrize(
     ("code", "text"),
     [
