@@ -324,6 +324,19 @@ class Kafka:
             broker.heal_disk()
             broker.resume()
 
+    def begin_test(self) -> None:
+        """Forget the requests and faults of an earlier test."""
+        self._site.script.clear()
+        self.forget_requests()
+        for broker in self.brokers:
+            broker.notes.clear()
+
+    def end_test(self) -> None:
+        """Undo every fault, and start the brokers again that were stopped or killed."""
+        self.undo_faults()
+        for broker in self.brokers:
+            broker.start()
+
     def requests(
         self, api: ApiName | None = None, *, client_id: str | None = None, when: Callable[[SeenRequest], bool] | None = None
     ) -> list[SeenRequest]:
@@ -340,6 +353,10 @@ class Kafka:
     def forget_requests(self) -> None:
         """Begin the list of requests anew."""
         self._site.run(self._site.seen.clear)
+
+    def wait_for(self, holds: Callable[[], bool], timeout_s: float = 10) -> None:
+        """Wait until something holds that the test asks for. Raises KitError."""
+        self._client.wait(lambda: True if holds() else None, "what the test waits for", timeout_s)
 
     def log_lines(self, count: int = 50) -> list[str]:
         """The last lines that brokers have logged."""
