@@ -59,6 +59,10 @@ class KafkaClock:
             raise ValueError(f"seconds={seconds:g}: a clock moves forward only")
         self._site.advance(seconds)
 
+    def now_ms(self) -> int:
+        """The time of day by it, in milliseconds since 1970."""
+        return self._site.now_ms()
+
 
 class Kafka:
     """One to nine brokers in this process."""
@@ -156,10 +160,14 @@ class Kafka:
         partition: int = 0,
         headers: Mapping[str, Value] | None = None,
         timestamp_ms: int | None = None,
+        acks: int = -1,
     ) -> int:
-        """Append one record, or a list of them, in one batch; the offset of the first. Raises KitError."""
+        """Append one record, or a list of them, in one batch; the offset of the first. Raises KitError.
+
+        With `acks=1` the leader alone is waited for.
+        """
         listed = list(values) if isinstance(values, (list, tuple)) else [values]
-        now_ms = self._site.run(self._now_ms) if timestamp_ms is None else timestamp_ms
+        now_ms = self._site.now_ms() if timestamp_ms is None else timestamp_ms
         pairs = tuple((name, encoded(value)) for name, value in (headers or {}).items())
         records = [
             Record(index, now_ms, encoded(key), encoded(value), pairs)  # type: ignore[arg-type]
@@ -167,7 +175,7 @@ class Kafka:
         ]
         data = [PartitionProduceData(index=partition, records=build_batch(records))]
         request = ProduceRequest(
-            acks=-1, timeout_ms=20_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
+            acks=acks, timeout_ms=20_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
         )
 
         def appended() -> int | None:
@@ -190,6 +198,15 @@ class Kafka:
         for index in self._partitions(topic) if partition is None else [partition]:
             found += self._read(topic, index, is_committed=isolation == "read_committed")
         return found
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The id of the broker that leads a partition; waits for one. Raises KitError."""
+        return self._client.leader(topic, partition)
+
+    def in_sync(self, topic: str, partition: int = 0) -> list[int]:
+        """The ids of the brokers whose replicas of a partition are in sync, sorted."""
+        rows = self._client.metadata(topic).topics[0].partitions
+        return sorted(next(row.isr_nodes for row in rows if row.partition_index == partition))
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """The high watermark of each partition."""
@@ -398,11 +415,6 @@ class Kafka:
         if row.error_code:
             raise KitError(f"topic {topic!r}: {ErrorCode(row.error_code).name}")
         return sorted(one.partition_index for one in row.partitions)
-
-    def _now_ms(self) -> int:
-        import time
-
-        return int(time.time() * 1000)
 
     def _offsets(self, topic: str, timestamp: int) -> dict[int, int]:
         found = {}

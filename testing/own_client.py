@@ -9,7 +9,9 @@ from typing import Any, Final, Self
 from sordini.client.addresses import Address
 from sordini.client.blocking import BlockingConnection, SocketTransport, open_socket
 from sordini.client.connection import API_OF, ClientConnection
+from sordini.client.errors import ConnectionLost
 from sordini.client.routing import metadata_request
+from sordini.client.versions import ServedVersions, negotiate
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -49,7 +51,7 @@ class OwnClient:
     def __init__(self, addresses: Callable[[], dict[int, tuple[str, int]]]) -> None:
         """`addresses` are those of the running brokers, by their ids."""
         self._addresses = addresses
-        self._open: dict[tuple[str, int], BlockingConnection] = {}
+        self._open: dict[tuple[str, int], tuple[BlockingConnection, ServedVersions]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -58,7 +60,7 @@ class OwnClient:
         self.close()
 
     def close(self) -> None:
-        for connection in self._open.values():
+        for connection, _ in self._open.values():
             connection.close()
         self._open.clear()
 
@@ -69,15 +71,14 @@ class OwnClient:
             broker = next(iter(addresses), -1)
         if broker not in addresses:
             raise KitError(f"broker {broker} does not run" if broker >= 0 else "no broker runs")
-        address = addresses[broker]
-        api = API_OF[type(request)]
-        version = min(api.max_version, NEWEST_WITH_NAMES.get(ApiKey(api.key), api.max_version))
-        for is_last in (False, True):
+        address, api = addresses[broker], API_OF[type(request)]
+        for may_repeat in (address in self._open, False):  # One that was open may have been closed meanwhile.
             try:
-                return self._connection(address).request(request, version)
-            except OSError as error:
+                connection, served = self._connection(address)
+                return connection.request(request, served.highest(api, at_most=NEWEST_WITH_NAMES.get(ApiKey(api.key))))
+            except (OSError, ConnectionLost) as error:
                 self._open.pop(address, None)
-                if is_last:
+                if not may_repeat:
                     raise KitError(f"broker {broker} at {address[0]}:{address[1]}: {error}") from error
         raise AssertionError
 
@@ -120,10 +121,11 @@ class OwnClient:
             pause_s = min(2 * pause_s, 0.02)
         return found
 
-    def _connection(self, address: tuple[str, int]) -> BlockingConnection:
-        connection = self._open.get(address)
-        if connection is None or not connection.is_open:
+    def _connection(self, address: tuple[str, int]) -> tuple[BlockingConnection, ServedVersions]:
+        found = self._open.get(address)
+        if found is None or not found[0].is_open:
             transport = SocketTransport(open_socket(Address(*address), PATIENCE_S))
             protocol = ClientConnection("sordini-testing", RESPONSE_BYTES_MAX)
-            connection = self._open[address] = BlockingConnection(transport, protocol, time.monotonic, PATIENCE_S)
-        return connection
+            connection = BlockingConnection(transport, protocol, time.monotonic, PATIENCE_S)
+            found = self._open[address] = connection, connection.run(negotiate())
+        return found

@@ -60,6 +60,10 @@ class Site:
         """Seconds since the site was made."""
         return time.monotonic() - self.began_s
 
+    def now_ms(self) -> int:
+        """The brokers' time of day, in milliseconds since 1970."""
+        return int((time.time() + self._loop.ahead_s) * 1000)
+
     def start(self) -> None:
         """Raises SiteFailed, ConfigError."""
         self._thread.start()
