@@ -9,10 +9,33 @@
 docs/testing.md takes a newcomer from the installation to such a test.
 """
 
-from sordini.testing.brokers.site import SiteFailed
-from sordini.testing.faults.seen import SeenRequest
-from sordini.testing.kafka import Kafka, make_kafka
-from sordini.testing.own_client import KitError
-from sordini.testing.records import KitRecord
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sordini.testing.brokers.site import SiteFailed
+    from sordini.testing.faults.seen import SeenRequest
+    from sordini.testing.kafka import Kafka, make_kafka
+    from sordini.testing.own_client import KitError
+    from sordini.testing.records import KitRecord
 
 __all__ = ["Kafka", "KitError", "KitRecord", "SeenRequest", "SiteFailed", "make_kafka"]
+
+_WHERE = {
+    "Kafka": "kafka",
+    "KitError": "own_client",
+    "KitRecord": "records",
+    "SeenRequest": "faults.seen",
+    "SiteFailed": "brokers.site",
+    "make_kafka": "kafka",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is used first: every pytest session imports this package for its plugin."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)

@@ -173,7 +173,7 @@ class Kafka:
             Record(index, now_ms, encoded(key), encoded(value), pairs)  # type: ignore[arg-type]
             for index, value in enumerate(listed)
         ]
-        data = [PartitionProduceData(index=partition, records=build_batch(records))]
+        data = [PartitionProduceData(index=partition, records=memoryview(build_batch(records)))]
         request = ProduceRequest(
             acks=acks, timeout_ms=20_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
         )
@@ -190,8 +190,10 @@ class Kafka:
         offset: int = self._client.wait(appended, f"partition {partition} of topic {topic!r} takes records")
         return offset
 
-    def records(self, topic: str, partition: int | None = None, *, isolation: str = "read_committed") -> list[KitRecord]:
-        """All records of a topic, or of one partition, up to the high watermark, in the order of partition and offset."""
+    def records(
+        self, topic: str, partition: int | None = None, *, isolation: str = "read_committed"
+    ) -> list[KitRecord]:
+        """All records of a topic, or of one partition, up to the high watermark, by partition and offset."""
         if isolation not in ("read_committed", "read_uncommitted"):
             raise ValueError(f"isolation={isolation!r}: allowed are 'read_committed' and 'read_uncommitted'")
         found = []
@@ -224,9 +226,7 @@ class Kafka:
         """Remove all records of a topic, as retention would: a reader's offset is out of range then."""
         for partition, end in self.end_offsets(topic).items():
             rows = [DeleteRecordsPartition(partition_index=partition, offset=end)]
-            request = DeleteRecordsRequest(
-                topics=[DeleteRecordsTopic(name=topic, partitions=rows)], timeout_ms=20_000
-            )
+            request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=rows)], timeout_ms=20_000)
             row = self._client.ask(request, self._client.leader(topic, partition)).topics[0].partitions[0]
             if row.error_code:
                 raise KitError(f"partition {partition} of topic {topic!r}: {ErrorCode(row.error_code).name}")
@@ -275,7 +275,9 @@ class Kafka:
         try:
             self._client.wait(consumed, f"group {group!r} is at most {lag} records behind", timeout_s)
         except KitError as error:
-            shown = ", ".join(f"{behind} of topic {name!r}" for name, behind in left.items()) or "no offset is committed"
+            shown = (
+                ", ".join(f"{behind} of topic {name!r}" for name, behind in left.items()) or "no offset is committed"
+            )
             raise KitError(f"{error}; left are {shown}") from None
 
     def members(self, group: str) -> list[str]:
@@ -355,7 +357,11 @@ class Kafka:
             broker.start()
 
     def requests(
-        self, api: ApiName | None = None, *, client_id: str | None = None, when: Callable[[SeenRequest], bool] | None = None
+        self,
+        api: ApiName | None = None,
+        *,
+        client_id: str | None = None,
+        when: Callable[[SeenRequest], bool] | None = None,
     ) -> list[SeenRequest]:
         """What clients have sent, oldest first."""
         key = None if api is None else api_of(api)
@@ -492,7 +498,11 @@ def _visible(batches: list[memoryview], aborted: set[tuple[int, int]], start: in
         open_aborted |= {producer for producer, first in aborted if first <= header.base_offset}
         if header.attributes & CONTROL_BIT:
             open_aborted.discard(header.producer_id)
-            aborted = {(producer, first) for producer, first in aborted if producer != header.producer_id or first > header.base_offset}
+            aborted = {
+                (producer, first)
+                for producer, first in aborted
+                if producer != header.producer_id or first > header.base_offset
+            }
             continue
         if header.attributes & 16 and header.producer_id in open_aborted:
             continue

@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures `kafka`, `kafka_cluster` and `make_kafka`, and the faults of a test in its failure report.
+"""The pytest plugin: fixtures `kafka`, `kafka_cluster` and `make_kafka`; faults are shown with the failure of a test.
 
 It is found by its entry point (`pytest11`), so nothing is imported in a test session but this file until a fixture is
 used. `kafka` and `kafka_cluster` are shared by the tests of one process, which gets brokers of its own under xdist:

@@ -1,4 +1,4 @@
-"""Records as tests write and read them: texts, bytes or values for JSON; and the difference between two lists of them."""
+"""Records as tests write and read them: texts, bytes or values for JSON; and the difference between two lists."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from sordini.testing.brokers.loop_processes import LoopProcess, ProcessLoop, owner
@@ -71,9 +70,6 @@ class BrokerLoop(ProcessLoop, asyncio.SelectorEventLoop):
                 found.append(key)
         return found
 
-    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
-        super().add_reader(fd, callback, *args)
-
     def remove_reader(self, fd: Any) -> bool:
         self._drop_hidden(fd)
         return super().remove_reader(fd)
@@ -85,7 +81,7 @@ class BrokerLoop(ProcessLoop, asyncio.SelectorEventLoop):
     def _drop_hidden(self, fd: Any) -> None:
         """A socket that is closed while its process is paused is not watched again."""
         for keys in self._hidden.values():
-            keys[:] = [key for key in keys if key.fileobj != fd and key.fd != fd]
+            keys[:] = [key for key in keys if fd not in (key.fileobj, key.fd)]
 
 
 class BrokerClock:

@@ -70,11 +70,7 @@ class LoopProcess:
     def unwind(self) -> None:
         """Close the coroutines that were left suspended, once nothing depends on them any more."""
         for task in list(self.tasks):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            # Warnings of a crashed process's code while it unwinds are no errors.
-            with contextlib.suppress(BaseException), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Such as: a coroutine that had not started when its process crashed.
-                task.get_coro().close()  # type: ignore[union-attr]
+            close_task(task)
 
 
 _CURRENT: contextvars.ContextVar[LoopProcess | None] = contextvars.ContextVar("process", default=None)
@@ -150,14 +146,16 @@ class ProcessLoop(base_events.BaseEventLoop):
         """Whether nothing of it runs at present."""
         return process in self._paused
 
-    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
         handle = unless_dead(super().call_soon(callback, *args, context=context))
         held = self._paused.get(owner(handle)) if self._paused else None  # type: ignore[arg-type]
         if held is not None:
             held.append(self._ready.pop())
         return handle
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
         handle = super().call_at(when, callback, *args, context=context)
         unless_dead(handle)
         if self._paused and owner(handle) in self._paused:
@@ -165,7 +163,7 @@ class ProcessLoop(base_events.BaseEventLoop):
         return handle
 
     def make_task(
-        self, loop: ProcessLoop, coroutine: Any, context: contextvars.Context | None = None
+        self, _loop: ProcessLoop, coroutine: Any, context: contextvars.Context | None = None
     ) -> asyncio.Task[Any]:
         """The task factory: a process keeps its tasks."""
         process = context.get(_CURRENT) if context is not None else _CURRENT.get()
@@ -216,6 +214,15 @@ def unwind(processes: Iterable[LoopProcess]) -> None:
         process.kill()
     for process in processes:
         process.unwind()
+
+
+def close_task(task: asyncio.Task[Any]) -> None:
+    """Close the coroutine of a task that will not run again."""
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    # Warnings of a crashed process's code while it unwinds are no errors.
+    with contextlib.suppress(BaseException), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Such as: a coroutine that had not started when its process crashed.
+        task.get_coro().close()
 
 
 def _nothing() -> None:

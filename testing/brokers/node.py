@@ -79,7 +79,9 @@ class Node:
         self._starts += 1
         config, unknown = build_config(self._configuration())
         if unknown:
-            raise ConfigError(f"config={unknown[0]!r} is not a key of a broker: allowed are those of docs/configuration.md")
+            raise ConfigError(
+                f"config={unknown[0]!r} is not a key of a broker: allowed are those of docs/configuration.md"
+            )
         process = self.process = shared.loop.process(name)
         disk = MemoryDisk(self.tree, process)
         network = self.network = BrokerNetwork(process, self._is_cut)
@@ -90,7 +92,7 @@ class Node:
 
         ports = Ports(
             clock=shared.clock,
-            randomness=random.Random(f"{shared.seed} {name} {self._starts}"),
+            randomness=random.Random(f"{shared.seed} {name} {self._starts}"),  # noqa: S311 - repeatable.
             disk=disk,
             network=network,
             page_cache=InMemory(),
@@ -106,7 +108,11 @@ class Node:
         life = self._life = process.spawn(self._live(self.server, process, stop, ready))
         await asyncio.wait([life, ready, process.died], return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
-            raise life.exception() or StartRefused(f"{name} ended while it started") if life.done() else StartRefused(f"{name} was killed while it started")
+            raise (
+                life.exception() or StartRefused(f"{name} ended while it started")
+                if life.done()
+                else StartRefused(f"{name} was killed while it started")
+            )
         self.addresses = {end.name: (end.host, end.port) for end in self.server.bound}
 
     async def stop(self) -> None:

@@ -9,7 +9,6 @@ The thread is a daemon and everything is in memory: nothing is left of it when t
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -175,7 +174,7 @@ class Site:
         return is_cut
 
     async def _end(self) -> None:
-        unwind([process for process in self._loop.processes])
+        unwind(list(self._loop.processes))
         self._loop.processes.clear()
 
     async def _store_closed(self) -> None:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from sordini.broker.network.ports import DelayedResponse, Parts, release_parts
 
-
 FRAME_HEAD: Final = 8
 """Length and correlation id."""
 

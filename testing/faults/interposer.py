@@ -36,15 +36,15 @@ class Interposer:
 
     def interposed(self, routes: list[Route], dispatcher: Dispatcher, metadata: MetadataCache) -> list[Route]:
         """The same routes; see `broker/wiring/deps.py`."""
-        return [
-            route._replace(handle=partial(self._handle, route, dispatcher, metadata)) for route in routes
-        ]
+        return [route._replace(handle=partial(self._handle, route, dispatcher, metadata)) for route in routes]
 
     def _handle(self, route: Route, dispatcher: Dispatcher, metadata: MetadataCache, call: Call) -> Any:
         if call.peer.listener != self._listener:
             return route.handle(call)
         seen = self._note(call)
-        rule = self._script.take(ApiKey(call.versioned_api.api.key), call.body, call.client_id, self._broker, metadata.name_of)
+        rule = self._script.take(
+            ApiKey(call.versioned_api.api.key), call.body, call.client_id, self._broker, metadata.name_of
+        )
         if rule is None:
             return route.handle(call)
         seen.fault = rule.text().partition(", used")[0]

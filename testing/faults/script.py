@@ -52,7 +52,7 @@ class Rule:
         self._script = script
 
     def fail(self, code: CodeName) -> Self:
-        """Answer with an error code; the broker does nothing. Of a request for several topics, the selected ones fail."""
+        """Answer with an error code; the broker does nothing. Of several topics, only the selected ones fail."""
         self.code = code_of(code)
         return self._chosen(Kind.FAIL, is_before=True)
 

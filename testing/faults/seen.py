@@ -19,7 +19,14 @@ class SeenRequest:
     """One request of a client."""
 
     def __init__(
-        self, number: int, time_s: float, broker: int, connection: str, client_id: str | None, api: Api, version: int,
+        self,
+        number: int,
+        time_s: float,
+        broker: int,
+        connection: str,
+        client_id: str | None,
+        api: Api,
+        version: int,
         data: bytes,
     ) -> None:
         self.number = number
@@ -50,12 +57,12 @@ class SeenRequest:
     @property
     def sequences(self) -> list[tuple[str, int, int]]:
         """Of a Produce: topic, partition and the first sequence of each batch; -1 without idempotence."""
-        found = []
-        for topic in getattr(self.body, "topic_data", None) or ():
-            for row in topic.partition_data:
-                if row.records:
-                    found.append((topic.name, row.index, read_header(memoryview(row.records), 0).base_sequence))
-        return found
+        return [
+            (topic.name, row.index, read_header(memoryview(row.records), 0).base_sequence)
+            for topic in getattr(self.body, "topic_data", None) or ()
+            for row in topic.partition_data
+            if row.records
+        ]
 
     def __str__(self) -> str:
         done = f"  [{self.fault}]" if self.fault else ""

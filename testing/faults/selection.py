@@ -77,7 +77,8 @@ class Selection(NamedTuple):
 
     def split(self, elements: list[Any], name_of: NameOf) -> tuple[list[Any], list[Any]]:
         """A request's topics: those that are not selected, and those that are. A topic may be in both, with some of
-        its partitions each."""
+        its partitions each.
+        """
         others: list[Any] = []
         selected: list[Any] = []
         for topic in elements:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.forgetful_disk import Died
+from sordini.testing.brokers.loop_processes import Died
 from tests.support.log_model import Step, Store, a_disk, check_recovered, run
 
 BEGIN: list[Step] = [Store.open, Store.create]

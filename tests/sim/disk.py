@@ -13,10 +13,11 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from tests.support.forgetful_disk import Died, ForgetfulDisk, ForgetfulFile
+from sordini.testing.brokers.loop_processes import Died, LoopProcess
+from tests.support.forgetful_disk import ForgetfulDisk, ForgetfulFile
 from tests.support.forgetful_nodes import Node
 from tests.support.trace import Trace
-from tests.support.virtual_loop import SimClock, SimLoop, SimProcess
+from tests.support.virtual_loop import SimClock, SimLoop
 
 T = TypeVar("T")
 OFFLOAD_MEAN_S = 0.004
@@ -34,7 +35,7 @@ WRITING = ("write", "create", "mkdir")
 class SimDisk(ForgetfulDisk):
     """The disk port for one process. A fault may end the process together with its disk."""
 
-    def __init__(self, loop: SimLoop, trace: Trace, seed: int, process: SimProcess, root: Node | None = None) -> None:
+    def __init__(self, loop: SimLoop, trace: Trace, seed: int, process: LoopProcess, root: Node | None = None) -> None:
         super().__init__(SimClock(loop).now_ms)
         # The checkers hold a killed broker to all that it acknowledged; the crash campaign knows of failed syncs.
         self.forgets_what_failed = False
@@ -52,11 +53,11 @@ class SimDisk(ForgetfulDisk):
         """Slower than it should be, and a process can start on it."""
         process.on_death(self.kill)
 
-    def after_kill(self, process: SimProcess) -> SimDisk:
+    def after_kill(self, process: LoopProcess) -> SimDisk:
         """The disk of the next process after this one was killed."""
         return SimDisk(self._loop, self._trace, self._seed, process, self.killed().root)
 
-    def after_power_loss(self, process: SimProcess) -> SimDisk:
+    def after_power_loss(self, process: LoopProcess) -> SimDisk:
         """The disk of the next process after a power loss; equal seeds and process names lose the same bytes."""
         chance = random.Random(f"power {self._seed} {process.name}")
         survivor = SimDisk(self._loop, self._trace, self._seed, process, self.power_lost(chance.getrandbits(64)).root)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.coordination_store.znode_tree import Node, ZnodeTree
 from sordini.replication.ports import StoreUnusable
+from sordini.testing.brokers.loop_processes import LoopProcess
 from tests.sim.disk import SimDisk
-from tests.support.virtual_loop import SimClock, SimProcess
+from tests.support.virtual_loop import SimClock
 
 
 class DurableNodes:
@@ -21,13 +22,13 @@ class DurableNodes:
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {"/": Node(b"", 0, 0, 0, 0)}
         self.zxid = 0
-        self.holder: SimProcess | None = None
+        self.holder: LoopProcess | None = None
 
 
 class SimDatabase:
     """`sordini.broker.coordination_store.database.Database` without a file."""
 
-    def __init__(self, durable: DurableNodes, process: SimProcess) -> None:
+    def __init__(self, durable: DurableNodes, process: LoopProcess) -> None:
         if durable.holder is not None and durable.holder.alive:
             raise StoreUnusable(f"the coordination store is in use by {durable.holder.name}")
         durable.holder = process
@@ -51,7 +52,7 @@ class SimDatabase:
         self._durable.holder = None
 
 
-async def open_store(durable: DurableNodes, process: SimProcess, disk: SimDisk, clock: SimClock) -> EmbeddedStore:
+async def open_store(durable: DurableNodes, process: LoopProcess, disk: SimDisk, clock: SimClock) -> EmbeddedStore:
     """Open the store in a process; its saves take as long as the disk's other slow calls."""
 
     def load() -> tuple[SimDatabase, ZnodeTree]:

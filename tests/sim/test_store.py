@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from sordini.replication.ports import NoNode, StoreUnusable
+from sordini.testing.brokers.loop_processes import LoopProcess
 from tests.sim.disk import SimDisk
 from tests.sim.store import DurableNodes, open_store
 from tests.support.trace import Trace
-from tests.support.virtual_loop import SimClock, SimLoop, SimProcess, run
+from tests.support.virtual_loop import SimClock, SimLoop, run
 
 
 def test_answered_writes_outlive_a_kill_and_ephemerals_do_not():
@@ -16,7 +17,7 @@ def test_answered_writes_outlive_a_kill_and_ephemerals_do_not():
     trace = Trace(loop)
     durable = DurableNodes()
 
-    async def use(process: SimProcess, disk: SimDisk) -> None:
+    async def use(process: LoopProcess, disk: SimDisk) -> None:
         store = await open_store(durable, process, disk, SimClock(loop))
         session = await store.open_session()
         await session.create("/brokers", b"x")
@@ -25,7 +26,7 @@ def test_answered_writes_outlive_a_kill_and_ephemerals_do_not():
             await open_store(durable, process, disk, SimClock(loop))
         process.kill()
 
-    async def find(process: SimProcess, disk: SimDisk) -> bytes:
+    async def find(process: LoopProcess, disk: SimDisk) -> bytes:
         session = await (await open_store(durable, process, disk, SimClock(loop))).open_session()
         with pytest.raises(NoNode):
             await session.get("/brokers/1")

@@ -14,13 +14,14 @@ from typing import Any, Literal, Protocol
 
 from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.protocol.types import TopicPartition
+from sordini.testing.brokers.loop_processes import LoopProcess
 from tests.sim.disk import SimDisk
 from tests.sim.files import committed_in, dumps_of, partitions_in
 from tests.sim.history import Dump, History, Restart
 from tests.sim.store import DurableNodes, open_store
 from tests.support.simulated_network import Address, SimNetwork
 from tests.support.trace import LINES_KEPT, Trace, TraceLog
-from tests.support.virtual_loop import SimClock, SimLoop, SimProcess
+from tests.support.virtual_loop import SimClock, SimLoop
 
 ADDRESS: Address = ("broker", 9092)
 LOG_DIRECTORIES = ("/data/a", "/data/b")
@@ -73,7 +74,7 @@ class World:
         """The coordination store, opened by the process that runs now."""
         return await open_store(self.coordination, self.process, self.disk, self.clock)
 
-    def ended_by_itself(self, process: SimProcess, error: BaseException, *, is_disk: bool) -> None:
+    def ended_by_itself(self, process: LoopProcess, error: BaseException, *, is_disk: bool) -> None:
         """A broker's `run` raised. With a failed disk that may happen, otherwise it is a finding."""
         self.trace.note("ended by itself", process.name, type(error).__name__)
         if not (is_disk and self.disk_failed):
@@ -157,5 +158,5 @@ class World:
         await task
         return True
 
-    def _new_process(self) -> SimProcess:
+    def _new_process(self) -> LoopProcess:
         return self.loop.process(f"broker-{self.processes}")

@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from sordini.storage.disk import NEWEST_BYTES_MAX, Buffer, File
+from sordini.testing.brokers.loop_processes import Died
 from tests.support.forgetful_nodes import Node, after_power_loss, copied, name_of, parent_of
 
 T = TypeVar("T")
@@ -28,10 +29,6 @@ T = TypeVar("T")
 
 DISK_BYTES = 1 << 40
 """What `space` reports; writes fail for lack of it only where a test sets that."""
-
-
-class Died(BaseException):
-    """The process that used this disk is gone; nothing may catch it but the test."""
 
 
 class ForgetfulFile:

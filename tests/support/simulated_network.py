@@ -14,11 +14,12 @@ from collections import deque
 from collections.abc import Sequence
 
 from sordini.broker.network.ports import Buffer, SliceError, SocketOptions
+from sordini.testing.brokers.loop_processes import LoopProcess, current_process
 from tests.sim.disk import page_reader
 from tests.support.forgetful_disk import ForgetfulFile
 from tests.support.simulated_pipe import FileReference, LinkRules, Pipe
 from tests.support.trace import Trace
-from tests.support.virtual_loop import SimLoop, SimProcess, current_process
+from tests.support.virtual_loop import SimLoop
 
 Address = tuple[str, int]
 FIRST_CLIENT_PORT = 40_000
@@ -217,7 +218,7 @@ class SimListeningSocket:
             socket.reset()
 
     @property
-    def owner(self) -> SimProcess | None:
+    def owner(self) -> LoopProcess | None:
         return self._owner
 
     def _check(self) -> None:
@@ -241,7 +242,7 @@ class SimNetwork:
         self._ports = FIRST_CLIENT_PORT
         self._listeners: dict[Address, SimListeningSocket] = {}
         self._sockets: dict[int, SimSocket] = {}
-        self._known: dict[SimProcess, None] = {}
+        self._known: dict[LoopProcess, None] = {}
         loop.socket_of = self._sockets.get
 
     def listen(self, host: str, port: int, options: SocketOptions) -> list[SimListeningSocket]:
@@ -276,7 +277,7 @@ class SimNetwork:
         self._watch_owner()
         return client
 
-    def connections(self, owner: SimProcess) -> list[SimSocket]:
+    def connections(self, owner: LoopProcess) -> list[SimSocket]:
         """The open sockets of a process, oldest first."""
         return [socket for socket in self._sockets.values() if socket.owner is owner]
 
@@ -309,7 +310,7 @@ class SimNetwork:
             self._known[process] = None
             process.on_death(lambda: self._bury(process))
 
-    def _bury(self, process: SimProcess) -> None:
+    def _bury(self, process: LoopProcess) -> None:
         for listener in [each for each in self._listeners.values() if each.owner is process]:
             listener.close_by_kernel()
         for socket in self.connections(process):

@@ -1,7 +1,7 @@
 """Three brokers on virtual time and simulated sockets: what one record of a producer costs each of them.
 
 Broker 1 leads behind the production server, channels and handlers; brokers 2 and 3 follow with the production fetchers
-and connections. Each is a `SimProcess`, so whatever runs knows whose it is. `CallCounter` counts the Python calls of the
+and connections. Each is a `LoopProcess`, so whatever runs knows whose it is. `CallCounter` counts the Python calls of the
 package by process, and those of its ports; the loop's own are left out, because production runs on uvloop.
 """
 
@@ -33,6 +33,7 @@ from sordini.replication.fetching.replica_fetcher import FetcherDeps
 from sordini.replication.inter_broker import versions_for
 from sordini.replication.partition_deps import Peers
 from sordini.replication.replica_set import ReplicaSet, ReplicaSetDeps
+from sordini.testing.brokers.loop_processes import LoopProcess, current_process
 from tests.support.fake_ports import ListLog, WarmCache
 from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.inline_record_jobs import RecordsHere
@@ -42,7 +43,7 @@ from tests.support.replica_pair import LeaderSide, topic_id_of, unlimited
 from tests.support.simulated_network import SimNetwork
 from tests.support.simulated_pipe import LinkRules
 from tests.support.trace import Trace
-from tests.support.virtual_loop import SimClock, SimLoop, SimProcess, current_process, elapse
+from tests.support.virtual_loop import SimClock, SimLoop, elapse
 
 LEADER, SECOND, THIRD = ALL = tuple(BrokerId(number) for number in (1, 2, 3))
 NAME = TopicPartition("orders", 0)
@@ -67,7 +68,7 @@ class CallCounter:
     def __init__(self) -> None:
         self.calls: dict[str, Counter[str]] = {}
 
-    def total(self, process: SimProcess) -> int:
+    def total(self, process: LoopProcess) -> int:
         return self.calls.get(process.name, Counter()).total()
 
     def counting(self) -> AbstractContextManager[None]:
@@ -92,7 +93,7 @@ class ReplicatedPartition:
         self.loop = loop
         self.clock = SimClock(loop)
         self.network = SimNetwork(loop, Trace(loop), 0, SMOOTH)
-        self.processes = {broker_id: SimProcess(f"broker {broker_id}", loop) for broker_id in ALL}
+        self.processes = {broker_id: LoopProcess(f"broker {broker_id}", loop) for broker_id in ALL}
         self.replicas: dict[BrokerId, ReplicaSet] = {}
         self.log = ListLog()
 

@@ -4,25 +4,27 @@
 are asked whether they are ready by calling them, level-triggered, as epoll would answer. Everything that runs on
 it is ordered by the program and by one seed; nothing depends on the machine's clock, on threads or on addresses.
 
-A `SimProcess` is one operating-system process inside the simulation. Whatever is scheduled from code that runs in
-it carries its mark (a context variable, which asyncio copies into every handle and task), so that `kill` can make
-all of it stop at once, without a single `finally` of the dead code running.
+A process is one operating-system process inside the simulation (`testing/brokers/loop_processes.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
-import heapq
 import random
-import warnings
-from asyncio import base_events
-from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from tests.support.forgetful_disk import Died
+from sordini.testing.brokers.loop_processes import (
+    OUTSIDE,
+    Died,
+    LoopProcess,
+    ProcessLoop,
+    close_task,
+    owner,
+    unless_dead,
+    unwind,
+)
 
 T = TypeVar("T")
 STEPS_MAX = 3_000_000
@@ -39,10 +41,6 @@ class Runaway(BaseException):
     """The run took more turns of the loop than its bound: something spins."""
 
 
-class ProcessKilled(Died):
-    """Raised inside a simulated process by any port that it touches after its death."""
-
-
 class Pollable(Protocol):
     """What the loop must know of a simulated socket."""
 
@@ -51,56 +49,6 @@ class Pollable(Protocol):
     def is_readable(self) -> bool: ...
 
     def is_writable(self) -> bool: ...
-
-
-class SimProcess:
-    """One simulated operating-system process: a mark on everything it schedules."""
-
-    def __init__(self, name: str, loop: SimLoop) -> None:
-        self.name = name
-        self.alive = True
-        self._loop = loop
-        self._on_death: list[Callable[[], None]] = []
-        self.died = loop.create_future()
-        """Done when the process has ended; for the world to wait on."""
-        # A dict and not a set: tasks are destroyed in the order they were made. Finished tasks stay here, referenced, because
-        # collecting a suspended coroutine would run its `finally` blocks, which a killed process never does.
-        self.tasks: dict[asyncio.Task[Any], None] = {}
-
-    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start a task that belongs to this process, and so does everything it starts."""
-        context = contextvars.copy_context()
-        context.run(_CURRENT.set, self)
-        return self._loop.create_task(coroutine, context=context)
-
-    def check_alive(self) -> None:
-        """Called by every port before it does anything."""
-        if not self.alive:
-            raise ProcessKilled(self.name)
-
-    def on_death(self, callback: Callable[[], None]) -> None:
-        """Register what the kernel does when this process ends: close its sockets, drop its locks."""
-        self._on_death.append(callback)
-
-    def kill(self) -> None:
-        """End the process now, as SIGKILL does. Harmless on a dead one."""
-        if not self.alive:
-            return
-        self.alive = False
-        self._loop.forget(self)
-        if not self.died.done():
-            self.died.set_result(None)
-        for callback in self._on_death:
-            callback()
-
-
-_CURRENT: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("sim_process", default=None)
-_OUTSIDE = contextvars.Context()
-
-
-def current_process() -> SimProcess | None:
-    """The simulated process whose code is running, or None for the world outside of all of them."""
-    return _CURRENT.get()
 
 
 class _Selector:
@@ -119,13 +67,11 @@ class _Selector:
         return []
 
 
-class SimLoop(base_events.BaseEventLoop):
+class SimLoop(ProcessLoop):
     """A deterministic event loop on a virtual clock. `stray` collects unhandled exceptions."""
 
-    _ready: deque[asyncio.Handle]  # The base class's own, as is the next.
-    _scheduled: list[Any]  # Of asyncio.TimerHandle with its own fields.
-
     def __init__(self, seed: int = 0, *, steps_max: int = STEPS_MAX) -> None:
+        self._serial = 0
         super().__init__()
         self._now = 1_000.0
         self._clock_resolution = 1e-9
@@ -139,13 +85,8 @@ class SimLoop(base_events.BaseEventLoop):
         self.steps = 0
         self._calls = 0
         self._steps_max = steps_max
-        self._processes: list[SimProcess] = []
-        self._paused: dict[SimProcess, list[asyncio.Handle]] = {}
-        """What a paused process would do, in the order in which it would have come."""
         self.stray: list[str] = []
         self.set_exception_handler(SimLoop._note_stray)
-        self.set_task_factory(_mark_task)  # type: ignore[arg-type]
-        self._serial = 0
 
     # Time.
 
@@ -167,23 +108,9 @@ class SimLoop(base_events.BaseEventLoop):
         """Move the clock to the first timer."""
         self._now = max(self._now, self._scheduled[0].when())
 
-    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
-        handle = _unless_dead(super().call_soon(callback, *args, context=context))
-        held = self._paused.get(_owner(handle)) if self._paused else None
-        if held is not None:
-            held.append(self._ready.pop())
-        return handle
-
-    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
-        handle = super().call_at(when, callback, *args, context=context)
-        _unless_dead(handle)
-        if self._paused and _owner(handle) in self._paused:
-            self._hold(_owner(handle))
-        return handle
-
     def outside_at(self, when: float, callback: Callable[..., None], *args: Any) -> asyncio.TimerHandle:
         """A timer that belongs to the world and not to the process whose code sets it: bytes under way, say."""
-        return self.call_at(when, callback, *args, context=_OUTSIDE)
+        return self.call_at(when, callback, *args, context=OUTSIDE)
 
     # Sockets.
 
@@ -215,66 +142,31 @@ class SimLoop(base_events.BaseEventLoop):
         ready += [handle for socket, handle in self._writers.items() if socket.is_writable()]
         self._has_news = bool(ready)  # They stay ready until a callback reads or writes.
         if self._paused:
-            ready = [handle for handle in ready if _owner(handle) not in self._paused]
+            ready = [handle for handle in ready if owner(handle) not in self._paused]
         if len(ready) > 1:
             self._random.shuffle(ready)
         return ready
 
     # Processes.
 
-    def process(self, name: str) -> SimProcess:
-        process = SimProcess(name, self)
-        self._processes.append(process)
-        return process
-
-    def forget(self, process: SimProcess) -> None:
-        """Drop everything that a process had scheduled or registered."""
+    def forget_sockets(self, process: LoopProcess) -> None:
         for table in (self._readers, self._writers):
-            for socket in [socket for socket, handle in table.items() if _owner(handle) is process]:
+            for socket in [socket for socket, handle in table.items() if owner(handle) is process]:
                 self._unregister(table, socket)
-        self._paused.pop(process, None)
-        for handle in [*self._ready, *self._scheduled]:
-            if _owner(handle) is process:
-                handle.cancel()
 
-    def pause(self, process: SimProcess) -> None:
-        """Let nothing of a process run, as SIGSTOP does: time passes, and its sockets fill."""
-        self._paused[process] = []
-        # The turn that runs has counted what is ready: something has to stay in each place.
-        nothing = asyncio.Handle(_nothing, (), self)
-        nothing.cancel()
-        for index, handle in enumerate(self._ready):
-            if _owner(handle) is process:
-                self._paused[process].append(handle)
-                self._ready[index] = nothing
-        self._hold(process)
+    def pause_sockets(self, process: LoopProcess) -> None:
+        """`ready_handles` leaves out those of paused processes."""
 
-    def resume(self, process: SimProcess, *, timers_first: bool) -> None:
-        """Let it go on: with what is overdue, and then with its sockets, or the other way round.
-
-        Loops differ in that: asyncio's looks at sockets first, and uvloop's at timers.
-        """
-        for handle in self._paused.pop(process, ()):
-            if not isinstance(handle, asyncio.TimerHandle) or (timers_first and handle.when() <= self._now):
-                self._ready.append(handle)
-            else:
-                handle._scheduled = True  # type: ignore[attr-defined]
-                heapq.heappush(self._scheduled, handle)
-
-    def _hold(self, process: SimProcess | None) -> None:
-        """Take the timers of a paused process away, earliest first."""
-        assert process is not None
-        timers = sorted(handle for handle in self._scheduled if _owner(handle) is process)
-        self._scheduled[:] = [handle for handle in self._scheduled if _owner(handle) is not process]
-        heapq.heapify(self._scheduled)
-        for handle in timers:
-            handle._scheduled = False
-        self._paused[process] += timers
+    def resume_sockets(self, process: LoopProcess) -> None:
+        """As above."""
 
     # Futures and tasks are numbered: a set of them (asyncio keeps some) must not be ordered by addresses.
 
     def create_future(self) -> asyncio.Future[Any]:
         return _SimFuture(self)
+
+    def new_task(self, coroutine: Any, context: contextvars.Context | None) -> asyncio.Task[Any]:
+        return _SimTask(coroutine, self, context)
 
     def next_serial(self) -> int:
         self._serial += 1
@@ -292,15 +184,9 @@ class SimLoop(base_events.BaseEventLoop):
     def finish(self) -> None:
         """End every process and close. Call it once the run is judged: unfinished code unwinds here, in silence."""
         self.set_exception_handler(lambda _loop, _context: None)
-        for process in self._processes:
-            process.kill()
-        dead = [task for process in self._processes for task in process.tasks]
-        for task in [*dead, *asyncio.all_tasks(self)]:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            # Warnings of a crashed process's code while it unwinds are no errors.
-            with contextlib.suppress(BaseException), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Such as: a coroutine that had not started when its process crashed.
-                task.get_coro().close()  # type: ignore[union-attr]
+        unwind(self.processes)
+        for task in asyncio.all_tasks(self):
+            close_task(task)
         self._readers.clear()
         self._writers.clear()
         self.close()
@@ -319,7 +205,7 @@ class SimLoop(base_events.BaseEventLoop):
 
     def _register(self, table: dict[Pollable, asyncio.Handle], fd: Any, callback: Any, args: Any) -> None:
         self._unregister(table, fd)
-        table[self._pollable(fd)] = _unless_dead(asyncio.Handle(callback, args, self, None))
+        table[self._pollable(fd)] = unless_dead(asyncio.Handle(callback, args, self, None))
         self._has_news = True
 
     def _pollable(self, fd: Any) -> Pollable:
@@ -349,18 +235,6 @@ def _no_socket(_: int) -> None:
     """Without a network no descriptor is one's."""
 
 
-def _nothing() -> None:
-    """Is never called."""
-
-
-def _unless_dead(handle: asyncio.Handle) -> asyncio.Handle:
-    """Callbacks scheduled while a crashed process unwinds are not run."""
-    process = _owner(handle)
-    if process is not None and not process.alive:
-        handle.cancel()
-    return handle
-
-
 class _SimFuture(asyncio.Future[Any]):
     def __init__(self, loop: SimLoop) -> None:
         super().__init__(loop=loop)
@@ -378,20 +252,6 @@ class _SimTask(asyncio.Task[Any]):
 
     def __hash__(self) -> int:
         return self._serial
-
-
-def _owner(handle: asyncio.Handle) -> SimProcess | None:
-    context: contextvars.Context = handle._context  # type: ignore[attr-defined]
-    return context.get(_CURRENT)
-
-
-def _mark_task(loop: SimLoop, coroutine: Any, context: contextvars.Context | None = None) -> asyncio.Task[Any]:
-    process = context.get(_CURRENT) if context is not None else _CURRENT.get()
-    task = _SimTask(coroutine, loop, context)
-    if process is not None:
-        process.tasks[task] = None
-        task.add_done_callback(lambda done: process.tasks.pop(done, None))
-    return task
 
 
 class SimClock:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from aiokafka import AIOKafkaConsumer
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer
 from kafka import KafkaConsumer
 from kafka.errors import OffsetOutOfRangeError
 
@@ -111,7 +111,12 @@ def test_a_full_disk_refuses_records_until_there_is_room(single: Kafka) -> None:
     orders = single.topic()
     single.brokers[0].disk_full()
     producer = Producer(
-        {"bootstrap.servers": single.bootstrap_servers, "retry.backoff.ms": 10, "retry.backoff.max.ms": 50, "log_level": 0}
+        {
+            "bootstrap.servers": single.bootstrap_servers,
+            "retry.backoff.ms": 10,
+            "retry.backoff.max.ms": 50,
+            "log_level": 0,
+        }
     )
     producer.produce(orders, b"one")
     assert producer.flush(0.3) == 1
@@ -145,7 +150,12 @@ def test_a_member_that_is_expelled_joins_again(single: Kafka) -> None:
 def test_a_member_whose_session_ends_by_the_brokers_clock_is_gone(single: Kafka) -> None:
     orders = single.topic()
     reader = Consumer(
-        {"bootstrap.servers": single.bootstrap_servers, "group.id": "shop", "session.timeout.ms": 45_000, "log_level": 0}
+        {
+            "bootstrap.servers": single.bootstrap_servers,
+            "group.id": "shop",
+            "session.timeout.ms": 45_000,
+            "log_level": 0,
+        }
     )
     reader.subscribe([orders])
     single.wait_for(lambda: reader.poll(0.05) is None and len(single.members("shop")) == 1)
@@ -168,7 +178,9 @@ def test_an_expired_topic_puts_a_reader_out_of_range(single: Kafka) -> None:
     orders = single.topic()
     single.produce(orders, ["one", "two"])
     single.expire(orders)
-    reader = KafkaConsumer(bootstrap_servers=single.bootstrap_servers, auto_offset_reset="none", enable_auto_commit=False)
+    reader = KafkaConsumer(
+        bootstrap_servers=single.bootstrap_servers, auto_offset_reset="none", enable_auto_commit=False
+    )
     from kafka import TopicPartition as Partition
 
     reader.assign([Partition(orders, 0)])
@@ -196,7 +208,9 @@ def test_a_transaction_is_read_when_it_is_committed(single: Kafka) -> None:
     orders = single.topic()
     producer = Producer({"bootstrap.servers": single.bootstrap_servers, "transactional.id": "till"})
     producer.init_transactions(20)
-    for number, end in enumerate((producer.commit_transaction, producer.abort_transaction, producer.commit_transaction)):
+    for number, end in enumerate(
+        (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction)
+    ):
         producer.begin_transaction()
         producer.produce(orders, str(number))
         producer.flush(20)
@@ -216,7 +230,10 @@ async def test_a_group_is_waited_for_until_it_has_committed(single: Kafka) -> No
     orders = await asyncio.to_thread(single.topic)
     await asyncio.to_thread(single.produce, orders, ["one", "two"])
     reader = AIOKafkaConsumer(
-        orders, bootstrap_servers=single.bootstrap_servers, group_id="shop", auto_offset_reset="earliest",
+        orders,
+        bootstrap_servers=single.bootstrap_servers,
+        group_id="shop",
+        auto_offset_reset="earliest",
         auto_commit_interval_ms=50,
     )
     await reader.start()
@@ -258,7 +275,10 @@ def test_nothing_is_left_of_a_cluster_that_was_closed() -> None:
 def test_wrong_settings_are_refused_by_their_name() -> None:
     with pytest.raises(ValueError, match="brokers=0: allowed are 1 to 9"):
         make_kafka(0)
-    with pytest.raises(Exception, match="min.insync.replicas='none'"), make_kafka(config={"min.insync.replicas": "none"}):
+    with (
+        pytest.raises(Exception, match=r"min\.insync\.replicas='none'"),
+        make_kafka(config={"min.insync.replicas": "none"}),
+    ):
         pass
-    with pytest.raises(Exception, match="min.insync.replica' is not a key of a broker"):
+    with pytest.raises(Exception, match=r"min\.insync\.replica' is not a key of a broker"):
         make_kafka(config={"min.insync.replica": 2}).start()

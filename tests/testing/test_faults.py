@@ -11,10 +11,10 @@ from aiokafka.errors import CorruptRecordException
 from confluent_kafka import KafkaError, Producer
 from kafka import KafkaProducer
 
-from sordini.testing import Kafka, make_kafka
-from sordini.testing.faults.names import api_of, code_of
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
+from sordini.testing import Kafka, make_kafka
+from sordini.testing.faults.names import api_of, code_of
 
 
 @pytest.fixture(scope="module")
@@ -175,8 +175,12 @@ async def test_a_coordinator_that_moves_is_found_again_by_aiokafka(broker: Kafka
     orders = await asyncio.to_thread(broker.topic)
     await asyncio.to_thread(broker.produce, orders, ["one", "two"])
     reader = AIOKafkaConsumer(
-        orders, bootstrap_servers=broker.bootstrap_servers, group_id="movers", auto_offset_reset="earliest",
-        enable_auto_commit=False, retry_backoff_ms=20,
+        orders,
+        bootstrap_servers=broker.bootstrap_servers,
+        group_id="movers",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        retry_backoff_ms=20,
     )
     await reader.start()
     with broker.on("OffsetCommit", group="movers", times=2).fail("NOT_COORDINATOR") as rule:

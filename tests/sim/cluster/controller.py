@@ -16,6 +16,7 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import Broker, PartitionState
 from sordini.replication.inter_broker import InterBrokerVersions
+from sordini.testing.brokers.loop_processes import LoopProcess
 from tests.sim.client import ClientNetwork
 from tests.sim.cluster.commands import LISTENER, ReportedState, Sender, leader_and_isr, stop_replica, update_metadata
 from tests.sim.cluster.delivery import Command, Delivery, Roughness
@@ -23,7 +24,6 @@ from tests.sim.cluster.leaderships import Leaderships
 from tests.sim.cluster.states import States
 from tests.support.simulated_network import Address
 from tests.support.trace import Trace
-from tests.support.virtual_loop import SimProcess
 
 CONTROLLER_ID = 100
 CONTROLLER: Address = ("controller", 9092)
@@ -46,7 +46,7 @@ class ScriptedController:
 
     def __init__(
         self,
-        process: SimProcess,
+        process: LoopProcess,
         network: ClientNetwork,
         trace: Trace,
         states: States,

@@ -14,9 +14,9 @@ import random
 from typing import Any, NamedTuple
 
 from sordini.protocol.api import ApiKey
+from sordini.testing.brokers.loop_processes import LoopProcess
 from tests.sim.client import ClientNetwork, Connection
 from tests.support.simulated_network import Address
-from tests.support.virtual_loop import SimProcess
 
 TIMEOUT_S = 2.0
 BACKOFF_S = (0.02, 0.1)
@@ -49,7 +49,7 @@ class Delivery:
     """One incarnation of a broker, as one controller commands it."""
 
     def __init__(
-        self, network: ClientNetwork, process: SimProcess, address: Address, roughness: Roughness, name: str
+        self, network: ClientNetwork, process: LoopProcess, address: Address, roughness: Roughness, name: str
     ) -> None:
         self._network = network
         self._process = process

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 
 from sordini.broker.network.ports import SocketOptions
+from sordini.testing.brokers.loop_processes import current_process
 from tests.support.simulated_network import CONNECT_TIMEOUT_MS, Address, SimNetwork, SimSocket
 from tests.support.simulated_pipe import LinkRules
 from tests.support.trace import Trace
-from tests.support.virtual_loop import SimLoop, current_process
+from tests.support.virtual_loop import SimLoop
 
 CLIENTS = "clients"
 """The host of all code outside simulated processes."""

@@ -11,6 +11,7 @@ from sordini.broker.configuration.config import build_config
 from sordini.broker.network.tls_handshakes import LoopWorker
 from sordini.broker.wiring.server import Ports, Server, StartRefused
 from sordini.protocol.types import BrokerId
+from sordini.testing.brokers.loop_processes import LoopProcess
 from tests.sim.cluster import secured
 from tests.sim.disk import SimDisk, SimPageCache
 from tests.support.fake_zookeeper_session import SimZkStore
@@ -18,7 +19,7 @@ from tests.support.inline_cleaner import CleaningHere
 from tests.support.inline_record_jobs import RecordsHere
 from tests.support.simulated_network import Address
 from tests.support.trace import Trace, TraceLog, escaped
-from tests.support.virtual_loop import SimClock, SimProcess
+from tests.support.virtual_loop import SimClock
 
 if TYPE_CHECKING:
     from tests.sim.cluster.world import ClusterWorld
@@ -130,7 +131,7 @@ class Node:
     async def _open_store(self) -> SimZkStore:
         return SimZkStore(self._world.zk, self.host, SESSION_TIMEOUT_MS / 1_000)
 
-    async def _live(self, server: Server, stop: asyncio.Event, process: SimProcess) -> None:
+    async def _live(self, server: Server, stop: asyncio.Event, process: LoopProcess) -> None:
         try:
             await server.run(stop, lambda: self._world.trace.note("ready", process.name))
         except Exception as error:  # noqa: BLE001 - the process ends; whether it may is the world's to say.
@@ -141,7 +142,7 @@ class Node:
                 process.kill()
                 self._start_again()
 
-    def _ended(self, process: SimProcess, error: Exception) -> None:
+    def _ended(self, process: LoopProcess, error: Exception) -> None:
         self._world.trace.note("ended by itself", process.name, type(error).__name__, error)
         causes = list(_leaves(error))
         if not all(isinstance(cause, StartRefused) for cause in causes):
@@ -157,12 +158,12 @@ class Node:
         if self.is_wanted and not self.process.alive:
             self.start()
 
-    def _next_process(self, disk_of: Callable[[SimProcess], SimDisk]) -> None:
+    def _next_process(self, disk_of: Callable[[LoopProcess], SimDisk]) -> None:
         self.incarnation += 1
         self.process = self._new_process(self._world)
         self.disk = disk_of(self.process)
 
-    def _new_process(self, world: ClusterWorld) -> SimProcess:
+    def _new_process(self, world: ClusterWorld) -> LoopProcess:
         return world.loop.process(f"{self.host}.{self.incarnation}")
 
 

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from sordini.replication.ports import ConnectionLoss, SessionExpired, SessionState, WatchEvent
+from sordini.testing.brokers.loop_processes import LoopProcess
 from tests.support.fake_zookeeper import SimZk
 from tests.support.fake_zookeeper_session import SimZkSession, SimZkStore
 from tests.support.trace import Trace
-from tests.support.virtual_loop import SimClock, SimLoop, SimProcess, run
+from tests.support.virtual_loop import SimClock, SimLoop, run
 
 TIMEOUT_S = 2.0
 
@@ -82,8 +83,8 @@ def test_a_session_opened_while_the_ensemble_was_away_is_one_and_lives():
     assert _play(story).states == []
 
 
-@pytest.mark.parametrize("how", [SimProcess.kill, lambda process: process._loop.pause(process)])
-def test_a_session_of_a_process_that_died_or_stands_still_ends_by_itself(how: Callable[[SimProcess], None]):
+@pytest.mark.parametrize("how", [LoopProcess.kill, lambda process: process._loop.pause(process)])
+def test_a_session_of_a_process_that_died_or_stands_still_ends_by_itself(how: Callable[[LoopProcess], None]):
     async def story(world: _World) -> None:
         process, other = world.loop.process("a"), await world.session("b")
 
