@@ -19,7 +19,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from prometheus_client.parser import text_string_to_metric_families
 
 from sordini.cli.__main__ import main
-from tests.cluster.cluster import OURS, SECONDS_MAX, Cluster, frozen
+from tests.cluster.cluster import OURS, SECONDS_MAX, Cluster
 from tests.cluster.conftest import EVERYTHING
 from tests.outside.ports import free_port
 from tests.outside.tools import JavaTools
@@ -248,7 +248,7 @@ def test_status_tells_who_is_gone_and_how_far_a_follower_is_behind(cluster: Clus
 def test_status_tells_who_is_there_and_says_nothing(cluster: Cluster) -> None:
     cluster.create("silent", [[2, 1, 3], [1, 2, 3]])
     cluster.wait(lambda: not any(row["lag"] for row in status(cluster)["brokers"]), "no replica is behind")
-    with frozen(cluster.brokers[2]):
+    with cluster.brokers[2].hung():
         reported = status(cluster)
     assert [row["state"] for row in reported["brokers"]] == ["up", "silent", "up"]
     silent, answering = (row for row in reported["partitions"] if row["topic"] == "silent")
