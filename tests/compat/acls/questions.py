@@ -254,7 +254,7 @@ QUESTIONS = [
         (group(READ),),
         lambda n: {
             "group_id": n.g,
-            "session_timeout_ms": 10_000,
+            "session_timeout_ms": 300_000,
             "rebalance_timeout_ms": 10_000,
             "member_id": "",
             "protocol_type": "consumer",

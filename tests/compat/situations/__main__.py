@@ -125,6 +125,8 @@ Beyond single answers:
   of up to 1 MiB waiting; Apache Kafka stops reading from all connections.
 - **At `max.connections`** a connection of another broker is accepted where brokers have a listener of their own, as with Apache
   Kafka, which then closes the connection of a client that was idle for longest; here none is closed.
+- **Passwords that the former secret encrypts** (`password.encoder.old.secret`) are encrypted again once the broker is registered.
+  Apache Kafka does it before, and where no other broker is the controller then, its start fails (3.9.1).
 - **`preallocate`** reserves disk space without making the file longer, up to an eighth of the free space; Apache
   Kafka makes the file longer, and on Linux reserves nothing.
 - **A commit that arrives while its group is loading** waits for the load, for `offsets.commit.timeout.ms` at most; Apache

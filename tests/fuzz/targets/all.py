@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tests.fuzz.target import Target
+from tests.fuzz.targets.bearer_tokens import BearerTokens
 from tests.fuzz.targets.coordination import Coordination
 from tests.fuzz.targets.framing import Framing
 from tests.fuzz.targets.logins import Logins
@@ -16,5 +17,6 @@ from tests.fuzz.targets.served import Served
 from tests.fuzz.targets.tls_records import TlsRecords
 
 TARGETS: Final[Mapping[str, type[Target]]] = {
-    made.name: made for made in (Framing, Requests, Records, Logins, Coordination, TlsRecords, Prepared, Served)
+    made.name: made
+    for made in (Framing, Requests, Records, Logins, BearerTokens, Coordination, TlsRecords, Prepared, Served)
 }

@@ -25,7 +25,7 @@ KEPT_MAX: Final = 3_000
 
 class Requests:
     name = "requests"
-    share = 0.46
+    share = 0.44
     instrumented = ("sordini.protocol",)
 
     def __init__(self) -> None:

@@ -62,7 +62,7 @@ class ScriptedController:
         self.versions = versions
         self.leaders: dict[tuple[TopicPartition, int], BrokerId] = {}
         """The elected leader by leader epoch."""
-        self.leaderships = {str(partition): Leaderships() for partition in states.replicas}
+        self.leaderships = {partition: Leaderships() for partition in states.replicas}
         self.shutting_down: set[int] = set()
         self.elections = 0
         self._process = process
@@ -179,7 +179,7 @@ class ScriptedController:
         epoch = LeaderEpoch(reported.state.leader_epoch + 1)
         changed = self.states.change(reported, PartitionState(leader, epoch, isr, self._epoch))
         self._trace.note("controller: elected", reported.partition, leader, epoch, *isr)
-        self.leaderships[str(reported.partition)].elected(self._network.loop.time(), epoch, leader)
+        self.leaderships[reported.partition].elected(self._network.loop.time(), epoch, leader)
         self.elections += 1
         if leader is not None:
             self.leaders[reported.partition, epoch] = leader

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from sordini.broker.configuration.config import build_config
 from sordini.broker.network.tls_handshakes import LoopWorker
@@ -57,7 +57,7 @@ class Node:
         self.host = f"node{broker_id}"
         self.address: Address = (self.host, PORT)
         self.clock = SimClock(world.loop)
-        self.log = _NodeLog(world.trace, self._became_leader)
+        self.log = _NodeLog(world.trace, self._learned)
         self.incarnation = 1
         self.is_wanted = False
         """Whether it should be up: while False, it is not started again."""
@@ -100,6 +100,8 @@ class Node:
         self._stop = asyncio.Event()
         self.server = Server(config, frozenset(entries), ports, self.log)
         world.trace.note("start", self.process.name)
+        for leaderships in world.controller.leaderships.values():
+            leaderships.started(world.loop.time(), self.broker_id)
         self._life = self.process.spawn(self._live(self.server, self._stop, self.process))
 
     def end(self, kind: EndKind) -> None:
@@ -125,8 +127,10 @@ class Node:
             self._world.trace.note("did not stop in time", self.process.name)
         self.process.kill()
 
-    def _became_leader(self, partition: str, leader_epoch: int) -> None:
-        self._world.controller.leaderships[partition].begun(self._world.loop.time(), self.broker_id, leader_epoch)
+    def _learned(self, name: str, leader_epoch: int, *, is_leader: bool) -> None:
+        partition = next(each for each in self._world.controller.leaderships if str(each) == name)
+        leaderships = self._world.controller.leaderships[partition]
+        leaderships.learned(self._world.loop.time(), self.broker_id, leader_epoch, is_leader=is_leader)
 
     async def _open_store(self) -> SimZkStore:
         return SimZkStore(self._world.zk, self.host, SESSION_TIMEOUT_MS / 1_000)
@@ -167,19 +171,23 @@ class Node:
         return world.loop.process(f"{self.host}.{self.incarnation}")
 
 
-class _NodeLog(TraceLog):
-    """Reports with which leader epochs this broker became a leader."""
+class _Learned(Protocol):
+    def __call__(self, name: str, leader_epoch: int, *, is_leader: bool) -> None: ...
 
-    def __init__(self, trace: Trace, became_leader: Callable[[str, int], None]) -> None:
+
+class _NodeLog(TraceLog):
+    """Reports the roles of this broker, with their leader epochs."""
+
+    def __init__(self, trace: Trace, learned: _Learned) -> None:
         super().__init__(trace)
-        self._became_leader = became_leader
+        self._learned = learned
 
     def info(self, event: str, **fields: object) -> None:
-        if event == "became leader":
+        if event in ("became leader", "became follower"):
             partition, leader_epoch = fields["partition"], fields["leader_epoch"]
             assert isinstance(partition, str)
             assert isinstance(leader_epoch, int)
-            self._became_leader(partition, leader_epoch)
+            self._learned(partition, leader_epoch, is_leader=event == "became leader")
         super().info(event, **fields)
 
 

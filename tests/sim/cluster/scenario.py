@@ -21,6 +21,7 @@ from tests.sim.cluster import secured
 from tests.sim.cluster.checkers import Evidence, check
 from tests.sim.cluster.clients import LeaderConsumer, LeaderProducer, Observer
 from tests.sim.cluster.faults import GENTLE, KILLING, PULLING_THE_PLUG, ClusterFaults, Fault
+from tests.sim.cluster.leaderships import STATE_PARTITIONS
 from tests.sim.cluster.node import SESSION_TIMEOUT_MS
 from tests.sim.cluster.world import ClusterWorld
 from tests.sim.consumer import Consumer, ConsumerRules
@@ -45,7 +46,6 @@ UNDER_LOAD_S = 2.5
 """Seconds of load after the last fault has begun."""
 GIVE_UP_S = 8.0
 FAULT_GAP_S = 0.9
-STATE_PARTITIONS = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -188,11 +188,7 @@ def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT)
         *(bug for node in world.nodes for bug in node.log.bugs),
         *(f"stray exception: {text}" for text in world.loop.stray),
         *check(evidence),
-        *(
-            []
-            if story.cast is None
-            else check_transactions(story.cast.history, world.final_images, world.is_superseded)
-        ),
+        *([] if story.cast is None else check_transactions(story.cast.history, world.final_images, world.coordinators)),
     ]
     tally = {
         "records acknowledged": sum(producer.acknowledged for producer in story.producers),
@@ -224,8 +220,13 @@ def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT)
 
 def _tally(cast: Cast, world: ClusterWorld) -> dict[str, int]:
     offsets = cast.history.offsets
-    superseded = sum(world.is_superseded(offset.began, offset.coordinator) for offset in offsets)
-    return {**cast.tally(), "offsets read": len(offsets), "offsets read of superseded coordinators": superseded}
+    superseded = sum(world.coordinators.is_superseded(offset.began, offset.coordinator) for offset in offsets)
+    return {
+        **cast.tally(),
+        "offsets read": len(offsets),
+        "offsets read of superseded coordinators": superseded,
+        "transactional ids not known to a coordinator": len(cast.history.unknown_ids),
+    }
 
 
 def _is_in(at: float, outages: Sequence[tuple[float, float]]) -> bool:

@@ -15,14 +15,13 @@ from tests.sim.cluster.commands import LISTENER
 from tests.sim.cluster.controller import CONTROLLER, CONTROLLER_ID, ScriptedController
 from tests.sim.cluster.grants import Grants
 from tests.sim.cluster.images import Image, images_of
+from tests.sim.cluster.leaderships import Coordinators
 from tests.sim.cluster.network import ClusterNetwork
 from tests.sim.cluster.node import LOG_DIRECTORY, Node
 from tests.sim.cluster.service import Service
 from tests.sim.cluster.states import States
 from tests.sim.history import History
-from tests.sim.transactions.history import OFFSETS
 from tests.support.fake_zookeeper import SimZk
-from tests.support.simulated_network import Address
 from tests.support.simulated_pipe import LinkRules
 from tests.support.trace import LINES_KEPT, Trace
 from tests.support.virtual_loop import SimClock, SimLoop
@@ -103,10 +102,9 @@ class ClusterWorld:
         images = images_of(node.broker_id, self.loop.time(), LOG_DIRECTORY, node.disk.visible_tree())
         self.images += images.values()
 
-    def is_superseded(self, at: float, address: Address) -> bool:
-        """Whether a broker did not know at a time that another one coordinates the groups."""
-        broker_id = next(node.broker_id for node in self.nodes if node.address == address)
-        return self.controller.leaderships[str(OFFSETS)].is_superseded(at, broker_id)
+    @property
+    def coordinators(self) -> Coordinators:
+        return Coordinators(self.controller.leaderships, {node.address: node.broker_id for node in self.nodes})
 
     async def end(self) -> None:
         """Stop everything as an operator does, and read the disks."""

@@ -14,13 +14,13 @@ Every record's fate is read from the logs, by their markers. The laws:
   T7  what coordinators describe in the end is what `__transaction_state` folds to;
   T8  committed offsets of a group are those of its last committed transaction, and never older than an answered commit,
       but for a coordinator that another broker has superseded and that cannot know it yet;
-  T9  no answer that no fault explains.
+  T9  no answer that no fault explains; only a superseded coordinator may not know a transactional id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from sordini.protocol.types import TopicPartition
 from tests.sim.cluster.checkers import fallen_ends, fallen_watermarks
@@ -30,7 +30,31 @@ from tests.sim.transactions.history import OFFSETS, CommittedPoll, Transaction, 
 from tests.support.simulated_network import Address
 
 VISIBLE = (Fate.COMMITTED, Fate.PLAIN)
+VERIFIED_S_MAX = 1.5
+"""What the answer of a request takes at most that a coordinator is asked for."""
 IDLE = ("Empty", "CompleteCommit", "CompleteAbort")
+
+
+class Coordinators(Protocol):
+    """Which coordinators could not know that another broker had superseded them."""
+
+    def is_superseded(self, at: float, address: Address) -> bool:
+        """Whether a broker did not know at a time that another one coordinates the groups."""
+
+    def had_superseded(self, transactional_id: str, start: float, end: float) -> bool:
+        """Whether a transactional id had a coordinator between that did not know that there was another."""
+
+
+class _AlwaysKnown:
+    def is_superseded(self, _at: float, _address: Address) -> bool:
+        return False
+
+    def had_superseded(self, _transactional_id: str, _start: float, _end: float) -> bool:
+        return False
+
+
+ALWAYS_KNOWN = _AlwaysKnown()
+"""A single broker supersedes none."""
 
 
 class Truth(NamedTuple):
@@ -69,9 +93,9 @@ def _has_values(partition: TopicPartition) -> bool:
 def check_transactions(
     history: TransactionHistory,
     final: Sequence[Image],
-    is_superseded: Callable[[float, Address], bool] = lambda _at, _broker: False,
+    coordinators: Coordinators = ALWAYS_KNOWN,
 ) -> list[str]:
-    """All findings of all checkers. `is_superseded`: whether a broker did not know at a time that it coordinates no more."""
+    """All findings of all checkers."""
     truth = truth_of(history, final)
     return [
         *torn(history, truth),
@@ -81,8 +105,9 @@ def check_transactions(
         *hanging(history, truth),
         *fenced_appends(history, truth),
         *folded_states(history, truth),
-        *stale_offsets(history, truth, is_superseded),
+        *stale_offsets(history, truth, coordinators),
         *(f"T9 {answer}" for answer in history.strange),
+        *unknown_ids(history, coordinators),
     ]
 
 
@@ -189,9 +214,7 @@ def folded_states(history: TransactionHistory, truth: Truth) -> Iterator[str]:
         yield f"T7 the log has {missing}, of which no coordinator was asked"
 
 
-def stale_offsets(
-    history: TransactionHistory, truth: Truth, is_superseded: Callable[[float, Address], bool]
-) -> Iterator[str]:
+def stale_offsets(history: TransactionHistory, truth: Truth, coordinators: Coordinators) -> Iterator[str]:
     read: dict[str, int] = {}
     last: dict[str, str] = {}
     for offset in history.offsets:
@@ -201,7 +224,7 @@ def stale_offsets(
             yield f"T8 {where}, which is {_fate(truth, offset.note)}"
         elif transaction is not None and offset.at < transaction.end_sent:
             yield f"T8 {where}, and its commit was requested at {transaction.end_sent:.3f}"
-        if is_superseded(offset.began, offset.coordinator):
+        if coordinators.is_superseded(offset.began, offset.coordinator):
             continue
         number = 0 if transaction is None else transaction.number
         if number < read.get(offset.group_id, 0):
@@ -211,6 +234,12 @@ def stale_offsets(
             yield f"T8 {where}, and the commit of transaction {newest} was answered before"
         read[offset.group_id], last[offset.group_id] = number, offset.note
     yield from _not_the_last(last, truth)
+
+
+def unknown_ids(history: TransactionHistory, coordinators: Coordinators) -> Iterator[str]:
+    for refused in history.unknown_ids:
+        if not coordinators.had_superseded(refused.transactional_id, refused.at - VERIFIED_S_MAX, refused.at):
+            yield f"T9 {refused.what} was answered INVALID_PRODUCER_ID_MAPPING at {refused.at:.3f}"
 
 
 def _answered_before(history: TransactionHistory, group_id: str, at: float) -> int:

@@ -92,6 +92,14 @@ class CoordinatorState(NamedTuple):
     epoch: int
 
 
+class UnknownId(NamedTuple):
+    """A request was answered that its transactional id has no producer id, or another one."""
+
+    what: str
+    transactional_id: str
+    at: float
+
+
 @dataclasses.dataclass(slots=True)
 class TransactionHistory:
     """Everything of one run, each list in the order of time."""
@@ -107,6 +115,7 @@ class TransactionHistory:
     states: list[CoordinatorState] = dataclasses.field(default_factory=list)
     strange: list[str] = dataclasses.field(default_factory=list)
     """Answers that no fault explains."""
+    unknown_ids: list[UnknownId] = dataclasses.field(default_factory=list)
     fenced: int = 0
     """How often a producer learned that it has a successor, or timed out."""
     abandoned: int = 0

@@ -20,7 +20,7 @@ from tests.sim.cluster.leaders import Leaders
 from tests.sim.history import History, Send
 from tests.sim.transactions import requests
 from tests.sim.transactions.client import Client, Coordinator, Request, TimeIsOver
-from tests.sim.transactions.history import OFFSETS, ProducerEpoch, Transaction, TransactionHistory
+from tests.sim.transactions.history import OFFSETS, ProducerEpoch, Transaction, TransactionHistory, UnknownId
 from tests.sim.transactions.requests import Identity, error_of
 from tests.support.simulated_network import Address
 from tests.support.virtual_loop import SimClock
@@ -273,7 +273,10 @@ class _Incarnation:
         if code in ABORTABLE and not is_end:
             raise _Abortable(code.name)
         at = self._loop.time()
-        self._deps.transactions.strange.append(f"{self._name}'s {what} was answered {code.name} at {at:.3f}")
+        if code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            self._deps.transactions.unknown_ids.append(UnknownId(f"{self._name}'s {what}", self._owner.name, at))
+        else:
+            self._deps.transactions.strange.append(f"{self._name}'s {what} was answered {code.name} at {at:.3f}")
         raise _Surprise(code.name)
 
     def _note(self, *fields: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 
@@ -14,7 +15,7 @@ from sordini.protocol.types import TopicPartition
 from tests.sim.cluster.clients import Mark
 from tests.sim.cluster.images import Batch, Image
 from tests.sim.history import Seen
-from tests.sim.transactions.checkers import check_transactions
+from tests.sim.transactions.checkers import ALWAYS_KNOWN, Coordinators, check_transactions
 from tests.sim.transactions.history import (
     OFFSETS,
     STATE_TOPIC,
@@ -24,6 +25,7 @@ from tests.sim.transactions.history import (
     ProducerEpoch,
     Transaction,
     TransactionHistory,
+    UnknownId,
 )
 from tests.support.simulated_network import Address
 
@@ -60,13 +62,13 @@ class World:
         line = Record(self.end(STATE), 0, records.transaction_key("t"), value)
         self.logs.setdefault(STATE, []).append(build_batch([line], base_offset=self.end(STATE)))
 
-    def findings(self, is_superseded: Callable[[float, Address], bool] = lambda _at, _broker: False) -> list[str]:
+    def findings(self, coordinators: Coordinators = ALWAYS_KNOWN) -> list[str]:
         images = []
         for partition, batches in self.logs.items():
             read = [(read_header(batch), batch) for batch in batches]
             whole = tuple(Batch(header.base_offset, header.last_offset, 0, batch) for header, batch in read)
             images.append(Image(1, 100.0, partition, whole, (), self.end(partition)))
-        return check_transactions(self.history, images, is_superseded)
+        return check_transactions(self.history, images, coordinators)
 
 
 def _transaction(number: int, at: float, epoch: int = 0, *, commits: bool | None) -> Transaction:
@@ -221,19 +223,39 @@ def _strange(world: World) -> None:
     world.history.strange.append("t.1's EndTxn was answered UNKNOWN_SERVER_ERROR")
 
 
+class _Superseded(NamedTuple):
+    """One broker was superseded at one time."""
+
+    address: Address
+    at: float
+
+    def is_superseded(self, at: float, address: Address) -> bool:
+        return (address, at) == self
+
+    def had_superseded(self, transactional_id: str, start: float, end: float) -> bool:
+        return start <= self.at <= end
+
+
 def test_only_a_superseded_coordinator_may_return_an_older_offset():
     world = a_world()
     old = CommittedOffset("group-t", "note:t-1", 10.5, 10.6, ("node2", 9092))
     world.history.offsets.insert(2, old._replace(began=12.0, at=12.1))
     world.history.offsets.append(CommittedOffset("group-t", "note:t-4", 13.0, 13.1))
     assert [finding[:2] for finding in world.findings()] == ["T8"]
-    assert world.findings(lambda at, broker: broker == ("node2", 9092) and at == 12.0) == []
+    assert world.findings(_Superseded(("node2", 9092), 12.0)) == []
 
 
 def test_a_superseded_coordinator_returns_committed_offsets_alone():
     world = a_world()
     world.history.offsets.append(CommittedOffset("group-t", "note:t-2", 12.0, 12.1))
-    assert [finding[:2] for finding in world.findings(lambda _at, _broker: True)] == ["T8"]
+    assert [finding[:2] for finding in world.findings(_Superseded(("", 0), 12.0))] == ["T8"]
+
+
+def test_only_a_superseded_coordinator_may_not_know_a_transactional_id():
+    world = a_world()
+    world.history.unknown_ids.append(UnknownId("t.1's PRODUCE", "t", 12.0))
+    assert world.findings() == ["T9 t.1's PRODUCE was answered INVALID_PRODUCER_ID_MAPPING at 12.000"]
+    assert world.findings(_Superseded(("node2", 9092), 11.9)) == []
 
 
 @pytest.mark.parametrize(
