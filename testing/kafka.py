@@ -11,12 +11,17 @@ Every method may be called from any thread but that of the brokers, one thread a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from types import TracebackType
 from typing import Any, Final, Self
 
 from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from sordini.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -40,11 +45,13 @@ from sordini.testing.faults.selection import Selection
 from sordini.testing.node_handle import NodeHandle
 from sordini.testing.own_client import TEMPORARY, KitError, OwnClient
 from sordini.testing.records import KitRecord, Value, difference, encoded
+from sordini.testing.security import MUTUAL, Login, Security
 
 BROKERS_MAX: Final = 9
 FETCH_BYTES: Final = 1 << 22
 CONTROL_BIT: Final = 32
-ABORTED: Final = "aborted"
+MECHANISM_NUMBERS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+"""As AlterUserScramCredentials has them."""
 
 
 class KafkaClock:
@@ -73,13 +80,25 @@ class Kafka:
         *,
         topics: Mapping[str, int] | Iterable[str] = (),
         config: Mapping[str, object] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        tls: bool | str = False,
+        sasl: Mapping[str, str] | None = None,
+        mechanisms: Sequence[str] = ("PLAIN", "SCRAM-SHA-256"),
         seed: int = 0,
     ) -> None:
-        """`topics` are names, or numbers of partitions by name; `config` are keys of server.properties."""
+        """`topics` are names, or numbers of partitions by name; `config` are keys of server.properties.
+
+        `sasl` are passwords by users; `tls` is True, or "mutual" for clients with certificates. `listeners` are
+        protocols by name, for clients: by default one, with what `tls` and `sasl` ask for. Raises ValueError.
+        """
         if not 1 <= brokers <= BROKERS_MAX:
             raise ValueError(f"brokers={brokers}: allowed are 1 to {BROKERS_MAX}")
+        protocol = f"{'SASL_' if sasl else ''}{'SSL' if tls else 'PLAINTEXT'}"
+        self._security = Security(
+            listeners or {CLIENTS: protocol}, sasl, tuple(mechanisms), is_mutual=self._is_mutual(tls)
+        )
         entries = {key: _text(value) for key, value in (config or {}).items()}
-        self._site = Site(brokers, entries, seed)
+        self._site = Site(brokers, {**self._security.entries(), **entries}, seed, self._security.listeners)
         self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         self._client = OwnClient(self._broker_addresses)
         self._names = count(1)
@@ -87,10 +106,19 @@ class Kafka:
         self.brokers: list[NodeHandle] = []
         """In the order of their ids, which begin at 1."""
 
+    @staticmethod
+    def _is_mutual(tls: object) -> bool:
+        if tls not in (True, False, MUTUAL):
+            raise ValueError(f"tls={tls!r}: allowed are True, False and {MUTUAL!r}")
+        return tls == MUTUAL
+
     def start(self) -> Self:
         """Start, and wait until all brokers serve. Raises SiteFailed, ConfigError."""
         self._site.start()
         self.brokers = [NodeHandle(self._site, node) for node in self._site.nodes.values()]
+        for mechanism in self._security.scram_mechanisms:
+            for login in self._security.logins:
+                self._set_scram_user(login, mechanism)
         for name, partitions in self._topics.items():
             self.topic(name, partitions=partitions)
         return self
@@ -99,6 +127,7 @@ class Kafka:
         """End all brokers. May be called again."""
         self._client.close()
         self._site.close()
+        self._security.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -115,8 +144,27 @@ class Kafka:
     @property
     def bootstrap_servers(self) -> str:
         """`host:port` of all brokers, separated by commas: what every client takes."""
-        ends = [node.addresses[CLIENTS] for node in self._site.nodes.values()]
+        return self.bootstrap_of(next(iter(self._security.listeners)))
+
+    def bootstrap_of(self, listener: str) -> str:
+        """`bootstrap_servers` of one of several listeners. Raises ValueError."""
+        if listener not in self._security.listeners:
+            raise ValueError(f"listener {listener!r}: allowed are {', '.join(self._security.listeners)}")
+        ends = [node.addresses[listener] for node in self._site.nodes.values()]
         return ",".join(f"{host}:{port}" for host, port in ends)
+
+    def client_settings(
+        self, user: str | None = None, *, listener: str | None = None, mechanism: str | None = None
+    ) -> dict[str, Any]:
+        """`bootstrap.servers` and what TLS and the login need, as librdkafka's clients take it. Raises ValueError."""
+        listener = listener or next(iter(self._security.listeners))
+        settings = self._security.client_settings(listener, user, mechanism)
+        return {"bootstrap.servers": self.bootstrap_of(listener), **settings}
+
+    @property
+    def ca_file(self) -> str:
+        """The path of the certificate (PEM) of the authority that issued the brokers'. Raises ValueError."""
+        return self._security.ca_file
 
     # Topics and records.
 
@@ -396,6 +444,21 @@ class Kafka:
 
     # For the methods above.
 
+    def _set_scram_user(self, login: Login, mechanism: str) -> None:
+        salt, iterations = b"sordini-testing", 4096
+        name = "sha256" if mechanism.endswith("256") else "sha512"
+        salted = hashlib.pbkdf2_hmac(name, login.password.encode(), salt, iterations)
+        upsertion = ScramCredentialUpsertion(
+            name=login.user,
+            mechanism=MECHANISM_NUMBERS[mechanism],
+            iterations=iterations,
+            salt=salt,
+            salted_password=salted,
+        )
+        row = self._client.ask(AlterUserScramCredentialsRequest(upsertions=[upsertion])).results[0]
+        if row.error_code:
+            raise KitError(f"user {login.user!r}: {row.error_message or ErrorCode(row.error_code).name}")
+
     def _broker_addresses(self) -> dict[int, tuple[str, int]]:
         return {
             node.number: node.addresses[BROKERS]
@@ -467,10 +530,23 @@ def make_kafka(
     *,
     topics: Mapping[str, int] | Iterable[str] = (),
     config: Mapping[str, object] | None = None,
+    listeners: Mapping[str, str] | None = None,
+    tls: bool | str = False,
+    sasl: Mapping[str, str] | None = None,
+    mechanisms: Sequence[str] = ("PLAIN", "SCRAM-SHA-256"),
     seed: int = 0,
 ) -> Kafka:
     """A cluster for a `with` block; also to be started and closed by hand. See `Kafka`."""
-    return Kafka(brokers, topics=topics, config=config, seed=seed)
+    return Kafka(
+        brokers,
+        topics=topics,
+        config=config,
+        listeners=listeners,
+        tls=tls,
+        sasl=sasl,
+        mechanisms=mechanisms,
+        seed=seed,
+    )
 
 
 def _text(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.testing.brokers.node import CLIENTS, Node
+from sordini.testing.brokers.node import Node
 from sordini.testing.brokers.site import Site
 
 
@@ -22,7 +22,7 @@ class NodeHandle:
     @property
     def bootstrap_server(self) -> str:
         """`host:port`."""
-        host, port = self._node.addresses[CLIENTS]
+        host, port = self._node.addresses[next(iter(self._site.listeners))]
         return f"{host}:{port}"
 
     @property

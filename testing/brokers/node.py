@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from sordini.broker.configuration.config import build_config
@@ -23,7 +23,7 @@ from sordini.testing.brokers.network import Address, BrokerNetwork
 from sordini.testing.brokers.store_session import ProcessStore
 
 CLIENTS: Final = "CLIENTS"
-"""The listener that tests and their clients use."""
+"""The listener that tests and their clients use, unless a test names others."""
 BROKERS: Final = "BROKERS"
 """The listener that brokers and the kit itself use: no fault is injected into its requests."""
 
@@ -49,8 +49,9 @@ class Node:
         shared: Surroundings,
         interposer: Interposer,
         is_cut: Callable[[Address], bool],
+        listeners: Sequence[str] = (CLIENTS,),
     ) -> None:
-        """`entries` are the broker's configuration, but for what a node sets itself."""
+        """`entries` are the broker's configuration but for what a node sets; `listeners` are those of clients."""
         self.number = number
         self.tree = Tree(shared.clock.now_ms)
         self.process: LoopProcess | None = None
@@ -59,6 +60,7 @@ class Node:
         self.addresses: dict[str, Address] = {}
         """By listener, once it was started for the first time; they stay."""
         self._entries = dict(entries)
+        self._listeners = (*listeners, BROKERS)
         self._shared = shared
         self._interposer = interposer
         self._is_cut = is_cut
@@ -180,7 +182,7 @@ class Node:
 
     def _configuration(self) -> dict[str, str]:
         listeners = []
-        for name in (CLIENTS, BROKERS):
+        for name in self._listeners:
             host, port = self.addresses.get(name, ("127.0.0.1", 0))
             listeners.append(f"{name}://{host}:{port}")
         return {

@@ -40,14 +40,21 @@ class SiteFailed(Exception):
 class Site:
     """One to nine brokers. All methods are called from outside of the loop's thread."""
 
-    def __init__(self, brokers: int, entries: Mapping[str, str], seed: int) -> None:
+    def __init__(
+        self, brokers: int, entries: Mapping[str, str], seed: int, listeners: Mapping[str, str] | None = None
+    ) -> None:
+        """`listeners` are protocols by the names of the listeners of clients."""
         self.began_s = time.monotonic()
         self.seen = SeenRequests()
         self.lines = Lines(self.elapsed_s)
         self.script = Script(self.run)
         self.nodes: dict[int, Node] = {}
         self._count = brokers
-        self._entries = {**_defaults(brokers), **entries}
+        self.listeners = dict(listeners or {CLIENTS: "PLAINTEXT"})
+        protocols = ",".join(
+            f"{name}:{protocol}" for name, protocol in {**self.listeners, BROKERS: "PLAINTEXT"}.items()
+        )
+        self._entries = {**_defaults(brokers), "listener.security.protocol.map": protocols, **entries}
         self._seed = seed
         self._cuts: set[frozenset[int]] = set()
         self._cut_from_clients: set[int] = set()
@@ -143,8 +150,10 @@ class Site:
         self._store = await EmbeddedStore.open(IN_MEMORY, _at_once, _Clock(loop))
         shared = Surroundings(loop, self._store, self.lines, self._seed)
         for number in range(1, self._count + 1):
-            interposer = Interposer(number, CLIENTS, self.script, self.seen, self.elapsed_s)
-            self.nodes[number] = Node(number, self._entries, shared, interposer, self._is_cut_from(number))
+            interposer = Interposer(number, BROKERS, self.script, self.seen, self.elapsed_s)
+            self.nodes[number] = Node(
+                number, self._entries, shared, interposer, self._is_cut_from(number), tuple(self.listeners)
+            )
         await self._start_nodes(list(self.nodes.values()))
 
     async def _start_nodes(self, nodes: list[Node]) -> None:
@@ -215,7 +224,6 @@ def _defaults(count: int) -> dict[str, str]:
     """Settings of brokers that live for a test."""
     replicas = str(min(count, 3))
     return {
-        "listener.security.protocol.map": f"{CLIENTS}:PLAINTEXT,{BROKERS}:PLAINTEXT",
         "default.replication.factor": replicas,
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,

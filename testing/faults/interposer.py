@@ -25,11 +25,11 @@ class Interposer:
     """Of one broker of a site."""
 
     def __init__(
-        self, broker: int, listener: str, script: Script, seen: SeenRequests, elapsed_s: Callable[[], float]
+        self, broker: int, between_brokers: str, script: Script, seen: SeenRequests, elapsed_s: Callable[[], float]
     ) -> None:
-        """`listener` is that of clients: requests on others are let through."""
+        """`between_brokers` is the listener whose requests are let through."""
         self._broker = broker
-        self._listener = listener
+        self._between_brokers = between_brokers
         self._script = script
         self._seen = seen
         self._elapsed_s = elapsed_s
@@ -39,7 +39,7 @@ class Interposer:
         return [route._replace(handle=partial(self._handle, route, dispatcher, metadata)) for route in routes]
 
     def _handle(self, route: Route, dispatcher: Dispatcher, metadata: MetadataCache, call: Call) -> Any:
-        if call.peer.listener != self._listener:
+        if call.peer.listener == self._between_brokers:
             return route.handle(call)
         seen = self._note(call)
         rule = self._script.take(

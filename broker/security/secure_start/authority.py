@@ -41,11 +41,16 @@ class Pair(NamedTuple):
         return self.certificate.public_bytes(Encoding.PEM)
 
     @property
-    def pem(self) -> bytes:
-        """The key (PKCS#8, not encrypted), and the certificate."""
+    def key_pem(self) -> bytes:
+        """The key (PKCS#8, not encrypted)."""
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + self.certificate_pem
+        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    @property
+    def pem(self) -> bytes:
+        """The key, and the certificate."""
+        return self.key_pem + self.certificate_pem
 
     @property
     def expires_ms(self) -> int:
@@ -63,19 +68,20 @@ def make_authority(name: str, now_ms: int) -> Pair:
     return _signed(key, builder.add_extension(_usage(is_authority=True), critical=True), key)
 
 
-def issue(authority: Pair, name: str, hosts: Iterable[str], now_ms: int) -> Pair:
-    """A certificate for a broker with these host names and addresses, valid no longer than its authority."""
+def issue(authority: Pair, name: str, hosts: Iterable[str], now_ms: int, *, is_client: bool = False) -> Pair:
+    """A certificate for a broker with these hosts, or for a client; it is valid no longer than its authority."""
     from cryptography import x509
     from cryptography.x509.oid import ExtendedKeyUsageOID
 
     key = _new_key()
+    usage = ExtendedKeyUsageOID.CLIENT_AUTH if is_client else ExtendedKeyUsageOID.SERVER_AUTH
     until_ms = min(now_ms + CERTIFICATE_DAYS * DAY_MS, authority.expires_ms)
     by = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     builder = (
         _builder(_name(name), authority.certificate.subject, key, now_ms, until_ms)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(is_authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         .add_extension(x509.SubjectAlternativeName([_general(host) for host in hosts]), critical=False)
         .add_extension(by, critical=False)
     )
