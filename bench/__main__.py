@@ -22,6 +22,7 @@ from bench import (
     failover,
     groups,
     interpreter,
+    kit,
     log,
     outage,
     partitions,
@@ -47,7 +48,7 @@ THEIRS = "Apache Kafka 3.9.1"
 GROUPS = "consumer groups"  # What `--only` calls them.
 COMPARED = (replication, transactions, failover, outage, partitions, security, quotas)
 """Parts that start brokers of their own on each side."""
-OTHERS = ("log", small_requests.PART, controller.PART, pipeline.PART, *(part.PART for part in COMPARED))
+OTHERS = ("log", small_requests.PART, controller.PART, kit.PART, pipeline.PART, *(part.PART for part in COMPARED))
 """What the names of parts begin with that have tables of their own."""
 
 
@@ -58,7 +59,7 @@ def main() -> None:
         raise SystemExit("published figures are of an optimised Python: remove .venv and run `make bench PYTHON=...`")
     arguments.ours = "Second Apache Kafka" if arguments.apache_only else "Sordini"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # So that the brokers are stopped too.
-    if arguments.only != outage.PART:  # Its clients are librdkafka's.
+    if arguments.only not in (outage.PART, kit.PART):  # Their clients are librdkafka's and aiokafka.
         build()
     with tempfile.TemporaryDirectory(prefix="bench-", dir=arguments.directory) as directory:
         try:
@@ -85,6 +86,8 @@ def _tables(directory: Path, arguments: argparse.Namespace) -> Iterator[tuple[st
         yield pipeline.PART, _pipeline(directory / pipeline.PART, arguments)
     if arguments.only in controller.PART:
         yield controller.PART, controller.rows(_size(arguments), _say)
+    if arguments.only in kit.PART:
+        yield kit.PART, kit.rows(_say, quick=arguments.quick)
 
 
 def _small_requests(home: Path, arguments: argparse.Namespace) -> list[str]:
@@ -115,6 +118,8 @@ def _note(name: str, arguments: argparse.Namespace) -> str:
         return "tiny sizes: it works, and nothing was measured."
     if name == controller.PART:
         return controller.note(_size(arguments))
+    if name == kit.PART:
+        return kit.note()
     for part in (*COMPARED, pipeline, small_requests):
         if name == part.PART:
             return part.note(arguments.rounds)

@@ -14,23 +14,38 @@ import pytest
 ARGUMENTS = ("-p", "sordini.testing.plugin", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".")
 
 
-def start(directory: Path, source: str, *arguments: str) -> subprocess.Popen[str]:
-    (directory / "test_shop.py").write_text(textwrap.dedent(source))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+def environment() -> dict[str, str]:
+    """Of programs that import what this process does, with no plugins but the kit's."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+
+def started(directory: Path, *files: str) -> subprocess.Popen[str]:
+    """A run of pytest over files of a directory."""
     return subprocess.Popen(
-        [sys.executable, "-m", "pytest", *ARGUMENTS, *arguments, "test_shop.py"],
+        [sys.executable, "-m", "pytest", *ARGUMENTS, *files],
         cwd=directory,
-        env=environment,
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
 
 
-def run(directory: Path, source: str, *arguments: str) -> tuple[int, str]:
-    with start(directory, source, *arguments) as process:
+def run_pytest(directory: Path, *files: str) -> tuple[int, str]:
+    """The status and the output of a run."""
+    with started(directory, *files) as process:
         output, _ = process.communicate(timeout=120)
     return process.returncode, output
+
+
+def start(directory: Path, source: str) -> subprocess.Popen[str]:
+    (directory / "test_shop.py").write_text(textwrap.dedent(source))
+    return started(directory, "test_shop.py")
+
+
+def run(directory: Path, source: str) -> tuple[int, str]:
+    (directory / "test_shop.py").write_text(textwrap.dedent(source))
+    return run_pytest(directory, "test_shop.py")
 
 
 def test_the_fixtures_give_each_test_a_clean_broker(tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""docs/testing.md, pasted block by block into files, as its readers do."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.testing.test_plugin import environment, run_pytest
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
+BLOCK = re.compile(r"^```python (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("page")
+    for name, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+        (directory / name).write_text(text)
+    return directory
+
+
+def test_the_first_tests_fail_and_pass_as_the_page_says(files: Path) -> None:
+    code, output = run_pytest(files, "test_shop.py")
+    assert code == 1
+    assert "1 failed, 1 passed" in output
+    assert "Produce of topic topic-2 fails with NOT_ENOUGH_REPLICAS, used 1 of 2 times" in output
+    shop = files / "shop.py"
+    shop.write_text(shop.read_text().replace('"enable.idempotence": False, "retries": 0', '"enable.idempotence": True'))
+    code, output = run_pytest(files, "test_shop.py")
+    assert code == 0, output
+
+
+def test_the_other_tests_of_the_page_pass(files: Path) -> None:
+    code, output = run_pytest(files, "test_lost_answers.py", "test_clock.py")
+    assert code == 0, output
+    assert "2 passed" in output
+
+
+def test_the_script_of_unittest_passes(files: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "unittest_shop.py"],
+        cwd=files,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
