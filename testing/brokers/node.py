@@ -28,7 +28,7 @@ BROKERS: Final = "BROKERS"
 """The listener that brokers and the kit itself use: no fault is injected into its requests."""
 
 
-class Surroundings:
+class SharedParts:
     """What the brokers of a site share."""
 
     def __init__(self, loop: BrokerLoop, store: EmbeddedStore, lines: Lines, seed: int) -> None:
@@ -46,7 +46,7 @@ class Node:
         self,
         number: int,
         entries: Mapping[str, str],
-        shared: Surroundings,
+        shared: SharedParts,
         interposer: Interposer,
         is_cut: Callable[[Address], bool],
         listeners: Sequence[str] = (CLIENTS,),

@@ -21,7 +21,7 @@ from sordini.testing.brokers.broker_loop import BrokerLoop
 from sordini.testing.brokers.event_log import Lines
 from sordini.testing.brokers.loop_processes import unwind
 from sordini.testing.brokers.network import Address
-from sordini.testing.brokers.node import BROKERS, CLIENTS, Node, Surroundings
+from sordini.testing.brokers.node import BROKERS, CLIENTS, Node, SharedParts
 from sordini.testing.faults.interposer import Interposer
 from sordini.testing.faults.script import Script
 from sordini.testing.faults.seen import SeenRequests
@@ -148,7 +148,7 @@ class Site:
     async def _start(self) -> None:
         loop = self._loop
         self._store = await EmbeddedStore.open(IN_MEMORY, _at_once, _Clock(loop))
-        shared = Surroundings(loop, self._store, self.lines, self._seed)
+        shared = SharedParts(loop, self._store, self.lines, self._seed)
         for number in range(1, self._count + 1):
             interposer = Interposer(number, BROKERS, self.script, self.seen, self.elapsed_s)
             self.nodes[number] = Node(

@@ -219,7 +219,7 @@ def test_a_transaction_is_read_when_it_is_committed(single: Kafka) -> None:
     assert [record.text for record in single.records(orders, isolation="read_uncommitted")] == ["0", "1", "2"]
 
 
-def test_what_a_group_has_left_is_told_when_it_does_not_consume(single: Kafka) -> None:
+def test_the_lag_of_a_group_is_reported_when_it_does_not_consume(single: Kafka) -> None:
     orders = single.topic()
     single.produce(orders, ["one", "two"])
     with pytest.raises(KitError, match="group 'shop' is at most 0 records behind; left are 2 of topic"):

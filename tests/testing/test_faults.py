@@ -202,7 +202,7 @@ def test_requests_pass_before_a_rule_acts_when_it_says_so(broker: Kafka) -> None
     assert failed == [False, False, True, False]
 
 
-def test_names_are_those_of_the_protocol_and_a_wrong_one_is_told_the_nearest() -> None:
+def test_names_are_those_of_the_protocol_and_an_error_suggests_the_nearest() -> None:
     assert api_of("Produce") is api_of("PRODUCE") is api_of(ApiKey.PRODUCE) is ApiKey.PRODUCE
     assert api_of("OffsetCommit") is api_of("offset_commit") is ApiKey.OFFSET_COMMIT
     assert code_of("NOT_ENOUGH_REPLICAS") is code_of(19) is ErrorCode.NOT_ENOUGH_REPLICAS
@@ -217,12 +217,12 @@ def test_a_rule_does_one_thing(broker: Kafka) -> None:
         broker.on("Produce").fail("INVALID_RECORD").delay(1)
 
 
-def test_what_was_injected_is_told(broker: Kafka) -> None:
+def test_what_was_injected_is_reported(broker: Kafka) -> None:
     orders = broker.topic()
     with broker.on("Produce", topic=orders, times=1).fail("NOT_ENOUGH_REPLICAS"):
         one = producer(broker)
         one.produce(orders, b"one")
         one.flush(20)
-    told = broker.report()
-    assert f"Produce of topic {orders} fails with NOT_ENOUGH_REPLICAS, used 1 of 1 times" in told
-    assert "-> broker 1: Produce v" in told
+    report = broker.report()
+    assert f"Produce of topic {orders} fails with NOT_ENOUGH_REPLICAS, used 1 of 1 times" in report
+    assert "-> broker 1: Produce v" in report
