@@ -110,11 +110,11 @@ class OwnClient:
         broker: int = self.wait(found, f"there is a coordinator of {key!r}")
         return broker
 
-    def wait(self, look: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
+    def wait(self, find: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
         """The first result that is not None. Raises KitError naming what was waited for."""
         end = time.monotonic() + timeout_s
         pause_s = 0.001
-        while (found := look()) is None:
+        while (found := find()) is None:
             if time.monotonic() > end:
                 raise KitError(f"not so after {timeout_s:g} s: {what}")
             time.sleep(pause_s)

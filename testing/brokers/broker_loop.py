@@ -11,8 +11,8 @@ from sordini.testing.brokers.loop_processes import LoopProcess, ProcessLoop, own
 
 STEPS_MAX: Final = 1_000
 """Steps in which the clock is moved, however far."""
-TURNS_PER_STEP: Final = 12
-"""Turns of the loop after each step, in which brokers do what has become due and answer each other."""
+ROUNDS_PER_STEP: Final = 12
+"""Rounds of the loop after each step, in which brokers do what has become due and answer each other."""
 
 
 class BrokerLoop(ProcessLoop, asyncio.SelectorEventLoop):
@@ -39,7 +39,7 @@ class BrokerLoop(ProcessLoop, asyncio.SelectorEventLoop):
         least = seconds / STEPS_MAX
         while (left := end - self.time()) > 0:
             self._ahead_s += min(left, max(self._until_next_timer(), least))
-            for _ in range(TURNS_PER_STEP):
+            for _ in range(ROUNDS_PER_STEP):
                 await asyncio.sleep(0)
 
     def _until_next_timer(self) -> float:

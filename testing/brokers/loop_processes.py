@@ -6,6 +6,7 @@ once, without a single `finally` of its code running, and one that is paused goe
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import contextlib
 import contextvars
@@ -89,7 +90,7 @@ def owner(handle: asyncio.Handle) -> LoopProcess | None:
     return context.get(_CURRENT)
 
 
-class ProcessLoop(base_events.BaseEventLoop):
+class ProcessLoop(base_events.BaseEventLoop, abc.ABC):
     """An event loop with processes. A class below it says how sockets are watched."""
 
     _ready: deque[asyncio.Handle]  # The base class's own, as is the next.
@@ -177,17 +178,17 @@ class ProcessLoop(base_events.BaseEventLoop):
         """A task of this loop's kind."""
         return asyncio.Task(coroutine, loop=self, context=context)
 
+    @abc.abstractmethod
     def forget_sockets(self, process: LoopProcess) -> None:
         """Watch no socket of a process any more."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def pause_sockets(self, process: LoopProcess) -> None:
         """Report no socket of a process until `resume_sockets`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def resume_sockets(self, process: LoopProcess) -> None:
         """Report them again."""
-        raise NotImplementedError
 
     def _hold(self, process: LoopProcess | None) -> None:
         """Take the timers of a paused process away, earliest first."""

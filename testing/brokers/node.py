@@ -173,7 +173,7 @@ class Node:
 
         try:
             await server.run(stop, is_ready)
-        except Exception as error:
+        except Exception as error:  # Raised again - the log has it, too.
             self._shared.lines.add("error", process.name, "ended by itself", {"reason": error})
             raise
         finally:

@@ -79,7 +79,7 @@ class Site:
             doing = "; ".join(f"broker {number}: {_activity(node)}" for number, node in self.nodes.items())
             self.close()
             raise SiteFailed(f"not all brokers serve after {START_S:g} s: {doing}") from None
-        except BaseException:
+        except BaseException:  # Raised again - no thread is left behind.
             self.close()
             raise
 

@@ -17,7 +17,7 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import WireError
 from sordini.testing.faults.carrying import completed, corrupted
 from sordini.testing.faults.script import Kind, Rule, Script
-from sordini.testing.faults.seen import SeenRequest, SeenRequests
+from sordini.testing.faults.seen import SeenRequest, SeenRequests, Sender
 from sordini.testing.faults.selection import TOPIC_ROWS
 
 
@@ -63,9 +63,7 @@ class Interposer:
         seen = SeenRequest(
             self._seen.total,
             self._elapsed_s(),
-            self._broker,
-            str(peer),
-            call.client_id,
+            Sender(self._broker, str(peer), call.client_id),
             versioned.api,
             versioned.version,
             bytes(schema.encode(call.body, versioned.version)),

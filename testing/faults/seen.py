@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sordini.protocol import schema
 from sordini.protocol.api import Api, ApiKey
@@ -15,28 +15,24 @@ KEPT_MAX: Final = 20_000
 """Requests of a site; the oldest are forgotten."""
 
 
+class Sender(NamedTuple):
+    """Who has sent a request, and to whom."""
+
+    broker: int
+    connection: str
+    """`address:port` of the client."""
+    client_id: str | None
+
+
 class SeenRequest:
     """One request of a client."""
 
-    def __init__(
-        self,
-        number: int,
-        time_s: float,
-        broker: int,
-        connection: str,
-        client_id: str | None,
-        api: Api,
-        version: int,
-        data: bytes,
-    ) -> None:
+    def __init__(self, number: int, time_s: float, sender: Sender, api: Api, version: int, data: bytes) -> None:
         self.number = number
         """Counts the requests of a site."""
         self.time_s = time_s
         """Since the site's start."""
-        self.broker = broker
-        self.connection = connection
-        """`address:port` of the client."""
-        self.client_id = client_id
+        self.broker, self.connection, self.client_id = sender
         self.key = ApiKey(api.key)
         self.version = version
         self.fault: str | None = None
