@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from sordini.protocol.types import TopicId, TopicPartition
 from tests.sim.client import ClientNetwork, Connection
@@ -87,9 +88,8 @@ class Cast:
         return findings
 
     async def _describe(self, transactional_id: str, give_up: float) -> bool:
-        """Whether its coordinator describes it as idle before `give_up`. One that was never given an epoch counts."""
-        if all(epoch.transactional_id != transactional_id for epoch in self.history.epochs):
-            return True
+        """Whether its coordinator describes it as idle before `give_up`. One that was never given an epoch may be unknown."""
+        has_epoch = any(epoch.transactional_id == transactional_id for epoch in self.history.epochs)
         coordinator = Coordinator(self._network, self._addresses, transactional_id, TRANSACTION, "admin")
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         while self._network.loop.time() < give_up:
@@ -104,6 +104,8 @@ class Cast:
                 await asyncio.sleep(BACKOFF_S)
                 continue
             found = answer.transaction_states[0]
+            if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND and not has_epoch:
+                return True
             if not found.error_code and found.transaction_state in ("Empty", "CompleteCommit", "CompleteAbort"):
                 state = found.transaction_state, found.producer_id, found.producer_epoch
                 self.history.states.append(CoordinatorState(transactional_id, *state))
