@@ -77,6 +77,8 @@ class Child:
             self._input.write(json.dumps(request).encode() + b"\n")
             await self._input.drain()
             line = await self._output.readline()
+        except ConnectionError:
+            raise await self._ended() from None
         except (OSError, ValueError) as error:
             raise ChildFailed(str(error)) from error
         if not line.endswith(b"\n"):
@@ -100,16 +102,19 @@ class Child:
                 raise ChildFailed(f"process {self.pid} answered with {sum(sizes)} bytes of {answer_bytes_max}")
             answer = await self._output.readexactly(sizes[0])
             made = bytearray(await self._output.readexactly(sizes[1]))
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionError):
             raise await self._ended() from None
         except OSError as error:
             raise ChildFailed(str(error)) from error
         return self._object(answer), made
 
     async def _ended(self) -> ChildFailed:
+        """The error for a child that has closed a pipe, which is closed at its end."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
                 await self._process.wait()
+        if self.is_alive:
+            return ChildFailed(f"process {self.pid} has closed its pipes")
         return ChildFailed(f"process {self.pid} ended with status {self._process.returncode}")
 
     def _object(self, text: bytes) -> dict[str, Any]:

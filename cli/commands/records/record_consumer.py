@@ -28,6 +28,7 @@ from sordini.protocol.printable import shown_bytes
 from sordini.protocol.types import TopicPartition
 
 CLIENT_ID = "sordini-cli"
+METADATA_AGE_MS = 5_000
 WAIT_MS = 200
 CHECK_ROUNDS = 50
 """After this many polls without a record (10 s) a Metadata request checks that the topic still exists."""
@@ -179,6 +180,8 @@ def _consumer(client: Client, options: ConsumeOptions) -> Any:
         auto_offset_reset="earliest" if options.start[0] == "beginning" else "latest",
         isolation_level="read_committed" if options.read_committed else "read_uncommitted",
         exclude_internal_topics=False,
+        # aiokafka 0.14 asks the former leader for its first offset again and again, until the metadata is this old.
+        metadata_max_age_ms=METADATA_AGE_MS,
         **aiokafka_options(),
     )
 
