@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from sordini.testing.kafka import Kafka, make_kafka
     from sordini.testing.own_client import KitError
     from sordini.testing.records import KitRecord
+    from sordini.testing.security import Sasl
 
-__all__ = ["Kafka", "KitError", "KitRecord", "SeenRequest", "SiteFailed", "make_kafka"]
+__all__ = ["Kafka", "KitError", "KitRecord", "Sasl", "SeenRequest", "SiteFailed", "make_kafka"]
 
 _WHERE = {
     "Kafka": "kafka",
     "KitError": "own_client",
     "KitRecord": "records",
+    "Sasl": "security",
     "SeenRequest": "faults.seen",
     "SiteFailed": "brokers.site",
     "make_kafka": "kafka",

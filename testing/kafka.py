@@ -11,64 +11,32 @@ Every method may be called from any thread but that of the brokers, one thread a
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from types import TracebackType
 from typing import Any, Final, Self
 
-from sordini.protocol.errors import ErrorCode
-from sordini.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
-from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from sordini.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from sordini.protocol.messages.describe_groups import DescribeGroupsRequest
-from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from sordini.protocol.messages.init_producer_id import InitProducerIdRequest
-from sordini.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from sordini.protocol.records.batch import Record, build_batch, read_header, read_records
+from sordini.protocol.records.batch import Record
 from sordini.testing.brokers.node import BROKERS, CLIENTS
 from sordini.testing.brokers.site import Site
+from sordini.testing.clock import KafkaClock
 from sordini.testing.faults.names import ApiName, api_of
 from sordini.testing.faults.script import Rule
 from sordini.testing.faults.seen import SeenRequest
 from sordini.testing.faults.selection import Selection
+from sordini.testing.groups import Groups
 from sordini.testing.node_handle import NodeHandle
-from sordini.testing.own_client import TEMPORARY, KitError, OwnClient
+from sordini.testing.own_client import KitError, OwnClient
+from sordini.testing.partitions import END, START, Partitions
 from sordini.testing.records import KitRecord, Value, difference, encoded
-from sordini.testing.security import MUTUAL, Login, Security
+from sordini.testing.security import MUTUAL, Sasl, Security
+from sordini.testing.topics import Topics
 
 BROKERS_MAX: Final = 9
 FETCH_BYTES: Final = 1 << 22
 CONTROL_BIT: Final = 32
 MECHANISM_NUMBERS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 """As AlterUserScramCredentials has them."""
-
-
-class KafkaClock:
-    """The clock of the brokers; clients keep the machine's."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-
-    def advance(self, seconds: float) -> None:
-        """Move it forward. What becomes due meanwhile happens in its order: retention, timeouts, sessions of groups."""
-        if seconds < 0:
-            raise ValueError(f"seconds={seconds:g}: a clock moves forward only")
-        self._site.advance(seconds)
-
-    def now_ms(self) -> int:
-        """The time of day by it, in milliseconds since 1970."""
-        return self._site.now_ms()
 
 
 class Kafka:
@@ -82,25 +50,29 @@ class Kafka:
         config: Mapping[str, object] | None = None,
         listeners: Mapping[str, str] | None = None,
         tls: bool | str = False,
-        sasl: Mapping[str, str] | None = None,
-        mechanisms: Sequence[str] = ("PLAIN", "SCRAM-SHA-256"),
+        sasl: Sasl | Mapping[str, str] | None = None,
         seed: int = 0,
     ) -> None:
         """`topics` are names, or numbers of partitions by name; `config` are keys of server.properties.
 
-        `sasl` are passwords by users; `tls` is True, or "mutual" for clients with certificates. `listeners` are
-        protocols by name, for clients: by default one, with what `tls` and `sasl` ask for. Raises ValueError.
+        `sasl` are passwords by users, or `Sasl` for other mechanisms than PLAIN and SCRAM-SHA-256; `tls` is True, or
+        "mutual" for clients with certificates. `listeners` are protocols by name, for clients: by default one, with
+        what `tls` and `sasl` ask for. Raises ValueError.
         """
         if not 1 <= brokers <= BROKERS_MAX:
             raise ValueError(f"brokers={brokers}: allowed are 1 to {BROKERS_MAX}")
         protocol = f"{'SASL_' if sasl else ''}{'SSL' if tls else 'PLAINTEXT'}"
-        self._security = Security(
-            listeners or {CLIENTS: protocol}, sasl, tuple(mechanisms), is_mutual=self._is_mutual(tls)
-        )
+        login = sasl if isinstance(sasl, Sasl) else Sasl(sasl or {})
+        self._security = Security(listeners or {CLIENTS: protocol}, login, is_mutual=self._is_mutual(tls))
         entries = {key: _text(value) for key, value in (config or {}).items()}
         self._site = Site(brokers, {**self._security.entries(), **entries}, seed, self._security.listeners)
-        self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
+        self._first_topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         self._client = OwnClient(self._broker_addresses)
+        self._topics, self._partitions, self._groups = (
+            Topics(self._client),
+            Partitions(self._client),
+            Groups(self._client),
+        )
         self._names = count(1)
         self.clock = KafkaClock(self._site)
         self.brokers: list[NodeHandle] = []
@@ -118,8 +90,8 @@ class Kafka:
         self.brokers = [NodeHandle(self._site, node) for node in self._site.nodes.values()]
         for mechanism in self._security.scram_mechanisms:
             for login in self._security.logins:
-                self._set_scram_user(login, mechanism)
-        for name, partitions in self._topics.items():
+                self._groups.set_scram_user(login, mechanism)
+        for name, partitions in self._first_topics.items():
             self.topic(name, partitions=partitions)
         return self
 
@@ -178,25 +150,7 @@ class Kafka:
     ) -> str:
         """Create a topic and wait until it can be used; its name, which is a new one unless given. Raises KitError."""
         name = name or f"topic-{next(self._names)}"
-        wanted = CreatableTopic(
-            name=name,
-            num_partitions=partitions,
-            replication_factor=-1 if replicas is None else replicas,
-            configs=[CreatableTopicConfig(name=key, value=_text(value)) for key, value in (config or {}).items()],
-        )
-
-        def created() -> Any:
-            row = self._client.ask(
-                CreateTopicsRequest(topics=[wanted], timeout_ms=20_000), broker=self._controller()
-            ).topics[0]
-            return None if row.error_code == ErrorCode.NOT_CONTROLLER else row
-
-        row = self._client.wait(created, f"topic {name!r} is created")
-        if row.error_code:
-            raise KitError(f"topic {name!r}: {row.error_message or ''} ({ErrorCode(row.error_code).name})")
-        for partition in range(partitions):
-            self._client.leader(name, partition)
-        self._client.wait(lambda: self._is_known(name, partitions) or None, f"every broker knows topic {name!r}")
+        self._topics.create(name, partitions, replicas, {key: _text(value) for key, value in (config or {}).items()})
         return name
 
     def produce(
@@ -221,22 +175,7 @@ class Kafka:
             Record(index, now_ms, encoded(key), encoded(value), pairs)  # type: ignore[arg-type]
             for index, value in enumerate(listed)
         ]
-        data = [PartitionProduceData(index=partition, records=memoryview(build_batch(records)))]
-        request = ProduceRequest(
-            acks=acks, timeout_ms=20_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
-        )
-
-        def appended() -> int | None:
-            response = self._client.ask(request, self._client.leader(topic, partition))
-            row = response.responses[0].partition_responses[0]
-            if row.error_code in TEMPORARY:
-                return None
-            if row.error_code:
-                raise KitError(f"partition {partition} of topic {topic!r}: {ErrorCode(row.error_code).name}")
-            return int(row.base_offset)
-
-        offset: int = self._client.wait(appended, f"partition {partition} of topic {topic!r} takes records")
-        return offset
+        return self._partitions.append(topic, partition, records, acks)
 
     def records(
         self, topic: str, partition: int | None = None, *, isolation: str = "read_committed"
@@ -245,8 +184,8 @@ class Kafka:
         if isolation not in ("read_committed", "read_uncommitted"):
             raise ValueError(f"isolation={isolation!r}: allowed are 'read_committed' and 'read_uncommitted'")
         found = []
-        for index in self._partitions(topic) if partition is None else [partition]:
-            found += self._read(topic, index, is_committed=isolation == "read_committed")
+        for index in self._partitions.numbers(topic) if partition is None else [partition]:
+            found += self._partitions.read(topic, index, is_committed=isolation == "read_committed")
         return found
 
     def leader(self, topic: str, partition: int = 0) -> int:
@@ -260,7 +199,7 @@ class Kafka:
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """The high watermark of each partition."""
-        return self._offsets(topic, -1)
+        return self._partitions.offsets(topic, END)
 
     def assert_produced(
         self, topic: str, values: Iterable[Value], *, partition: int | None = None, in_order: bool = True
@@ -272,36 +211,17 @@ class Kafka:
 
     def expire(self, topic: str) -> None:
         """Remove all records of a topic, as retention would: a reader's offset is out of range then."""
-        for partition, end in self.end_offsets(topic).items():
-            rows = [DeleteRecordsPartition(partition_index=partition, offset=end)]
-            request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=rows)], timeout_ms=20_000)
-            row = self._client.ask(request, self._client.leader(topic, partition)).topics[0].partitions[0]
-            if row.error_code:
-                raise KitError(f"partition {partition} of topic {topic!r}: {ErrorCode(row.error_code).name}")
+        self._partitions.delete_all(topic)
 
     # Groups and transactions.
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """The offsets that a group has committed, by topic and partition."""
-        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
-
-        def fetched() -> Any:
-            row = self._client.ask(request, self._client.coordinator(group)).groups[0]
-            return None if row.error_code in TEMPORARY else row
-
-        row = self._client.wait(fetched, f"the offsets of group {group!r} can be read")
-        if row.error_code:
-            raise KitError(f"group {group!r}: {ErrorCode(row.error_code).name}")
-        return {
-            (topic.name, one.partition_index): one.committed_offset
-            for topic in row.topics
-            for one in topic.partitions
-            if one.committed_offset >= 0
-        }
+        """The offsets that a group has committed, by topic and partition. Raises KitError."""
+        return self._groups.committed(group)
 
     def lag(self, group: str, topic: str) -> int:
         """How many records of a topic the group has not committed, over all partitions."""
-        committed, starts = self.committed(group), self._offsets(topic, -2)
+        committed, starts = self.committed(group), self._partitions.offsets(topic, START)
         return sum(
             max(0, end - committed.get((topic, partition), starts[partition]))
             for partition, end in self.end_offsets(topic).items()
@@ -330,29 +250,15 @@ class Kafka:
 
     def members(self, group: str) -> list[str]:
         """The ids of a group's members."""
-        described = self._client.ask(DescribeGroupsRequest(groups=[group]), self._client.coordinator(group)).groups[0]
-        return [member.member_id for member in described.members]
+        return self._groups.members(group)
 
     def expel(self, group: str, member: str | None = None) -> None:
-        """Remove a member from its group, or all of them: each learns it from its next heartbeat."""
-        gone = self.members(group) if member is None else [member]
-        request = LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=one) for one in gone])
-        response = self._client.ask(request, self._client.coordinator(group))
-        for row in response.members:
-            if row.error_code:
-                raise KitError(f"member {row.member_id!r} of group {group!r}: {ErrorCode(row.error_code).name}")
+        """Remove a member from its group, or all of them: each learns it from its next heartbeat. Raises KitError."""
+        self._groups.expel(group, member)
 
     def fence(self, transactional_id: str) -> None:
         """Begin a new epoch of a transactional id, as a second producer does: the first one is fenced."""
-        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
-
-        def fenced() -> Any:
-            response = self._client.ask(request, self._client.coordinator(transactional_id, 1))
-            return None if response.error_code in TEMPORARY else response
-
-        response = self._client.wait(fenced, f"transactional id {transactional_id!r} is fenced")
-        if response.error_code:
-            raise KitError(f"transactional id {transactional_id!r}: {ErrorCode(response.error_code).name}")
+        self._groups.fence(transactional_id)
 
     def move_leader(self, topic: str, partition: int = 0, to: int | None = None) -> int:
         """Let another replica in sync lead a partition; its broker. Raises KitError when there is none."""
@@ -444,85 +350,12 @@ class Kafka:
 
     # For the methods above.
 
-    def _set_scram_user(self, login: Login, mechanism: str) -> None:
-        salt, iterations = b"sordini-testing", 4096
-        name = "sha256" if mechanism.endswith("256") else "sha512"
-        salted = hashlib.pbkdf2_hmac(name, login.password.encode(), salt, iterations)
-        upsertion = ScramCredentialUpsertion(
-            name=login.user,
-            mechanism=MECHANISM_NUMBERS[mechanism],
-            iterations=iterations,
-            salt=salt,
-            salted_password=salted,
-        )
-        row = self._client.ask(AlterUserScramCredentialsRequest(upsertions=[upsertion])).results[0]
-        if row.error_code:
-            raise KitError(f"user {login.user!r}: {row.error_message or ErrorCode(row.error_code).name}")
-
     def _broker_addresses(self) -> dict[int, tuple[str, int]]:
         return {
             node.number: node.addresses[BROKERS]
             for node in self._site.nodes.values()
             if node.is_running and BROKERS in node.addresses
         }
-
-    def _controller(self) -> int:
-        controller = self._client.metadata("").controller_id
-        return controller if controller in self._broker_addresses() else next(iter(self._broker_addresses()))
-
-    def _is_known(self, topic: str, partitions: int) -> bool:
-        from sordini.client.routing import metadata_request
-
-        for broker in self._broker_addresses():
-            row = self._client.ask(metadata_request([topic]), broker).topics[0]
-            if row.error_code or sum(one.leader_id >= 0 for one in row.partitions) < partitions:
-                return False
-        return True
-
-    def _partitions(self, topic: str) -> Sequence[int]:
-        row = self._client.metadata(topic).topics[0]
-        if row.error_code:
-            raise KitError(f"topic {topic!r}: {ErrorCode(row.error_code).name}")
-        return sorted(one.partition_index for one in row.partitions)
-
-    def _offsets(self, topic: str, timestamp: int) -> dict[int, int]:
-        found = {}
-        for partition in self._partitions(topic):
-            rows = [ListOffsetsPartition(partition_index=partition, timestamp=timestamp)]
-            request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=rows)])
-
-            def asked(request: Any = request, partition: int = partition) -> Any:
-                row = self._client.ask(request, self._client.leader(topic, partition)).topics[0].partitions[0]
-                return None if row.error_code in TEMPORARY else row
-
-            row = self._client.wait(asked, f"offsets of topic {topic!r} can be read")
-            if row.error_code:
-                raise KitError(f"partition {partition} of topic {topic!r}: {ErrorCode(row.error_code).name}")
-            found[partition] = row.offset
-        return found
-
-    def _read(self, topic: str, partition: int, *, is_committed: bool) -> list[KitRecord]:
-        found: list[KitRecord] = []
-        offset = self._offsets(topic, -2)[partition]
-        end = self._offsets(topic, -1)[partition]
-        while offset < end:
-            wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
-            request = FetchRequest(
-                isolation_level=int(is_committed), topics=[FetchTopic(topic=topic, partitions=[wanted])]
-            )
-            row = self._client.ask(request, self._client.leader(topic, partition)).responses[0].partitions[0]
-            if row.error_code:
-                raise KitError(f"partition {partition} of topic {topic!r}: {ErrorCode(row.error_code).name}")
-            aborted = {(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()}
-            batches = list(_batches(row.records))
-            if not batches:
-                break  # What is left belongs to open transactions.
-            records, offset = _visible(batches, aborted, offset)
-            found += [
-                KitRecord(topic, partition, one.offset, one.timestamp, one.key, one.value, one.headers)
-                for one in records
-            ]
-        return found
 
 
 def make_kafka(
@@ -532,8 +365,7 @@ def make_kafka(
     config: Mapping[str, object] | None = None,
     listeners: Mapping[str, str] | None = None,
     tls: bool | str = False,
-    sasl: Mapping[str, str] | None = None,
-    mechanisms: Sequence[str] = ("PLAIN", "SCRAM-SHA-256"),
+    sasl: Sasl | Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> Kafka:
     """A cluster for a `with` block; also to be started and closed by hand. See `Kafka`."""
@@ -544,43 +376,9 @@ def make_kafka(
         listeners=listeners,
         tls=tls,
         sasl=sasl,
-        mechanisms=mechanisms,
         seed=seed,
     )
 
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _batches(data: Any) -> Iterable[memoryview]:
-    view, position = memoryview(data or b""), 0
-    while len(view) - position > CONTROL_BIT:
-        size = read_header(view, position).size
-        if len(view) - position < size:
-            return
-        yield view[position : position + size]
-        position += size
-
-
-def _visible(batches: list[memoryview], aborted: set[tuple[int, int]], start: int) -> tuple[list[Record], int]:
-    """The records of the batches that are neither aborted nor control records, and the offset behind them."""
-    found: list[Record] = []
-    open_aborted: set[int] = set()
-    end = start
-    for batch in batches:
-        header = read_header(batch, 0)
-        end = header.base_offset + header.last_offset_delta + 1
-        open_aborted |= {producer for producer, first in aborted if first <= header.base_offset}
-        if header.attributes & CONTROL_BIT:
-            open_aborted.discard(header.producer_id)
-            aborted = {
-                (producer, first)
-                for producer, first in aborted
-                if producer != header.producer_id or first > header.base_offset
-            }
-            continue
-        if header.attributes & 16 and header.producer_id in open_aborted:
-            continue
-        found += read_records(batch, header, start=start)
-    return found, end

@@ -64,6 +64,11 @@ class OwnClient:
             connection.close()
         self._open.clear()
 
+    @property
+    def brokers(self) -> list[int]:
+        """The ids of those that run."""
+        return list(self._addresses())
+
     def ask(self, request: Any, broker: int | None = None) -> Any:
         """The response of a broker, by default of any. Raises KitError when it cannot be reached."""
         addresses = self._addresses()

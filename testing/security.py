@@ -13,7 +13,7 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -32,27 +32,28 @@ class Login(NamedTuple):
     password: str
 
 
+class Sasl(NamedTuple):
+    """The users of a cluster, and how they log in."""
+
+    users: Mapping[str, str]
+    """Passwords, by user."""
+    mechanisms: Sequence[str] = ("PLAIN", "SCRAM-SHA-256")
+
+
 class Security:
     """What protects the listeners of a cluster, and what its clients need for them."""
 
-    def __init__(
-        self,
-        listeners: Mapping[str, str],
-        sasl: Mapping[str, str] | None,
-        mechanisms: tuple[str, ...],
-        *,
-        is_mutual: bool,
-    ) -> None:
+    def __init__(self, listeners: Mapping[str, str], sasl: Sasl, *, is_mutual: bool) -> None:
         """`listeners` are protocols by the names of the listeners that clients use. Raises ValueError."""
         for name, protocol in listeners.items():
             if protocol not in PROTOCOLS:
                 raise ValueError(f"listeners[{name!r}]={protocol!r}: allowed are {', '.join(PROTOCOLS)}")
-        unknown = [mechanism for mechanism in mechanisms if mechanism not in MECHANISMS]
+        unknown = [mechanism for mechanism in sasl.mechanisms if mechanism not in MECHANISMS]
         if unknown:
             raise ValueError(f"mechanisms={unknown[0]!r}: allowed are {', '.join(MECHANISMS)}")
         self.listeners = dict(listeners)
-        self.logins = [Login(user, password) for user, password in (sasl or {}).items()]
-        self.mechanisms = mechanisms
+        self.logins = [Login(user, password) for user, password in sasl.users.items()]
+        self.mechanisms = tuple(sasl.mechanisms)
         self._is_mutual = is_mutual
         self._now_ms = int(time.time() * 1000)
         uses_tls = any("SSL" in protocol.split("_") for protocol in listeners.values())

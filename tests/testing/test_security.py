@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.helpers import create_ssl_context
 from confluent_kafka import KafkaError, Producer
 
-from sordini.testing import Kafka, make_kafka
+from sordini.testing import Kafka, Sasl, make_kafka
 
 
 def sent(kafka: Kafka, settings: dict[str, object], topic: str) -> int | None:
@@ -24,7 +24,7 @@ def sent(kafka: Kafka, settings: dict[str, object], topic: str) -> int | None:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_user_logs_in_over_tls_and_a_wrong_password_is_refused(mechanism: str) -> None:
-    with make_kafka(tls=True, sasl={"alice": "secret"}, mechanisms=[mechanism]) as kafka:
+    with make_kafka(tls=True, sasl=Sasl({"alice": "secret"}, [mechanism])) as kafka:
         orders = kafka.topic()
         settings = kafka.client_settings("alice")
         assert settings["security.protocol"] == "sasl_ssl"
@@ -75,7 +75,7 @@ def test_wrong_settings_of_security_are_refused() -> None:
     with pytest.raises(ValueError, match="tls='maybe': allowed are True, False and 'mutual'"):
         make_kafka(tls="maybe")
     with pytest.raises(ValueError, match="mechanisms='GSSAPI': allowed are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"):
-        make_kafka(sasl={"alice": "secret"}, mechanisms=["GSSAPI"])
+        make_kafka(sasl=Sasl({"alice": "secret"}, ["GSSAPI"]))
     with pytest.raises(ValueError, match=r"listeners\['X'\]='TLS': allowed are PLAINTEXT, SSL"):
         make_kafka(listeners={"X": "TLS"})
     with make_kafka() as kafka, pytest.raises(ValueError, match=r"no TLS listener: make_kafka\(tls=True\)"):
