@@ -5,6 +5,7 @@
 # make model  replication and transactions explored exhaustively, and older rules that do harm; ARGS=--planted for bugs
 # make interchange  log directories of Sordini and Apache Kafka 2.7.2 and 3.9.1 opened by each other; ten minutes
 # make mixed  clusters of Sordini and Apache Kafka 2.7.2 and 3.9.1 brokers, either as controller; half an hour
+# make matrix  every API with every kind of access control entry, beside Apache Kafka 3.9.1; two minutes
 # make stall  every request at its largest 1 MiB body: CPU, and how long another client waits; ARGS="--api METADATA"
 # make hostile  hostile requests to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
 # make chaos  three brokers and transactions under 37 faults in ten minutes, two outages of ZooKeeper too; ARGS="--minutes 2"
@@ -31,7 +32,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed stall hostile chaos exactly-once pipeline demo sim faults soak fuzz lock sbom audit-dependencies lint bench \
+.PHONY: help run cluster test crash model interchange mixed matrix stall hostile chaos exactly-once pipeline demo sim faults soak fuzz lock sbom audit-dependencies lint bench \
 	clean
 
 help:
@@ -61,6 +62,10 @@ interchange: .venv/.installed-dev
 mixed: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	SORDINI_MIXED=all $(BIN)/python -m pytest tests/cluster $(ARGS)
+
+matrix: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_ACL_MATRIX=all $(BIN)/python -m pytest tests/compat/test_acl_matrix.py $(ARGS)
 
 stall: .venv/.installed-dev
 	$(BIN)/python -m tests.support.longest_requests $(ARGS)
