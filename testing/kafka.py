@@ -31,8 +31,8 @@ from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.records.batch import Record, build_batch, read_header, read_records
-from sordini.testing.brokers.node import BROKERS, CLIENTS
 from sordini.testing.brokers.site import Site
+from sordini.testing.cluster import Cluster
 from sordini.testing.faults.names import ApiName, api_of
 from sordini.testing.faults.script import Rule
 from sordini.testing.faults.seen import SeenRequest
@@ -50,47 +50,37 @@ ABORTED: Final = "aborted"
 class KafkaClock:
     """The clock of the brokers; clients keep the machine's."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def advance(self, seconds: float) -> None:
         """Move it forward. What becomes due meanwhile happens in its order: retention, timeouts, sessions of groups."""
         if seconds < 0:
             raise ValueError(f"seconds={seconds:g}: a clock moves forward only")
-        self._site.advance(seconds)
+        self._cluster.advance(seconds)
 
     def now_ms(self) -> int:
         """The time of day by it, in milliseconds since 1970."""
-        return self._site.now_ms()
+        return self._cluster.now_ms()
 
 
 class Kafka:
-    """One to nine brokers in this process."""
+    """One to nine brokers; `make_kafka` makes it."""
 
-    def __init__(
-        self,
-        brokers: int = 1,
-        *,
-        topics: Mapping[str, int] | Iterable[str] = (),
-        config: Mapping[str, object] | None = None,
-        seed: int = 0,
-    ) -> None:
-        """`topics` are names, or numbers of partitions by name; `config` are keys of server.properties."""
-        if not 1 <= brokers <= BROKERS_MAX:
-            raise ValueError(f"brokers={brokers}: allowed are 1 to {BROKERS_MAX}")
-        entries = {key: _text(value) for key, value in (config or {}).items()}
-        self._site = Site(brokers, entries, seed)
+    def __init__(self, cluster: Cluster, topics: Mapping[str, int] | Iterable[str] = ()) -> None:
+        """`topics` are names, or numbers of partitions by name; they are created at the start."""
+        self._cluster = cluster
         self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         self._client = OwnClient(self._broker_addresses)
         self._names = count(1)
-        self.clock = KafkaClock(self._site)
+        self.clock = KafkaClock(cluster)
         self.brokers: list[NodeHandle] = []
         """In the order of their ids, which begin at 1."""
 
     def start(self) -> Self:
         """Start, and wait until all brokers serve. Raises SiteFailed, ConfigError."""
-        self._site.start()
-        self.brokers = [NodeHandle(self._site, node) for node in self._site.nodes.values()]
+        self._cluster.start()
+        self.brokers = [NodeHandle(self._cluster, state.id) for state in self._cluster.states()]
         for name, partitions in self._topics.items():
             self.topic(name, partitions=partitions)
         return self
@@ -98,7 +88,7 @@ class Kafka:
     def close(self) -> None:
         """End all brokers. May be called again."""
         self._client.close()
-        self._site.close()
+        self._cluster.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -115,8 +105,7 @@ class Kafka:
     @property
     def bootstrap_servers(self) -> str:
         """`host:port` of all brokers, separated by commas: what every client takes."""
-        ends = [node.addresses[CLIENTS] for node in self._site.nodes.values()]
-        return ",".join(f"{host}:{port}" for host, port in ends)
+        return ",".join("{}:{}".format(*state.clients) for state in self._cluster.states())
 
     # Topics and records.
 
@@ -167,7 +156,7 @@ class Kafka:
         With `acks=1` the leader alone is waited for.
         """
         listed = list(values) if isinstance(values, (list, tuple)) else [values]
-        now_ms = self._site.now_ms() if timestamp_ms is None else timestamp_ms
+        now_ms = self._cluster.now_ms() if timestamp_ms is None else timestamp_ms
         pairs = tuple((name, encoded(value)) for name, value in (headers or {}).items())
         records = [
             Record(index, now_ms, encoded(key), encoded(value), pairs)  # type: ignore[arg-type]
@@ -333,19 +322,19 @@ class Kafka:
         It is for at most `times` requests, of which the first `after` pass. `when` is asked of the decoded request.
         """
         selected = Selection(api_of(api), topic, partition, group, transactional_id, client_id, broker, when)
-        return Rule(self._site.script, selected, times, after)
+        return Rule(self._cluster.script, selected, times, after)
 
     def undo_faults(self) -> None:
         """Undo every fault: of requests, of disks and between brokers; and let paused brokers go on."""
-        self._site.script.clear()
-        self._site.heal()
+        self._cluster.script.clear()
         for broker in self.brokers:
+            broker.heal()
             broker.heal_disk()
             broker.resume()
 
     def begin_test(self) -> None:
         """Forget the requests and faults of an earlier test."""
-        self._site.script.clear()
+        self._cluster.script.clear()
         self.forget_requests()
         for broker in self.brokers:
             broker.notes.clear()
@@ -367,7 +356,7 @@ class Kafka:
         key = None if api is None else api_of(api)
         return [
             one
-            for one in self._site.run(self._site.seen.all)
+            for one in self._cluster.requests()
             if (key is None or one.key is key)
             and (client_id is None or one.client_id == client_id)
             and (when is None or when(one))
@@ -375,7 +364,7 @@ class Kafka:
 
     def forget_requests(self) -> None:
         """Begin the list of requests anew."""
-        self._site.run(self._site.seen.clear)
+        self._cluster.forget_requests()
 
     def wait_for(self, holds: Callable[[], bool], timeout_s: float = 10) -> None:
         """Wait until something holds that the test asks for. Raises KitError."""
@@ -383,13 +372,13 @@ class Kafka:
 
     def log_lines(self, count: int = 50) -> list[str]:
         """The last lines that brokers have logged."""
-        return self._site.lines.last(count)
+        return self._cluster.log_lines(count)
 
     def report(self) -> str:
         """The faults of this test and what they did, for the report of a failure; empty without any."""
-        script = self._site.script
-        rules = [rule.text() for rule in [*script.removed, *script.rules]]
-        done = [str(one) for one in self._site.seen.all() if one.fault]
+        script = self._cluster.script
+        rules = [f"{rule.text()}, {rule.use()}" for rule in [*script.removed, *script.rules]]
+        done = [str(one) for one in self._cluster.requests() if one.fault]
         brokers = [note for broker in self.brokers for note in broker.notes]
         lines = [*rules, *brokers, *done]
         return "\n".join(["Faults that were injected:", *(f"  {line}" for line in lines)]) if lines else ""
@@ -397,11 +386,7 @@ class Kafka:
     # For the methods above.
 
     def _broker_addresses(self) -> dict[int, tuple[str, int]]:
-        return {
-            node.number: node.addresses[BROKERS]
-            for node in self._site.nodes.values()
-            if node.is_running and BROKERS in node.addresses
-        }
+        return {state.id: state.brokers for state in self._cluster.states() if state.is_running}
 
     def _controller(self) -> int:
         controller = self._client.metadata("").controller_id
@@ -469,8 +454,14 @@ def make_kafka(
     config: Mapping[str, object] | None = None,
     seed: int = 0,
 ) -> Kafka:
-    """A cluster for a `with` block; also to be started and closed by hand. See `Kafka`."""
-    return Kafka(brokers, topics=topics, config=config, seed=seed)
+    """A cluster for a `with` block; also to be started and closed by hand.
+
+    `topics` are names, or numbers of partitions by name; `config` are keys of server.properties.
+    """
+    if not 1 <= brokers <= BROKERS_MAX:
+        raise ValueError(f"brokers={brokers}: allowed are 1 to {BROKERS_MAX}")
+    entries = {key: _text(value) for key, value in (config or {}).items()}
+    return Kafka(Site(brokers, entries, seed), topics)
 
 
 def _text(value: object) -> str:

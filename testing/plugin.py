@@ -78,10 +78,10 @@ _SHARED = pytest.StashKey[dict[int, "Kafka"]]()
 
 
 def _maker(running: ExitStack, node: Any) -> Callable[..., Kafka]:
-    from sordini.testing.kafka import Kafka
+    from sordini.testing.kafka import make_kafka as started_later
 
     def make(brokers: int = 1, **settings: Any) -> Kafka:
-        made = Kafka(brokers, **settings).start()
+        made = started_later(brokers, **settings).start()
         running.callback(made.close)
         if node is not None:
             node.stash.setdefault(_USED, []).append(made)
@@ -91,12 +91,12 @@ def _maker(running: ExitStack, node: Any) -> Callable[..., Kafka]:
 
 
 def _shared(request: pytest.FixtureRequest, brokers: int) -> Iterator[Kafka]:
-    from sordini.testing.kafka import Kafka
+    from sordini.testing.kafka import make_kafka as started_later
 
     made = request.config.stash.setdefault(_SHARED, {})
     found = made.get(brokers)
     if found is None:
-        found = made[brokers] = Kafka(brokers).start()
+        found = made[brokers] = started_later(brokers).start()
     request.node.stash.setdefault(_USED, []).append(found)
     found.begin_test()
     yield found

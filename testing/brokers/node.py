@@ -19,8 +19,9 @@ from sordini.testing.brokers.event_log import BrokerLog, Lines
 from sordini.testing.brokers.inline_workers import CleaningHere, RecordsHere
 from sordini.testing.brokers.loop_processes import LoopProcess
 from sordini.testing.brokers.memory_disk import InMemory, MemoryDisk, Tree
-from sordini.testing.brokers.network import Address, BrokerNetwork
+from sordini.testing.brokers.network import BrokerNetwork
 from sordini.testing.brokers.store_session import ProcessStore
+from sordini.testing.cluster import Address, BrokerState
 
 CLIENTS: Final = "CLIENTS"
 """The listener that tests and their clients use."""
@@ -71,6 +72,11 @@ class Node:
     def is_running(self) -> bool:
         """Whether there is a process, paused or not."""
         return self.process is not None and self.process.alive
+
+    def state(self) -> BrokerState:
+        """Of a broker that was started once."""
+        is_paused = self.process is not None and self._shared.loop.is_paused(self.process)
+        return BrokerState(self.number, self.is_running, is_paused, self.addresses[CLIENTS], self.addresses[BROKERS])
 
     async def start(self) -> None:
         """Start, and wait until the broker serves. Raises StartRefused, ConfigError."""

@@ -20,11 +20,11 @@ from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.testing.brokers.broker_loop import BrokerLoop
 from sordini.testing.brokers.event_log import Lines
 from sordini.testing.brokers.loop_processes import unwind
-from sordini.testing.brokers.network import Address
 from sordini.testing.brokers.node import BROKERS, CLIENTS, Node, Surroundings
+from sordini.testing.cluster import Address, BrokerState
 from sordini.testing.faults.interposer import Interposer
 from sordini.testing.faults.script import Script
-from sordini.testing.faults.seen import SeenRequests
+from sordini.testing.faults.seen import SeenRequest, SeenRequests
 
 T = TypeVar("T")
 START_S: Final = 5.0
@@ -38,7 +38,7 @@ class SiteFailed(Exception):
 
 
 class Site:
-    """One to nine brokers. All methods are called from outside of the loop's thread."""
+    """One to nine brokers; implements `Cluster`. All methods are called from outside of the loop's thread."""
 
     def __init__(self, brokers: int, entries: Mapping[str, str], seed: int) -> None:
         self.began_s = time.monotonic()
@@ -50,7 +50,6 @@ class Site:
         self._entries = {**_defaults(brokers), **entries}
         self._seed = seed
         self._cuts: set[frozenset[int]] = set()
-        self._cut_from_clients: set[int] = set()
         self._loop = BrokerLoop()
         self._thread = threading.Thread(target=self._run_loop, name="sordini-brokers", daemon=True)
         self._store: EmbeddedStore | None = None
@@ -105,30 +104,73 @@ class Site:
         """The brokers that have a process."""
         return [node for node in self.nodes.values() if node.is_running]
 
-    def start_node(self, number: int) -> None:
-        """Start a broker that was stopped or killed, and wait until the others know it."""
+    def states(self) -> list[BrokerState]:
+        """As `Cluster.states`."""
+        return [node.state() for node in self.nodes.values()]
+
+    def start_broker(self, number: int) -> None:
+        """As `Cluster.start_broker`. Raises StartRefused."""
         self.call(self._start_nodes([self.nodes[number]]), START_S + SETTLE_S)
+
+    def kill(self, number: int) -> None:
+        """As `Cluster.kill`."""
+        self.call(self.nodes[number].kill())
+
+    def stop(self, number: int) -> None:
+        """As `Cluster.stop`."""
+        self.call(self.nodes[number].stop())
+
+    def pause(self, number: int, *, detected: bool) -> None:
+        """As `Cluster.pause`."""
+        node = self.nodes[number]
+        self.run(node.pause)
+        if detected:
+            self.call(node.expire_session())
+
+    def resume(self, number: int) -> None:
+        """As `Cluster.resume`."""
+        self.run(self.nodes[number].resume)
+
+    def set_disk(self, number: int, *, full: bool | None = None, slow_ms: float | None = None) -> None:
+        """As `Cluster.set_disk`."""
+        tree = self.nodes[number].tree
+        if full is not None:
+            tree.is_full = full
+        if slow_ms is not None:
+            tree.delay_s = slow_ms / 1000
+
+    def requests(self) -> list[SeenRequest]:
+        """As `Cluster.requests`."""
+        return self.run(self.seen.all)
+
+    def forget_requests(self) -> None:
+        """As `Cluster.forget_requests`."""
+        self.run(self.seen.clear)
+
+    def log_lines(self, count: int) -> list[str]:
+        """As `Cluster.log_lines`."""
+        return self.lines.last(count)
 
     def advance(self, seconds: float) -> None:
         """Move the brokers' clock forward."""
         self.call(self._loop.advance(seconds), 120.0)
 
-    def cut(self, one: int, others: set[int]) -> None:
-        """Let a broker and others reach each other no more."""
+    def cut(self, number: int, others: set[int]) -> None:
+        """As `Cluster.cut`."""
 
         def cut() -> None:
-            self._cuts |= {frozenset((one, other)) for other in others}
-            ends = {self.nodes[number].addresses[BROKERS] for number in others}
-            mine = self.nodes[one].addresses[BROKERS]
-            self.nodes[one].reset(lambda socket: socket.peer_address in ends)
-            for number in others:
-                self.nodes[number].reset(lambda socket: socket.peer_address == mine)
+            self._cuts |= {frozenset((number, other)) for other in others}
+            ends = {self.nodes[other].addresses[BROKERS] for other in others}
+            mine = self.nodes[number].addresses[BROKERS]
+            self.nodes[number].reset(lambda socket: socket.peer_address in ends)
+            for other in others:
+                self.nodes[other].reset(lambda socket: socket.peer_address == mine)
 
         self.run(cut)
 
-    def heal(self, one: int | None = None) -> None:
-        """Let brokers, or all, reach each other again."""
-        self._cuts = set() if one is None else {cut for cut in self._cuts if one not in cut}
+    def heal(self, number: int) -> None:
+        """As `Cluster.heal`."""
+        self._cuts = {cut for cut in self._cuts if number not in cut}
 
     async def until(self, holds: Callable[[], bool], what: str, timeout_s: float = SETTLE_S) -> None:
         """Wait on the loop until something holds. Raises SiteFailed naming `what`."""
