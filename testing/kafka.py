@@ -43,6 +43,8 @@ from sordini.testing.records import KitRecord, Value, difference, encoded
 
 BROKERS_MAX: Final = 9
 FETCH_BYTES: Final = 1 << 22
+THREAD: Final = "thread"
+PROCESS: Final = "process"
 CONTROL_BIT: Final = 32
 ABORTED: Final = "aborted"
 
@@ -453,15 +455,23 @@ def make_kafka(
     topics: Mapping[str, int] | Iterable[str] = (),
     config: Mapping[str, object] | None = None,
     seed: int = 0,
+    isolation: str = THREAD,
 ) -> Kafka:
     """A cluster for a `with` block; also to be started and closed by hand.
 
-    `topics` are names, or numbers of partitions by name; `config` are keys of server.properties.
+    `topics` are names, or numbers of partitions by name; `config` are keys of server.properties. The brokers are on a
+    thread of this process; with `isolation="process"` they are in a process of their own, which ends with this one.
     """
     if not 1 <= brokers <= BROKERS_MAX:
         raise ValueError(f"brokers={brokers}: allowed are 1 to {BROKERS_MAX}")
     entries = {key: _text(value) for key, value in (config or {}).items()}
-    return Kafka(Site(brokers, entries, seed), topics)
+    if isolation == THREAD:
+        return Kafka(Site(brokers, entries, seed), topics)
+    if isolation == PROCESS:
+        from sordini.testing.control.remote_site import RemoteSite  # Most tests do not need it.
+
+        return Kafka(RemoteSite(brokers, entries, seed), topics)
+    raise ValueError(f"isolation={isolation!r}: allowed are {THREAD!r} and {PROCESS!r}")
 
 
 def _text(value: object) -> str:

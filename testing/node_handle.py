@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
+from typing import Final
+
 from sordini.testing.cluster import BrokerState, Cluster
+
+NOTES_MAX: Final = 1_000
 
 
 class NodeHandle:
@@ -11,7 +16,7 @@ class NodeHandle:
     def __init__(self, cluster: Cluster, number: int) -> None:
         self._cluster = cluster
         self.id = number
-        self.notes: list[str] = []
+        self.notes: deque[str] = deque(maxlen=NOTES_MAX)
         """What was done to it, for the report of a failure."""
 
     @property

@@ -6,10 +6,11 @@ and no other. A rule is undone at the end of its `with` block, or by `undo`, and
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from sordini.protocol.errors import ErrorCode
 from sordini.testing.faults.carrying import Release
@@ -18,6 +19,10 @@ from sordini.testing.faults.selection import NameOf, Selection
 
 if TYPE_CHECKING:
     from sordini.protocol.api import ApiKey
+
+
+REMOVED_MAX: Final = 1_000
+"""Rules that were undone; the oldest are forgotten."""
 
 
 class Kind(Enum):
@@ -73,7 +78,7 @@ class Rule:
         """Whether it acts before the request is handled: nothing is done by the broker then, or not yet."""
         self.released = Release()
         self.taken = 0
-        """How many requests it has acted on here; `used` says it wherever the brokers are."""
+        """How many requests it is known to have acted on; `used` says it wherever the brokers are."""
         self.passed = 0
         self._script = script
 
@@ -170,7 +175,7 @@ class Script:
         """`on_loop` calls a function on the brokers' loop and waits for it."""
         self._on_loop = on_loop
         self._rules: list[Rule] = []
-        self._removed: list[Rule] = []
+        self._removed: deque[Rule] = deque(maxlen=REMOVED_MAX)
 
     @property
     def rules(self) -> list[Rule]:
