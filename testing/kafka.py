@@ -388,7 +388,9 @@ class Kafka:
     # For the methods above.
 
     def _broker_addresses(self) -> dict[int, tuple[str, int]]:
-        return {state.id: state.brokers for state in self._cluster.states() if state.is_running}
+        # The first one is asked what any broker can answer: a paused one would not.
+        running = sorted((state for state in self._cluster.states() if state.is_running), key=lambda one: one.is_paused)
+        return {state.id: state.brokers for state in running}
 
     def _controller(self) -> int:
         controller = self._client.metadata("").controller_id
