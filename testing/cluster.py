@@ -24,6 +24,8 @@ class BrokerState(NamedTuple):
     is_running: bool
     """Whether there is a process, paused or not."""
     is_paused: bool
+    cut_from: tuple[int, ...]
+    """The brokers that it cannot reach."""
     clients: Address
     """The advertised address for clients. It stays, as does the next."""
     brokers: Address

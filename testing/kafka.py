@@ -388,8 +388,9 @@ class Kafka:
     # For the methods above.
 
     def _broker_addresses(self) -> dict[int, tuple[str, int]]:
-        # The first one is asked what any broker can answer: a paused one would not.
-        running = sorted((state for state in self._cluster.states() if state.is_running), key=lambda one: one.is_paused)
+        # The first one is asked what any broker can answer: a paused one would not, and one that is cut off knows less.
+        running = [state for state in self._cluster.states() if state.is_running]
+        running.sort(key=lambda state: (state.is_paused, len(state.cut_from)))
         return {state.id: state.brokers for state in running}
 
     def _controller(self) -> int:

@@ -126,11 +126,11 @@ class Node:
         """Whether there is a process, paused or not."""
         return self.process is not None and self.process.alive
 
-    def state(self) -> BrokerState:
-        """Of a broker that was started once."""
+    def state(self, cut_from: tuple[int, ...]) -> BrokerState:
+        """Of a broker that was started once, and cannot reach some others."""
         is_paused = self.process is not None and self._shared.loop.is_paused(self.process)
         assert self.advertised is not None, f"broker {self.number} was not started"
-        return BrokerState(self.number, self.is_running, is_paused, self.advertised, self.addresses[BROKERS])
+        return BrokerState(self.number, self.is_running, is_paused, cut_from, self.advertised, self.addresses[BROKERS])
 
     async def start(self) -> None:
         """Start, and wait until the broker serves. Raises StartRefused, ConfigError."""

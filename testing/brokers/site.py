@@ -127,7 +127,11 @@ class Site:
 
     def states(self) -> list[BrokerState]:
         """As `Cluster.states`."""
-        return [node.state() for node in self.nodes.values()]
+        cuts = self._cuts
+        return [
+            node.state(tuple(sorted(other for cut in cuts if number in cut for other in cut if other != number)))
+            for number, node in self.nodes.items()
+        ]
 
     def start_broker(self, number: int) -> None:
         """As `Cluster.start_broker`. Raises StartRefused."""
@@ -199,7 +203,7 @@ class Site:
         """As `Cluster.cut`."""
 
         def cut() -> None:
-            self._cuts |= {frozenset((number, other)) for other in others}
+            self._cuts = self._cuts | {frozenset((number, other)) for other in others}
             ends = {self.nodes[other].addresses[BROKERS] for other in others}
             mine = self.nodes[number].addresses[BROKERS]
             self.nodes[number].reset(lambda socket: socket.peer_address in ends)

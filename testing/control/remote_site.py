@@ -34,7 +34,6 @@ START_S: Final = 5.0
 REPORT_S: Final = 0.5
 """Of that, what is left to the process to say why."""
 RESPONSE_S: Final = 150.0
-END_S: Final = 5.0
 TAIL_BYTES: Final = 2_000
 LINE_BYTES_MAX: Final = 1 << 16
 
@@ -44,6 +43,7 @@ class RemoteSite:
 
     def __init__(self, brokers: int, entries: Mapping[str, str], seed: int) -> None:
         self.script = RemoteScript(self)
+        self.start_s = START_S
         self._given = {"brokers": brokers, "entries": dict(entries), "seed": seed}
         self._began_s = time.monotonic()
         self._process: subprocess.Popen[bytes] | None = None
@@ -59,7 +59,7 @@ class RemoteSite:
 
     def start(self) -> None:
         """As `Cluster.start`."""
-        end_s = time.monotonic() + START_S
+        end_s = time.monotonic() + self.start_s
         given = {**self._given, "parent": os.getpid(), "end_monotonic_s": end_s - REPORT_S}
         package = str(Path(sordini.__file__).parents[1])
         paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -91,12 +91,9 @@ class RemoteSite:
         self._last_states = [state._replace(is_running=False) for state in self._last_states]
         assert process.stdin is not None
         assert process.stdout is not None
+        process.kill()  # It has nothing that could be lost, and may be stopped.
+        process.wait()
         process.stdin.close()
-        try:
-            process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
         process.stdout.close()
         if self._errors is not None:
             self._errors.close()
@@ -204,10 +201,10 @@ class RemoteSite:
         while not line.endswith(b"\n"):
             left_s = end_s - time.monotonic()
             if left_s <= 0 or not select.select([descriptor], [], [], left_s)[0]:
-                raise SiteFailed(f"the brokers' process has said nothing for {START_S:g} s{self._tail()}")
+                raise SiteFailed(f"the brokers' process has said nothing for {self.start_s:g} s{self._tail()}")
             piece = os.read(descriptor, LINE_BYTES_MAX)
             if not piece:
-                status = self._process.wait(END_S)
+                status = self._process.wait()
                 raise SiteFailed(f"the brokers' process ended with status {status}{self._tail()}")
             line += piece
         found: dict[str, Any] = json.loads(line)

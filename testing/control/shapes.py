@@ -93,6 +93,7 @@ def broker_json(state: BrokerState) -> dict[str, Any]:
         "id": state.id,
         "running": state.is_running,
         "paused": state.is_paused,
+        "cut_from": list(state.cut_from),
         "bootstrap_server": "{}:{}".format(*state.clients),
         "without_faults": "{}:{}".format(*state.brokers),
     }
@@ -102,7 +103,7 @@ def broker_of(found: dict[str, Any]) -> BrokerState:
     """The inverse of `broker_json`."""
     ends = [found[name].rpartition(":") for name in ("bootstrap_server", "without_faults")]
     clients, brokers = ((host, int(port)) for host, _, port in ends)
-    return BrokerState(found["id"], found["running"], found["paused"], clients, brokers)
+    return BrokerState(found["id"], found["running"], found["paused"], tuple(found["cut_from"]), clients, brokers)
 
 
 def request_json(request: SeenRequest, form: str) -> dict[str, Any]:
