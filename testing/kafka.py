@@ -130,7 +130,7 @@ class Kafka:
 
         def created() -> Any:
             row = self._client.ask(
-                CreateTopicsRequest(topics=[wanted], timeout_ms=20_000), broker=self._controller()
+                CreateTopicsRequest(topics=[wanted], timeout_ms=20_000), broker=self.controller()
             ).topics[0]
             return None if row.error_code == ErrorCode.NOT_CONTROLLER else row
 
@@ -195,6 +195,11 @@ class Kafka:
     def leader(self, topic: str, partition: int = 0) -> int:
         """The id of the broker that leads a partition; waits for one. Raises KitError."""
         return self._client.leader(topic, partition)
+
+    def controller(self) -> int:
+        """The id of the active controller, or of a broker that knows none. Raises KitError when no broker runs."""
+        controller = self._client.metadata("").controller_id
+        return controller if controller in self._broker_addresses() else next(iter(self._broker_addresses()))
 
     def in_sync(self, topic: str, partition: int = 0) -> list[int]:
         """The ids of the brokers whose replicas of a partition are in sync, sorted."""
@@ -392,10 +397,6 @@ class Kafka:
         running = [state for state in self._cluster.states() if state.is_running]
         running.sort(key=lambda state: (state.is_paused, len(state.cut_from)))
         return {state.id: state.brokers for state in running}
-
-    def _controller(self) -> int:
-        controller = self._client.metadata("").controller_id
-        return controller if controller in self._broker_addresses() else next(iter(self._broker_addresses()))
 
     def _is_known(self, topic: str, partitions: int) -> bool:
         from sordini.client.routing import metadata_request

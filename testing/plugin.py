@@ -77,6 +77,7 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(trylast=True)  # After Ctrl-C fixtures are torn down by pytest's own hook of this name.
 def pytest_sessionfinish(session: pytest.Session) -> None:
     for one in session.config.stash.get(_SHARED, {}).values():
         one.close()

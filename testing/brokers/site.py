@@ -101,7 +101,10 @@ class Site:
                 self._thread.join()
 
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = SETTLE_S) -> T:
-        """Run a coroutine on the loop and wait for it. Raises what it raises, and TimeoutError."""
+        """Run a coroutine on the loop and wait for it. Raises what it raises, TimeoutError, SiteFailed once closed."""
+        if not self._thread.is_alive():
+            work.close()
+            raise SiteFailed("the cluster is closed")
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         self._calls.add(future)
         try:

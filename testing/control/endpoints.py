@@ -98,6 +98,11 @@ def _brokers(control: Control, _: Asked) -> Any:
     return [broker_json(state) for state in control.cluster.states()]
 
 
+def _controller(control: Control, _: Asked) -> Any:
+    with control.one_at_a_time:
+        return {"controller": control.kafka.controller()}
+
+
 def _broker(control: Control, asked: Asked) -> Any:
     return broker_json(control.state(control.broker(asked).id))
 
@@ -285,6 +290,7 @@ class Endpoint(NamedTuple):
 
 ENDPOINTS: Final = (
     Endpoint("GET", "/", _overview),
+    Endpoint("GET", "/controller", _controller),
     Endpoint("GET", "/brokers", _brokers),
     Endpoint("GET", "/brokers/{broker}", _broker),
     Endpoint("POST", "/brokers/{broker}/kill", _on_broker(NodeHandle.kill)),

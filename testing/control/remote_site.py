@@ -174,7 +174,7 @@ class RemoteSite:
         refuse, SiteFailed when their process is gone.
         """
         if self._process is None:
-            raise KitError("the cluster is closed")
+            raise SiteFailed("the cluster is closed")
         connection = HTTPConnection("127.0.0.1", self._port, timeout=RESPONSE_S)
         try:
             connection.request(method, path, None if fields is None else json.dumps(fields))

@@ -21,8 +21,8 @@ FAULT = {"api": "Produce", "do": "fail", "code": "NOT_ENOUGH_REPLICAS"}
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "error", "where", "allowed"),
     [
-        ("GET", "/broker", None, 404, "there is no path '/broker'", "path", "/, /brokers, "),
-        ("GET", "/brokers/", None, 404, "there is no path '/brokers/'", "path", "/, /brokers, "),
+        ("GET", "/broker", None, 404, "there is no path '/broker'", "path", "/, /controller, /brokers, "),
+        ("GET", "/brokers/", None, 404, "there is no path '/brokers/'", "path", "/, /controller, /brokers, "),
         ("GET", "/brokers/7", None, 404, "there is no broker '7'", "path", "1"),
         ("POST", "/brokers/7/kill", None, 404, "there is no broker '7'", "path", "1"),
         ("GET", "/faults/7", None, 404, "there is no fault '7'", "path", "none: no fault is in force"),

@@ -107,7 +107,7 @@ def test_brokers_are_killed_paused_cut_off_and_their_disks_fill(cluster: Kafka) 
     assert cluster.leader(orders) != leader
     cluster.brokers[leader - 1].restart()
     moved = cluster.move_leader(orders)
-    follower = next(broker for broker in cluster.brokers if broker.id != moved)
+    follower = next(broker for broker in cluster.brokers if broker.id not in (moved, cluster.controller()))
     cluster.wait_for(lambda: follower.id in cluster.in_sync(orders))
     follower.partition_from(moved)
     cluster.produce(orders, "two", acks=1)
