@@ -19,9 +19,13 @@ class Lines:
     def __init__(self, elapsed_s: Callable[[], float], log: Log | None = None) -> None:
         self._elapsed_s = elapsed_s
         self._log = log
+        self.is_stopping = False
+        """While all brokers stop, warnings about the others are expected."""
         self._kept: deque[str] = deque(maxlen=LINES_KEPT)
 
     def add(self, level: str, who: str, event: str, fields: dict[str, Any]) -> None:
+        if self.is_stopping and level == "warning":
+            level = "info"
         if self._log is not None:
             getattr(self._log, level)(event, **fields, this_broker=who)
         shown = " ".join(f"{name}={value}" for name, value in fields.items())

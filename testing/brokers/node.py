@@ -245,7 +245,8 @@ class Node:
         try:
             await server.run(stop, is_ready)
         except Exception as error:
-            if process.alive:  # Otherwise its coroutines are being closed.
+            # When it is dead its coroutines are being closed; until it is ready the start fails with the reason.
+            if process.alive and ready.done():
                 self._shared.lines.add("error", process.name, "ended by itself", {"reason": error})
             raise
         finally:

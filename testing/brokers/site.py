@@ -180,11 +180,18 @@ class Site:
         return self.lines.last(count)
 
     def stop_all(self) -> None:
-        """Stop all brokers as an operator does, at once; without a bound."""
+        """Stop all brokers as an operator does, one after the other; without a bound.
+
+        At once, each would wait for others to take its leaderships that are about to stop, too.
+        """
 
         async def stopped() -> None:
-            await asyncio.gather(*(node.stop() for node in self.running))
+            for node in self.running:
+                node.resume()
+            for node in reversed(self.running):  # The first one founded the cluster: it is the controller by default.
+                await node.stop()
 
+        self.lines.is_stopping = True
         self.call(stopped(), None)
 
     @property

@@ -43,7 +43,7 @@ OF_THE_SITE: Final = (
     "sordini.audit.log.file",
 )
 """Keys that overrides may not contain: brokers with a control have two listeners without protection, and no audit."""
-FAILURES: Final = (StartRefused, StoreUnusable, SiteFailed, OSError)
+FAILURES: Final = (StartRefused, StoreUnusable, SiteFailed)
 
 
 def run_controlled(
@@ -82,7 +82,7 @@ def _entries(overrides: Sequence[str]) -> dict[str, str]:
     for override in overrides:
         key = override.partition("=")[0].strip()
         if key in OF_THE_SITE:
-            raise ConfigError(f"--override {override} is not valid with --control: its brokers set {key} themselves")
+            raise ConfigError(f"--override {override} is not valid with --control: its brokers set it themselves")
     entries = shared_entries(overrides, os.environ)
     return {key: text for key, text in entries.items() if key not in OF_THE_SITE}
 
@@ -109,8 +109,7 @@ class _Running:
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             if not self._stop.is_set():
                 starting.result()
-                host, port = await server.start(*control)
-                self._report_ready(kafka, f"{host}:{port}", started_ms)
+                self._report_ready(kafka, await _listening(server, control), started_ms)
                 await stopping
                 await asyncio.to_thread(self._site.stop_all)
         finally:
@@ -129,3 +128,12 @@ class _Running:
     def _before_forced_exit(self, reason: str) -> None:
         activities = ", ".join(f"broker {number} {doing}" for number, doing in self._site.activities().items())
         write_before_exit(f"sordini: stop forced after {reason}, not finished: {activities}\n")
+
+
+async def _listening(server: ControlServer, control: Address) -> str:
+    """Where the control listens from now on. Raises StartRefused."""
+    try:
+        host, port = await server.start(*control)
+    except OSError as error:
+        raise StartRefused(error.strerror) from error
+    return f"{host}:{port}"
