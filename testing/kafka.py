@@ -17,9 +17,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from sordini.protocol.records.batch import Record
-from sordini.testing.brokers.node import BROKERS, CLIENTS
+from sordini.testing.brokers.node import CLIENTS, SiteOptions
 from sordini.testing.brokers.site import Site
 from sordini.testing.clock import KafkaClock
+from sordini.testing.cluster import Cluster
 from sordini.testing.faults.names import ApiName, api_of
 from sordini.testing.faults.script import Rule
 from sordini.testing.faults.seen import SeenRequest
@@ -34,38 +35,20 @@ from sordini.testing.topics import Topics
 
 BROKERS_MAX: Final = 9
 FETCH_BYTES: Final = 1 << 22
+THREAD: Final = "thread"
+PROCESS: Final = "process"
 CONTROL_BIT: Final = 32
-MECHANISM_NUMBERS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
-"""As AlterUserScramCredentials has them."""
 
 
 class Kafka:
-    """One to nine brokers in this process."""
+    """One to nine brokers; `make_kafka` makes it."""
 
     def __init__(
-        self,
-        brokers: int = 1,
-        *,
-        topics: Mapping[str, int] | Iterable[str] = (),
-        config: Mapping[str, object] | None = None,
-        listeners: Mapping[str, str] | None = None,
-        tls: bool | str = False,
-        sasl: Sasl | Mapping[str, str] | None = None,
-        seed: int = 0,
+        self, cluster: Cluster, topics: Mapping[str, int] | Iterable[str] = (), security: Security | None = None
     ) -> None:
-        """`topics` are names, or numbers of partitions by name; `config` are keys of server.properties.
-
-        `sasl` are passwords by users, or `Sasl` for other mechanisms than PLAIN and SCRAM-SHA-256; `tls` is True, or
-        "mutual" for clients with certificates. `listeners` are protocols by name, for clients: by default one, with
-        what `tls` and `sasl` ask for. Raises ValueError.
-        """
-        if not 1 <= brokers <= BROKERS_MAX:
-            raise ValueError(f"brokers={brokers}: allowed are 1 to {BROKERS_MAX}")
-        protocol = f"{'SASL_' if sasl else ''}{'SSL' if tls else 'PLAINTEXT'}"
-        login = sasl if isinstance(sasl, Sasl) else Sasl(sasl or {})
-        self._security = Security(listeners or {CLIENTS: protocol}, login, is_mutual=self._is_mutual(tls))
-        entries = {key: _text(value) for key, value in (config or {}).items()}
-        self._site = Site(brokers, {**self._security.entries(), **entries}, seed, self._security.listeners)
+        """`topics` are names, or numbers of partitions by name; they are created at the start."""
+        self._cluster = cluster
+        self._security = security or Security({CLIENTS: "PLAINTEXT"}, Sasl({}), is_mutual=False)
         self._first_topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         self._client = OwnClient(self._broker_addresses)
         self._topics, self._partitions, self._groups = (
@@ -74,20 +57,14 @@ class Kafka:
             Groups(self._client),
         )
         self._names = count(1)
-        self.clock = KafkaClock(self._site)
+        self.clock = KafkaClock(cluster)
         self.brokers: list[NodeHandle] = []
         """In the order of their ids, which begin at 1."""
 
-    @staticmethod
-    def _is_mutual(tls: object) -> bool:
-        if tls not in (True, False, MUTUAL):
-            raise ValueError(f"tls={tls!r}: allowed are True, False and {MUTUAL!r}")
-        return tls == MUTUAL
-
     def start(self) -> Self:
         """Start, and wait until all brokers serve. Raises SiteFailed, ConfigError."""
-        self._site.start()
-        self.brokers = [NodeHandle(self._site, node) for node in self._site.nodes.values()]
+        self._cluster.start()
+        self.brokers = [NodeHandle(self._cluster, state.id) for state in self._cluster.states()]
         for mechanism in self._security.scram_mechanisms:
             for login in self._security.logins:
                 self._groups.set_scram_user(login, mechanism)
@@ -98,7 +75,7 @@ class Kafka:
     def close(self) -> None:
         """End all brokers. May be called again."""
         self._client.close()
-        self._site.close()
+        self._cluster.close()
         self._security.close()
 
     def __enter__(self) -> Self:
@@ -122,8 +99,7 @@ class Kafka:
         """`bootstrap_servers` of one of several listeners. Raises ValueError."""
         if listener not in self._security.listeners:
             raise ValueError(f"listener {listener!r}: allowed are {', '.join(self._security.listeners)}")
-        ends = [node.addresses[listener] for node in self._site.nodes.values()]
-        return ",".join(f"{host}:{port}" for host, port in ends)
+        return ",".join("{}:{}".format(*state.listeners[listener]) for state in self._cluster.states())
 
     def client_settings(
         self, user: str | None = None, *, listener: str | None = None, mechanism: str | None = None
@@ -169,7 +145,7 @@ class Kafka:
         With `acks=1` the leader alone is waited for.
         """
         listed = list(values) if isinstance(values, (list, tuple)) else [values]
-        now_ms = self._site.now_ms() if timestamp_ms is None else timestamp_ms
+        now_ms = self._cluster.now_ms() if timestamp_ms is None else timestamp_ms
         pairs = tuple((name, encoded(value)) for name, value in (headers or {}).items())
         records = [
             Record(index, now_ms, encoded(key), encoded(value), pairs)  # type: ignore[arg-type]
@@ -191,6 +167,11 @@ class Kafka:
     def leader(self, topic: str, partition: int = 0) -> int:
         """The id of the broker that leads a partition; waits for one. Raises KitError."""
         return self._client.leader(topic, partition)
+
+    def controller(self) -> int:
+        """The id of the active controller, or of a broker that knows none. Raises KitError when no broker runs."""
+        controller = self._client.metadata("").controller_id
+        return controller if controller in self._broker_addresses() else next(iter(self._broker_addresses()))
 
     def in_sync(self, topic: str, partition: int = 0) -> list[int]:
         """The ids of the brokers whose replicas of a partition are in sync, sorted."""
@@ -287,19 +268,19 @@ class Kafka:
         It is for at most `times` requests, of which the first `after` pass. `when` is asked of the decoded request.
         """
         selected = Selection(api_of(api), topic, partition, group, transactional_id, client_id, broker, when)
-        return Rule(self._site.script, selected, times, after)
+        return Rule(self._cluster.script, selected, times, after)
 
     def undo_faults(self) -> None:
         """Undo every fault: of requests, of disks and between brokers; and let paused brokers go on."""
-        self._site.script.clear()
-        self._site.heal()
+        self._cluster.script.clear()
         for broker in self.brokers:
+            broker.heal()
             broker.heal_disk()
             broker.resume()
 
     def begin_test(self) -> None:
         """Forget the requests and faults of an earlier test."""
-        self._site.script.clear()
+        self._cluster.script.clear()
         self.forget_requests()
         for broker in self.brokers:
             broker.notes.clear()
@@ -321,7 +302,7 @@ class Kafka:
         key = None if api is None else api_of(api)
         return [
             one
-            for one in self._site.run(self._site.seen.all)
+            for one in self._cluster.requests()
             if (key is None or one.key is key)
             and (client_id is None or one.client_id == client_id)
             and (when is None or when(one))
@@ -329,7 +310,7 @@ class Kafka:
 
     def forget_requests(self) -> None:
         """Begin the list of requests anew."""
-        self._site.run(self._site.seen.clear)
+        self._cluster.forget_requests()
 
     def wait_for(self, holds: Callable[[], bool], timeout_s: float = 10) -> None:
         """Wait until something holds that the test asks for. Raises KitError."""
@@ -337,13 +318,13 @@ class Kafka:
 
     def log_lines(self, count: int = 50) -> list[str]:
         """The last lines that brokers have logged."""
-        return self._site.lines.last(count)
+        return self._cluster.log_lines(count)
 
     def report(self) -> str:
         """The faults of this test and what they did, for the report of a failure; empty without any."""
-        script = self._site.script
-        rules = [rule.text() for rule in [*script.removed, *script.rules]]
-        done = [str(one) for one in self._site.seen.all() if one.fault]
+        script = self._cluster.script
+        rules = [f"{rule.text()}, {rule.use()}" for rule in [*script.removed, *script.rules]]
+        done = [str(one) for one in self._cluster.requests() if one.fault]
         brokers = [note for broker in self.brokers for note in broker.notes]
         lines = [*rules, *brokers, *done]
         return "\n".join(["Faults that were injected:", *(f"  {line}" for line in lines)]) if lines else ""
@@ -351,11 +332,10 @@ class Kafka:
     # For the methods above.
 
     def _broker_addresses(self) -> dict[int, tuple[str, int]]:
-        return {
-            node.number: node.addresses[BROKERS]
-            for node in self._site.nodes.values()
-            if node.is_running and BROKERS in node.addresses
-        }
+        # The first one is asked what any broker can answer: a paused one would not, and one that is cut off knows less.
+        running = [state for state in self._cluster.states() if state.is_running]
+        running.sort(key=lambda state: (state.is_paused, len(state.cut_from)))
+        return {state.id: state.brokers for state in running}
 
 
 def make_kafka(
@@ -367,17 +347,31 @@ def make_kafka(
     tls: bool | str = False,
     sasl: Sasl | Mapping[str, str] | None = None,
     seed: int = 0,
+    isolation: str = THREAD,
 ) -> Kafka:
-    """A cluster for a `with` block; also to be started and closed by hand. See `Kafka`."""
-    return Kafka(
-        brokers,
-        topics=topics,
-        config=config,
-        listeners=listeners,
-        tls=tls,
-        sasl=sasl,
-        seed=seed,
-    )
+    """A cluster for a `with` block; also to be started and closed by hand.
+
+    `topics` are names, or numbers of partitions by name; `config` are keys of server.properties. `sasl` are passwords
+    by users, or `Sasl` for other mechanisms than PLAIN and SCRAM-SHA-256; `tls` is True, or "mutual" for clients with
+    certificates. `listeners` are protocols by name, for clients: by default one, with what `tls` and `sasl` ask for.
+    The brokers are on a thread of this process; with `isolation="process"` they are in a process of their own, which
+    ends with this one. Raises ValueError.
+    """
+    if not 1 <= brokers <= BROKERS_MAX:
+        raise ValueError(f"brokers={brokers}: allowed are 1 to {BROKERS_MAX}")
+    if tls not in (True, False, MUTUAL):
+        raise ValueError(f"tls={tls!r}: allowed are True, False and {MUTUAL!r}")
+    if isolation not in (THREAD, PROCESS):
+        raise ValueError(f"isolation={isolation!r}: allowed are {THREAD!r} and {PROCESS!r}")
+    protocol = f"{'SASL_' if sasl else ''}{'SSL' if tls else 'PLAINTEXT'}"
+    login = sasl if isinstance(sasl, Sasl) else Sasl(sasl or {})
+    security = Security(listeners or {CLIENTS: protocol}, login, is_mutual=tls == MUTUAL)
+    entries = security.entries() | {key: _text(value) for key, value in (config or {}).items()}
+    if isolation == THREAD:
+        return Kafka(Site(brokers, entries, seed, SiteOptions(listeners=security.listeners)), topics, security)
+    from sordini.testing.control.remote_site import RemoteSite  # Most tests do not need it.
+
+    return Kafka(RemoteSite(brokers, entries, seed, security.listeners), topics, security)
 
 
 def _text(value: object) -> str:

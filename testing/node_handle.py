@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
-from sordini.testing.brokers.node import Node
-from sordini.testing.brokers.site import Site
+from collections import deque
+from typing import Final
+
+from sordini.testing.cluster import BrokerState, Cluster
+
+NOTES_MAX: Final = 1_000
 
 
 class NodeHandle:
     """What a test does to a broker."""
 
-    def __init__(self, site: Site, node: Node) -> None:
-        self._site = site
-        self._node = node
-        self.notes: list[str] = []
+    def __init__(self, cluster: Cluster, number: int) -> None:
+        self._cluster = cluster
+        self.id = number
+        self.notes: deque[str] = deque(maxlen=NOTES_MAX)
         """What was done to it, for the report of a failure."""
-
-    @property
-    def id(self) -> int:
-        return self._node.number
 
     @property
     def bootstrap_server(self) -> str:
         """`host:port`."""
-        host, port = self._node.addresses[next(iter(self._site.listeners))]
+        host, port = next(iter(self._state.listeners.values()))
         return f"{host}:{port}"
 
     @property
     def is_running(self) -> bool:
         """Whether there is a process, paused or not."""
-        return self._node.is_running
+        return self._state.is_running
 
     def kill(self) -> None:
         """End it at once, as SIGKILL does; its files stay as they are, and the others notice."""
         self._note("killed")
-        self._site.call(self._node.kill())
+        self._cluster.kill(self.id)
 
     def stop(self) -> None:
         """Stop it as an operator does: leaderships are handed over first."""
         self._note("stopped")
-        self._site.call(self._node.stop())
+        self._cluster.stop(self.id)
 
     def start(self) -> None:
         """Start it again, on the same address and with the same files. No error when it runs."""
-        if not self._node.is_running:
+        if not self.is_running:
             self._note("started again")
-            self._site.start_node(self.id)
+            self._cluster.start_broker(self.id)
 
     def restart(self) -> None:
         """Stop it and start it again."""
@@ -54,43 +54,44 @@ class NodeHandle:
     def pause(self, *, detected: bool = False) -> None:
         """Let nothing of it run, as SIGSTOP does. With `detected` its session expires, and others take over."""
         self._note("paused")
-        self._site.run(self._node.pause)
-        if detected:
-            self._site.call(self._node.expire_session())
+        self._cluster.pause(self.id, detected=detected)
 
     def resume(self) -> None:
         """Let it go on. No error when it was not paused."""
-        self._site.run(self._node.resume)
+        self._cluster.resume(self.id)
 
     def partition_from(self, *others: NodeHandle | int) -> None:
         """Let it and others, or all, reach each other no more, until `heal`. Clients and the store reach it."""
         numbers = {other if isinstance(other, int) else other.id for other in others} or (
-            set(self._site.nodes) - {self.id}
+            {state.id for state in self._cluster.states()} - {self.id}
         )
         self._note(f"cut off from broker {', '.join(map(str, sorted(numbers)))}")
-        self._site.cut(self.id, numbers - {self.id})
+        self._cluster.cut(self.id, numbers - {self.id})
 
     def heal(self) -> None:
         """Let it and all others reach each other again."""
-        self._site.heal(self.id)
+        self._cluster.heal(self.id)
 
     def disk_full(self) -> None:
         """Let everything that needs room on its disk fail, until `heal_disk`."""
         self._note("its disk is full")
-        self._node.tree.is_full = True
+        self._cluster.set_disk(self.id, full=True)
 
     def slow_disk(self, ms: float) -> None:
         """Let each synchronisation of its disk take so long, until `heal_disk`."""
         self._note(f"each synchronisation of its disk takes {ms:g} ms")
-        self._node.tree.delay_s = ms / 1000
+        self._cluster.set_disk(self.id, slow_ms=ms)
 
     def heal_disk(self) -> None:
         """Let its disk be as it was."""
-        self._node.tree.is_full = False
-        self._node.tree.delay_s = 0.0
+        self._cluster.set_disk(self.id, full=False, slow_ms=0)
+
+    @property
+    def _state(self) -> BrokerState:
+        return next(state for state in self._cluster.states() if state.id == self.id)
 
     def _note(self, what: str) -> None:
-        self.notes.append(f"{self._site.elapsed_s():9.3f} broker {self.id}: {what}")
+        self.notes.append(f"{self._cluster.elapsed_s():9.3f} broker {self.id}: {what}")
 
     def __repr__(self) -> str:
         return f"<broker {self.id} at {self.bootstrap_server}>"

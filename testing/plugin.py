@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -18,28 +18,37 @@ if TYPE_CHECKING:
 
 CLUSTER_BROKERS = 3
 LOG_LINES_SHOWN = 40
+ISOLATION: Final = "kafka_isolation"
 _USED = pytest.StashKey[list["Kafka"]]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(
+        ISOLATION,
+        "Where the brokers of the fixtures run: thread (default), or process: one of their own for each cluster",
+        default="thread",
+    )
+
+
 @pytest.fixture(scope="session")
-def make_kafka_session() -> Iterator[Callable[..., Kafka]]:
+def make_kafka_session(pytestconfig: pytest.Config) -> Iterator[Callable[..., Kafka]]:
     """Makes clusters that live as long as the session: `make_kafka_session(brokers=3)`."""
     with ExitStack() as running:
-        yield _maker(running, None)
+        yield _maker(running, pytestconfig, None)
 
 
 @pytest.fixture(scope="module")
-def make_kafka_module() -> Iterator[Callable[..., Kafka]]:
+def make_kafka_module(pytestconfig: pytest.Config) -> Iterator[Callable[..., Kafka]]:
     """Makes clusters that live as long as the module's tests."""
     with ExitStack() as running:
-        yield _maker(running, None)
+        yield _maker(running, pytestconfig, None)
 
 
 @pytest.fixture
 def make_kafka(request: pytest.FixtureRequest) -> Iterator[Callable[..., Kafka]]:
     """Makes clusters that live as long as the test: `make_kafka(brokers=3, config={"min.insync.replicas": 2})`."""
     with ExitStack() as running:
-        yield _maker(running, request.node)
+        yield _maker(running, request.config, request.node)
 
 
 @pytest.fixture
@@ -68,6 +77,7 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(trylast=True)  # After Ctrl-C fixtures are torn down by pytest's own hook of this name.
 def pytest_sessionfinish(session: pytest.Session) -> None:
     for one in session.config.stash.get(_SHARED, {}).values():
         one.close()
@@ -77,11 +87,11 @@ _SHARED = pytest.StashKey[dict[int, "Kafka"]]()
 """The clusters of the session, by their numbers of brokers."""
 
 
-def _maker(running: ExitStack, node: Any) -> Callable[..., Kafka]:
-    from sordini.testing.kafka import Kafka
+def _maker(running: ExitStack, config: pytest.Config, node: Any) -> Callable[..., Kafka]:
+    from sordini.testing.kafka import make_kafka as started_later
 
     def make(brokers: int = 1, **settings: Any) -> Kafka:
-        made = Kafka(brokers, **settings).start()
+        made = started_later(brokers, **{"isolation": config.getini(ISOLATION), **settings}).start()
         running.callback(made.close)
         if node is not None:
             node.stash.setdefault(_USED, []).append(made)
@@ -91,12 +101,12 @@ def _maker(running: ExitStack, node: Any) -> Callable[..., Kafka]:
 
 
 def _shared(request: pytest.FixtureRequest, brokers: int) -> Iterator[Kafka]:
-    from sordini.testing.kafka import Kafka
+    from sordini.testing.kafka import make_kafka as started_later
 
     made = request.config.stash.setdefault(_SHARED, {})
     found = made.get(brokers)
     if found is None:
-        found = made[brokers] = Kafka(brokers).start()
+        found = made[brokers] = started_later(brokers, isolation=request.config.getini(ISOLATION)).start()
     request.node.stash.setdefault(_USED, []).append(found)
     found.begin_test()
     yield found

@@ -9,7 +9,7 @@ from sordini.broker.clock import monotonic_ns
 from sordini.broker.metrics.exporter import CONTENT_TYPE, FAMILIES, render
 from sordini.broker.metrics.families import MetricSources
 from sordini.broker.metrics.latency import TimedService
-from sordini.broker.network.http import HttpResponse, HttpServer
+from sordini.broker.network.http import HttpResponse, HttpServer, served_by_path
 from sordini.broker.network.ports import Service
 from sordini.replication.ports import Log
 
@@ -20,7 +20,8 @@ class MetricsEndpoint:
     def __init__(self, service: Service, log: Log) -> None:
         """Processors call `self.service` instead of `service`."""
         self.service = TimedService(service, monotonic_ns)
-        self._http = HttpServer({"/metrics": self._metrics, "/health": self._health}, log)
+        paths = {"/metrics": self._metrics, "/health": self._health}
+        self._http = HttpServer(served_by_path(paths), log)
         self._rendering = asyncio.Lock()
         self._sources: MetricSources | None = None
         self._trouble: Callable[[], str] = lambda: "starting"

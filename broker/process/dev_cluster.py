@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.coordination_store.embedded import StoreLease, open_embedded
+from sordini.broker.coordination_store.embedded import EmbeddedStore, StoreLease, open_embedded
 from sordini.broker.coordination_store.store_location import STORE_FILE, moved_to, refuse_moved
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
@@ -43,7 +43,7 @@ from sordini.broker.process.signals import SignalActions, SignalThread, block_si
 from sordini.broker.record_jobs.children import RecordWorkerProcesses
 from sordini.broker.wiring.server import Server
 from sordini.broker.wiring.startup import Ports, StartRefused, refuse_lost_file
-from sordini.replication.ports import CoordinationStore, StoreUnusable
+from sordini.replication.ports import Clock, CoordinationStore, StoreUnusable
 from sordini.storage.disk import SystemDisk
 
 OWN_KEYS: Final = ("broker.id", "listeners", "advertised.listeners", "log.dirs", "log.dir", "zookeeper.connect")
@@ -71,13 +71,47 @@ def configurations(
     plan: DevClusterPlan, overrides: Sequence[str], environment: Mapping[str, str]
 ) -> dict[int, LoadedConfig]:
     """Each broker's configuration by its id. Raises ConfigError for wrong overrides and for those of OWN_KEYS."""
+    entries = {**_for_development(plan.brokers), **shared_entries(overrides, environment)}
+    return {
+        number: load_config({**with_own_metrics_port(entries, number), **_own(plan, number)})
+        for number in plan.broker_ids
+    }
+
+
+def shared_entries(overrides: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """What is configured for all brokers, without OWN_KEYS: a container's environment may set them for `sordini serve`.
+
+    Raises ConfigError for overrides of OWN_KEYS.
+    """
     given = read_entries(None, overrides, {})
     for key in OWN_KEYS:
         if key in given:
             raise ConfigError(f"--override {key}={given[key]} is not valid here: each broker has its own {key}")
-    entries = {**_for_development(plan.brokers), **read_entries(None, (), environment), **given}
-    entries = resolved(entries, environment)
-    return {number: load_config({**_without_own(entries), **_own(plan, number, entries)}) for number in plan.broker_ids}
+    entries = resolved({**read_entries(None, (), environment), **given}, environment)
+    return {key: text for key, text in entries.items() if key not in OWN_KEYS}
+
+
+def with_own_metrics_port(entries: Mapping[str, str], number: int) -> dict[str, str]:
+    """The same entries, in which METRICS_PORT is a broker's own."""
+    port = entries.get(METRICS_PORT, "")
+    is_set = port.isdecimal() and int(port)
+    return {**entries, METRICS_PORT: str(int(port) + number - 1)} if is_set else dict(entries)
+
+
+async def open_shared_store(
+    disk: SystemDisk, directory: str, log_directories: Sequence[str], clock: Clock
+) -> EmbeddedStore:
+    """The coordination store of a cluster in a directory. Raises StoreUnusable, StartRefused when it was lost."""
+    file = f"{directory}/{STORE_FILE}"
+    if moved_to(disk, file) is None:
+        refuse_lost_file(disk, file, log_directories)
+    store = await open_embedded(file, clock)
+    try:
+        refuse_moved(disk, file)
+    except BaseException:
+        await store.close()
+        raise
+    return store
 
 
 def _for_development(count: int) -> dict[str, str]:
@@ -94,22 +128,13 @@ def _for_development(count: int) -> dict[str, str]:
     }
 
 
-def _without_own(entries: Mapping[str, str]) -> dict[str, str]:
-    """Leave out OWN_KEYS: a container's environment may set them for `sordini serve`."""
-    return {key: text for key, text in entries.items() if key not in OWN_KEYS}
-
-
-def _own(plan: DevClusterPlan, number: int, entries: Mapping[str, str]) -> dict[str, str]:
+def _own(plan: DevClusterPlan, number: int) -> dict[str, str]:
     port = plan.port + number - 1 if plan.port else 0
-    own = {
+    return {
         "broker.id": str(number),
         "listeners": f"PLAINTEXT://{plan.host}:{port}",
         "log.dirs": f"{plan.directory}/broker-{number}",
     }
-    metrics = entries.get(METRICS_PORT, "")
-    if metrics.isdecimal() and int(metrics):
-        own[METRICS_PORT] = str(int(metrics) + number - 1)
-    return own
 
 
 def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: Logger, started_ms: int) -> int:
@@ -175,13 +200,9 @@ class _DevCluster:
 
     async def run(self) -> None:
         """Raises StartRefused and StoreUnusable, and the exception of a bug in one of the brokers."""
-        file = f"{self._plan.directory}/{STORE_FILE}"
-        if moved_to(self._disk, file) is None:
-            directories = [path for given in self._given.values() for path in given.config.log_directories]
-            refuse_lost_file(self._disk, file, directories)
-        store = await open_embedded(file, self._clock)
+        directories = [path for given in self._given.values() for path in given.config.log_directories]
+        store = await open_shared_store(self._disk, self._plan.directory, directories, self._clock)
         try:
-            refuse_moved(self._disk, file)
             await self._run(store)
         finally:
             await store.close()

@@ -1,10 +1,14 @@
-"""The log of a broker in a test: nothing is printed, and the last lines are kept for the report of a failure."""
+"""The log of a broker in a test: the last lines are kept for the report of a failure, and nothing is printed but where
+the site has a log of its own.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
+
+from sordini.replication.ports import Log
 
 LINES_KEPT: Final = 1_000
 
@@ -12,11 +16,18 @@ LINES_KEPT: Final = 1_000
 class Lines:
     """The last lines of all brokers of a site."""
 
-    def __init__(self, elapsed_s: Callable[[], float]) -> None:
+    def __init__(self, elapsed_s: Callable[[], float], log: Log | None = None) -> None:
         self._elapsed_s = elapsed_s
+        self._log = log
+        self.is_stopping = False
+        """While all brokers stop, warnings about the others are expected."""
         self._kept: deque[str] = deque(maxlen=LINES_KEPT)
 
-    def add(self, level: str, who: str, event: str, fields: dict[str, object]) -> None:
+    def add(self, level: str, who: str, event: str, fields: dict[str, Any]) -> None:
+        if self.is_stopping and level == "warning":
+            level = "info"
+        if self._log is not None:
+            getattr(self._log, level)(event, **fields, this_broker=who)
         shown = " ".join(f"{name}={value}" for name, value in fields.items())
         self._kept.append(f"{self._elapsed_s():9.3f} {level:7} {who}: {event} {shown}".rstrip())
 

@@ -32,7 +32,9 @@ class Node:
 
 
 class Tree:
-    """What is on a disk. It outlives the processes that use it."""
+    """What is on a disk; implements `BrokerFiles`. It outlives the processes that use it."""
+
+    path = "/log"
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.root = Node(is_directory=True)
@@ -42,6 +44,15 @@ class Tree:
         self.delay_s = 0.0
         """How long each synchronisation and each read beside the loop takes."""
         self.used_bytes = 0
+
+    def opened_by(self, process: LoopProcess) -> MemoryDisk:
+        """As `BrokerFiles.opened_by`."""
+        return MemoryDisk(self, process)
+
+    def page_cache(self, disk: MemoryDisk) -> InMemory:
+        """As `BrokerFiles.page_cache`."""
+        del disk
+        return InMemory()
 
 
 class MemoryFile:
@@ -256,6 +267,9 @@ class MemoryDisk:
 
     def close(self) -> None:
         """There are no threads."""
+
+    async def released(self) -> None:
+        """As `ReleasedDisk.released`: there is nothing to wait for."""
 
     def _find(self, path: str) -> Node | None:
         self.process.check_alive()

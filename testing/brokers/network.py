@@ -10,8 +10,7 @@ from collections.abc import Callable
 from sordini.broker.network.ports import ListeningSocket, Socket, SocketOptions
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.testing.brokers.loop_processes import LoopProcess
-
-Address = tuple[str, int]
+from sordini.testing.cluster import Address
 
 
 class BrokerNetwork:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple, Protocol
 
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.coordination_store.embedded import EmbeddedStore
-from sordini.broker.network.ports import Socket
+from sordini.broker.network.ports import PageCache, Socket
+from sordini.broker.process.descriptors import Descriptors
+from sordini.broker.process.dev_cluster import with_own_metrics_port
 from sordini.broker.wiring.deps import Interposer
 from sordini.broker.wiring.server import Server
 from sordini.broker.wiring.startup import Ports, StartRefused
+from sordini.storage.disk import Disk
 from sordini.testing.brokers.broker_loop import BrokerClock, BrokerLoop
 from sordini.testing.brokers.event_log import BrokerLog, Lines
 from sordini.testing.brokers.inline_workers import CleaningHere, RecordsHere
 from sordini.testing.brokers.loop_processes import LoopProcess
-from sordini.testing.brokers.memory_disk import InMemory, MemoryDisk, Tree
-from sordini.testing.brokers.network import Address, BrokerNetwork
+from sordini.testing.brokers.memory_disk import Tree
+from sordini.testing.brokers.network import BrokerNetwork
+from sordini.testing.brokers.real_disk import Directory
 from sordini.testing.brokers.store_session import ProcessStore
+from sordini.testing.cluster import Address, BrokerState
 
 CLIENTS: Final = "CLIENTS"
 """The listener that tests and their clients use, unless a test names others."""
@@ -28,15 +33,63 @@ BROKERS: Final = "BROKERS"
 """The listener that brokers and the kit itself use: no fault is injected into its requests."""
 
 
+class SiteOptions(NamedTuple):
+    """Where the brokers of a site are, and how long they may take to start."""
+
+    directory: str | None = None
+    """On the machine's disk; None: everything is in memory."""
+    host: str = "127.0.0.1"
+    """For clients."""
+    port: int = 0
+    """Of the first broker, for clients; the others have the next ones. 0 lets the system choose each."""
+    descriptors: Descriptors = Descriptors()
+    start_s: float | None = 5.0
+    """Within this time all brokers serve, or the start fails and says what they did; None: without a bound."""
+    listeners: Mapping[str, str] | None = None
+    """Protocols by the names of the listeners of clients; None: one of PLAINTEXT."""
+
+
+class ReleasedDisk(Disk, Protocol):
+    """A disk as one process uses it."""
+
+    async def released(self) -> None:
+        """Return when nothing of the process, which has ended, uses a file any more."""
+
+
+class BrokerFiles(Protocol):
+    """What is on a broker's disk, with its faults. It outlives the broker's processes."""
+
+    path: str
+    """The log directory."""
+    is_full: bool
+    """Whether everything that needs room fails with ENOSPC."""
+    delay_s: float
+    """How long each synchronisation and each read beside the loop takes longer."""
+
+    def opened_by(self, process: LoopProcess) -> ReleasedDisk:
+        """The disk for one process."""
+
+    def page_cache(self, disk: Any) -> PageCache:
+        """Whether its files can be read without waiting; `disk` is what `opened_by` returned."""
+
+
 class SharedParts:
     """What the brokers of a site share."""
 
-    def __init__(self, loop: BrokerLoop, store: EmbeddedStore, lines: Lines, seed: int) -> None:
+    def __init__(self, loop: BrokerLoop, store: EmbeddedStore, lines: Lines, seed: int, options: SiteOptions) -> None:
         self.loop = loop
         self.clock = BrokerClock(loop)
         self.store = store
         self.lines = lines
         self.seed = seed
+        self.options = options
+
+    def files_of(self, number: int) -> BrokerFiles:
+        """A broker's disk."""
+        directory = self.options.directory
+        if directory is None:
+            return Tree(self.clock.now_ms)
+        return Directory(f"{directory}/broker-{number}", self.clock)
 
 
 class Node:
@@ -53,12 +106,15 @@ class Node:
     ) -> None:
         """`entries` are the broker's configuration but for what a node sets; `listeners` are those of clients."""
         self.number = number
-        self.tree = Tree(shared.clock.now_ms)
+        self.files = shared.files_of(number)
         self.process: LoopProcess | None = None
         self.server: Server | None = None
         self.network: BrokerNetwork | None = None
         self.addresses: dict[str, Address] = {}
         """By listener, once it was started for the first time; they stay."""
+        self.advertised: dict[str, Address] = {}
+        """What clients are sent."""
+        self._disk: ReleasedDisk | None = None
         self._entries = dict(entries)
         self._listeners = (*listeners, BROKERS)
         self._shared = shared
@@ -74,6 +130,12 @@ class Node:
         """Whether there is a process, paused or not."""
         return self.process is not None and self.process.alive
 
+    def state(self, cut_from: tuple[int, ...]) -> BrokerState:
+        """Of a broker that was started once, and cannot reach some others."""
+        is_paused = self.process is not None and self._shared.loop.is_paused(self.process)
+        assert self.advertised, f"broker {self.number} was not started"
+        return BrokerState(self.number, self.is_running, is_paused, cut_from, self.advertised, self.addresses[BROKERS])
+
     async def start(self) -> None:
         """Start, and wait until the broker serves. Raises StartRefused, ConfigError."""
         assert not self.is_running, f"broker {self.number} runs"
@@ -85,7 +147,9 @@ class Node:
                 f"config={unknown[0]!r} is not a key of a broker: allowed are those of docs/configuration.md"
             )
         process = self.process = shared.loop.process(name)
-        disk = MemoryDisk(self.tree, process)
+        if self._disk is not None:
+            await self._disk.released()
+        disk = self._disk = self.files.opened_by(process)
         network = self.network = BrokerNetwork(process, self._is_cut)
         store = self._store = ProcessStore(shared.store, process, shared.loop)
 
@@ -97,10 +161,11 @@ class Node:
             randomness=random.Random(f"{shared.seed} {name} {self._starts}"),  # noqa: S311 - repeatable.
             disk=disk,
             network=network,
-            page_cache=InMemory(),
+            page_cache=self.files.page_cache(disk),
             open_store=open_store,
             worker=CleaningHere(disk),
             record_worker=RecordsHere(),
+            descriptors=shared.options.descriptors,
             is_store_shared=True,
             interposer=self._interposer,
         )
@@ -116,14 +181,18 @@ class Node:
                 else StartRefused(f"{name} was killed while it started")
             )
         self.addresses = {end.name: (end.host, end.port) for end in self.server.bound}
+        self.advertised = {end.name: (end.host, end.port) for end in self.server.advertised if end.name != BROKERS}
 
     async def stop(self) -> None:
         """Stop as an operator does: leaderships are handed over, files are closed."""
         if self.is_running and self._life is not None:
             self._resume_if_paused()
+            assert self.process is not None
             self._stop.set()
-            await asyncio.wait([self._life])
+            # It may be killed meanwhile.
+            await asyncio.wait([self._life, self.process.died], return_when=asyncio.FIRST_COMPLETED)
             self._end()
+            await self.released()
 
     async def kill(self) -> None:
         """End the process at once, as SIGKILL does, and let the coordination store notice it."""
@@ -131,6 +200,12 @@ class Node:
             self._end()
             if self._store is not None:
                 await self._store.expire()
+            await self.released()
+
+    async def released(self) -> None:
+        """Return when nothing of the last process uses a file any more. There may be none."""
+        if self._disk is not None and not self.is_running:
+            await self._disk.released()
 
     def end(self) -> None:
         """End the process at once; nobody notices."""
@@ -174,21 +249,25 @@ class Node:
         try:
             await server.run(stop, is_ready)
         except Exception as error:  # Raised again - the log has it, too.
-            self._shared.lines.add("error", process.name, "ended by itself", {"reason": error})
+            # When it is dead its coroutines are being closed; until it is ready the start fails with the reason.
+            if process.alive and ready.done():
+                self._shared.lines.add("error", process.name, "ended by itself", {"reason": error})
             raise
         finally:
             if process.alive and not stop.is_set():
                 self._shared.loop.call_soon(process.kill)
 
     def _configuration(self) -> dict[str, str]:
-        listeners = []
+        options = self._shared.options
+        ends = {}
         for name in self._listeners:
-            host, port = self.addresses.get(name, ("127.0.0.1", 0))
-            listeners.append(f"{name}://{host}:{port}")
+            is_first = name == self._listeners[0]
+            port = options.port + self.number - 1 if is_first and options.port else 0
+            ends[name] = self.addresses.get(name, (options.host if is_first else "127.0.0.1", port))
         return {
-            **self._entries,
+            **with_own_metrics_port(self._entries, self.number),
             "broker.id": str(self.number),
-            "listeners": ",".join(listeners),
+            "listeners": ",".join(f"{name}://{host}:{port}" for name, (host, port) in ends.items()),
             "inter.broker.listener.name": BROKERS,
-            "log.dirs": "/log",
+            "log.dirs": self.files.path,
         }

@@ -3,7 +3,8 @@
     test's thread ── call(work) ──► loop ── Node 1, 2, 3 ── sockets of 127.0.0.1 ── clients of the test
                                      └── coordination store in memory
 
-The thread is a daemon and everything is in memory: nothing is left of it when the test's process ends, however it does.
+The thread is a daemon, and without a directory everything is in memory: nothing is left of it when the test's process
+ends, however it does.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ from typing import Any, Final, TypeVar
 
 from sordini.broker.coordination_store.database import IN_MEMORY
 from sordini.broker.coordination_store.embedded import EmbeddedStore
-from sordini.testing.brokers.broker_loop import BrokerLoop
+from sordini.broker.process.dev_cluster import open_shared_store
+from sordini.replication.ports import Log
+from sordini.storage.disk import SystemDisk
+from sordini.testing.brokers.broker_loop import BrokerClock, BrokerLoop
 from sordini.testing.brokers.event_log import Lines
 from sordini.testing.brokers.loop_processes import unwind
-from sordini.testing.brokers.network import Address
-from sordini.testing.brokers.node import BROKERS, CLIENTS, Node, SharedParts
+from sordini.testing.brokers.node import BROKERS, CLIENTS, Node, SharedParts, SiteOptions
+from sordini.testing.cluster import Address, BrokerState
 from sordini.testing.faults.interposer import Interposer
 from sordini.testing.faults.script import Script
-from sordini.testing.faults.seen import SeenRequests
+from sordini.testing.faults.seen import SeenRequest, SeenRequests
 
 T = TypeVar("T")
-START_S: Final = 5.0
-"""Within this time all brokers serve, or the start fails and says what they did."""
+RESTART_S: Final = 5.0
+"""Bound of the start of one broker of several."""
 SETTLE_S: Final = 20.0
 """Bound of what is waited for between brokers."""
 
@@ -38,27 +42,34 @@ class SiteFailed(Exception):
 
 
 class Site:
-    """One to nine brokers. All methods are called from outside of the loop's thread."""
+    """One to nine brokers; implements `Cluster`. All methods are called from outside of the loop's thread."""
 
     def __init__(
-        self, brokers: int, entries: Mapping[str, str], seed: int, listeners: Mapping[str, str] | None = None
+        self,
+        brokers: int,
+        entries: Mapping[str, str],
+        seed: int,
+        options: SiteOptions = SiteOptions(),  # noqa: B008 - immutable.
+        log: Log | None = None,
     ) -> None:
-        """`listeners` are protocols by the names of the listeners of clients."""
+        """`entries` are the configuration of all brokers; what they log is also written to `log`."""
         self.began_s = time.monotonic()
         self.seen = SeenRequests()
-        self.lines = Lines(self.elapsed_s)
+        self.lines = Lines(self.elapsed_s, log)
         self.script = Script(self.run)
         self.nodes: dict[int, Node] = {}
         self._count = brokers
-        self.listeners = dict(listeners or {CLIENTS: "PLAINTEXT"})
+        self.listeners = dict(options.listeners or {CLIENTS: "PLAINTEXT"})
         protocols = ",".join(
             f"{name}:{protocol}" for name, protocol in {**self.listeners, BROKERS: "PLAINTEXT"}.items()
         )
         self._entries = {**_defaults(brokers), "listener.security.protocol.map": protocols, **entries}
         self._seed = seed
+        self._options = options
         self._cuts: set[frozenset[int]] = set()
-        self._cut_from_clients: set[int] = set()
         self._loop = BrokerLoop()
+        self._calls: set[Future[Any]] = set()
+        self._closing = threading.Lock()
         self._thread = threading.Thread(target=self._run_loop, name="sordini-brokers", daemon=True)
         self._store: EmbeddedStore | None = None
 
@@ -71,33 +82,42 @@ class Site:
         return int((time.time() + self._loop.ahead_s) * 1000)
 
     def start(self) -> None:
-        """Raises SiteFailed, ConfigError."""
+        """As `Cluster.start`. Raises StartRefused and StoreUnusable, too."""
         self._thread.start()
         try:
-            self.call(self._start(), START_S)
+            self.call(self._start(), self._options.start_s)
         except TimeoutError:
-            doing = "; ".join(f"broker {number}: {_activity(node)}" for number, node in self.nodes.items())
+            doing = "; ".join(f"broker {number}: {what}" for number, what in self.activities().items())
             self.close()
-            raise SiteFailed(f"not all brokers serve after {START_S:g} s: {doing}") from None
+            raise SiteFailed(f"not all brokers serve after {self._options.start_s:g} s: {doing}") from None
         except BaseException:  # Raised again - no thread is left behind.
             self.close()
             raise
 
     def close(self) -> None:
-        """End all at once. Nothing is flushed: all of it was in memory."""
-        if self._thread.is_alive():
-            self.call(self._end(), SETTLE_S)
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+        """End all at once; nothing is flushed. Calls of other threads end with CancelledError."""
+        with self._closing:
+            if self._thread.is_alive():
+                for future in list(self._calls):
+                    future.cancel()
+                self.call(self._end(), SETTLE_S)
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join()
 
-    def call(self, work: Coroutine[Any, Any, T], timeout_s: float = SETTLE_S) -> T:
-        """Run a coroutine on the loop and wait for it. Raises what it raises, and TimeoutError."""
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = SETTLE_S) -> T:
+        """Run a coroutine on the loop and wait for it. Raises what it raises, TimeoutError, SiteFailed once closed."""
+        if not self._thread.is_alive():
+            work.close()
+            raise SiteFailed("the cluster is closed")
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._calls.add(future)
         try:
             return future.result(timeout_s)
         except TimeoutError:
             future.cancel()
             raise
+        finally:
+            self._calls.discard(future)
 
     def run(self, function: Callable[[], T]) -> T:
         """Call a function on the loop and wait for it."""
@@ -112,30 +132,103 @@ class Site:
         """The brokers that have a process."""
         return [node for node in self.nodes.values() if node.is_running]
 
-    def start_node(self, number: int) -> None:
-        """Start a broker that was stopped or killed, and wait until the others know it."""
-        self.call(self._start_nodes([self.nodes[number]]), START_S + SETTLE_S)
+    def states(self) -> list[BrokerState]:
+        """As `Cluster.states`."""
+        cuts = self._cuts
+        return [
+            node.state(tuple(sorted(other for cut in cuts if number in cut for other in cut if other != number)))
+            for number, node in self.nodes.items()
+        ]
+
+    def start_broker(self, number: int) -> None:
+        """As `Cluster.start_broker`. Raises StartRefused."""
+        self.call(self._start_nodes([self.nodes[number]]), RESTART_S + SETTLE_S)
+
+    def kill(self, number: int) -> None:
+        """As `Cluster.kill`."""
+        self.call(self.nodes[number].kill())
+
+    def stop(self, number: int) -> None:
+        """As `Cluster.stop`."""
+        self.call(self.nodes[number].stop())
+
+    def pause(self, number: int, *, detected: bool) -> None:
+        """As `Cluster.pause`."""
+        node = self.nodes[number]
+        self.run(node.pause)
+        if detected:
+            self.call(node.expire_session())
+
+    def resume(self, number: int) -> None:
+        """As `Cluster.resume`."""
+        self.run(self.nodes[number].resume)
+
+    def set_disk(self, number: int, *, full: bool | None = None, slow_ms: float | None = None) -> None:
+        """As `Cluster.set_disk`."""
+        files = self.nodes[number].files
+        if full is not None:
+            files.is_full = full
+        if slow_ms is not None:
+            files.delay_s = slow_ms / 1000
+
+    def requests(self) -> list[SeenRequest]:
+        """As `Cluster.requests`."""
+        return self.run(self.seen.all)
+
+    def forget_requests(self) -> None:
+        """As `Cluster.forget_requests`."""
+        self.run(self.seen.clear)
+
+    def log_lines(self, count: int) -> list[str]:
+        """As `Cluster.log_lines`."""
+        return self.lines.last(count)
+
+    def stop_all(self) -> None:
+        """Stop all brokers as an operator does, one after the other; without a bound.
+
+        At once, each would wait for others to take its leaderships that are about to stop, too.
+        """
+
+        async def stopped() -> None:
+            for node in self.running:
+                node.resume()
+            for node in reversed(self.running):  # The first one founded the cluster: it is the controller by default.
+                await node.stop()
+
+        self.lines.is_stopping = True
+        self.call(stopped(), None)
+
+    @property
+    def cluster_id(self) -> str:
+        """Of a site that was started."""
+        identity = next(node.server.identity for node in self.nodes.values() if node.server is not None)
+        assert identity is not None
+        return str(identity.cluster_id)
+
+    def activities(self) -> dict[int, str]:
+        """What each broker does now, by its id."""
+        return {number: _activity(node) for number, node in self.nodes.items()}
 
     def advance(self, seconds: float) -> None:
         """Move the brokers' clock forward."""
         self.call(self._loop.advance(seconds), 120.0)
 
-    def cut(self, one: int, others: set[int]) -> None:
-        """Let a broker and others reach each other no more."""
+    def cut(self, number: int, others: set[int]) -> None:
+        """As `Cluster.cut`."""
 
         def cut() -> None:
-            self._cuts |= {frozenset((one, other)) for other in others}
-            ends = {self.nodes[number].addresses[BROKERS] for number in others}
-            mine = self.nodes[one].addresses[BROKERS]
-            self.nodes[one].reset(lambda socket: socket.peer_address in ends)
-            for number in others:
-                self.nodes[number].reset(lambda socket: socket.peer_address == mine)
+            self._cuts = self._cuts | {frozenset((number, other)) for other in others}
+            ends = {self.nodes[other].addresses[BROKERS] for other in others}
+            mine = self.nodes[number].addresses[BROKERS]
+            self.nodes[number].reset(lambda socket: socket.peer_address in ends)
+            for other in others:
+                self.nodes[other].reset(lambda socket: socket.peer_address == mine)
 
         self.run(cut)
 
-    def heal(self, one: int | None = None) -> None:
-        """Let brokers, or all, reach each other again."""
-        self._cuts = set() if one is None else {cut for cut in self._cuts if one not in cut}
+    def heal(self, number: int) -> None:
+        """As `Cluster.heal`."""
+        self._cuts = {cut for cut in self._cuts if number not in cut}
 
     async def until(self, holds: Callable[[], bool], what: str, timeout_s: float = SETTLE_S) -> None:
         """Wait on the loop until something holds. Raises SiteFailed naming `what`."""
@@ -147,8 +240,8 @@ class Site:
 
     async def _start(self) -> None:
         loop = self._loop
-        self._store = await EmbeddedStore.open(IN_MEMORY, _at_once, _Clock(loop))
-        shared = SharedParts(loop, self._store, self.lines, self._seed)
+        self._store = await self._opened_store()
+        shared = SharedParts(loop, self._store, self.lines, self._seed, self._options)
         for number in range(1, self._count + 1):
             interposer = Interposer(number, BROKERS, self.script, self.seen, self.elapsed_s)
             self.nodes[number] = Node(
@@ -156,13 +249,18 @@ class Site:
             )
         await self._start_nodes(list(self.nodes.values()))
 
+    async def _opened_store(self) -> EmbeddedStore:
+        directory = self._options.directory
+        if directory is None:
+            return await EmbeddedStore.open(IN_MEMORY, _at_once, BrokerClock(self._loop))
+        directories = [f"{directory}/broker-{number}" for number in range(1, self._count + 1)]
+        return await open_shared_store(SystemDisk(), directory, directories, BrokerClock(self._loop))
+
     async def _start_nodes(self, nodes: list[Node]) -> None:
-        if len(nodes) > 1:
-            # The first one founds the cluster, which the others then join side by side.
-            await nodes[0].start()
-            await asyncio.gather(*(node.start() for node in nodes[1:]))
-        else:
-            await nodes[0].start()
+        stopped = [node for node in nodes if not node.is_running]
+        for node in stopped[:1]:  # The first one founds the cluster, which the others then join side by side.
+            await node.start()
+        await asyncio.gather(*(node.start() for node in stopped[1:]))
         await self.until(self._all_know_all, "every broker knows every other one")
 
     def _all_know_all(self) -> bool:
@@ -185,6 +283,8 @@ class Site:
     async def _end(self) -> None:
         unwind(list(self._loop.processes))
         self._loop.processes.clear()
+        for node in self.nodes.values():
+            await node.released()
 
     async def _store_closed(self) -> None:
         if self._store is not None:
@@ -197,19 +297,6 @@ class Site:
         finally:
             self._loop.run_until_complete(self._store_closed())
             self._loop.close()
-
-
-class _Clock:
-    """The store's clock."""
-
-    def __init__(self, loop: BrokerLoop) -> None:
-        self._loop = loop
-
-    def now_ms(self) -> int:
-        return int((time.time() + self._loop.ahead_s) * 1000)
-
-    def monotonic_ms(self) -> int:
-        return int(self._loop.time() * 1000)
 
 
 async def _at_once(call: Callable[[], T]) -> T:

@@ -47,7 +47,7 @@ class Interposer:
         )
         if rule is None:
             return route.handle(call)
-        seen.fault = rule.text().partition(", used")[0]
+        seen.fault = rule.text()
         if rule.kind is Kind.FAIL:
             return self._failed(rule, route, metadata, call)
         if rule.kind is Kind.CLOSE and rule.is_before:

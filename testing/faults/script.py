@@ -6,10 +6,11 @@ and no other. A rule is undone at the end of its `with` block, or by `undo`, and
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from sordini.protocol.errors import ErrorCode
 from sordini.testing.faults.carrying import Release
@@ -18,6 +19,10 @@ from sordini.testing.faults.selection import NameOf, Selection
 
 if TYPE_CHECKING:
     from sordini.protocol.api import ApiKey
+
+
+REMOVED_MAX: Final = 1_000
+"""Rules that were undone; the oldest are forgotten."""
 
 
 class Kind(Enum):
@@ -31,10 +36,36 @@ class Kind(Enum):
     CORRUPT = "is damaged"
 
 
+class RuleBook(Protocol):
+    """Where rules are put in force: the brokers' script, or that of a cluster in another process."""
+
+    @property
+    def rules(self) -> list[Rule]:
+        """Those in force."""
+
+    @property
+    def removed(self) -> list[Rule]:
+        """Rules that were undone since `clear`: the report of a failure names them, too."""
+
+    def add(self, rule: Rule) -> None: ...
+
+    def remove(self, rule: Rule) -> None:
+        """Undo a rule, and let go what it holds. No error for one that is not in force."""
+
+    def release(self, rule: Rule) -> None:
+        """Let go what a rule holds, now and from now on."""
+
+    def used(self, rule: Rule) -> int:
+        """How many requests a rule has acted on."""
+
+    def clear(self) -> None:
+        """Undo all rules, and forget them."""
+
+
 class Rule:
     """What is done to the requests of a selection. Choose by one of the methods; without it nothing is done."""
 
-    def __init__(self, script: Script, selection: Selection, times: int | None, after: int) -> None:
+    def __init__(self, script: RuleBook, selection: Selection, times: int | None, after: int) -> None:
         self.selection = selection
         self.times = times
         """How many requests it is for at most; None: all."""
@@ -46,10 +77,15 @@ class Rule:
         self.is_before = False
         """Whether it acts before the request is handled: nothing is done by the broker then, or not yet."""
         self.released = Release()
-        self.used = 0
-        """How many requests it has acted on."""
+        self.taken = 0
+        """How many requests it is known to have acted on; `used` says it wherever the brokers are."""
         self.passed = 0
         self._script = script
+
+    @property
+    def used(self) -> int:
+        """How many requests it has acted on."""
+        return self._script.used(self)
 
     def fail(self, code: CodeName) -> Self:
         """Answer with an error code; the broker does nothing. Of several topics, only the selected ones fail."""
@@ -67,7 +103,7 @@ class Rule:
 
     def release(self) -> None:
         """Let go what `hold` keeps, now and from now on."""
-        self._script.on_loop(self.released.open)
+        self._script.release(self)
 
     def drop_answer(self) -> Self:
         """Handle the request and never answer it. Responses behind it on its connection do not arrive either."""
@@ -98,7 +134,7 @@ class Rule:
         self.undo()
 
     def text(self) -> str:
-        """As it is shown: `Produce of topic orders fails with NOT_ENOUGH_REPLICAS, used 2 of 2 times`."""
+        """As it is shown: `Produce of topic orders fails with NOT_ENOUGH_REPLICAS`."""
         if self.kind is None:
             return f"{self.selection.text()}: nothing was chosen"
         said = self.kind.value
@@ -108,8 +144,11 @@ class Rule:
             said += f" by {self.delay_ms:g} ms"
         if self.is_before and self.kind is not Kind.FAIL:
             said += " before it is handled"
-        times = "" if self.times is None else f" of {self.times}"
-        return f"{self.selection.text()} {said}, used {self.used}{times} times"
+        return f"{self.selection.text()} {said}"
+
+    def use(self) -> str:
+        """How often it was used: `used 2 of 2 times`."""
+        return f"used {self.used}{'' if self.times is None else f' of {self.times}'} times"
 
     def _chosen(self, kind: Kind, *, is_before: bool) -> Self:
         if self.kind is not None:
@@ -120,12 +159,12 @@ class Rule:
 
     def takes(self, is_selected: Callable[[Selection], bool]) -> bool:
         """Whether it acts on a request, which is counted."""
-        if (self.times is not None and self.used >= self.times) or not is_selected(self.selection):
+        if (self.times is not None and self.taken >= self.times) or not is_selected(self.selection):
             return False
         if self.passed < self.after:
             self.passed += 1
             return False
-        self.used += 1
+        self.taken += 1
         return True
 
 
@@ -134,33 +173,43 @@ class Script:
 
     def __init__(self, on_loop: Callable[[Callable[[], None]], None]) -> None:
         """`on_loop` calls a function on the brokers' loop and waits for it."""
-        self.on_loop = on_loop
+        self._on_loop = on_loop
         self._rules: list[Rule] = []
-        self.removed: list[Rule] = []
-        """Rules that acted and were undone: the report of a failure names them, too."""
+        self._removed: deque[Rule] = deque(maxlen=REMOVED_MAX)
 
     @property
     def rules(self) -> list[Rule]:
         """Those in force."""
         return list(self._rules)
 
+    @property
+    def removed(self) -> list[Rule]:
+        """As `RuleBook.removed`."""
+        return list(self._removed)
+
     def add(self, rule: Rule) -> None:
-        self.on_loop(lambda: self._rules.append(rule))
+        self._on_loop(lambda: self._rules.append(rule))
 
     def remove(self, rule: Rule) -> None:
         def removed() -> None:
             if rule in self._rules:
                 self._rules.remove(rule)
-                self.removed.append(rule)
+                self._removed.append(rule)
             rule.released.open()
 
-        self.on_loop(removed)
+        self._on_loop(removed)
+
+    def release(self, rule: Rule) -> None:
+        self._on_loop(rule.released.open)
+
+    def used(self, rule: Rule) -> int:
+        return rule.taken
 
     def clear(self) -> None:
         """Undo all rules, and forget them."""
         for rule in self.rules:
             self.remove(rule)
-        self.removed.clear()
+        self._removed.clear()
 
     def take(self, api: ApiKey, body: Any, client_id: str | None, broker: int, name_of: NameOf) -> Rule | None:
         """The rule that acts on a request, if one does."""

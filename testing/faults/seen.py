@@ -38,7 +38,8 @@ class SeenRequest:
         self.fault: str | None = None
         """What was done to it, if anything."""
         self._api = api
-        self._data = data
+        self.data = data
+        """The message on the wire, without the head of the request."""
 
     @property
     def api(self) -> str:
@@ -48,7 +49,7 @@ class SeenRequest:
     @cached_property
     def body(self) -> Any:
         """The message, with the fields of the protocol's documents in lower case and underscores."""
-        return schema.decode(self._api.request, self.version, memoryview(self._data), 0)[0]
+        return schema.decode(self._api.request, self.version, memoryview(self.data), 0)[0]
 
     @property
     def sequences(self) -> list[tuple[str, int, int]]:

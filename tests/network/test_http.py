@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sordini.broker.network.http import HttpLimits, HttpResponse, HttpServer
+from sordini.broker.network.http import HttpLimits, HttpRequest, HttpResponse, HttpServer, served_by_path
 from tests.support.fake_ports import ListLog
 
 PATIENCE_S = 20.0
@@ -36,7 +36,7 @@ class Site:
     def __init__(self, limits: HttpLimits = HttpLimits()) -> None:  # noqa: B008
         self.log = ListLog()
         paths = {"/well": well, "/large": large, "/broken": broken, "/never": never}
-        self.server = HttpServer(paths, self.log, limits)
+        self.server = HttpServer(served_by_path(paths), self.log, limits)
         self.port = 0
         self.writers: list[asyncio.StreamWriter] = []
 
@@ -109,7 +109,7 @@ async def test_what_is_not_served_is_refused_with_a_status(request_line: bytes, 
     async with Site().open() as site:
         assert status(await site.ask(request_line + b"\r\n\r\n")) == expected
         assert status(await site.ask(b"GET /well HTTP/1.1\r\n\r\n")) == 200
-        assert [event for event, _ in site.log.at("error")] == ["a metrics request failed"] * (expected == 500)
+        assert [event for event, _ in site.log.at("error")] == ["an HTTP request failed"] * (expected == 500)
 
 
 async def test_a_request_without_an_end_is_kept_up_to_a_bound_only() -> None:
@@ -171,4 +171,51 @@ async def test_closing_ends_every_connection() -> None:
 async def test_a_taken_port_is_named() -> None:
     async with Site().open() as site:
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1 port {site.port}: "):
-            await HttpServer({}, site.log).start("127.0.0.1", site.port)
+            await HttpServer(served_by_path({}), site.log).start("127.0.0.1", site.port)
+
+
+async def mirror(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(200, [f"{request.method} {request.path}?{request.query} ".encode(), request.body])
+
+
+@contextlib.asynccontextmanager
+async def mirrored() -> AsyncIterator[Site]:
+    """A server that takes bodies of 100 bytes."""
+    site = Site()
+    site.server = HttpServer(mirror, site.log, HttpLimits(body_bytes_max=100))
+    async with site.open():
+        yield site
+
+
+async def test_a_body_is_read_by_its_length() -> None:
+    async with mirrored() as site:
+        head = b"POST /a/b?c=d HTTP/1.1\r\nContent-Length: 5\r\n\r\n"
+        answer = await site.ask(head + b"hello, and more")
+        assert (status(answer), answer.partition(b"\r\n\r\n")[2]) == (200, b"POST /a/b?c=d hello")
+        assert status(await site.ask(b"DELETE /a HTTP/1.1\r\n\r\n")) == 200
+
+
+async def test_a_client_that_waits_before_it_sends_the_body_is_answered() -> None:
+    async with mirrored() as site:
+        reader, writer = await site.connect()
+        writer.write(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(b"ok")
+        assert (await reader.read()).endswith(b"ok")
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "expected"),
+    [
+        (b"Content-Length: 101\r\n", b"x" * 101, 413),
+        (b"Content-Length: 3000000\r\n", b"x" * 1_000_000, 413),
+        (b"Content-Length: -1\r\n", b"", 400),
+        (b"Content-Length: 1e3\r\n", b"", 400),
+        (b"Content-Length: 99999999999999999999\r\n", b"", 400),
+        (b"Transfer-Encoding: chunked\r\n", b"2\r\nok\r\n0\r\n\r\n", 411),
+    ],
+)
+async def test_a_body_that_is_too_large_or_has_no_length_is_refused(headers: bytes, body: bytes, expected: int) -> None:
+    async with mirrored() as site:
+        answer = await site.ask(b"POST / HTTP/1.1\r\n" + headers + b"\r\n" + body)
+        assert status(answer) == expected

@@ -25,7 +25,7 @@ from tests.outside.ports import free_port, is_listening
 _POLL_SECONDS = 0.01
 _LOG_TAIL_BYTES = 4_000
 _DEV_READY = re.compile(
-    r"^sordini is ready: (\d) brokers? of cluster ([\w-]{22}) at ((?:127\.0\.0\.1:\d+,?)+) \(\d+\.\d\d s\)$",
+    r"^sordini is ready: (\d) brokers? of cluster ([\w-]{22}) at ((?:(?:127\.0\.0\.1|localhost):\d+,?)+?)(?:, control at ([\w.:]+))? \(\d+\.\d\d s\)$",
     re.MULTILINE,  # Log lines may follow it.
 )
 
@@ -270,6 +270,11 @@ class DevProcess(OutsideProcess):
     @property
     def bootstrap(self) -> str:
         return self._ready[3]
+
+    @property
+    def control(self) -> str:
+        """`host:port` of the control, where the options have one."""
+        return self._ready[4]
 
     @property
     def _ready(self) -> re.Match[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -14,6 +15,21 @@ STARTED_MS = SystemClock().monotonic_ms()
 """About the start of the process: the ready line counts from here."""
 
 BROKERS_MAX = 9
+PORT_MAX = 65_535
+
+
+class ListenAddress(click.ParamType[tuple[str, int]]):
+    """`HOST:PORT`, or a port of this machine."""
+
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        host, _, port = str(value).rpartition(":")
+        if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
+            self.fail(
+                f"{value!r} is not valid: allowed is HOST:PORT or PORT, with a port from 0 to {PORT_MAX}", param, ctx
+            )
+        return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
 class Dev(ClientCommand):
@@ -36,7 +52,7 @@ class Dev(ClientCommand):
 )
 @click.option(
     "--port",
-    type=click.IntRange(0, 65_535 - BROKERS_MAX),
+    type=click.IntRange(0, PORT_MAX - BROKERS_MAX),
     default=9092,
     show_default=True,
     help="Port of the first broker; the others follow it. 0 lets the system choose.",
@@ -64,7 +80,22 @@ class Dev(ClientCommand):
     show_default=True,
     help="Do not log lines below this level.",
 )
-def dev(count: int, port: int, host: str, directory: str, overrides: tuple[str, ...], log_level: str) -> None:
+@click.option(
+    "--control",
+    type=ListenAddress(),
+    metavar="[HOST:]PORT",
+    help="Serve faults, and kills of single brokers, as JSON over HTTP (docs/control.md). For tests: there is no "
+    "authentication. Without HOST it listens on 127.0.0.1; port 0 lets the system choose.",
+)
+def dev(
+    count: int,
+    port: int,
+    host: str,
+    directory: str,
+    overrides: tuple[str, ...],
+    log_level: str,
+    control: tuple[str, int] | None,
+) -> None:
     """Run a cluster in this process until SIGTERM or Ctrl-C, for development.
 
     Each broker is complete: they elect a controller, lead partitions and follow each other. One file in the directory
@@ -75,16 +106,21 @@ def dev(count: int, port: int, host: str, directory: str, overrides: tuple[str, 
       sordini dev
       sordini dev --brokers 1 --port 19092 --directory data/try
       sordini dev --override min.insync.replicas=2 --log-level info
+      sordini dev --brokers 3 --control 9080
     """
     from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.process.dev_cluster import DevClusterPlan, run_brokers  # Imported here: --help needs no broker.
     from sordini.broker.process.log_writer import standard_error
     from sordini.broker.process.logging import Logger
 
+    plan, log = DevClusterPlan(count, directory, host, port), Logger(log_level, standard_error())
     try:
-        code = run_brokers(
-            DevClusterPlan(count, directory, host, port), overrides, Logger(log_level, standard_error()), STARTED_MS
-        )
+        if control is None:
+            code = run_brokers(plan, overrides, log, STARTED_MS)
+        else:
+            from sordini.testing.control.dev_process import run_controlled  # As above.
+
+            code = run_controlled(plan, overrides, control, log, STARTED_MS)
     except ConfigError as error:
         echo(f"sordini: {error}", err=True)
         sys.exit(2)

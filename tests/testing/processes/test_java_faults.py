@@ -1,0 +1,48 @@
+"""Every fault over HTTP, as the Java client sees it: one program of it, in one JVM."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.outside.needs import client_jars, need_java
+from tests.outside.processes import DevProcess
+from tests.outside.versions import APACHE_KAFKA, NEWEST_APACHE_KAFKA
+
+PROGRAM = Path(__file__).with_name("FaultsOverHttp.java")
+LOG4J = Path(__file__).resolve().parents[2] / "outside" / "log4j.properties"
+EXPECTED = {
+    "fail": "2 [one]",
+    "fail for good": "TopicAuthorizationException []",
+    "drop_answer": "1 [one]",
+    "drop_request": "1 [one]",
+    "close_connection": "1 [one]",
+    "close_connection after": "1 [one, one]",  # Without idempotence.
+    "delay": "true [one] [one]",
+    "hold": "true [one] [one]",
+    "hold before": "true [] [one]",
+    "kill": "true [zero, one]",
+    "stop": "true [zero, one]",
+    "pause": "true [zero, one]",
+    "disk": "true [zero, one]",
+    "corrupt": "true",
+    "leader": "true [one, two, three]",
+    "expel": "true",
+    "expire": "OffsetOutOfRangeException",
+    "fence": "ProducerFencedException",
+    "clock": "true",
+    "undo": "[]",
+}
+
+
+@pytest.mark.parametrize("version", [APACHE_KAFKA, NEWEST_APACHE_KAFKA])
+def test_every_fault_is_seen_by_the_java_client(dev: DevProcess, version: str) -> None:
+    class_path = os.pathsep.join(map(str, client_jars(version)))
+    log = f"-Dlog4j.configuration=file:{LOG4J}"
+    command = [need_java(), "-XX:TieredStopAtLevel=1", log, "-cp", class_path, str(PROGRAM), dev.control]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert dict(line.split(": ", 1) for line in done.stdout.splitlines()) == EXPECTED

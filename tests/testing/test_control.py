@@ -1,0 +1,142 @@
+"""The control itself: its paths, the requests that are wrong, and its bounds."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from sordini.testing.control.endpoints import ENDPOINTS, FAULTS_MAX
+from sordini.testing.control.fields import shown
+from sordini.testing.control.server import LIMITS
+from sordini.testing.control.shapes import ACTIONS
+from tests.testing.conftest import Controlled
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "control.md"
+FAULT = {"api": "Produce", "do": "fail", "code": "NOT_ENOUGH_REPLICAS"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "error", "where", "allowed"),
+    [
+        ("GET", "/broker", None, 404, "there is no path '/broker'", "path", "/, /controller, /brokers, "),
+        ("GET", "/brokers/", None, 404, "there is no path '/brokers/'", "path", "/, /controller, /brokers, "),
+        ("GET", "/brokers/7", None, 404, "there is no broker '7'", "path", "1"),
+        ("POST", "/brokers/7/kill", None, 404, "there is no broker '7'", "path", "1"),
+        ("GET", "/faults/7", None, 404, "there is no fault '7'", "path", "none: no fault is in force"),
+        ("DELETE", "/faults/7", None, 404, "there is no fault '7'", "path", "none: no fault is in force"),
+        ("GET", "/topics/a/partitions/x", None, 404, "there is no partition 'x'", "path", "a whole number from 0 to"),
+        ("PUT", "/faults", None, 405, "PUT /faults is not served", "method", "GET, POST, DELETE"),
+        ("POST", "/faults", b"{", 400, "the body is not JSON: ", "body", "a JSON object"),
+        ("POST", "/faults", b"[" * 60_000, 400, "the body is not JSON: ", "body", "a JSON object"),
+        ("POST", "/faults", [1], 400, "the body is [1]", "body", "a JSON object"),
+        ("POST", "/faults", None, 400, "api is missing in POST /faults", "api", "a text"),
+        ("POST", "/faults", {"api": "Produce"}, 400, "do is missing in POST /faults", "do", "one of fail, "),
+        ("POST", "/faults", {**FAULT, "do": "fale"}, 400, 'do="fale" in POST /faults: ', "do", "one of fail, delay"),
+        ("POST", "/faults", {**FAULT, "api": "Prodduce"}, 400, "api: there is no API 'Prodduce': did you mean Produce", "api", ""),
+        ("POST", "/faults", {**FAULT, "code": "NONE_SUCH"}, 400, "code: there is no error code 'NONE_SUCH'", "code", ""),
+        ("POST", "/faults", {**FAULT, "times": -1}, 400, "times=-1 in POST /faults: ", "times", "a whole number from 0"),
+        ("POST", "/faults", {**FAULT, "times": True}, 400, "times=true in POST /faults: ", "times", "a whole number"),
+        ("POST", "/faults", {**FAULT, "times": 1.5}, 400, "times=1.5 in POST /faults: ", "times", "a whole number"),
+        ("POST", "/faults", {**FAULT, "broker": 2}, 400, "broker=2 in POST /faults: ", "broker", "from 1 to 1"),
+        ("POST", "/faults", {**FAULT, "topic": 5}, 400, "topic=5 in POST /faults: ", "topic", "a text"),
+        ("POST", "/faults", {**FAULT, "tims": 2}, 400, '"tims" is not a field of POST /faults', "POST /faults", "times"),
+        ("POST", "/faults", {**FAULT, "ms": 2}, 400, '"ms" is not a field of POST /faults', "POST /faults", "code"),
+        ("POST", "/faults", {"api": "Produce", "do": "delay", "ms": "1"}, 400, 'ms="1" in ', "ms", "a number from 0"),
+        ("POST", "/faults", b'{"api": "Produce", "do": "delay", "ms": NaN}', 400, "ms=NaN in ", "ms", "a number"),
+        ("POST", "/faults", {"api": "Produce", "do": "hold", "before": 1}, 400, "before=1 in ", "before", "true or false"),
+        ("GET", "/requests?limit=0", None, 400, "limit=0 in GET /requests: ", "limit", "a whole number from 1"),
+        ("GET", "/requests?api=Nothing", None, 400, "api: there is no API 'Nothing'", "api", ""),
+        ("GET", "/requests?since=1", None, 400, '"since" is not a field of GET /requests', "GET /requests", "after"),
+        ("GET", "/brokers?id=1", None, 400, '"id" is not a field of GET /brokers', "GET /brokers", "no field"),
+        ("POST", "/brokers/1/kill", {"hard": True}, 400, '"hard" is not a field of POST ', "POST /brokers/{broker}/kill", "no field"),
+        ("POST", "/brokers/1/partition", {"from": [1]}, 400, "from=[1] in POST ", "from", "a list of"),
+        ("POST", "/brokers/1/disk", {"full": "yes"}, 400, 'full="yes" in POST ', "full", "true or false"),
+        ("POST", "/clock", {"advance_s": -1}, 400, "advance_s=-1 in POST /clock: ", "advance_s", "a number from 0"),
+        ("POST", "/topics", {"config": {"a": [1]}}, 400, "config={", "config", "an object of texts"),
+    ],
+)  # fmt: skip
+def test_a_wrong_request_is_told_what_was_wrong_and_what_is_allowed(
+    controlled: Controlled, method: str, path: str, body: object, status: int, error: str, where: str, allowed: str
+) -> None:
+    answer = controlled.ask(method, path, body)
+    assert (answer.status, answer.value["where"]) == (status, where), answer
+    assert answer.value["error"].startswith(error), answer
+    assert allowed in answer.value["allowed"], answer
+    assert (controlled.get("/faults"), controlled.log.lines) == ([], [])
+    assert answer.headers.get("Allow") == ("GET, POST, DELETE" if status == 405 else None)
+
+
+def test_what_the_brokers_refuse_is_a_conflict(controlled: Controlled) -> None:
+    orders = controlled.post("/topics")["name"]
+    for path, body, said in (
+        ("/topics", {"name": orders}, f"topic {orders!r}: .*TOPIC_ALREADY_EXISTS"),
+        ("/topics", {"name": "a/b"}, "topic 'a/b': .*INVALID_TOPIC_EXCEPTION"),
+        ("/topics", {"config": {"retention": 1}}, "INVALID_CONFIG"),
+        (f"/topics/{orders}/partitions/0/leader", None, "has no other replica in sync than 1"),
+        ("/groups/shop/expel", {"member": "none"}, "UNKNOWN_MEMBER_ID"),
+    ):
+        answer = controlled.ask("POST", path, body)
+        assert answer.status == 409, answer
+        assert re.search(said, answer.value["error"]), answer
+
+
+def test_a_request_of_a_web_page_is_refused(controlled: Controlled) -> None:
+    answer = controlled.ask("POST", "/brokers/1/kill", headers={"Origin": "https://example.org"})
+    assert (answer.status, answer.value["error"]) == (403, "the request comes from a web page")
+    assert controlled.get("/brokers/1")["running"]
+
+
+def test_a_body_that_is_too_large_is_refused(controlled: Controlled) -> None:
+    answer = controlled.ask("POST", "/faults", b" " * (LIMITS.body_bytes_max + 1))
+    assert answer.status == 413
+
+
+def test_faults_have_a_bound(controlled: Controlled) -> None:
+    for _ in range(FAULTS_MAX):
+        controlled.fault("Produce", "hold", topic="none")
+    answer = controlled.ask("POST", "/faults", FAULT)
+    assert (answer.status, answer.value["error"]) == (409, f"{FAULTS_MAX} faults are in force")
+    assert len(controlled.delete("/faults")) == FAULTS_MAX
+    controlled.fault("Produce", "hold")
+
+
+def test_requests_come_in_pages_with_their_messages(controlled: Controlled) -> None:
+    host, _, port = controlled.get("/brokers/1")["bootstrap_server"].partition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as client:
+        for _ in range(3):
+            client.sendall(bytes.fromhex("0000000e 0012 0000 00000007 0004 74696c6c"))  # ApiVersions v0 of `till`.
+            assert client.recv(65_536)
+    page = controlled.get("/requests?limit=2")
+    assert (len(page["requests"]), page["more"]) == (2, True)
+    rest = controlled.get(f"/requests?after={page['requests'][-1]['number']}")
+    assert (len(rest["requests"]), rest["more"]) == (1, False)
+    assert rest["requests"][0]["api"] == "ApiVersions"
+    assert rest["requests"][0]["client_id"] == "till"
+    assert rest["requests"][0]["body"] == {}
+    assert controlled.get("/requests?message=none")["requests"][0].keys() == rest["requests"][0].keys() - {
+        "body",
+        "sequences",
+    }
+    assert controlled.get("/requests?api=Fetch") == {"requests": [], "more": False}
+    controlled.delete("/requests")
+    assert controlled.get("/requests")["requests"] == []
+
+
+def test_the_log_of_the_brokers_can_be_read(controlled: Controlled) -> None:
+    lines = controlled.get("/log?lines=3")["lines"]
+    assert len(lines) == 3
+    assert all("broker 1" in line for line in lines)
+
+
+def test_the_page_has_every_path_and_every_action() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(GET|POST|DELETE) (/\S*)`", page, re.MULTILINE)
+    assert rows == [(one.method, one.path) for one in ENDPOINTS]
+    assert re.findall(r"^\| `\"(\w+)\"`", page, re.MULTILINE) == list(ACTIONS)
+
+
+def test_a_value_in_an_error_is_not_too_long() -> None:
+    assert len(shown("x" * 1000)) < 200
