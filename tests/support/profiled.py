@@ -13,16 +13,17 @@ import sordini
 ProfileHook = Callable[[FrameType, str, Any], None]
 PACKAGE = str(Path(sordini.__file__).parent)
 TESTS = str(Path(__file__).parents[1])
+KIT = f"{PACKAGE}/testing/"
 
 _places: dict[CodeType, bool] = {}
 
 
 def is_ours(code: CodeType) -> bool:
-    """Whether a function is the package's: compiled decoders and named tuples included, tests and libraries not."""
+    """Whether a function is the broker's: compiled decoders and named tuples included, tests, their loop and libraries not."""
     place = _places.get(code)
     if place is None:
         name = code.co_filename
-        inside = name.startswith(PACKAGE) and not name.startswith(TESTS) and ".venv" not in name
+        inside = name.startswith(PACKAGE) and not name.startswith((TESTS, KIT)) and ".venv" not in name
         place = _places[code] = inside or name.startswith("<")
     return place
 
