@@ -108,7 +108,7 @@ async def open_shared_store(
     store = await open_embedded(file, clock)
     try:
         refuse_moved(disk, file)
-    except BaseException:
+    except (StoreUnusable, OSError):
         await store.close()
         raise
     return store

@@ -195,6 +195,7 @@ class Site:
             for node in reversed(self.running):  # The first one founded the cluster: it is the controller by default.
                 await node.stop()
 
+        self.script.clear()  # A broker that stops waits for the responses that are held.
         self.lines.is_stopping = True
         self.call(stopped(), None)
 

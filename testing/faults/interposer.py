@@ -52,10 +52,6 @@ class Interposer:
             return self._failed(rule, route, metadata, call)
         if rule.kind is Kind.CLOSE and rule.is_before:
             raise WireError("a fault of the test closes this connection")
-        if rule.kind is Kind.DROP and rule.is_before:
-            never = DelayedResponse()
-            never.blocks_pipeline = True
-            return never
         return _Carried(rule, route, dispatcher, call).start()
 
     def _note(self, call: Call) -> SeenRequest:
@@ -118,6 +114,9 @@ class _Carried:
         rule, pending = self._rule, self._pending
         parts: Parts | None = None
         try:
+            if rule.kind is Kind.DROP:
+                await self._lost()
+                return
             if rule.is_before:
                 await self._wait()
                 self._answer = self._handled()
@@ -155,14 +154,19 @@ class _Carried:
             return self._dispatcher.error_frame(self._call, answer)
         return None if answer is None else self._call.frame(answer)
 
+    async def _lost(self) -> None:
+        """Answer nothing until the fault is undone, which closes the connection: it would wait for ever."""
+        if not self._rule.is_before:
+            release_parts(await self._parts())
+        await self._rule.released.wait()
+        self._pending.fail(WireError("the fault of the test that lost a response was undone"))
+
     async def _wait(self) -> None:
         rule = self._rule
         if rule.kind is Kind.DELAY:
             await asyncio.sleep(rule.delay_ms / 1000)
         elif rule.kind is Kind.HOLD:
             await rule.released.wait()
-        elif rule.kind is Kind.DROP:
-            await asyncio.get_running_loop().create_future()  # Until the connection closes.
 
     def _abandoned(self) -> None:
         if self._task is not None:

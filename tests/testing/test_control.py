@@ -58,7 +58,7 @@ FAULT = {"api": "Produce", "do": "fail", "code": "NOT_ENOUGH_REPLICAS"}
         ("POST", "/topics", {"config": {"a": [1]}}, 400, "config={", "config", "an object of texts"),
     ],
 )  # fmt: skip
-def test_a_wrong_request_is_told_what_was_wrong_and_what_is_allowed(
+def test_the_response_to_a_wrong_request_says_what_is_wrong_and_what_is_allowed(
     controlled: Controlled, method: str, path: str, body: object, status: int, error: str, where: str, allowed: str
 ) -> None:
     answer = controlled.ask(method, path, body)

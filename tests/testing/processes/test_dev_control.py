@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
@@ -90,6 +91,26 @@ def test_ctrl_c_stops_it_in_order_also_when_brokers_are_paused_and_killed(tmp_pa
         assert dev.wait_for_exit(30) == 0
         (_,) = dev.output().splitlines()
         assert not (tmp_path / "data" / "sordini.pid").exists()
+
+
+def test_a_request_that_was_lost_does_not_hold_the_end_up(tmp_path: Path) -> None:
+    with DevProcess(tmp_path, "--brokers", "1", "--control", "0") as dev:
+        orders = ask(dev.control, "POST", "/topics")["name"]
+        for do in ("drop_request", "drop_answer", "hold"):
+            fault = ask(dev.control, "POST", "/faults", api="Produce", topic=orders, times=1, do=do)
+            producer = Producer({"bootstrap.servers": dev.bootstrap, "log_level": 0})
+            producer.produce(orders, b"one")
+            end = time.monotonic() + 20
+            while not ask(dev.control, "GET", f"/faults/{fault['id']}")["used"]:
+                assert time.monotonic() < end
+                producer.flush(0.01)
+            if do == "drop_request":
+                ask(dev.control, "DELETE", "/faults")
+                assert producer.flush(20) == 0, "its connection is closed, and it sends the request again"
+        before = time.monotonic()
+        assert dev.stop() == 0
+        assert time.monotonic() - before < 10, "the broker would wait 15 s for responses"
+        producer.purge()
 
 
 def test_it_listens_on_this_machine_only_unless_another_address_is_named(dev: DevProcess) -> None:

@@ -77,10 +77,11 @@ def test_a_held_request_is_let_go_by_its_rule(cluster: Kafka) -> None:
         cluster.assert_produced(orders, [])
         rule.release()
         assert one.flush(20) == 0
-    with cluster.on("Produce", topic=orders, after=1, times=1).close_connection(after=True):
+    with cluster.on("Produce", topic=orders, after=1, times=1).close_connection(after=True) as rule:
         for text in (b"two", b"three"):
             one.produce(orders, text)
             assert one.flush(20) == 0
+    assert rule.used == 1, "what it did is known although nothing was asked while it was in force"
     cluster.assert_produced(orders, ["one", "two", "three"])
 
 
