@@ -15,11 +15,11 @@ from collections.abc import Sequence
 
 from sordini.broker.network.ports import Buffer, SliceError, SocketOptions
 from sordini.testing.brokers.loop_processes import LoopProcess, current_process
-from tests.sim.disk import page_reader
-from tests.support.forgetful_disk import ForgetfulFile
-from tests.support.simulated_pipe import FileReference, LinkRules, Pipe
-from tests.support.trace import Trace
-from tests.support.virtual_loop import SimLoop
+from sordini.testing.simulation.forgetful_disk import ForgetfulFile
+from sordini.testing.simulation.simulated_disk import page_reader
+from sordini.testing.simulation.simulated_pipe import FileReference, LinkRules, Pipe
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import SimLoop
 
 Address = tuple[str, int]
 FIRST_CLIENT_PORT = 40_000

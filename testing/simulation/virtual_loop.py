@@ -13,7 +13,7 @@ import asyncio
 import contextvars
 import random
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sordini.testing.brokers.loop_processes import (
     OUTSIDE,
@@ -114,10 +114,10 @@ class SimLoop(ProcessLoop):
 
     # Sockets.
 
-    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
         self._register(self._readers, fd, callback, args)
 
-    def add_writer(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+    def add_writer(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
         self._register(self._writers, fd, callback, args)
 
     def remove_reader(self, fd: Any) -> bool:
@@ -174,10 +174,12 @@ class SimLoop(ProcessLoop):
 
     # What a real loop offers and a simulation must not use.
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> NoReturn:
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
         raise AssertionError(f"{func} went to a thread beside the ports: no run of this can be repeated")
 
-    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.Handle:
         """There is one thread; kept because libraries call it from the loop's own."""
         return self.call_soon(callback, *args, context=context)
 
@@ -282,5 +284,10 @@ async def elapse(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, SimLoop)
     over = loop.create_future()
-    loop.call_later(seconds, lambda: over.done() or over.set_result(None))
+    loop.call_later(seconds, _set, over)
     await over
+
+
+def _set(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)

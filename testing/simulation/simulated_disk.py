@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sordini.testing.brokers.loop_processes import Died, LoopProcess
-from tests.support.forgetful_disk import ForgetfulDisk, ForgetfulFile
-from tests.support.forgetful_nodes import Node
-from tests.support.trace import Trace
-from tests.support.virtual_loop import SimClock, SimLoop
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk, ForgetfulFile
+from sordini.testing.simulation.forgetful_nodes import Node
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import SimClock, SimLoop
 
 T = TypeVar("T")
 OFFLOAD_MEAN_S = 0.004
@@ -170,7 +170,7 @@ def _forget_sectors(before: Node, after: Node, chance: random.Random) -> None:
 
 def page_reader(file: ForgetfulFile) -> Callable[[int, int], bytes]:
     """Read a file's pages as the network card would: the current pages, also of a file closed meanwhile."""
-    node = file._node
+    node = file.node
     return lambda position, size: bytes(node.data[position : position + size])
 
 
