@@ -30,6 +30,8 @@ T = TypeVar("T")
 STEPS_MAX = 3_000_000
 CALLS_MAX = 200_000
 """System calls in one iteration of the loop: beyond this something polls without waiting."""
+START_S = 1_000.0
+"""No clock starts at zero."""
 WALL_CLOCK_START_MS = 1_760_000_000_000
 
 
@@ -73,7 +75,7 @@ class SimLoop(ProcessLoop):
     def __init__(self, seed: int = 0, *, steps_max: int = STEPS_MAX) -> None:
         self._serial = 0
         super().__init__()
-        self._now = 1_000.0
+        self._now = START_S
         self._clock_resolution = 1e-9
         self._random = random.Random(f"loop {seed}")
         self._selector = _Selector(self)
@@ -86,13 +88,18 @@ class SimLoop(ProcessLoop):
         self._calls = 0
         self._steps_max = steps_max
         self.stray: list[str] = []
-        self.set_exception_handler(SimLoop._note_stray)
+        self.set_exception_handler(SimLoop._note_stray)  # type: ignore[arg-type]
 
     # Time.
 
     def time(self) -> float:
         """Seconds of virtual time."""
         return self._now
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds of virtual time since the loop was made."""
+        return self._now - START_S
 
     def stall(self, seconds: float) -> None:
         """Let time pass inside the running callback, as a slow system call does to a real loop."""
