@@ -2,6 +2,8 @@
 
 Each partition of orders has a producer with a transactional id of its own. So the partition's next owner, by starting
 its producer, ends what a former owner has begun and refuses what it would still do; only then it reads the offset.
+From then on the offset is known here: after a rebalance that leaves the partition where it is, the consumer begins
+again at the one it was told before the last transaction ended.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ class Invoicer:
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.producers: dict[TopicPartition, AIOKafkaProducer] = {}
+        self.next_offsets: dict[TopicPartition, int] = {}
 
     def make_consumer(self) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
@@ -63,8 +66,11 @@ class Invoicer:
         if partition not in self.producers:
             await self.take_over(consumer, partition)
             return
+        new = [record for record in records if record.offset >= self.next_offsets[partition]]
         try:
-            await self.transact(self.producers[partition], partition, records)
+            if new:
+                await self.transact(self.producers[partition], partition, new)
+                self.next_offsets[partition] = new[-1].offset + 1
         except KafkaError:
             # It may be fenced, or in a state that only a new one leaves; the next batch begins at the offset.
             await self.failed(consumer, partition)
@@ -78,8 +84,9 @@ class Invoicer:
 
     async def rewind(self, consumer: AIOKafkaConsumer, partition: TopicPartition) -> None:
         try:
-            committed = await consumer.committed(partition)
-            consumer.seek(partition, committed or 0)
+            committed = await consumer.committed(partition) or 0
+            consumer.seek(partition, committed)
+            self.next_offsets[partition] = committed
         except KafkaError:  # It was revoked meanwhile.
             await self.close_producer(partition)
 

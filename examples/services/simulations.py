@@ -1,6 +1,6 @@
 """How the example services are simulated: what starts each, what is sent to it, and what holds once it is at rest.
 
-    python -m examples.services.simulations ledger --seeds 0-199
+python -m examples.services.simulations ledger --seeds 0-199
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def database_of(scenario: Scenario) -> Database:
 # The ledger.
 
 
-async def pay(bootstrap_servers: str, scenario: Scenario) -> None:
+async def pay(_bootstrap_servers: str, scenario: Scenario) -> None:
     sent = scenario.state["payments"] = []
     for number in range(RECORDS):
         await asyncio.sleep(scenario.random.expovariate(1 / GAP_S))
@@ -90,7 +90,7 @@ async def all_is_booked_once(scenario: Scenario) -> None:
 # The invoicer.
 
 
-async def order(bootstrap_servers: str, scenario: Scenario) -> None:
+async def order(_bootstrap_servers: str, scenario: Scenario) -> None:
     sent = scenario.state["orders"] = []
     for number in range(RECORDS):
         await asyncio.sleep(scenario.random.expovariate(1 / GAP_S))
@@ -111,7 +111,7 @@ async def each_order_has_one_invoice(scenario: Scenario) -> None:
 # The totals: of invoices in transactions, of which some are aborted.
 
 
-async def invoice(bootstrap_servers: str, scenario: Scenario) -> None:
+async def invoice(_bootstrap_servers: str, scenario: Scenario) -> None:
     scenario.state["total"] = 0
     number = 0
     while number < RECORDS:
@@ -133,7 +133,7 @@ async def all_is_added_up(scenario: Scenario) -> None:
 # The outbox.
 
 
-async def write_events(bootstrap_servers: str, scenario: Scenario) -> None:
+async def write_events(_bootstrap_servers: str, scenario: Scenario) -> None:
     rows = scenario.state["rows"] = []
     outbox = database_of(scenario).table("outbox")
     for number in range(RECORDS * 2):

@@ -72,9 +72,10 @@ class Totals:
             await self.load(consumer, where)
 
     def added(self, before: Sum, records: Sequence[ConsumerRecord]) -> Sum:
-        # Offsets of markers and of aborted records are not returned, so the next one may be higher.
+        # After a rebalance that leaves the partition here, the consumer begins at the start again.
         new = [record for record in records if record.offset >= before.offset]
-        return Sum(before.total + sum(json.loads(record.value)["total"] for record in new), records[-1].offset + 1)
+        total = before.total + sum(json.loads(record.value)["total"] for record in new)
+        return Sum(total, max(before.offset, records[-1].offset + 1))
 
     async def write(self, where: TopicPartition, before: Sum, after: Sum) -> bool:
         """Replace a sum; False when it is no longer there."""

@@ -48,6 +48,8 @@ class AppLoop(SimLoop):
         """The longest blocking call, and the process that made it."""
         super().__init__(seed, steps_max=steps_max)
         self._threads = random.Random(f"threads {seed}")
+        self.unawaited: list[tuple[str, str]] = []
+        """Exceptions that nothing awaited: the file of the code that raised, and a text."""
 
     # Time.
 
@@ -74,6 +76,15 @@ class AppLoop(SimLoop):
         if is_first:
             self.pause(process)
             self.outside_at(self._blocked[process], self._unblock, process)
+
+    def _note_stray(self, context: dict[str, Any]) -> None:
+        super()._note_stray(context)
+        error = context.get("exception")
+        if isinstance(error, Exception):
+            task = context.get("task") or context.get("future")
+            coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None
+            code = getattr(coroutine, "cr_code", None)
+            self.unawaited.append((getattr(code, "co_filename", ""), f"{getattr(code, 'co_name', '?')}: {error!r}"))
 
     def is_blocked(self, process: LoopProcess) -> bool:
         """Whether a blocking call of the process has not returned."""
@@ -113,10 +124,10 @@ class AppLoop(SimLoop):
         await transport.open()
         return transport, protocol
 
-    async def create_server(self, *where: object, **options: object) -> NoReturn:  # type: ignore[override]
+    async def create_server(self, *where: object, **options: object) -> NoReturn:
         raise NotSimulated("a listening socket of the application: run the part that serves requests without it")
 
-    async def create_datagram_endpoint(self, *where: object, **options: object) -> NoReturn:  # type: ignore[override]
+    async def create_datagram_endpoint(self, *where: object, **options: object) -> NoReturn:
         raise NotSimulated("datagrams")
 
     async def getaddrinfo(  # type: ignore[override]

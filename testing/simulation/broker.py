@@ -53,7 +53,7 @@ class SimBroker:
         self._trace = trace
         self._transcript = transcript
         self._seed = seed
-        self._config, unknown = build_config(
+        self._config, _ = build_config(
             {
                 **entries,
                 "broker.id": str(number),
@@ -62,8 +62,6 @@ class SimBroker:
                 "log.dirs": "/log",
             }
         )
-        if unknown:
-            raise ValueError(f"{unknown[0]!r} is not a key of a broker: see docs/configuration.md")
         self._explicit = frozenset(entries)
         self._log = _Log(trace, transcript, self.host)
         self._incarnation = 1

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
+from sordini.broker.configuration.config import build_config
 from sordini.broker.coordination_store.database import IN_MEMORY
 from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.testing.simulation.app_loop import AppLoop
@@ -35,6 +36,9 @@ class SimCluster:
         self.brokers: dict[int, SimBroker] = {}
         self._count = count
         self._entries = {**defaults(count), **entries}
+        _, unknown = build_config(self._entries)
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is not a key of a broker: see docs/configuration.md")
         self._loop = loop
         self._trace = trace
         self._transcript = transcript

@@ -11,6 +11,7 @@ import contextlib
 import gc
 import os
 import random
+import sys
 import threading
 import time
 import warnings
@@ -68,6 +69,10 @@ def machine_replaced(loop: AppLoop, seed: int) -> Iterator[None]:
         # Default client ids are numbered, and requests have their digits.
         undo.callback(setattr, AIOKafkaProducer, CLIENT_IDS, getattr(AIOKafkaProducer, CLIENT_IDS))
         setattr(AIOKafkaProducer, CLIENT_IDS, 0)
+        for module in [found for name, found in sys.modules.items() if name.startswith("aiokafka.")]:
+            if isinstance(getattr(module, "random", None), random.Random):  # Somebody gave it one of its own.
+                undo.callback(setattr, module, "random", module.random)
+                module.random = random  # type: ignore[attr-defined]
         random.seed(f"application {seed}")
         undo.callback(random.setstate, state)
         # A collection would run finalisers at a moment that no seed decides.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import time
 import traceback
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sordini.testing.brokers.loop_processes import LoopProcess
-from sordini.testing.simulation.app import App, AppInstance
+from sordini.testing.simulation.app import App, AppInstance, is_clients_own
 from sordini.testing.simulation.app_loop import AppLoop
 from sordini.testing.simulation.cluster import SimCluster
 from sordini.testing.simulation.faults import Striker
@@ -34,7 +35,10 @@ Settled = Callable[[Scenario], Awaitable[object]]
 STEPS_PER_S: Final = 20_000
 """Turns of the loop per virtual second: beyond this something spins."""
 STEPS_LEAST: Final = 3_000_000
-CHECK_EVERY_S: Final = 2.0
+TRACEBACK_SHOWN: Final = 3_000
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 20.0
+"""Between two checks whether the application is at rest."""
 LOAD_GRACE_S: Final = 150.0
 """The load may take so much longer than `duration`."""
 FAILURES_FORGIVEN_S: Final = 60.0
@@ -81,16 +85,20 @@ def run_plan(plan: Plan) -> Outcome:
     began_cpu_s = time.process_time()
     steps_max = max(STEPS_LEAST, int((plan.duration + plan.calm) * STEPS_PER_S))
     loop = AppLoop(plan.seed, steps_max=steps_max)
-    run = _Run(plan, loop)
-    with machine_replaced(loop, plan.seed), _logged(run.transcript, plan.log_level):
-        try:
-            loop.run_until_complete(run.tell())
-        except (Exception, Deadlock, Runaway) as error:  # noqa: BLE001 - every way to fail is a finding of the seed.
-            run.findings.append(f"the run broke: {error!r}\n{''.join(traceback.format_exception(error))[-3000:]}")
-        findings = run.judge()
-        digest, virtual_s, steps = run.trace.digest(), loop.elapsed_s, loop.steps
-        lines = run.transcript.lines
-        loop.finish()
+    try:
+        run = _Run(plan, loop)
+        with machine_replaced(loop, plan.seed), _logged(run.transcript, plan.log_level):
+            try:
+                loop.run_until_complete(run.tell())
+            except (Exception, Deadlock, Runaway) as error:  # noqa: BLE001 - every way to fail is a finding of the seed.
+                where = "".join(traceback.format_exception(error))[-TRACEBACK_SHOWN:]
+                run.findings.append(f"the run broke: {error!r}\n{where}")
+            findings = run.judge()
+            digest, virtual_s, steps = run.trace.digest(), loop.elapsed_s, loop.steps
+            lines = run.transcript.lines
+            loop.finish()
+    finally:
+        loop.close()
     return Outcome(
         findings=findings,
         digest=digest,
@@ -154,11 +162,17 @@ class _Run:
                 if failure.at_s > self._calm_from_s + FAILURES_FORGIVEN_S
             ]
         )
+        gc.collect()  # An exception is reported as not awaited when its task is collected.
         return [
             *self.findings,
             *self._scenario.findings,
             *([f"{who} blocked its loop for {longest_s:g} s"] if limit_s is not None and longest_s > limit_s else []),
             *late[:1],
+            *(
+                f"a task ended with an exception that nothing awaited: {text}"
+                for file, text in self._loop.unawaited
+                if file and not is_clients_own(file)
+            ),
             *(f"a mistake of the broker, please report it: {text}" for text in self._cluster.bugs),
         ]
 
@@ -186,7 +200,7 @@ class _Run:
         """Check again and again; the last reason why it is not at rest is the finding."""
         settled = self._plan.settled or groups_have_read_everything
         end = self._loop.time() + self._plan.calm
-        reason = ""
+        reason, pause_s = "", FIRST_PAUSE_S
         while self._loop.time() < end and not self._scenario.findings:
             check = test.spawn(_called_settled(settled, self._scenario))
             await asyncio.wait([check], timeout=max(0.0, end - self._loop.time()))
@@ -200,7 +214,8 @@ class _Run:
                 self.transcript.note("test", "at rest")
                 return
             reason = str(error) if isinstance(error, AssertionError) else repr(error)
-            await asyncio.sleep(CHECK_EVERY_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S)
         if not self._scenario.findings:
             self.findings.append(f"not at rest {self._plan.calm:g} s after the last fault: {reason}")
 
@@ -228,8 +243,11 @@ async def _called_settled(settled: Settled, scenario: Scenario) -> None:
 def _logged(transcript: Transcript, level: int) -> Any:
     handler = TranscriptHandler(transcript, level)
     root = logging.getLogger()
+    before = root.level
     root.addHandler(handler)
+    root.setLevel(min(level, before))
     try:
         yield
     finally:
+        root.setLevel(before)
         root.removeHandler(handler)

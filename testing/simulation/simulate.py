@@ -17,7 +17,8 @@ from sordini.testing.simulation.shrinking import shrunk
 
 LINES_SHOWN: Final = 120
 DURATION_S: Final = 60.0
-CALM_S: Final = 180.0
+CALM_S: Final = 400.0
+"""Clients that miss a change of leader find it when their metadata is five minutes old, their default."""
 
 
 class SimulationFailed(AssertionError):

@@ -88,7 +88,7 @@ class SimLoop(ProcessLoop):
         self._calls = 0
         self._steps_max = steps_max
         self.stray: list[str] = []
-        self.set_exception_handler(SimLoop._note_stray)  # type: ignore[arg-type]
+        self.set_exception_handler(lambda _, context: self._note_stray(context))
 
     # Time.
 
