@@ -8,10 +8,12 @@ until the other processes have come to that time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import random
 import signal
 import socket
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NoReturn
@@ -48,6 +50,7 @@ class AppLoop(SimLoop):
         """The longest blocking call, and the process that made it."""
         super().__init__(seed, steps_max=steps_max)
         self._threads = random.Random(f"threads {seed}")
+        self._transports: list[weakref.ref[AppTransport]] = []
         self.unawaited: list[tuple[str, str]] = []
         """Exceptions that nothing awaited: the file of the code that raised, and a text."""
 
@@ -86,6 +89,13 @@ class AppLoop(SimLoop):
             code = getattr(coroutine, "cr_code", None)
             self.unawaited.append((getattr(code, "co_filename", ""), f"{getattr(code, 'co_name', '?')}: {error!r}"))
 
+    def finish(self) -> None:
+        """As the base class does; open connections end first, and nothing acts on it."""
+        for transport in filter(None, [found() for found in self._transports]):
+            with contextlib.suppress(Exception):
+                transport.get_protocol().connection_lost(None)
+        super().finish()
+
     def is_blocked(self, process: LoopProcess) -> bool:
         """Whether a blocking call of the process has not returned."""
         return process in self._blocked
@@ -121,6 +131,7 @@ class AppLoop(SimLoop):
         self._check_host(host)
         opened = await self.network.connect((host, int(port)), timeout_ms=CONNECT_MS_MAX)
         transport = AppTransport(self, opened, protocol := protocol_factory())
+        self._transports.append(weakref.ref(transport))
         await transport.open()
         return transport, protocol
 

@@ -54,11 +54,7 @@ def machine_replaced(loop: AppLoop, seed: int) -> Iterator[None]:
         (random, "_urandom", source.randbytes),
     ]
     state = random.getstate()
-    had_garbage_collection = gc.isenabled()
-    with contextlib.ExitStack() as undo, warnings.catch_warnings():
-        # Objects of killed applications are found unclosed.
-        warnings.simplefilter("ignore", ResourceWarning)
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with contextlib.ExitStack() as undo:
         for module, name, simulated in replaced:
             real = getattr(module, name)
             undo.callback(setattr, module, name, real)
@@ -75,14 +71,23 @@ def machine_replaced(loop: AppLoop, seed: int) -> Iterator[None]:
                 module.random = random  # type: ignore[attr-defined]
         random.seed(f"application {seed}")
         undo.callback(random.setstate, state)
-        # A collection would run finalisers at a moment that no seed decides.
-        gc.disable()
+        yield
+
+
+@contextlib.contextmanager
+def quiet_finalisers() -> Iterator[None]:
+    """Collect garbage at the end and not before, and in silence: what a killed application had open is not closed."""
+    had_garbage_collection = gc.isenabled()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        gc.disable()  # A collection would run finalisers at a moment that no seed decides.
         try:
             yield
         finally:
+            gc.collect()
             if had_garbage_collection:
                 gc.enable()
-            gc.collect()
 
 
 def _stamped(builder: Any, now_s: Callable[[], float]) -> Any:

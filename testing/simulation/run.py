@@ -14,16 +14,16 @@ import gc
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from sordini.testing.brokers.loop_processes import LoopProcess
 from sordini.testing.simulation.app import App, AppInstance, is_clients_own
 from sordini.testing.simulation.app_loop import AppLoop
 from sordini.testing.simulation.cluster import SimCluster
 from sordini.testing.simulation.faults import Striker
-from sordini.testing.simulation.replaced_modules import machine_replaced
+from sordini.testing.simulation.replaced_modules import machine_replaced, quiet_finalisers
 from sordini.testing.simulation.scenario import Scenario
 from sordini.testing.simulation.schedule import Fault
 from sordini.testing.simulation.trace import Trace
@@ -78,10 +78,15 @@ class Outcome:
 
 
 def run_plan(plan: Plan) -> Outcome:
-    """Carry a plan out. Raises RuntimeError inside a running loop."""
+    """Carry a plan out. Raises SimulationNested inside a running loop."""
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
         raise SimulationNested
+    with quiet_finalisers():
+        return _carried_out(plan)
+
+
+def _carried_out(plan: Plan) -> Outcome:
     began_cpu_s = time.process_time()
     steps_max = max(STEPS_LEAST, int((plan.duration + plan.calm) * STEPS_PER_S))
     loop = AppLoop(plan.seed, steps_max=steps_max)
@@ -93,20 +98,18 @@ def run_plan(plan: Plan) -> Outcome:
             except (Exception, Deadlock, Runaway) as error:  # noqa: BLE001 - every way to fail is a finding of the seed.
                 where = "".join(traceback.format_exception(error))[-TRACEBACK_SHOWN:]
                 run.findings.append(f"the run broke: {error!r}\n{where}")
-            findings = run.judge()
-            digest, virtual_s, steps = run.trace.digest(), loop.elapsed_s, loop.steps
-            lines = run.transcript.lines
+            outcome = Outcome(
+                findings=run.judge(),
+                digest=run.trace.digest(),
+                virtual_s=loop.elapsed_s,
+                cpu_s=time.process_time() - began_cpu_s,
+                steps=loop.steps,
+                lines=run.transcript.lines,
+            )
             loop.finish()
     finally:
         loop.close()
-    return Outcome(
-        findings=findings,
-        digest=digest,
-        virtual_s=virtual_s,
-        cpu_s=time.process_time() - began_cpu_s,
-        steps=steps,
-        lines=lines,
-    )
+    return outcome
 
 
 class SimulationNested(Exception):
@@ -240,11 +243,11 @@ async def _called_settled(settled: Settled, scenario: Scenario) -> None:
 
 
 @contextlib.contextmanager
-def _logged(transcript: Transcript, level: int) -> Any:
+def _logged(transcript: Transcript, level: int) -> Iterator[None]:
     handler = TranscriptHandler(transcript, level)
     root = logging.getLogger()
     before = root.level
-    root.addHandler(handler)
+    root.handlers.insert(0, handler)  # Before others, which may keep what they get.
     root.setLevel(min(level, before))
     try:
         yield

@@ -67,7 +67,7 @@ class Result:
         plan = self.plan if log_level is None else replace(self.plan, log_level=log_level)
         return Result(plan, run_plan(plan))
 
-    def shrink(self, runs_max: int = 60) -> Result:
+    def shrink(self, runs_max: int = 40) -> Result:
         """A run with fewer faults and a shorter one, if there is one with findings, after `runs_max` attempts."""
         plan, outcome = shrunk(self.plan, self.outcome, run_plan, runs_max)
         return Result(plan, outcome)

@@ -33,10 +33,17 @@ class TranscriptHandler(logging.Handler):
     """Puts what an application logs into the transcript."""
 
     def __init__(self, transcript: Transcript, level: int) -> None:
-        super().__init__(level)
+        super().__init__()
         self._transcript = transcript
+        self._least = level
 
     def emit(self, record: logging.LogRecord) -> None:
+        # Handlers that keep records would keep the application's objects with them.
+        record.msg, record.args = record.getMessage(), None
+        if record.exc_info:
+            record.exc_text, record.exc_info = logging.Formatter().formatException(record.exc_info), None
+        if record.levelno < self._least:
+            return
         process = current_process()
         who = "test" if process is None else process.name
         self._transcript.note(who, f"{record.levelname.lower()} {record.name}: {record.getMessage()}")
