@@ -20,10 +20,33 @@ if TYPE_CHECKING:
     from sordini.testing.own_client import KitError
     from sordini.testing.records import KitRecord
     from sordini.testing.security import Sasl
+    from sordini.testing.simulation.scenario import Scenario
+    from sordini.testing.simulation.schedule import Fault, FaultKind
+    from sordini.testing.simulation.simulate import SimulationFailed, search, simulate
 
-__all__ = ["Kafka", "KitError", "KitRecord", "Sasl", "SeenRequest", "SiteFailed", "make_kafka"]
+__all__ = [
+    "Fault",
+    "FaultKind",
+    "Kafka",
+    "KitError",
+    "KitRecord",
+    "Sasl",
+    "Scenario",
+    "SeenRequest",
+    "SimulationFailed",
+    "SiteFailed",
+    "make_kafka",
+    "search",
+    "simulate",
+]
 
 _WHERE = {
+    "Fault": "simulation.schedule",
+    "FaultKind": "simulation.schedule",
+    "Scenario": "simulation.scenario",
+    "SimulationFailed": "simulation.simulate",
+    "search": "simulation.simulate",
+    "simulate": "simulation.simulate",
     "Kafka": "kafka",
     "KitError": "own_client",
     "KitRecord": "records",

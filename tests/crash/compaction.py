@@ -13,8 +13,8 @@ from sordini.storage.compaction.task import CleaningResult, CleaningTask, Segmen
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import LogManager
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.crash.expected_log import require
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 
 COMPACTED = SMALL._replace(cleanup_delete=False, cleanup_compact=True)

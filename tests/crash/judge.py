@@ -12,8 +12,8 @@ from sordini.protocol.records.batch import HEADER_SIZE, crc_is_right, read_heade
 from sordini.storage.log import Log
 from sordini.storage.producer_state import ProducerEntry
 from sordini.storage.segment import Segment
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.crash.expected_log import Batch, Truth, fold, require
-from tests.support.forgetful_disk import ForgetfulDisk
 
 LOOKUPS = 6
 _OFFSET_ENTRY = struct.Struct(">ii")

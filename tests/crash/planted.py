@@ -15,7 +15,7 @@ from sordini.storage import names, producer_snapshots, recovery, truncation
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.log_state import LogState
 from sordini.storage.segment import Segment
-from tests.support.forgetful_disk import ForgetfulDisk, ForgetfulFile
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk, ForgetfulFile
 
 Planting = Callable[[], AbstractContextManager[None]]
 

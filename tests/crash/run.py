@@ -15,12 +15,12 @@ from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
 from sordini.storage.log_dir_handle import PASSING
 from sordini.testing.brokers.loop_processes import Died
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.crash.expected_log import Batch, Truth, Violation, require
 from tests.crash.judge import judge
 from tests.crash.script import Death, Incarnation, Script, Step, Strike
 from tests.crash.stop_rules import check_stopped
 from tests.crash.store_under_test import World
-from tests.support.forgetful_disk import ForgetfulDisk
 
 # Cleanup only: if it fails, the next start repeats it.
 TIDYING = ("remove", "rmdir")

@@ -14,10 +14,10 @@ from sordini.storage.follower_append import append_as_follower
 from sordini.storage.log import Log
 from sordini.storage.log_manager import Identity, LogManager
 from sordini.storage.producer_state import ProducerEntry
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.crash.expected_log import Truth, require, split
 from tests.crash.judge import judge
 from tests.crash.script import Script
-from tests.support.forgetful_disk import ForgetfulDisk
 
 BEGIN_MS = 1_700_000_000_000
 CODECS = (0, 0, 0, 1, 2, 3, 4)

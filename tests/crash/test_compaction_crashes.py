@@ -10,10 +10,10 @@ import pytest
 
 from sordini.storage import names, temporary_files
 from sordini.testing.brokers.loop_processes import Died
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.crash.compaction import COMPACTED, Keyed, Line, lines, newest_values
 from tests.crash.expected_log import Violation
 from tests.crash.planted import patched, unsynced
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, a_manager
 
 SHARES = (0.0, 0.5, 1.0)

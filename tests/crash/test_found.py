@@ -13,9 +13,9 @@ from sordini.storage import names
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
 from sordini.testing.brokers.loop_processes import Died
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.crash.stop_rules import check_stopped
 from tests.support.builders import BASE_TIMESTAMP, a_batch, an_idempotent_batch, writable
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, Store, a_disk, a_manager, contents
 
 SEEDS = range(40)

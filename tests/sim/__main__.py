@@ -11,9 +11,9 @@ import pathlib
 import sys
 import time
 
+from sordini.testing.simulation.trace import LINES_KEPT
 from tests.sim.broker import SimBroker
 from tests.sim.scenario import Verdict, run_seed, scenario
-from tests.support.trace import LINES_KEPT
 
 
 def main() -> int:

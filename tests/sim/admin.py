@@ -9,8 +9,8 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from sordini.protocol.types import TopicId, TopicPartition
+from sordini.testing.simulation.simulated_network import Address, SimNetwork
 from tests.sim.client import Connection
-from tests.support.simulated_network import Address, SimNetwork
 
 TIMEOUT_S = 5.0
 BACKOFF_S = 0.2

@@ -9,7 +9,7 @@ from sordini.broker.configuration.config import build_config
 from sordini.broker.wiring.server import Server
 from sordini.broker.wiring.startup import Ports, StartRefused
 from sordini.storage.errors import StorageError
-from tests.sim.disk import SimPageCache
+from sordini.testing.simulation.simulated_disk import SimPageCache
 from tests.sim.world import ADDRESS, LOG_DIRECTORIES, World
 from tests.support.inline_cleaner import CleaningHere
 from tests.support.inline_record_jobs import RecordsHere

@@ -6,9 +6,9 @@ must not be removed.
 
 from __future__ import annotations
 
+from sordini.testing.simulation.virtual_loop import SimLoop
 from tests.sim.client import Connection
 from tests.sim.group_history import Expelled, GroupHistory
-from tests.support.virtual_loop import SimLoop
 
 UNDISTURBED_S = 0.5
 """An answer that is not held up comes sooner."""

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol
 from sordini.broker.network.ports import Socket
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
-from tests.support.simulated_network import Address, SimSocket
-from tests.support.trace import Trace
-from tests.support.virtual_loop import SimLoop
+from sordini.testing.simulation.simulated_network import Address, SimSocket
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import SimLoop
 
 RECEIVE_BYTES = 16_384
 FRAME_BYTES_MAX = 8 * 1024 * 1024

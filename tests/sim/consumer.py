@@ -20,10 +20,10 @@ from sordini.protocol.messages.list_offsets import (
 )
 from sordini.protocol.records.batch import HEADER_SIZE, crc_is_right, read_header
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from sordini.testing.simulation.simulated_network import Address
 from tests.sim.client import ClientNetwork, Connection, ProtocolViolation
 from tests.sim.history import History, Poll, Reset, Seen
 from tests.sim.records import seen_in
-from tests.support.simulated_network import Address
 
 REQUEST_TIMEOUT_S = 5.0
 BACKOFF_S = 0.1

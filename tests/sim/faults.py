@@ -8,12 +8,12 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, Protocol
 
+from sordini.testing.simulation.simulated_disk import SimDisk
+from sordini.testing.simulation.simulated_network import SimSocket
 from tests.sim.client import Connection
-from tests.sim.disk import SimDisk
 from tests.sim.files import OFFSETS_TOPIC
 from tests.sim.group_history import Forgetting, Pause
 from tests.sim.world import LOG_DIRECTORIES, World
-from tests.support.simulated_network import SimSocket
 
 Fault = Literal[
     "reset",

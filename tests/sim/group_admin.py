@@ -34,12 +34,12 @@ from sordini.protocol.messages.offset_delete import (
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.types import TopicPartition
+from sordini.testing.simulation.simulated_network import Address, SimNetwork
 from tests.sim.client import Connection
 from tests.sim.group_client import TIMEOUT_S, TryAgain, partition_counts
 from tests.sim.group_history import FOREVER, Forgetting, Listed, Outcome
 from tests.sim.history import History
 from tests.sim.offsets_client import LATER, OffsetsClient, Who
-from tests.support.simulated_network import Address, SimNetwork
 
 SIMPLE_GROUP = "simple"
 BRIEF_GROUP = "brief"

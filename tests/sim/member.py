@@ -19,13 +19,13 @@ from sordini.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequ
 from sordini.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from sordini.protocol.types import TopicPartition
+from sordini.testing.simulation.simulated_network import Address, SimNetwork
 from tests.sim import assignments
 from tests.sim.broker_contact import BrokerContact
 from tests.sim.client import Connection
 from tests.sim.group_client import MemberRules, TryAgain, partition_counts
 from tests.sim.group_history import GroupHistory, Joined, Left, Listed, Synced, Unanswered
 from tests.sim.offsets_client import OffsetsClient, Who
-from tests.support.simulated_network import Address, SimNetwork
 
 SESSION_S = 10.0
 HEARTBEAT_S = 3.0

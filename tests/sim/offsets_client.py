@@ -21,10 +21,10 @@ from sordini.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from sordini.protocol.types import TopicPartition
+from sordini.testing.simulation.simulated_network import Address, SimNetwork
 from tests.sim.client import Connection
 from tests.sim.group_client import TIMEOUT_S, TryAgain
 from tests.sim.group_history import Commit, GroupHistory, Outcome, ReportedState
-from tests.support.simulated_network import Address, SimNetwork
 
 LATER = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 REFUSED = (

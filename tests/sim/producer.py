@@ -25,10 +25,10 @@ from sordini.protocol.messages.produce import (
 )
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from sordini.testing.simulation.simulated_network import Address
+from sordini.testing.simulation.virtual_loop import SimClock
 from tests.sim.client import ClientNetwork, Connection
 from tests.sim.history import History, Outcome, Send
-from tests.support.simulated_network import Address
-from tests.support.virtual_loop import SimClock
 
 REQUEST_TIMEOUT_S = 3.0
 BACKOFF_S = 0.1

@@ -15,6 +15,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from sordini.protocol.types import TopicId, TopicPartition
+from sordini.testing.simulation.trace import LINES_KEPT, escaped
+from sordini.testing.simulation.virtual_loop import Deadlock, Runaway, run
 from tests.sim.admin import create_topics
 from tests.sim.checkers import check
 from tests.sim.consumer import Consumer, ConsumerRules
@@ -26,8 +28,6 @@ from tests.sim.groups import TOPICS as GROUP_TOPICS
 from tests.sim.groups import Groups, member_rules
 from tests.sim.producer import Producer, ProducerRules
 from tests.sim.world import ADDRESS, Broker, World
-from tests.support.trace import LINES_KEPT, escaped
-from tests.support.virtual_loop import Deadlock, Runaway, run
 
 TOPICS = {"audit": 1, "ledger": 1, "orders": 2}
 RETENTION = {"retention.bytes", "retention.ms"}

@@ -12,8 +12,8 @@ from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.coordination_store.znode_tree import Node, ZnodeTree
 from sordini.replication.ports import StoreUnusable
 from sordini.testing.brokers.loop_processes import LoopProcess
-from tests.sim.disk import SimDisk
-from tests.support.virtual_loop import SimClock
+from sordini.testing.simulation.simulated_disk import SimDisk
+from sordini.testing.simulation.virtual_loop import SimClock
 
 
 class DurableNodes:

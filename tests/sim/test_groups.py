@@ -7,12 +7,12 @@ from sordini.broker.groups.machine.state import CommittedOffset
 from sordini.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.types import TopicPartition
+from sordini.testing.simulation.virtual_loop import SimLoop, run
 from tests.sim.assignments import assigned, assignment, share_out, subscribed, subscription
 from tests.sim.files import committed_in
 from tests.sim.group_client import MemberRules
 from tests.sim.groups import Groups
 from tests.sim.world import World
-from tests.support.virtual_loop import SimLoop, run
 
 RULES = (MemberRules("g", ("work",)), MemberRules("g", ("work",)))
 COUNTS = {"work": 2}

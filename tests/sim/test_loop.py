@@ -6,7 +6,7 @@ import contextvars
 import pytest
 
 from sordini.testing.brokers.loop_processes import ProcessKilled
-from tests.support.virtual_loop import Deadlock, Runaway, SimClock, SimLoop, run
+from sordini.testing.simulation.virtual_loop import Deadlock, Runaway, SimClock, SimLoop, run
 
 
 def test_a_day_of_sleep_takes_no_time_and_ends_at_its_instant():

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from sordini.broker.network.ports import SliceError, SocketOptions
-from tests.sim.disk import SimDisk, SimPageCache
-from tests.support.simulated_network import SimNetwork, SimSocket
-from tests.support.simulated_pipe import LinkRules
-from tests.support.trace import Trace
-from tests.support.virtual_loop import Runaway, SimLoop, run
+from sordini.testing.simulation.simulated_disk import SimDisk, SimPageCache
+from sordini.testing.simulation.simulated_network import SimNetwork, SimSocket
+from sordini.testing.simulation.simulated_pipe import LinkRules
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import Runaway, SimLoop, run
 
 HOST = "broker"
 PORT = 9092

@@ -6,10 +6,10 @@ import pytest
 
 from sordini.replication.ports import NoNode, StoreUnusable
 from sordini.testing.brokers.loop_processes import LoopProcess
-from tests.sim.disk import SimDisk
+from sordini.testing.simulation.simulated_disk import SimDisk
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import SimClock, SimLoop, run
 from tests.sim.store import DurableNodes, open_store
-from tests.support.trace import Trace
-from tests.support.virtual_loop import SimClock, SimLoop, run
 
 
 def test_answered_writes_outlive_a_kill_and_ephemerals_do_not():

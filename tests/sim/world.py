@@ -15,13 +15,13 @@ from typing import Any, Literal, Protocol
 from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.protocol.types import TopicPartition
 from sordini.testing.brokers.loop_processes import LoopProcess
-from tests.sim.disk import SimDisk
+from sordini.testing.simulation.simulated_disk import SimDisk
+from sordini.testing.simulation.simulated_network import Address, SimNetwork
+from sordini.testing.simulation.trace import LINES_KEPT, Trace, TraceLog
+from sordini.testing.simulation.virtual_loop import SimClock, SimLoop
 from tests.sim.files import committed_in, dumps_of, partitions_in
 from tests.sim.history import Dump, History, Restart
 from tests.sim.store import DurableNodes, open_store
-from tests.support.simulated_network import Address, SimNetwork
-from tests.support.trace import LINES_KEPT, Trace, TraceLog
-from tests.support.virtual_loop import SimClock, SimLoop
 
 ADDRESS: Address = ("broker", 9092)
 LOG_DIRECTORIES = ("/data/a", "/data/b")

@@ -13,7 +13,7 @@ from sordini.storage.compaction.task import CleaningResult, CleaningTask, Segmen
 from sordini.storage.open_files import Handle, OpenFiles
 from sordini.storage.producer_state import AbortedTransaction
 from sordini.storage.txn_index import TransactionIndex
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 
 DIRECTORY = "/data/topic-0"
 RETENTION_MS = 1_000

@@ -16,8 +16,8 @@ from sordini.storage import names
 from sordini.storage.checkpoints import write_epochs, write_offsets
 from sordini.storage.log import Log
 from sordini.storage.producer_snapshots import decode_snapshot, encode_snapshot
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import an_idempotent_batch, writable
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 
 DATA: Final = "/data"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sordini.client.ports import Rounds
 from sordini.protocol.types import BrokerId
 from sordini.replication.ports import Unreachable
-from tests.support.virtual_loop import SimLoop, run
+from sordini.testing.simulation.virtual_loop import SimLoop, run
 
 
 class Sent(NamedTuple):

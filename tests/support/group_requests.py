@@ -25,7 +25,7 @@ from sordini.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.unit_broker import UnitBroker, a_broker, answer_of
 
 ONE_PARTITION = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}

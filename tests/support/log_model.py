@@ -12,8 +12,8 @@ from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import Identity, LogManager, StoreConfig
 from sordini.storage.producer_replay import replay
 from sordini.storage.producer_state import ProducerState
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch, writable
-from tests.support.forgetful_disk import ForgetfulDisk
 
 PARTITION = TopicPartition("orders", 3)
 TOPIC_ID = TopicId(bytes(range(16)))

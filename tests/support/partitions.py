@@ -12,8 +12,8 @@ from sordini.replication.partition import Partition
 from sordini.replication.partition_deps import NO_PEERS, PartitionSettings, Peers
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import Identity, LogManager
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch, writable
-from tests.support.forgetful_disk import ForgetfulDisk
 
 ME = BrokerId(1)
 OTHER = BrokerId(2)

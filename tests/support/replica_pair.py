@@ -40,13 +40,13 @@ from sordini.replication.ports import CallLater, Clock, Unreachable
 from sordini.replication.replica_quota import ReplicaQuota
 from sordini.replication.replica_set import ReplicaSet, ReplicaSetDeps
 from sordini.storage.log_config import LogConfig
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.virtual_loop import SimClock, SimLoop, elapse, run
 from tests.support.builders import a_batch
 from tests.support.fake_ports import ListLog
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.inline_record_jobs import RecordsHere
 from tests.support.partitions import SETTINGS, checked, logs_on
 from tests.support.unit_broker import a_peer, joined, read_answer
-from tests.support.virtual_loop import SimClock, SimLoop, elapse, run
 
 REQUESTS_MAX = 20_000
 """Of one test: more are sent only where every response comes at once and brings nothing."""

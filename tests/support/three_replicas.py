@@ -34,16 +34,16 @@ from sordini.replication.inter_broker import versions_for
 from sordini.replication.partition_deps import Peers
 from sordini.replication.replica_set import ReplicaSet, ReplicaSetDeps
 from sordini.testing.brokers.loop_processes import LoopProcess, current_process
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.simulated_network import SimNetwork
+from sordini.testing.simulation.simulated_pipe import LinkRules
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import SimClock, SimLoop, elapse
 from tests.support.fake_ports import ListLog, WarmCache
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.inline_record_jobs import RecordsHere
 from tests.support.partitions import SETTINGS, logs_on
 from tests.support.profiled import TESTS, is_ours, profiled
 from tests.support.replica_pair import LeaderSide, topic_id_of, unlimited
-from tests.support.simulated_network import SimNetwork
-from tests.support.simulated_pipe import LinkRules
-from tests.support.trace import Trace
-from tests.support.virtual_loop import SimClock, SimLoop, elapse
 
 LEADER, SECOND, THIRD = ALL = tuple(BrokerId(number) for number in (1, 2, 3))
 NAME = TopicPartition("orders", 0)

@@ -31,8 +31,8 @@ from sordini.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import an_idempotent_batch
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.group_requests import ONE_PARTITION, codes
 from tests.support.unit_broker import UnitBroker, a_broker, answer_of, read_answer
 

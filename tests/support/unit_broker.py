@@ -39,8 +39,8 @@ from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.ports import Session
 from sordini.storage.log_manager import Identity, LogManager
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.fake_ports import ListLog, StillClock
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.inline_cleaner import CleaningHere
 from tests.support.inline_record_jobs import RecordsHere
 

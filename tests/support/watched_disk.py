@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sordini.storage.disk import File
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 
 
 class Watched(ForgetfulDisk):

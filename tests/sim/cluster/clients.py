@@ -14,6 +14,7 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from sordini.protocol.types import TopicId, TopicPartition
+from sordini.testing.simulation.simulated_network import Address
 from tests.sim.client import ClientNetwork, Connection
 from tests.sim.cluster.leaders import Leaders
 from tests.sim.cluster.states import States
@@ -21,7 +22,6 @@ from tests.sim.consumer import BACKOFF_S, Consumer, ConsumerRules
 from tests.sim.consumer import _TryAgain as _ReadAgain
 from tests.sim.history import History
 from tests.sim.producer import Producer, ProducerRules
-from tests.support.simulated_network import Address
 
 LATEST = -1
 OBSERVED_VERSION = 11

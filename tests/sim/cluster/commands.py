@@ -28,7 +28,7 @@ from sordini.protocol.messages.update_metadata import (
 )
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import PartitionState
-from tests.support.simulated_network import Address
+from sordini.testing.simulation.simulated_network import Address
 
 LISTENER = "PLAINTEXT"
 SECURITY_PROTOCOLS = {LISTENER: 0, "SASL_SSL": 3}

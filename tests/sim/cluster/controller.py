@@ -17,13 +17,13 @@ from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import Broker, PartitionState
 from sordini.replication.inter_broker import InterBrokerVersions
 from sordini.testing.brokers.loop_processes import LoopProcess
+from sordini.testing.simulation.simulated_network import Address
+from sordini.testing.simulation.trace import Trace
 from tests.sim.client import ClientNetwork
 from tests.sim.cluster.commands import LISTENER, ReportedState, Sender, leader_and_isr, stop_replica, update_metadata
 from tests.sim.cluster.delivery import Command, Delivery, Roughness
 from tests.sim.cluster.leaderships import Leaderships
 from tests.sim.cluster.states import States
-from tests.support.simulated_network import Address
-from tests.support.trace import Trace
 
 CONTROLLER_ID = 100
 CONTROLLER: Address = ("controller", 9092)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from sordini.protocol.api import ApiKey
 from sordini.testing.brokers.loop_processes import LoopProcess
+from sordini.testing.simulation.simulated_network import Address
 from tests.sim.client import ClientNetwork, Connection
-from tests.support.simulated_network import Address
 
 TIMEOUT_S = 2.0
 BACKOFF_S = (0.02, 0.1)

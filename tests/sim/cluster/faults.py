@@ -7,10 +7,10 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
+from sordini.testing.simulation.simulated_network import SimSocket
 from tests.sim.cluster.controller import CONTROLLER
 from tests.sim.cluster.node import Node
 from tests.sim.cluster.world import ClusterWorld
-from tests.support.simulated_network import SimSocket
 
 Fault = Literal[
     "kill",

@@ -8,8 +8,8 @@ import random
 from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from sordini.protocol.types import TopicPartition
+from sordini.testing.simulation.simulated_network import Address
 from tests.sim.client import ClientNetwork, Connection
-from tests.support.simulated_network import Address
 
 TIMEOUT_S = 1.0
 VERSION = 9

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tests.support.simulated_network import Address
+
 from sordini.broker.coordinators.partitioning import partition_for
 from sordini.protocol.types import BrokerId, TopicPartition
 from tests.sim.transactions.history import OFFSETS, STATE_TOPIC
-from tests.support.simulated_network import Address
 
 STATE_PARTITIONS = 2
 

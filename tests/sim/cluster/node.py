@@ -12,14 +12,14 @@ from sordini.broker.network.tls_handshakes import LoopWorker
 from sordini.broker.wiring.server import Ports, Server, StartRefused
 from sordini.protocol.types import BrokerId
 from sordini.testing.brokers.loop_processes import LoopProcess
+from sordini.testing.simulation.simulated_disk import SimDisk, SimPageCache
+from sordini.testing.simulation.simulated_network import Address
+from sordini.testing.simulation.trace import Trace, TraceLog, escaped
+from sordini.testing.simulation.virtual_loop import SimClock
 from tests.sim.cluster import secured
-from tests.sim.disk import SimDisk, SimPageCache
 from tests.support.fake_zookeeper_session import SimZkStore
 from tests.support.inline_cleaner import CleaningHere
 from tests.support.inline_record_jobs import RecordsHere
-from tests.support.simulated_network import Address
-from tests.support.trace import Trace, TraceLog, escaped
-from tests.support.virtual_loop import SimClock
 
 if TYPE_CHECKING:
     from tests.sim.cluster.world import ClusterWorld

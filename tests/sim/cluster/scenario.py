@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from sordini.broker.handlers.fetch_reading import SERVED_BY_FOLLOWERS
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
+from sordini.testing.simulation.trace import LINES_KEPT, escaped
+from sordini.testing.simulation.virtual_loop import Deadlock, Runaway, run
 from tests.sim.cluster import secured
 from tests.sim.cluster.checkers import Evidence, check
 from tests.sim.cluster.clients import LeaderConsumer, LeaderProducer, Observer
@@ -30,8 +32,6 @@ from tests.sim.producer import ProducerRules
 from tests.sim.transactions.cast import Cast
 from tests.sim.transactions.checkers import check_transactions
 from tests.sim.transactions.history import OFFSETS, STATE_TOPIC
-from tests.support.trace import LINES_KEPT, escaped
-from tests.support.virtual_loop import Deadlock, Runaway, run
 
 BROKERS = tuple(BrokerId(number) for number in (1, 2, 3))
 PROTOCOLS = ("3.9-IV0", "3.9-IV0", "2.7-IV2", "2.7-IV0", "2.8-IV1", "3.5-IV1", "2.7-IV1", "3.0-IV1")

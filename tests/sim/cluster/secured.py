@@ -46,13 +46,13 @@ from sordini.replication.metadata_store.acl_model import (
     ResourceType,
 )
 from sordini.replication.metadata_store.acls import encode_entries, path_of
+from sordini.testing.simulation.simulated_network import CONNECT_TIMEOUT_MS, Address, SimNetwork, SimSocket
+from sordini.testing.simulation.virtual_loop import SimLoop
 from tests.sim.client import ClientSocket, Connection
 from tests.sim.cluster.service import Answer, Reply
 from tests.support.builders import a_batch
 from tests.support.certificates import Authority
 from tests.support.secured_client import LoginRefusedError, UnknownSignatureError, login_error
-from tests.support.simulated_network import CONNECT_TIMEOUT_MS, Address, SimNetwork, SimSocket
-from tests.support.virtual_loop import SimLoop
 
 PROTOCOL: Final = "SASL_SSL"
 MECHANISM: Final = "SCRAM-SHA-256"

@@ -10,10 +10,10 @@ from sordini.broker.network.ports import SocketOptions
 from sordini.protocol import schema
 from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.headers import read_request_header
+from sordini.testing.simulation.simulated_network import Address, SimListeningSocket, SimNetwork, SimSocket
+from sordini.testing.simulation.virtual_loop import SimLoop
 from tests.sim.client import ClientSocket
 from tests.support.response_headers import response_header
-from tests.support.simulated_network import Address, SimListeningSocket, SimNetwork, SimSocket
-from tests.support.virtual_loop import SimLoop
 
 RECEIVE_BYTES = 16_384
 

@@ -30,17 +30,17 @@ from sordini.replication.metadata_store.acl_model import (
 )
 from sordini.replication.metadata_store.acls import encode_entries, path_of
 from sordini.replication.ports import Create, Delete
+from sordini.testing.simulation.cluster_network import ClusterNetwork
+from sordini.testing.simulation.simulated_disk import SimDisk, SimPageCache
+from sordini.testing.simulation.trace import Trace, TraceLog
+from sordini.testing.simulation.virtual_loop import SimClock, SimLoop, run
 from tests.sim.client import Connection
 from tests.sim.cluster import secured
-from tests.sim.cluster.network import ClusterNetwork
 from tests.sim.cluster.node import ENTRIES, PORT, SESSION_TIMEOUT_MS
-from tests.sim.disk import SimDisk, SimPageCache
 from tests.support.fake_zookeeper import SimZk
 from tests.support.fake_zookeeper_session import SimZkStore
 from tests.support.inline_cleaner import CleaningHere
 from tests.support.inline_record_jobs import RecordsHere
-from tests.support.trace import Trace, TraceLog
-from tests.support.virtual_loop import SimClock, SimLoop, run
 
 HOST = "node1"
 LISTENER = f"PLAINTEXT://{HOST}:{PORT}"

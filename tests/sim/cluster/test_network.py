@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from sordini.broker.network.ports import SocketOptions
-from tests.sim.cluster.network import ClusterNetwork
-from tests.support.simulated_network import SimSocket
-from tests.support.trace import Trace
-from tests.support.virtual_loop import SimLoop, run
+from sordini.testing.simulation.cluster_network import ClusterNetwork
+from sordini.testing.simulation.simulated_network import SimSocket
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import SimLoop, run
 
 ADDRESS = ("b", 9092)
 

@@ -9,10 +9,10 @@ import pytest
 
 from sordini.replication.ports import ConnectionLoss, SessionExpired, SessionState, WatchEvent
 from sordini.testing.brokers.loop_processes import LoopProcess
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import SimClock, SimLoop, run
 from tests.support.fake_zookeeper import SimZk
 from tests.support.fake_zookeeper_session import SimZkSession, SimZkStore
-from tests.support.trace import Trace
-from tests.support.virtual_loop import SimClock, SimLoop, run
 
 TIMEOUT_S = 2.0
 

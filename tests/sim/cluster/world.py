@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import Broker, Endpoint
 from sordini.replication.inter_broker import InterBrokerVersions
+from sordini.testing.simulation.cluster_network import ClusterNetwork
+from sordini.testing.simulation.simulated_pipe import LinkRules
+from sordini.testing.simulation.trace import LINES_KEPT, Trace
+from sordini.testing.simulation.virtual_loop import SimClock, SimLoop
 from tests.sim.client import ClientNetwork
 from tests.sim.cluster import secured
 from tests.sim.cluster.commands import LISTENER
@@ -16,15 +20,11 @@ from tests.sim.cluster.controller import CONTROLLER, CONTROLLER_ID, ScriptedCont
 from tests.sim.cluster.grants import Grants
 from tests.sim.cluster.images import Image, images_of
 from tests.sim.cluster.leaderships import Coordinators
-from tests.sim.cluster.network import ClusterNetwork
 from tests.sim.cluster.node import LOG_DIRECTORY, Node
 from tests.sim.cluster.service import Service
 from tests.sim.cluster.states import States
 from tests.sim.history import History
 from tests.support.fake_zookeeper import SimZk
-from tests.support.simulated_pipe import LinkRules
-from tests.support.trace import LINES_KEPT, Trace
-from tests.support.virtual_loop import SimClock, SimLoop
 
 STOP_S_MAX = 15.0
 RULES = LinkRules(short_chance=0.05)

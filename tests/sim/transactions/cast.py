@@ -11,13 +11,13 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from sordini.protocol.types import TopicId, TopicPartition
+from sordini.testing.simulation.simulated_network import Address
 from tests.sim.client import ClientNetwork, Connection
 from tests.sim.history import History
 from tests.sim.transactions.client import Coordinator
 from tests.sim.transactions.history import CoordinatorState, TransactionHistory
 from tests.sim.transactions.producer import TRANSACTION, ProducerDeps, TransactionalId, TransactionRules
 from tests.sim.transactions.reader import CommittedReader, OffsetsReader
-from tests.support.simulated_network import Address
 
 IDS = 3
 SETTLE_S = 12.0

@@ -23,11 +23,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from sordini.protocol.types import TopicPartition
+from sordini.testing.simulation.simulated_network import Address
 from tests.sim.cluster.checkers import fallen_ends, fallen_watermarks
 from tests.sim.cluster.images import Image
 from tests.sim.transactions.folding import Fate, Folded, fold, producer_epochs, states, whole_logs
 from tests.sim.transactions.history import OFFSETS, CommittedPoll, Transaction, TransactionHistory
-from tests.support.simulated_network import Address
 
 VISIBLE = (Fate.COMMITTED, Fate.PLAIN)
 VERIFIED_S_MAX = 1.5

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Protocol
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
+from sordini.testing.simulation.simulated_network import Address
 from tests.sim.client import ClientNetwork, Connection
 from tests.sim.transactions.history import TransactionHistory
 from tests.sim.transactions.requests import error_of
-from tests.support.simulated_network import Address
 
 TIMEOUT_S = 1.2
 BACKOFF_S = (0.02, 0.12)

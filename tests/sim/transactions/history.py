@@ -11,9 +11,9 @@ import re
 from typing import Literal, NamedTuple
 
 from sordini.protocol.types import TopicPartition
+from sordini.testing.simulation.simulated_network import Address
 from tests.sim.cluster.clients import Mark
 from tests.sim.history import Seen
-from tests.support.simulated_network import Address
 
 OFFSETS = TopicPartition("__consumer_offsets", 0)
 STATE_TOPIC = "__transaction_state"

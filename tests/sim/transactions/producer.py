@@ -15,6 +15,8 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.types import TopicId, TopicPartition
+from sordini.testing.simulation.simulated_network import Address
+from sordini.testing.simulation.virtual_loop import SimClock
 from tests.sim.client import ClientNetwork
 from tests.sim.cluster.leaders import Leaders
 from tests.sim.history import History, Send
@@ -22,8 +24,6 @@ from tests.sim.transactions import requests
 from tests.sim.transactions.client import Client, Coordinator, Request, TimeIsOver
 from tests.sim.transactions.history import OFFSETS, ProducerEpoch, Transaction, TransactionHistory, UnknownId
 from tests.sim.transactions.requests import Identity, error_of
-from tests.support.simulated_network import Address
-from tests.support.virtual_loop import SimClock
 
 GROUP, TRANSACTION = 0, 1
 FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)

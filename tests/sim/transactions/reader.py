@@ -14,6 +14,7 @@ from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from sordini.protocol.records.batch import HEADER_SIZE, BatchHeader, crc_is_right, read_header, read_records
 from sordini.protocol.records.control import COMMIT, read_marker
 from sordini.protocol.types import TopicPartition
+from sordini.testing.simulation.simulated_network import Address
 from tests.sim.client import ClientNetwork, Connection, ProtocolViolation
 from tests.sim.cluster.clients import Mark
 from tests.sim.cluster.leaders import Leaders
@@ -21,7 +22,6 @@ from tests.sim.history import Seen
 from tests.sim.records import seen_in
 from tests.sim.transactions.client import Coordinator
 from tests.sim.transactions.history import CommittedOffset, CommittedPoll, TransactionHistory
-from tests.support.simulated_network import Address
 
 READ_COMMITTED = 1
 LATEST = -1

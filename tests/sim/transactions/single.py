@@ -13,6 +13,8 @@ import gc
 import random
 from collections.abc import Sequence
 
+from sordini.testing.simulation.trace import LINES_KEPT, escaped
+from sordini.testing.simulation.virtual_loop import Deadlock, Runaway, run
 from tests.sim.admin import create_topics
 from tests.sim.broker import SimBroker
 from tests.sim.checkers import check
@@ -22,8 +24,6 @@ from tests.sim.final_read import read_all
 from tests.sim.transactions.cast import Cast
 from tests.sim.transactions.checkers import check_transactions
 from tests.sim.world import ADDRESS, LOG_DIRECTORIES, World
-from tests.support.trace import LINES_KEPT, escaped
-from tests.support.virtual_loop import Deadlock, Runaway, run
 
 TOPICS = {"ledger": 1, "orders": 2}
 STRUCK: tuple[Fault, ...] = (

@@ -12,6 +12,7 @@ from sordini.broker.transactions import records
 from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.protocol.types import TopicPartition
+from sordini.testing.simulation.simulated_network import Address
 from tests.sim.cluster.clients import Mark
 from tests.sim.cluster.images import Batch, Image
 from tests.sim.history import Seen
@@ -27,7 +28,6 @@ from tests.sim.transactions.history import (
     TransactionHistory,
     UnknownId,
 )
-from tests.support.simulated_network import Address
 
 A, B, STATE = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition(STATE_TOPIC, 0)
 LEADER = ("node1", 9092)

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import SimLoop, run
 from tests.sim.client import ClientSocket
 from tests.sim.history import History
 from tests.sim.transactions.history import TransactionHistory
 from tests.sim.transactions.producer import CLOCK_RESOLUTION_S, ProducerDeps, TransactionalId, TransactionRules
-from tests.support.trace import Trace
-from tests.support.virtual_loop import SimLoop, run
 
 
 class RefusingNetwork:

@@ -18,11 +18,11 @@ from sordini.protocol.api import APIS, ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from sordini.testing.simulation.simulated_network import SimNetwork
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import SimLoop, run
 from tests.support.response_headers import response_header
 from tests.support.scripted_peer import Asked, ScriptedPeer, framed
-from tests.support.simulated_network import SimNetwork
-from tests.support.trace import Trace
-from tests.support.virtual_loop import SimLoop, run
 
 Answer = Callable[[Asked], bytes | None]
 """The response without its length, or None: the broker closes the connection."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from sordini.protocol.types import BrokerId
+from sordini.testing.simulation.virtual_loop import SimLoop
 from tests.support.builders import a_batch
 from tests.support.replica_pair import in_virtual_time
 from tests.support.three_replicas import (
@@ -15,7 +16,6 @@ from tests.support.three_replicas import (
     ReplicatedPartition,
     produce,
 )
-from tests.support.virtual_loop import SimLoop
 
 RECORDS = 40
 LEADER_CALLS_MAX = 120

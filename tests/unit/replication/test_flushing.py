@@ -14,7 +14,7 @@ from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
 from sordini.replication.purgatory import DelayedOperation
 from sordini.storage.log_config import LogConfig
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import ME, NAME, SETTINGS, TOPIC_ID, checked, logs_on
 
 RECORDS = 3

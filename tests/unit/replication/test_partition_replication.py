@@ -16,9 +16,9 @@ from sordini.replication.partition import Partition
 from sordini.replication.partition_deps import Peers
 from sordini.replication.ports import IsrGrant, IsrRefusal
 from sordini.replication.purgatory import DelayedOperation
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch
 from tests.support.fake_ports import ListLog
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import ME, NAME, OTHER, SETTINGS, TOPIC_ID, checked, logs_on
 
 THIRD = BrokerId(3)

@@ -10,7 +10,7 @@ from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.follower import FetchPosition
 from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import ME, NAME, OTHER, TOPIC_ID, logs_on
 from tests.unit.replication.test_partition_replication import checked
 from tests.unit.replication.test_replica_set import ELSEWHERE, replicas_on

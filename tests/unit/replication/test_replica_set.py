@@ -20,8 +20,8 @@ from sordini.replication.replica_set import ReplicaSet, ReplicaSetDeps
 from sordini.storage.errors import StorageError
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import LogManager
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.fake_ports import ListLog
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import ME, NAME, OTHER, OTHER_TOPIC_ID, SETTINGS, TOPIC_ID, checked, logs_on
 
 ELSEWHERE = TopicPartition("orders", 7)

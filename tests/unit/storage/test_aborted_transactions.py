@@ -8,8 +8,8 @@ import pytest
 
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.storage.log import Log
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import an_idempotent_batch
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 from tests.unit.storage.test_log import put
 

@@ -11,7 +11,7 @@ from sordini.protocol.types import TopicPartition
 from sordini.storage.disk_space import HEALED_AFTER_MS
 from sordini.storage.errors import DiskFull
 from sordini.storage.log import Log
-from tests.support.forgetful_disk import DISK_BYTES, ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import DISK_BYTES, ForgetfulDisk
 from tests.support.log_model import SMALL, TOPIC_ID, a_disk, a_manager
 from tests.unit.storage.test_log import put
 

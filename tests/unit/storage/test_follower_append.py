@@ -16,8 +16,8 @@ from sordini.storage import batch_scan
 from sordini.storage.follower_append import append_as_follower
 from sordini.storage.log import Log
 from sordini.testing.brokers.loop_processes import Died
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import BASE_TIMESTAMP, a_batch, an_idempotent_batch, some_records, writable
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 
 

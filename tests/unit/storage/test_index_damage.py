@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.storage.log import Log
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 from tests.unit.storage.test_log import put
 

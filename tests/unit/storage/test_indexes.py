@@ -15,7 +15,7 @@ from sordini.storage.index_entries import UNWRITTEN_BYTES_MAX
 from sordini.storage.offset_index import DamagedIndex, OffsetIndex
 from sordini.storage.open_files import Handle, OpenFiles
 from sordini.storage.time_index import TimeIndex
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.watched_disk import Watched
 
 

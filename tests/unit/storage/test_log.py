@@ -12,8 +12,8 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.storage.appending import LogAppendInfo
 from sordini.storage.log import Log
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch, an_idempotent_batch, writable
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
 
 HOUR_MS = 3_600_000

@@ -15,8 +15,8 @@ from sordini.storage import names
 from sordini.storage.errors import StorageError, WrongDirectory
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import Identity, LogManager
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import OFTEN, PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
 from tests.support.profiled import is_ours, profiled
 from tests.unit.storage.test_log import put

@@ -24,8 +24,8 @@ from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import LogManager
 from sordini.storage.old_format_append import append_old_messages
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import BASE_TIMESTAMP, RULES, a_batch, some_records, writable
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 
 DIRECTORY = "/data/orders-3"

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from sordini.storage.open_files import Handle, OpenFiles, pinned_beyond
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 
 LIMIT = 8
 

@@ -9,7 +9,7 @@ import pytest
 from sordini.protocol.types import TopicPartition
 from sordini.storage.log_manager import Identity, LogManager
 from sordini.storage.preallocation import SHARE
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID
 from tests.unit.storage.test_log import put
 

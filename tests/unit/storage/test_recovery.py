@@ -9,8 +9,8 @@ from sordini.protocol.types import NO_TOPIC_ID
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
 from sordini.storage.log_manager import LogManager
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import an_idempotent_batch
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
 from tests.unit.storage.test_log import put
 

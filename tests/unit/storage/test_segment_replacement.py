@@ -12,8 +12,8 @@ from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
 from sordini.storage.temporary_files import complete_interrupted
 from sordini.testing.brokers.loop_processes import Died
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.compacted_logs import Compacting, Held, cleaning_of, held_by
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import a_disk
 
 FIGURES = CleaningFigures(0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)

@@ -7,8 +7,8 @@ from collections import Counter
 from sordini.protocol.types import TopicPartition
 from sordini.storage.disk import File
 from sordini.storage.log_manager import LogManager
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch, an_idempotent_batch
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import OFTEN, PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 from tests.unit.storage.test_log import put
 

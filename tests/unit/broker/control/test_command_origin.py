@@ -16,9 +16,9 @@ from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import UpdateMetadata
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import ConnectionLoss, NoNode, Operation, Session, Stat
+from sordini.testing.simulation.virtual_loop import SimLoop
 from tests.support.fake_ports import StillClock
 from tests.support.unit_broker import ME, OTHER, inline
-from tests.support.virtual_loop import SimLoop
 
 STALE, NONE = ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.NONE
 

@@ -34,8 +34,8 @@ from sordini.replication.replica_set import ReplicaSet, ReplicaSetDeps
 from sordini.storage.checkpoints import read_offsets
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.names import HIGH_WATERMARKS
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.fake_ports import ListLog
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import logs_on
 from tests.support.unit_broker import ME, OTHER, topic_id_of
 

@@ -14,7 +14,7 @@ from sordini.broker.coordinators.runtime import CoordinatorRuntime
 from sordini.broker.coordinators.shard import Shard, ShardSettings
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.unit_broker import UnitBroker, a_broker
 
 NUMBERS = "__numbers"

@@ -23,7 +23,7 @@ from sordini.replication.cluster_model import (
     UpdateMetadata,
 )
 from sordini.replication.metadata_store.topics import create_topic
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.group_requests import (
     ONE_PARTITION,
     a_coordinator,

@@ -17,7 +17,7 @@ from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.protocol.records.produce_validation import CheckedBatches
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.group_requests import ONE_PARTITION, a_coordinator, commit, committed, fetch
 from tests.support.unit_broker import UnitBroker, a_broker
 

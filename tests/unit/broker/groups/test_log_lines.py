@@ -11,7 +11,7 @@ from sordini.broker.groups.machine.events import GroupLimits, MemberFenced, Reba
 from sordini.broker.groups.machine.state import GroupState
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.protocol.api import ApiKey
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.group_requests import a_coordinator, a_stable_group, commit, join, leave, sync_request
 from tests.support.groups_world import World
 from tests.support.unit_broker import UnitBroker

@@ -13,7 +13,7 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
 from sordini.protocol.messages.join_group import JoinGroupRequestProtocol
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.group_requests import (
     a_coordinator,
     a_stable_group,

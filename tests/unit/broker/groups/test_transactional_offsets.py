@@ -16,7 +16,7 @@ from sordini.protocol.messages.offset_delete import (
 )
 from sordini.protocol.records.batch import read_header
 from sordini.protocol.types import TopicPartition
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.group_requests import a_stable_group, codes, commit, committed, join
 from tests.support.transaction_requests import (
     INTERNAL,

@@ -16,8 +16,8 @@ from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
 from sordini.protocol.messages.describe_group_history import DescribeGroupHistoryRequest
 from sordini.protocol.messages.join_group import JoinGroupRequestProtocol
 from sordini.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.scenarios.test_group_history import assignment
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.group_requests import a_coordinator, a_stable_group, join, join_request, leave, sync_request
 from tests.support.unit_broker import UnitBroker, answer_of
 

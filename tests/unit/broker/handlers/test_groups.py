@@ -15,7 +15,7 @@ from sordini.protocol.messages.join_group import JoinGroupRequestProtocol
 from sordini.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from sordini.protocol.messages.list_groups import ListGroupsRequest
 from sordini.protocol.messages.sync_group import SyncGroupRequest
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.group_requests import (
     ONE_PARTITION,
     SUBSCRIBED_TO_ORDERS,

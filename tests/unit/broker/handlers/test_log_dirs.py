@@ -21,8 +21,8 @@ from sordini.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResult,
 )
+from sordini.testing.simulation.forgetful_disk import DISK_BYTES, ForgetfulDisk
 from tests.support.builders import a_batch
-from tests.support.forgetful_disk import DISK_BYTES, ForgetfulDisk
 from tests.support.partitions import checked
 from tests.support.unit_broker import UnitBroker, a_broker
 

@@ -22,8 +22,8 @@ from sordini.protocol.types import LeaderEpoch, Offset
 from sordini.replication.leader import Term
 from sordini.replication.purgatory import DelayedOperation
 from sordini.replication.refused_batches import GAP_MS
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch, an_idempotent_batch
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of
 
 PRODUCE = ApiKey.PRODUCE

@@ -31,7 +31,7 @@ from sordini.protocol.messages.write_txn_markers import (
 )
 from sordini.protocol.records.batch import read_header, read_records
 from sordini.protocol.types import TopicPartition
-from tests.support.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.group_requests import codes
 from tests.support.transaction_requests import (
     Producer,

@@ -19,8 +19,8 @@ from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 from sordini.protocol.records.batch import HEADER_SIZE, read_header, read_records
 from sordini.protocol.records.control import ABORT, read_marker
 from sordini.replication.partition import Partition
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch, an_idempotent_batch
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import checked
 from tests.support.transaction_requests import mark
 from tests.support.unit_broker import UnitBroker, a_broker

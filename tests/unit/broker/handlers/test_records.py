@@ -20,8 +20,8 @@ from sordini.protocol.messages.produce import PartitionProduceData, ProduceReque
 from sordini.replication.metadata_store import topics
 from sordini.storage import names
 from sordini.storage.log_directory import LogDirectory
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import BASE_TIMESTAMP, a_batch, an_idempotent_batch
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import checked
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, topic_id_of
 

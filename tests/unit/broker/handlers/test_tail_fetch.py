@@ -20,13 +20,13 @@ from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.partition import Partition
 from sordini.replication.replica_quota import ReplicaQuota
+from sordini.testing.simulation.virtual_loop import SimLoop
 from tests.support.builders import a_batch, an_idempotent_batch
 from tests.support.fake_ports import StillClock
 from tests.support.partitions import checked
 from tests.support.profiled import is_ours, profiled
 from tests.support.replica_pair import LeaderSide, in_virtual_time, topic_id_of
 from tests.support.unit_broker import Timers, a_peer, joined, read_answer
-from tests.support.virtual_loop import SimLoop
 
 ALL = tuple(BrokerId(number) for number in (1, 2, 3))
 ME = ALL[0]

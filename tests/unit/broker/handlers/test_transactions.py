@@ -29,8 +29,8 @@ from sordini.protocol.messages.list_transactions import ListTransactionsRequest
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
 from sordini.replication.follower import FetchPosition
 from sordini.replication.partition import Partition
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import an_idempotent_batch
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import checked
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, a_peer, answer_of, read_answer, topic_id_of
 

@@ -14,8 +14,8 @@ from sordini.broker.wiring.startup import StartRefused, refuse_lost_file, refuse
 from sordini.protocol.types import TopicPartition
 from sordini.replication.metadata_store import paths, znodes
 from sordini.storage.log_config import LogConfig
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.fake_ports import ListLog, StillClock
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.partitions import TOPIC_ID, logs_on
 from tests.support.unit_broker import CLUSTER_ID, inline
 from tests.unit.broker.membership.test_identity import disk_of

@@ -13,8 +13,8 @@ from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.ports import Session
 from sordini.storage.checkpoints import write_meta
 from sordini.storage.errors import WrongDirectory
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.fake_ports import StillClock
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.unit_broker import CLUSTER_ID, inline
 
 

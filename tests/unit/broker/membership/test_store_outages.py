@@ -35,12 +35,12 @@ from sordini.replication.ports import (
     SessionState,
     StoreUnusable,
 )
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.virtual_loop import SimLoop, elapse
 from tests.support.controlled_broker import governed
 from tests.support.fake_peers import in_virtual_time
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.message_samples import sample
 from tests.support.unit_broker import ME, UnitBroker, inline, read_answer
-from tests.support.virtual_loop import SimLoop, elapse
 
 READS = frozenset({"get", "children", "exists"})
 WRITES = frozenset({"create", "set", "delete", "multi"})

@@ -24,10 +24,10 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from sordini.replication.metadata_store import paths
+from sordini.testing.simulation.virtual_loop import SimLoop, elapse
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time, refused, silence
 from tests.support.fake_ports import ListLog, StillClock
 from tests.support.unit_broker import CLUSTER_ID, ME, OTHER, inline
-from tests.support.virtual_loop import SimLoop, elapse
 from tests.unit.broker.peers.test_isr_in_store import Fickle
 
 BROKER_EPOCH = 77

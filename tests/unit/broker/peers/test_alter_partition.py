@@ -26,10 +26,10 @@ from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, 
 from sordini.replication.inter_broker import versions_for
 from sordini.replication.leader import IsrProposal
 from sordini.replication.ports import IsrGrant, IsrRefusal, Unreachable
+from sordini.testing.simulation.virtual_loop import SimLoop, elapse
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time, silence
 from tests.support.fake_ports import ListLog
 from tests.support.unit_broker import CLUSTER_ID, ME, OTHER, topic_id_of
-from tests.support.virtual_loop import SimLoop, elapse
 
 THIRD = BrokerId(3)
 NEWEST, OLD = versions_for((3, 9), 0), versions_for((2, 7), 2)

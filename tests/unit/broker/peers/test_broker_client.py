@@ -18,11 +18,11 @@ from sordini.protocol.messages.fetch import FetchableTopicResponse, FetchRequest
 from sordini.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from sordini.protocol.types import BrokerId
 from sordini.replication.ports import Unreachable
+from sordini.testing.simulation.simulated_network import SimNetwork
+from sordini.testing.simulation.simulated_pipe import LinkRules
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import SimLoop, elapse, run
 from tests.support.scripted_peer import Asked, ScriptedPeer, framed, response
-from tests.support.simulated_network import SimNetwork
-from tests.support.simulated_pipe import LinkRules
-from tests.support.trace import Trace
-from tests.support.virtual_loop import SimLoop, elapse, run
 
 OTHER = BrokerId(2)
 REQUEST = HeartbeatRequest(group_id="g")

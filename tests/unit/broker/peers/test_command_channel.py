@@ -17,10 +17,10 @@ from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Answer, Broker, Endpoint, UpdateMetadata
 from sordini.replication.inter_broker import OLDEST
 from sordini.replication.ports import Unreachable
+from sordini.testing.simulation.virtual_loop import SimLoop, elapse
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time, refused, silence
 from tests.support.fake_ports import ListLog
 from tests.support.unit_broker import ME, OTHER
-from tests.support.virtual_loop import SimLoop, elapse
 
 THIRD = BrokerId(3)
 

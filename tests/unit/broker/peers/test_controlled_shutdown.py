@@ -20,10 +20,10 @@ from sordini.protocol.messages.controlled_shutdown import (
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker, Endpoint
 from sordini.replication.metadata_store import paths, znodes
+from sordini.testing.simulation.virtual_loop import SimClock, SimLoop, elapse
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time, silence
 from tests.support.fake_ports import ListLog
 from tests.support.unit_broker import ME, OTHER, inline
-from tests.support.virtual_loop import SimClock, SimLoop, elapse
 
 RULES = ControlledShutdownLimits("BROKERS", tries_max=3, pause_ms=5_000, answer_timeout_ms=30_000)
 LONG_MS = 600_000

@@ -18,10 +18,10 @@ from sordini.replication.cluster_model import PartitionState
 from sordini.replication.leader import IsrProposal
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import ConnectionLoss, IsrGrant, IsrRefusal, Session, SessionExpired
+from sordini.testing.simulation.virtual_loop import SimClock, SimLoop, elapse
 from tests.support.fake_peers import in_virtual_time
 from tests.support.fake_ports import ListLog
 from tests.support.unit_broker import ME, OTHER, inline
-from tests.support.virtual_loop import SimClock, SimLoop, elapse
 
 THIRD = BrokerId(3)
 ONE = TopicPartition("t", 0)

@@ -10,8 +10,8 @@ from sordini.broker.record_jobs.ports import JobResult, WorkerLost
 from sordini.broker.record_jobs.queue import CPU_MS_PER_MIB, JOBS_MAX, RETRY, WAIT_S, CpuAllowance, JobQueue
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.jobs import Found, Job, SearchJob
+from sordini.testing.simulation.virtual_loop import SimLoop, elapse, run
 from tests.support.fake_ports import ListLog
-from tests.support.virtual_loop import SimLoop, elapse, run
 
 OUTCOME = Found(None)
 

@@ -28,10 +28,10 @@ from sordini.protocol.messages.write_txn_markers import (
 )
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.ports import Unreachable
+from sordini.testing.simulation.virtual_loop import SimClock, SimLoop, elapse
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time
 from tests.support.fake_ports import ListLog
 from tests.support.unit_broker import CLUSTER_ID, ME, a_broker
-from tests.support.virtual_loop import SimClock, SimLoop, elapse
 
 SECOND, THIRD = BrokerId(2), BrokerId(3)
 ORDERS = [TopicPartition("orders", index) for index in range(4)]

@@ -25,10 +25,10 @@ from sordini.protocol.messages.add_partitions_to_txn import (
 )
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from sordini.protocol.types import TopicPartition
+from sordini.testing.simulation.virtual_loop import SimLoop
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time, refused
 from tests.support.fake_ports import ListLog
 from tests.support.unit_broker import ME, OTHER, known_broker, led, topic_id_of
-from tests.support.virtual_loop import SimLoop
 
 A, B = TopicPartition("orders", 0), TopicPartition("bills", 1)
 TIMEOUT_MS = 5_000

@@ -16,8 +16,8 @@ from sordini.replication.controller.policy import UNCLEAN_KEY, LeaderRebalance, 
 from sordini.replication.metadata_store import paths, topics, znodes
 from sordini.replication.metadata_store.configs import change_config
 from sordini.replication.metadata_store.registration import ensure_base_paths
+from sordini.testing.simulation.virtual_loop import Deadlock, SimLoop, elapse, run
 from tests.support.controller_harness import ORDERS, TOPIC_ID, ControllerHarness, ids
-from tests.support.virtual_loop import Deadlock, SimLoop, elapse, run
 from tests.unit.replication.conftest import StoppedClock, inline
 
 

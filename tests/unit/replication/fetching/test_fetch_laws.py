@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from sordini.protocol.types import NO_TOPIC_ID, TopicPartition
 from sordini.replication.fetching.messages import FetchSettings
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
+from sordini.testing.simulation.virtual_loop import SimLoop, elapse
 from tests.support.builders import a_batch
 from tests.support.partitions import checked
 from tests.support.replica_pair import LEADER, NAME, Pair, in_virtual_time
-from tests.support.virtual_loop import SimLoop, elapse
 
 SECOND = TopicPartition("orders", 1)
 PROTOCOLS = {

@@ -17,10 +17,10 @@ from sordini.replication.fetching.messages import FetchSettings
 from sordini.replication.inter_broker import versions_for
 from sordini.replication.leader import Term
 from sordini.replication.replica_quota import ReplicaQuota
+from sordini.testing.simulation.virtual_loop import SimLoop, elapse
 from tests.support.builders import a_batch
 from tests.support.partitions import checked
 from tests.support.replica_pair import FOLLOWER, LEADER, NAME, Pair, in_virtual_time
-from tests.support.virtual_loop import SimLoop, elapse
 
 SECOND = TopicPartition("orders", 1)
 OTHER = TopicPartition("others", 0)

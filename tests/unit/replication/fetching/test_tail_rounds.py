@@ -14,8 +14,8 @@ from sordini.replication.fetching.messages import FetchSettings
 from sordini.replication.fetching.tail_rounds import FRAME_BYTES_MAX, STREAK_MIN, TailRounds
 from sordini.replication.inter_broker import InterBrokerVersions, versions_for
 from sordini.replication.replica_quota import ReplicaQuota
+from sordini.testing.simulation.virtual_loop import SimLoop, elapse
 from tests.support.replica_pair import LEADER, NAME, Pair, in_virtual_time
-from tests.support.virtual_loop import SimLoop, elapse
 
 SECOND = TopicPartition("orders", 1)
 PROTOCOLS = {

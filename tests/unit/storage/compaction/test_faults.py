@@ -10,8 +10,8 @@ from sordini.storage import names
 from sordini.storage.compaction.cleaning import clean
 from sordini.storage.compaction.throttler import Throttler
 from sordini.testing.brokers.loop_processes import Died
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.compaction_history import DIRECTORY, History, StillClock
-from tests.support.forgetful_disk import ForgetfulDisk
 
 
 def a_history() -> History:

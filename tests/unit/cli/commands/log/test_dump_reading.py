@@ -24,8 +24,8 @@ from sordini.protocol.types import TopicPartition
 from sordini.storage.checkpoints import write_epochs, write_meta, write_offsets, write_topic_id
 from sordini.storage.log import Log
 from sordini.storage.producer_state import AbortedTransaction
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch, an_idempotent_batch, some_records, writable
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 
 FIRST = f"{0:020d}"

@@ -19,6 +19,7 @@ from sordini.protocol.types import TopicPartition
 from sordini.storage import names
 from sordini.storage.checkpoints import write_epochs, write_offsets
 from sordini.storage.disk import SystemDisk
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch, some_records
 from tests.support.damaged_logs import (
     BASES,
@@ -33,7 +34,6 @@ from tests.support.damaged_logs import (
     path,
     positions,
 )
-from tests.support.forgetful_disk import ForgetfulDisk
 from tests.support.log_model import PARTITION, SMALL, a_manager, contents
 from tests.support.rich_log import at_offset
 

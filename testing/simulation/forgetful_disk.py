@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from sordini.storage.disk import NEWEST_BYTES_MAX, Buffer, File
 from sordini.testing.brokers.loop_processes import Died
-from tests.support.forgetful_nodes import Node, after_power_loss, copied, name_of, parent_of
+from sordini.testing.simulation.forgetful_nodes import Node, after_power_loss, copied, name_of, parent_of
 
 T = TypeVar("T")
 
@@ -45,6 +45,11 @@ class ForgetfulFile:
     @property
     def path(self) -> str:
         return self._path
+
+    @property
+    def node(self) -> Node:
+        """The file itself, which outlives this descriptor."""
+        return self._node
 
     def fileno(self) -> int:
         raise OSError(errors.ENOTSUP, "a file in memory has no descriptor")

@@ -10,10 +10,10 @@ import asyncio
 
 from sordini.broker.network.ports import SocketOptions
 from sordini.testing.brokers.loop_processes import current_process
-from tests.support.simulated_network import CONNECT_TIMEOUT_MS, Address, SimNetwork, SimSocket
-from tests.support.simulated_pipe import LinkRules
-from tests.support.trace import Trace
-from tests.support.virtual_loop import SimLoop
+from sordini.testing.simulation.simulated_network import CONNECT_TIMEOUT_MS, Address, SimNetwork, SimSocket
+from sordini.testing.simulation.simulated_pipe import LinkRules
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import SimLoop
 
 CLIENTS = "clients"
 """The host of all code outside simulated processes."""
@@ -26,6 +26,8 @@ class ClusterNetwork(SimNetwork):
         super().__init__(loop, trace, seed, rules)
         self._cuts: dict[tuple[str, str], float] = {}
         self._hosts: dict[SimSocket, tuple[str, str]] = {}
+        self.hosts: set[str] = set()
+        """Names that applications may resolve."""
 
     def cut(self, source: str, target: str, seconds: float) -> None:
         """Nothing that `source` sends reaches `target` for a while."""

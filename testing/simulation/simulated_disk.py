@@ -13,11 +13,12 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
+from sordini.storage.disk import File
 from sordini.testing.brokers.loop_processes import Died, LoopProcess
-from tests.support.forgetful_disk import ForgetfulDisk, ForgetfulFile
-from tests.support.forgetful_nodes import Node
-from tests.support.trace import Trace
-from tests.support.virtual_loop import SimClock, SimLoop
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk, ForgetfulFile
+from sordini.testing.simulation.forgetful_nodes import Node
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import SimClock, SimLoop
 
 T = TypeVar("T")
 OFFLOAD_MEAN_S = 0.004
@@ -146,10 +147,10 @@ class SimPageCache:
         self._random = random.Random(f"page cache {seed}")
         self._cold_chance = cold_chance
 
-    def is_warm(self, file: ForgetfulFile, position: int, size: int) -> bool:
+    def is_warm(self, file: File, position: int, size: int) -> bool:
         return self._random.random() >= self._cold_chance
 
-    def warm(self, file: ForgetfulFile, position: int, size: int) -> asyncio.Future[None]:
+    def warm(self, file: File, position: int, size: int) -> asyncio.Future[None]:
         return self._disk.offload(lambda: None)
 
 
@@ -168,9 +169,10 @@ def _forget_sectors(before: Node, after: Node, chance: random.Random) -> None:
             node.sync()
 
 
-def page_reader(file: ForgetfulFile) -> Callable[[int, int], bytes]:
+def page_reader(file: File) -> Callable[[int, int], bytes]:
     """Read a file's pages as the network card would: the current pages, also of a file closed meanwhile."""
-    node = file._node
+    assert isinstance(file, ForgetfulFile), f"{file.path} is not on a simulated disk"
+    node = file.node
     return lambda position, size: bytes(node.data[position : position + size])
 
 

@@ -13,7 +13,7 @@ import asyncio
 import contextvars
 import random
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sordini.testing.brokers.loop_processes import (
     OUTSIDE,
@@ -30,6 +30,8 @@ T = TypeVar("T")
 STEPS_MAX = 3_000_000
 CALLS_MAX = 200_000
 """System calls in one iteration of the loop: beyond this something polls without waiting."""
+START_S = 1_000.0
+"""No clock starts at zero."""
 WALL_CLOCK_START_MS = 1_760_000_000_000
 
 
@@ -73,7 +75,7 @@ class SimLoop(ProcessLoop):
     def __init__(self, seed: int = 0, *, steps_max: int = STEPS_MAX) -> None:
         self._serial = 0
         super().__init__()
-        self._now = 1_000.0
+        self._now = START_S
         self._clock_resolution = 1e-9
         self._random = random.Random(f"loop {seed}")
         self._selector = _Selector(self)
@@ -86,13 +88,18 @@ class SimLoop(ProcessLoop):
         self._calls = 0
         self._steps_max = steps_max
         self.stray: list[str] = []
-        self.set_exception_handler(SimLoop._note_stray)
+        self.set_exception_handler(lambda _, context: self._note_stray(context))
 
     # Time.
 
     def time(self) -> float:
         """Seconds of virtual time."""
         return self._now
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds of virtual time since the loop was made."""
+        return self._now - START_S
 
     def stall(self, seconds: float) -> None:
         """Let time pass inside the running callback, as a slow system call does to a real loop."""
@@ -114,10 +121,10 @@ class SimLoop(ProcessLoop):
 
     # Sockets.
 
-    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
         self._register(self._readers, fd, callback, args)
 
-    def add_writer(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+    def add_writer(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
         self._register(self._writers, fd, callback, args)
 
     def remove_reader(self, fd: Any) -> bool:
@@ -174,10 +181,12 @@ class SimLoop(ProcessLoop):
 
     # What a real loop offers and a simulation must not use.
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> NoReturn:
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
         raise AssertionError(f"{func} went to a thread beside the ports: no run of this can be repeated")
 
-    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.Handle:
         """There is one thread; kept because libraries call it from the loop's own."""
         return self.call_soon(callback, *args, context=context)
 
@@ -282,5 +291,10 @@ async def elapse(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, SimLoop)
     over = loop.create_future()
-    loop.call_later(seconds, lambda: over.done() or over.set_result(None))
+    loop.call_later(seconds, _set, over)
     await over
+
+
+def _set(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)

@@ -13,13 +13,13 @@ import random
 from collections import deque
 from collections.abc import Sequence
 
-from sordini.broker.network.ports import Buffer, SliceError, SocketOptions
+from sordini.broker.network.ports import Buffer, ListeningSocket, SliceError, SocketOptions
+from sordini.storage.disk import File
 from sordini.testing.brokers.loop_processes import LoopProcess, current_process
-from tests.sim.disk import page_reader
-from tests.support.forgetful_disk import ForgetfulFile
-from tests.support.simulated_pipe import FileReference, LinkRules, Pipe
-from tests.support.trace import Trace
-from tests.support.virtual_loop import SimLoop
+from sordini.testing.simulation.simulated_disk import page_reader
+from sordini.testing.simulation.simulated_pipe import FileReference, LinkRules, Pipe
+from sordini.testing.simulation.trace import Trace
+from sordini.testing.simulation.virtual_loop import SimLoop
 
 Address = tuple[str, int]
 FIRST_CLIENT_PORT = 40_000
@@ -91,7 +91,7 @@ class SimSocket:
     def send_many(self, buffers: Sequence[Buffer], *, more: bool = False) -> int | None:
         return self.send(b"".join(buffers), more=more)
 
-    def sendfile(self, file: ForgetfulFile, position: int, size: int) -> int | None:
+    def sendfile(self, file: File, position: int, size: int) -> int | None:
         self._check()
         try:
             there = min(size, file.size() - position)
@@ -245,7 +245,7 @@ class SimNetwork:
         self._known: dict[LoopProcess, None] = {}
         loop.socket_of = self._sockets.get
 
-    def listen(self, host: str, port: int, options: SocketOptions) -> list[SimListeningSocket]:
+    def listen(self, host: str, port: int, options: SocketOptions) -> list[ListeningSocket]:
         """Bind; raises OSError when the address is taken. Port 0 picks a free one."""
         if port == 0:
             port = self._next_port()

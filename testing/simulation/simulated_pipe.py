@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.support.virtual_loop import SimLoop
+from sordini.testing.simulation.virtual_loop import SimLoop
 
 
 class LinkRules(NamedTuple):

@@ -6,7 +6,7 @@ import hashlib
 import traceback
 from collections import deque
 
-from tests.support.virtual_loop import SimLoop
+from sordini.testing.simulation.virtual_loop import SimLoop
 
 LINES_KEPT = 400
 TRACEBACK_SHOWN = 1_200

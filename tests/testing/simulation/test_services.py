@@ -1,0 +1,43 @@
+"""The example services under many seeds, and mistakes planted in them: `make simulate` runs all, other runs a part.
+
+Client libraries iterate over sets of texts, so which seed finds a mistake depends on PYTHONHASHSEED.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from examples.services.simulations import SIMULATIONS
+from tests.testing.simulation.planted_bugs import BUGS, Bug
+
+EVERYTHING = os.environ.get("SORDINI_SIMULATE") == "all"
+RIGHT_SEEDS = range(200) if EVERYTHING else range(3)
+QUICK = {
+    "the committed offset is the record's own",
+    "the loop is blocked",
+    "aborted records are read",
+    "a task ends with an exception that nothing awaits",
+}
+"""Mistakes that almost every seed finds."""
+
+
+@pytest.mark.parametrize("name", SIMULATIONS)
+def test_a_right_service_comes_to_rest_whatever_the_seed(name: str):
+    found = SIMULATIONS[name].search(RIGHT_SEEDS).check()
+    assert found.runs == len(RIGHT_SEEDS)
+    sys.stdout.write(f"\n{name}: {found.text()}\n")
+
+
+@pytest.mark.parametrize("bug", [bug for bug in BUGS if EVERYTHING or bug.name in QUICK], ids=lambda bug: bug.name)
+def test_a_planted_mistake_is_found(bug: Bug):
+    found = bug.simulation.search(range(bug.seeds_max), shrinks=False)
+    assert found.found is not None, f"not found in {found.runs} seeds"
+    sys.stdout.write(f"\n{bug.service}, {bug.name}: {found.text()}\n")
+
+
+def test_there_are_twenty_mistakes_and_more():
+    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 20
+    assert {bug.name for bug in BUGS} >= QUICK
