@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tests.support.simulated_network import Address
-
 from sordini.broker.coordinators.partitioning import partition_for
 from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.testing.simulation.simulated_network import Address
 from tests.sim.transactions.history import OFFSETS, STATE_TOPIC
 
 STATE_PARTITIONS = 2
