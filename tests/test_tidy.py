@@ -56,7 +56,14 @@ def is_beside_the_broker(module: str) -> bool:
 
 # Reached by name: the command, and the commands below it that its table names.
 ENTRY_POINTS = frozenset(
-    {"cli.__main__", "pipeline.jars.__main__", "testing.plugin", "storage.compaction.child", "broker.record_jobs.child"}
+    {
+        "cli.__main__",
+        "pipeline.jars.__main__",
+        "testing.plugin",
+        "testing.control.child",
+        "storage.compaction.child",
+        "broker.record_jobs.child",
+    }
     | set(map(module_of, COMMANDS))
 )
 # Where any exception is turned into an answer.

@@ -81,7 +81,7 @@ class RemoteSite:
                 raise ConfigError(said["config"])
             if "port" not in said:
                 raise SiteFailed(said["failed"])
-        except BaseException:
+        except BaseException:  # Raised again - no process is left behind.
             self.close()
             raise
         self._port = said["port"]

@@ -28,7 +28,7 @@ CONNECT_MS_MAX: Final = 130_000
 THREAD_MEAN_S: Final = 0.003
 SLOW_THREAD_CHANCE: Final = 0.05
 SLOW_THREAD_S: Final = 0.3
-TURN_S: Final = 0.000_1
+ROUND_S: Final = 0.000_1
 """What a turn of the loop takes: code that polls without a pause, as clients do, must come to the next timer."""
 
 
@@ -101,7 +101,7 @@ class AppLoop(SimLoop):
         return process in self._blocked
 
     def _process_events(self, event_list: list[asyncio.Handle]) -> None:
-        self._now += TURN_S
+        self._now += ROUND_S
         super()._process_events(event_list)
 
     def _unblock(self, process: LoopProcess) -> None:

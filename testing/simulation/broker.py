@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from sordini.broker.configuration.config import build_config
 from sordini.broker.coordination_store.embedded import EmbeddedStore
@@ -29,20 +29,22 @@ RESTART_S: Final = 1.0
 STOP_S_MAX: Final = 20.0
 
 
+class World(NamedTuple):
+    """What the brokers of a simulation share."""
+
+    loop: AppLoop
+    network: ClusterNetwork
+    store: EmbeddedStore
+    trace: Trace
+    transcript: Transcript
+    seed: int
+
+
 class SimBroker:
     """A broker id with a disk."""
 
-    def __init__(
-        self,
-        number: int,
-        entries: Mapping[str, str],
-        loop: AppLoop,
-        network: ClusterNetwork,
-        store: EmbeddedStore,
-        trace: Trace,
-        transcript: Transcript,
-        seed: int,
-    ) -> None:
+    def __init__(self, number: int, entries: Mapping[str, str], world: World) -> None:
+        loop, network, store, trace, transcript, seed = world
         self.number = number
         self.host = f"broker-{number}"
         self.findings: list[str] = []

@@ -10,7 +10,7 @@ from sordini.broker.configuration.config import build_config
 from sordini.broker.coordination_store.database import IN_MEMORY
 from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.testing.simulation.app_loop import AppLoop
-from sordini.testing.simulation.broker import PORT, SimBroker
+from sordini.testing.simulation.broker import PORT, SimBroker, World
 from sordini.testing.simulation.cluster_network import ClusterNetwork
 from sordini.testing.simulation.simulated_pipe import LinkRules
 from sordini.testing.simulation.trace import Trace
@@ -58,17 +58,9 @@ class SimCluster:
     async def start(self) -> None:
         """Start all, and wait until each knows the others. Raises ClusterFailed."""
         self._store = await EmbeddedStore.open(IN_MEMORY, _at_once, SimClock(self._loop))
+        world = World(self._loop, self.network, self._store, self._trace, self._transcript, self._seed)
         for number in range(1, self._count + 1):
-            self.brokers[number] = SimBroker(
-                number,
-                self._entries,
-                self._loop,
-                self.network,
-                self._store,
-                self._trace,
-                self._transcript,
-                self._seed,
-            )
+            self.brokers[number] = SimBroker(number, self._entries, world)
         # The first one founds the cluster, which the others then join.
         first, *others = self.brokers.values()
         first.start()

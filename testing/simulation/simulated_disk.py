@@ -15,7 +15,8 @@ from typing import TypeVar
 
 from sordini.storage.disk import File
 from sordini.testing.brokers.loop_processes import Died, LoopProcess
-from sordini.testing.simulation.forgetful_disk import ForgetfulDisk, ForgetfulFile
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_file import ForgetfulFile
 from sordini.testing.simulation.forgetful_nodes import Node
 from sordini.testing.simulation.trace import Trace
 from sordini.testing.simulation.virtual_loop import SimClock, SimLoop

@@ -198,7 +198,7 @@ class SimListeningSocket:
         if len(self._waiting) >= self._backlog:
             return False
         self._waiting.append(socket)
-        self._network.loop.look_at_sockets()
+        self._network.loop.poll_sockets()
         return True
 
     def close(self) -> None:

@@ -86,7 +86,7 @@ class Pipe:
         taken = bytes(self.arrived[:size])
         del self.arrived[:size]
         self._outstanding -= len(taken)
-        self._loop.look_at_sockets()
+        self._loop.poll_sockets()
         return taken
 
     def reset(self) -> None:
@@ -94,7 +94,7 @@ class Pipe:
         self._on_way.clear()
         self.on_way_bytes = 0
         self.broken = True
-        self._loop.look_at_sockets()
+        self._loop.poll_sockets()
 
     def stall(self, seconds: float) -> None:
         """Nothing arrives for a while."""
@@ -133,7 +133,7 @@ class Pipe:
 
     def _arrive(self) -> None:
         self._timer_is_set = False
-        self._loop.look_at_sockets()
+        self._loop.poll_sockets()
         now = self._loop.time()
         while self._on_way and not self.cut and max(self._on_way[0][0], self._not_before) <= now:
             _, piece = self._on_way.popleft()

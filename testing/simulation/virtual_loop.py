@@ -137,7 +137,7 @@ class SimLoop(ProcessLoop):
         """Whether a reader or a writer is still set: closing such a socket is a bug on a real loop."""
         return socket in self._readers or socket in self._writers
 
-    def look_at_sockets(self) -> None:
+    def poll_sockets(self) -> None:
         """Something happened by which a socket may have become ready. Without it none is polled again."""
         self._has_news = True
 

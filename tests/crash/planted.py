@@ -15,7 +15,8 @@ from sordini.storage import names, producer_snapshots, recovery, truncation
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.log_state import LogState
 from sordini.storage.segment import Segment
-from sordini.testing.simulation.forgetful_disk import ForgetfulDisk, ForgetfulFile
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
+from sordini.testing.simulation.forgetful_file import ForgetfulFile
 
 Planting = Callable[[], AbstractContextManager[None]]
 
