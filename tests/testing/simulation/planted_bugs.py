@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError, ProducerFenced
+from aiokafka.errors import KafkaError
 
 from examples.services import invoicer, ledger, outbox, totals
 from examples.services.database import DatabaseError
@@ -196,6 +196,14 @@ class ForgetsToRewind(Invoicer):
 
 
 class ForgetsToAbort(Invoicer):
+    """Whatever goes wrong is logged, and the transaction stays open."""
+
+    async def handle(self, consumer, partition, records):
+        try:
+            await super().handle(consumer, partition, records)
+        except Exception:  # noqa: BLE001 - the mistake.
+            await self.failed(consumer, partition)
+
     async def transact(self, producer, partition, records):
         await producer.begin_transaction()
         for record in records:
@@ -228,13 +236,13 @@ class SendsTheOffsetItself(Invoicer):
 
 
 class RepeatsWhenFenced(Invoicer):
-    """A fenced producer is fenced for ever."""
+    """A fenced producer is fenced for ever, whatever is tried with it."""
 
     async def transact(self, producer, partition, records):
         while True:
             try:
                 await super().transact(producer, partition, records)
-            except ProducerFenced:
+            except Exception:  # noqa: BLE001 - the mistake.
                 await asyncio.sleep(1)
             else:
                 return
@@ -341,6 +349,11 @@ class WritesTheOffsetElsewhere(Totals):
 
 
 class SendsAndForgets(Outbox):
+    """What is collected for a batch is lost with the process."""
+
+    def make_producer(self):
+        return AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers, enable_idempotence=True, linger_ms=500)
+
     async def send(self, producer, row):
         await producer.send(outbox.EVENTS, row.text.encode(), row.key.encode())
 
