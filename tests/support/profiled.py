@@ -12,18 +12,18 @@ import sordini
 
 ProfileHook = Callable[[FrameType, str, Any], None]
 PACKAGE = str(Path(sordini.__file__).parent)
-TESTS = str(Path(__file__).parents[1])
-KIT = f"{PACKAGE}/testing/"
+BESIDE = (str(Path(__file__).parents[1]), str(Path(sordini.__file__).parent / "testing"))
+"""Tests and the test kit, whose disks and loops stand for the system."""
 
 _places: dict[CodeType, bool] = {}
 
 
 def is_ours(code: CodeType) -> bool:
-    """Whether a function is the broker's: compiled decoders and named tuples included, tests, their loop and libraries not."""
+    """Whether a function is the broker's: with compiled decoders and named tuples, without tests, their kit and libraries."""
     place = _places.get(code)
     if place is None:
         name = code.co_filename
-        inside = name.startswith(PACKAGE) and not name.startswith((TESTS, KIT)) and ".venv" not in name
+        inside = name.startswith(PACKAGE) and not name.startswith(BESIDE) and ".venv" not in name
         place = _places[code] = inside or name.startswith("<")
     return place
 

@@ -42,7 +42,7 @@ from sordini.testing.simulation.virtual_loop import SimClock, SimLoop, elapse
 from tests.support.fake_ports import ListLog, WarmCache
 from tests.support.inline_record_jobs import RecordsHere
 from tests.support.partitions import SETTINGS, logs_on
-from tests.support.profiled import TESTS, is_ours, profiled
+from tests.support.profiled import BESIDE, is_ours, profiled
 from tests.support.replica_pair import LeaderSide, topic_id_of, unlimited
 
 LEADER, SECOND, THIRD = ALL = tuple(BrokerId(number) for number in (1, 2, 3))
@@ -78,7 +78,7 @@ class CallCounter:
         if event != "call":
             return
         caller = frame.f_back
-        is_port = caller is not None and is_ours(caller.f_code) and frame.f_code.co_filename.startswith(TESTS)
+        is_port = caller is not None and is_ours(caller.f_code) and frame.f_code.co_filename.startswith(BESIDE)
         if is_port or is_ours(frame.f_code):
             process = current_process()
             if process is not None:
