@@ -201,6 +201,6 @@ def test_the_same_is_allowed_and_refused_as_by_apache_kafka(
 
 
 def test_the_matrix_is_large_and_has_each_case_once() -> None:
-    assert len(CASES) >= 300
+    assert len(CASES) >= (300 if HALF == "all" else 200)
     assert len({(one.title, variant) for one, variant in CASES}) == len(CASES)
     assert (Path(__file__).parent / "acls").is_dir()

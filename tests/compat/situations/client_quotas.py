@@ -179,12 +179,23 @@ def _topics(names: list[str], partitions: int) -> list[dict[str, Any]]:
     return [{"name": name, "num_partitions": partitions, "replication_factor": 1} for name in names]
 
 
+def _is_refused(broker: Broker, name: str) -> bool:
+    """Whether another client, which overdraws its quota, is refused: a broker applies a quota after it is described."""
+    conversation = broker.connect()
+    conversation.client_id = "overdraws"
+    row = {"name": name, "num_partitions": 40, "replication_factor": 1}
+    answer = conversation.ask("CreateTopics", 6, topics=[row], validate_only=True, timeout_ms=30_000)
+    conversation.close()
+    return bool(answer["topics"][0]["error_code"])
+
+
 @situation("mutations above a client's quota are refused in new versions and made in old ones")
 def mutations(broker: Broker) -> Any:
     all_clients: Parts = {"client-id": None}
     names = [broker.name(f"quota-{number}") for number in range(6)]
     _alter(broker, _entry(all_clients, **{MUTATIONS: 1.0}))
     _seen(broker, 1)
+    until(lambda: _is_refused(broker, names[5]), bool)
     seen: dict[str, Any] = {}
 
     def ask(what: str, api: str, version: int, rows: str, **fields: Any) -> None:

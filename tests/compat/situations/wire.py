@@ -23,6 +23,7 @@ class Conversation:
         self._definitions = definitions
         self._socket = socket.create_connection((host, port), timeout=PATIENCE_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.client_id = "situations"
         self._correlation_id = 0
         self.is_closed = False
         """Nothing more can be asked here: the peer closed it, or an answer is still missing."""
@@ -44,7 +45,8 @@ class Conversation:
         """A whole request whose body is given as bytes; returns its correlation id."""
         self._correlation_id += 1
         message = self._definitions.messages[f"{api}Request"]
-        head = header(message.api_key, version, self._correlation_id, flexible=message.is_flexible(version))
+        is_flexible = message.is_flexible(version)
+        head = header(message.api_key, version, self._correlation_id, flexible=is_flexible, client_id=self.client_id)
         self.send_frame(head + body)
         return self._correlation_id
 

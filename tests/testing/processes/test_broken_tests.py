@@ -78,6 +78,7 @@ def test_a_broken_test_leaves_no_process_port_or_file(tmp_path: Path, isolation:
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "TMPDIR": str(scratch),
         "ISOLATION": isolation,
         "READY": str(ready),
