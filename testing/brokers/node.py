@@ -208,7 +208,7 @@ class Node:
             await self._disk.released()
 
     def end(self) -> None:
-        """End the process at once; nobody notices."""
+        """End the process at once; its session does not end."""
         if self.is_running:
             self._end()
 
@@ -223,7 +223,7 @@ class Node:
             await self._store.expire()
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Let it continue."""
         self._resume_if_paused()
 
     def reset(self, is_meant: Callable[[Socket], bool]) -> None:

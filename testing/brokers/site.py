@@ -16,7 +16,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
-from sordini.broker.coordination_store.database import IN_MEMORY
 from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.process.dev_cluster import open_shared_store
 from sordini.replication.ports import Log
@@ -25,6 +24,7 @@ from sordini.testing.brokers.broker_loop import BrokerClock, BrokerLoop
 from sordini.testing.brokers.event_log import Lines
 from sordini.testing.brokers.loop_processes import unwind
 from sordini.testing.brokers.node import BROKERS, CLIENTS, Node, SharedParts, SiteOptions
+from sordini.testing.brokers.store_session import store_in_memory
 from sordini.testing.cluster import Address, BrokerState
 from sordini.testing.faults.interposer import Interposer
 from sordini.testing.faults.script import Script
@@ -253,7 +253,7 @@ class Site:
     async def _opened_store(self) -> EmbeddedStore:
         directory = self._options.directory
         if directory is None:
-            return await EmbeddedStore.open(IN_MEMORY, _at_once, BrokerClock(self._loop))
+            return await store_in_memory(BrokerClock(self._loop))
         directories = [f"{directory}/broker-{number}" for number in range(1, self._count + 1)]
         return await open_shared_store(SystemDisk(), directory, directories, BrokerClock(self._loop))
 
@@ -298,10 +298,6 @@ class Site:
         finally:
             self._loop.run_until_complete(self._store_closed())
             self._loop.close()
-
-
-async def _at_once(call: Callable[[], T]) -> T:
-    return call()
 
 
 def _activity(node: Node) -> str:

@@ -7,21 +7,25 @@ broker's own, and not at all once it is dead; while the broker is paused it wait
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
+from sordini.broker.coordination_store.database import IN_MEMORY
 from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.coordination_store.embedded_session import EmbeddedSession
-from sordini.replication.ports import (
-    ANY_VERSION,
-    Operation,
-    OperationResult,
-    SessionState,
-    Stat,
-    Watch,
-    WatchEvent,
-)
+from sordini.broker.coordination_store.session_proxy import SessionProxy
+from sordini.replication.ports import Clock, SessionState, Stat, Watch, WatchEvent
 from sordini.testing.brokers.loop_processes import LoopProcess, ProcessLoop
+
+
+async def store_in_memory(clock: Clock) -> EmbeddedStore:
+    """A store that is saved nowhere, and so waits for no disk."""
+
+    async def at_once(call: Callable[[], Any]) -> Any:
+        return call()
+
+    return await EmbeddedStore.open(IN_MEMORY, at_once, clock)
 
 
 class ProcessStore:
@@ -52,64 +56,27 @@ class ProcessStore:
             await end(session)
 
 
-class ProcessSession:
+class ProcessSession(SessionProxy):
     """One session; see the port for what the methods promise."""
 
     def __init__(self, session: EmbeddedSession, process: LoopProcess, loop: ProcessLoop) -> None:
-        self._session = session
+        super().__init__(session)
         self._process = process
         self._loop = loop
-        self._watches: dict[Watch, Watch] = {}
-        """The store's callable for each of the broker's: a watch that is set twice is still one."""
-
-    @property
-    def session_id(self) -> int:
-        return self._session.session_id
-
-    @property
-    def state(self) -> SessionState:
-        return self._session.state
-
-    @property
-    def lives_until_ms(self) -> int | None:
-        return self._session.lives_until_ms
+        self._watches: WeakValueDictionary[Watch, Watch] = WeakValueDictionary()
+        """The store's callable for each of the broker's, while it is set: a watch that is set twice is still one."""
 
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
-        self._session.on_state(self._as_the_process(listener))
-
-    async def create(
-        self,
-        path: str,
-        data: bytes = b"",
-        *,
-        ephemeral: bool = False,
-        sequential: bool = False,
-        make_parents: bool = False,
-    ) -> str:
-        return await self._session.create(
-            path, data, ephemeral=ephemeral, sequential=sequential, make_parents=make_parents
-        )
+        super().on_state(self._as_the_process(listener))
 
     async def get(self, path: str, *, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        return await self._session.get(path, watch=self._watch(watch))
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        return await self._session.set(path, data, version)
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self._session.delete(path, version)
+        return await super().get(path, watch=self._watch(watch))
 
     async def children(self, path: str, *, watch: Watch | None = None) -> list[str]:
-        return await self._session.children(path, watch=self._watch(watch))
+        return await super().children(path, watch=self._watch(watch))
 
     async def exists(self, path: str, *, watch: Watch | None = None) -> Stat | None:
-        return await self._session.exists(path, watch=self._watch(watch))
-
-    async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
-        return await self._session.multi(operations)
-
-    async def close(self) -> None:
-        await self._session.close()
+        return await super().exists(path, watch=self._watch(watch))
 
     def _watch(self, watch: Watch | None) -> Watch | None:
         if watch is None:
@@ -127,7 +94,7 @@ class ProcessSession:
             if not self._process.alive:
                 return
             if self._loop.is_paused(self._process):
-                self._loop.call_soon(call, about, context=context)  # Held until it goes on.
+                self._loop.call_soon(call, about, context=context)  # Held until the process is resumed.
             else:
                 context.copy().run(call, about)
 

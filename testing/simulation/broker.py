@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from sordini.broker.configuration.config import build_config
@@ -17,7 +17,7 @@ from sordini.testing.brokers.store_session import ProcessStore
 from sordini.testing.simulation.app_loop import AppLoop
 from sordini.testing.simulation.cluster_network import ClusterNetwork
 from sordini.testing.simulation.simulated_disk import SimDisk, SimPageCache
-from sordini.testing.simulation.trace import Trace, TraceLog
+from sordini.testing.simulation.trace import Trace, TraceLog, leaves
 from sordini.testing.simulation.transcript import Transcript
 from sordini.testing.simulation.virtual_loop import SimClock
 
@@ -29,7 +29,7 @@ RESTART_S: Final = 1.0
 STOP_S_MAX: Final = 20.0
 
 
-class World(NamedTuple):
+class SharedParts(NamedTuple):
     """What the brokers of a simulation share."""
 
     loop: AppLoop
@@ -43,8 +43,8 @@ class World(NamedTuple):
 class SimBroker:
     """A broker id with a disk."""
 
-    def __init__(self, number: int, entries: Mapping[str, str], world: World) -> None:
-        loop, network, store, trace, transcript, seed = world
+    def __init__(self, number: int, entries: Mapping[str, str], shared: SharedParts) -> None:
+        loop, network, store, trace, transcript, seed = shared
         self.number = number
         self.host = f"broker-{number}"
         self.findings: list[str] = []
@@ -153,7 +153,7 @@ class SimBroker:
 
     def _ended(self, error: Exception) -> None:
         self._transcript.note(self.host, f"ended by itself: {error!r}")
-        causes = list(_leaves(error))
+        causes = list(leaves(error))
         if not all(isinstance(cause, StartRefused | FORESEEN_FAILURES) for cause in causes):
             self.findings.append(f"ended by itself at {self._loop.time():.3f}: {causes[0]!r}")
 
@@ -184,11 +184,3 @@ class _Log(TraceLog):
 
     def _shown(self, event: str, fields: Mapping[str, object]) -> None:
         self._transcript.note(self._who, " ".join([event, *(f"{name}={value}" for name, value in fields.items())]))
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error

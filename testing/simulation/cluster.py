@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from sordini.broker.configuration.config import build_config
-from sordini.broker.coordination_store.database import IN_MEMORY
 from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.testing.brokers.store_session import store_in_memory
 from sordini.testing.simulation.app_loop import AppLoop
-from sordini.testing.simulation.broker import PORT, SimBroker, World
+from sordini.testing.simulation.broker import PORT, SharedParts, SimBroker
 from sordini.testing.simulation.cluster_network import ClusterNetwork
 from sordini.testing.simulation.simulated_pipe import LinkRules
 from sordini.testing.simulation.trace import Trace
@@ -57,10 +57,10 @@ class SimCluster:
 
     async def start(self) -> None:
         """Start all, and wait until each knows the others. Raises ClusterFailed."""
-        self._store = await EmbeddedStore.open(IN_MEMORY, _at_once, SimClock(self._loop))
-        world = World(self._loop, self.network, self._store, self._trace, self._transcript, self._seed)
+        self._store = await store_in_memory(SimClock(self._loop))
+        shared = SharedParts(self._loop, self.network, self._store, self._trace, self._transcript, self._seed)
         for number in range(1, self._count + 1):
-            self.brokers[number] = SimBroker(number, self._entries, world)
+            self.brokers[number] = SimBroker(number, self._entries, shared)
         # The first one founds the cluster, which the others then join.
         first, *others = self.brokers.values()
         first.start()
@@ -127,7 +127,3 @@ def defaults(count: int) -> dict[str, str]:
         "controlled.shutdown.retry.backoff.ms": "300",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
     }
-
-
-async def _at_once(call: Callable[[], T]) -> T:
-    return call()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import traceback
 from collections import deque
+from collections.abc import Iterator
 
 from sordini.testing.simulation.virtual_loop import SimLoop
 
@@ -65,3 +66,12 @@ def escaped(error: BaseException) -> str:
     """The finding that a run ended by an exception: its name first, then where it was raised."""
     where = "".join(traceback.format_exception(error))[-TRACEBACK_SHOWN:]
     return f"an exception escaped: {error!r}\n{where}"
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions in a group, however deep, or the one itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 from sordini.broker.configuration.config import build_config
 from sordini.broker.wiring.server import Server
 from sordini.broker.wiring.startup import Ports, StartRefused
 from sordini.storage.errors import StorageError
 from sordini.testing.simulation.simulated_disk import SimPageCache
+from sordini.testing.simulation.trace import leaves
 from tests.sim.world import ADDRESS, LOG_DIRECTORIES, World
 from tests.support.inline_cleaner import CleaningHere
 from tests.support.inline_record_jobs import RecordsHere
@@ -75,13 +75,5 @@ class SimBroker:
 
 def _is_disk(error: BaseException) -> bool:
     """Whether everything in a group of errors comes from a failed disk."""
-    causes = list(_leaves(error))
+    causes = list(leaves(error))
     return all(isinstance(cause, StorageError | StartRefused | OSError) for cause in causes)
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from sordini.broker.configuration.config import build_config
@@ -14,7 +14,7 @@ from sordini.protocol.types import BrokerId
 from sordini.testing.brokers.loop_processes import LoopProcess
 from sordini.testing.simulation.simulated_disk import SimDisk, SimPageCache
 from sordini.testing.simulation.simulated_network import Address
-from sordini.testing.simulation.trace import Trace, TraceLog, escaped
+from sordini.testing.simulation.trace import Trace, TraceLog, escaped, leaves
 from sordini.testing.simulation.virtual_loop import SimClock
 from tests.sim.cluster import secured
 from tests.support.fake_zookeeper_session import SimZkStore
@@ -148,7 +148,7 @@ class Node:
 
     def _ended(self, process: LoopProcess, error: Exception) -> None:
         self._world.trace.note("ended by itself", process.name, type(error).__name__, error)
-        causes = list(_leaves(error))
+        causes = list(leaves(error))
         if not all(isinstance(cause, StartRefused) for cause in causes):
             at = self._world.loop.time()
             self._world.findings.append(f"{process.name} ended by itself at {at:.3f}: {escaped(causes[0])}")
@@ -189,11 +189,3 @@ class _NodeLog(TraceLog):
             assert isinstance(leader_epoch, int)
             self._learned(partition, leader_epoch, is_leader=event == "became leader")
         super().info(event, **fields)
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error

@@ -82,7 +82,7 @@ class LosingZk(SimZk):
             self.lose(session_id)
 
     def lose(self, session_id: int) -> None:
-        raise NotImplementedError
+        """Lose nothing; subclasses lose the connection or the session."""
 
 
 class DroppingZk(LosingZk):
