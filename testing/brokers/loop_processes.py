@@ -1,7 +1,7 @@
 """Several processes on one event loop: a mark on everything that each of them schedules.
 
 The mark is a context variable, which asyncio copies into every handle and task. So a process that is killed stops at
-once, without a single `finally` of its code running, and one that is paused goes on later where it was.
+once, without a single `finally` of its code running, and one that is paused continues later where it was.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import heapq
 import warnings
 from asyncio import base_events
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -67,11 +67,6 @@ class LoopProcess:
             self.died.set_result(None)
         for callback in self._on_death:
             callback()
-
-    def unwind(self) -> None:
-        """Close the coroutines that were left suspended, once nothing depends on them any more."""
-        for task in list(self.tasks):
-            close_task(task)
 
 
 _CURRENT: contextvars.ContextVar[LoopProcess | None] = contextvars.ContextVar("process", default=None)
@@ -131,7 +126,7 @@ class ProcessLoop(base_events.BaseEventLoop, abc.ABC):
         self._hold(process)
 
     def resume(self, process: LoopProcess, *, timers_first: bool) -> None:
-        """Let it go on: with what is overdue, and then with its sockets, or the other way round.
+        """Let it continue: with what is overdue, and then with its sockets, or the other way round.
 
         Loops differ in that: asyncio's looks at sockets first, and uvloop's at timers.
         """
@@ -209,12 +204,13 @@ def unless_dead(handle: asyncio.Handle) -> asyncio.Handle:
     return handle
 
 
-def unwind(processes: Iterable[LoopProcess]) -> None:
+def unwind(processes: Sequence[LoopProcess]) -> None:
     """Kill all, and close what they left suspended."""
     for process in processes:
         process.kill()
-    for process in processes:
-        process.unwind()
+    # All at once: closing one coroutine lets go of others, which would complain that they were never awaited.
+    for task in [task for process in processes for task in process.tasks]:
+        close_task(task)
 
 
 def close_task(task: asyncio.Task[Any]) -> None:

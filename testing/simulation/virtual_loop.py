@@ -193,8 +193,9 @@ class SimLoop(ProcessLoop):
     def finish(self) -> None:
         """End every process and close. Call it once the run is judged: unfinished code unwinds here, in silence."""
         self.set_exception_handler(lambda _loop, _context: None)
+        left = asyncio.all_tasks(self)
         unwind(self.processes)
-        for task in asyncio.all_tasks(self):
+        for task in left:
             close_task(task)
         self._readers.clear()
         self._writers.clear()
