@@ -262,7 +262,7 @@ class Dispatcher:
         except (WireError, AssertionError):
             raise
         except Exception as error:  # noqa: BLE001 - the fence.
-            return call.frame(self._error_response(call, error))
+            return self.error_frame(call, error)
 
     def error_frame(self, call: Call, error: Exception) -> Parts:
         """The response to a call whose handling raised."""

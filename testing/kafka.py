@@ -34,10 +34,8 @@ from sordini.testing.security import MUTUAL, Sasl, Security
 from sordini.testing.topics import Topics
 
 BROKERS_MAX: Final = 9
-FETCH_BYTES: Final = 1 << 22
 THREAD: Final = "thread"
 PROCESS: Final = "process"
-CONTROL_BIT: Final = 32
 
 
 class Kafka:
@@ -271,7 +269,7 @@ class Kafka:
         return Rule(self._cluster.script, selected, times, after)
 
     def undo_faults(self) -> None:
-        """Undo every fault: of requests, of disks and between brokers; and let paused brokers go on."""
+        """Undo every fault: of requests, of disks and between brokers; and resume paused brokers."""
         self._cluster.script.clear()
         for broker in self.brokers:
             broker.heal()

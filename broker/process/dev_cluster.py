@@ -38,7 +38,7 @@ from sordini.broker.process.config_loading import (
 from sordini.broker.process.descriptors import Descriptors, allow_open_files
 from sordini.broker.process.log_writer import write_before_exit
 from sordini.broker.process.logging import Logger
-from sordini.broker.process.pid_file import PidFileRefused
+from sordini.broker.process.pid_file import PidFile, PidFileRefused
 from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
 from sordini.broker.record_jobs.children import RecordWorkerProcesses
 from sordini.broker.wiring.server import Server
@@ -153,13 +153,8 @@ def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: Logger, sta
     except OSError as error:
         report.failed(f"sordini: {error.filename or plan.directory}: {error.strerror}\n")
         return EXIT_FAILED
-    try:
-        own_pid_file = pid_file.claim(disk, f"{plan.directory}/{pid_file.NAME}", os.getpid())
-    except PidFileRefused as error:
-        report.failed(f"sordini: {error}\n")
-        return EXIT_FAILED
-    except OSError as error:
-        report.failed(f"sordini: {plan.directory}: {error.strerror}\n")
+    own_pid_file = claim_directory(disk, plan.directory, report)
+    if own_pid_file is None:
         return EXIT_FAILED
     descriptors = allow_open_files(given[1].config, log, plan.brokers)
     gc.collect()
@@ -173,6 +168,18 @@ def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: Logger, sta
     finally:
         own_pid_file.remove()
     return EXIT_CLEAN
+
+
+def claim_directory(disk: SystemDisk, directory: str, report: StandardReport) -> PidFile | None:
+    """Make the directory of a dev cluster and claim its pid file. A failure is reported, and None returned."""
+    try:
+        disk.make_directory(directory)
+        return pid_file.claim(disk, f"{directory}/{pid_file.NAME}", os.getpid())
+    except PidFileRefused as error:
+        report.failed(f"sordini: {error}\n")
+    except OSError as error:
+        report.failed(f"sordini: {error.filename or directory}: {error.strerror}\n")
+    return None
 
 
 class _DevCluster:

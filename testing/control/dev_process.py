@@ -18,13 +18,11 @@ from typing import Final
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.process import pid_file
 from sordini.broker.process.broker_process import EXIT_CLEAN, EXIT_FAILED, StandardReport
 from sordini.broker.process.descriptors import allow_open_files
-from sordini.broker.process.dev_cluster import DevClusterPlan, shared_entries
+from sordini.broker.process.dev_cluster import DevClusterPlan, claim_directory, shared_entries
 from sordini.broker.process.log_writer import write_before_exit
 from sordini.broker.process.logging import Logger
-from sordini.broker.process.pid_file import PidFileRefused
 from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
 from sordini.broker.wiring.startup import StartRefused
 from sordini.replication.ports import StoreUnusable
@@ -54,16 +52,10 @@ def run_controlled(
     config, unknown = build_config(entries)
     if unknown:
         raise ConfigError(f"{unknown[0]} is not a key of a broker: allowed are those of docs/configuration.md")
-    disk, report = SystemDisk(), StandardReport()
+    report = StandardReport()
     block_signals()
-    try:
-        disk.make_directory(plan.directory)
-        own_pid_file = pid_file.claim(disk, f"{plan.directory}/{pid_file.NAME}", os.getpid())
-    except PidFileRefused as error:
-        report.failed(f"sordini: {error}\n")
-        return EXIT_FAILED
-    except OSError as error:
-        report.failed(f"sordini: {error.filename or plan.directory}: {error.strerror}\n")
+    own_pid_file = claim_directory(SystemDisk(), plan.directory, report)
+    if own_pid_file is None:
         return EXIT_FAILED
     descriptors = allow_open_files(config, log, plan.brokers)
     options = SiteOptions(plan.directory, plan.host, plan.port, descriptors, start_s=None)

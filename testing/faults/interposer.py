@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Callable
 from functools import partial
 from types import GeneratorType
@@ -11,6 +10,7 @@ from typing import Any
 
 from sordini.broker.dispatch import Call, Dispatcher, Route
 from sordini.broker.network.ports import DelayedResponse, Parts, release_parts
+from sordini.broker.security.rules.rule import refuse_part
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.protocol import schema
 from sordini.protocol.api import ApiKey
@@ -73,14 +73,8 @@ class Interposer:
         if rows is None or rule.selection.topic is None:
             return route.error_response(call.body, rule.code)
         others, selected = rule.selection.split(list(getattr(call.body, rows.request)), metadata.name_of)
-        part = copy.copy(call.body)
-        setattr(part, rows.request, selected)
-        refusal = route.error_response(part, rule.code)
-        if not others:
-            return refusal
-        setattr(call.body, rows.request, others)
-        _add_rows(call, rows.response, getattr(refusal, rows.response))
-        return route.handle(call)
+        refusal = refuse_part(call, rows.request, others, selected, code=rule.code, rows=rows.response)
+        return route.handle(call) if refusal is None else refusal
 
 
 class _Carried:
@@ -171,16 +165,3 @@ class _Carried:
     def _abandoned(self) -> None:
         if self._task is not None:
             self._task.cancel()
-
-
-def _add_rows(call: Call, field: str, rows: list[Any]) -> None:
-    """Have rows added to a field of the response."""
-    found, former = list(rows), call.amend
-
-    def amend(message: Any) -> Any:
-        if former is not None:
-            message = former(message)
-        setattr(message, field, [*getattr(message, field), *found])
-        return message
-
-    call.amend = amend
