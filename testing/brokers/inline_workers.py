@@ -29,11 +29,11 @@ class CleaningHere:
     died = 0
 
     def __init__(self, disk: Disk) -> None:
-        self._disk = disk
+        self.disk = disk
 
     async def run(self, task: CleaningTask) -> CleaningResult:
         try:
-            return await self._disk.offload(lambda: clean(self._disk, task, NoTime()))
+            return await self.disk.offload(lambda: clean(self.disk, task, NoTime()))
         except DamagedSegment as error:
             raise WorkerFailed(FailureKind.FINAL, str(error)) from error
         except OSError as error:
@@ -45,15 +45,16 @@ class CleaningHere:
 
 
 class RecordsHere:
-    """Decodes on the loop; implements the record worker."""
+    """Decodes on the loop, in no CPU time of another process; implements the record worker."""
 
     died = 0
 
     async def run(self, job: Job, cpu_ms: int) -> JobResult:
+        del cpu_ms
         try:
-            return JobResult(run_job(job), cpu_ms)
+            return JobResult(run_job(job), 0)
         except BrokerError as error:
-            return JobResult(error, cpu_ms)
+            return JobResult(error, 0)
 
     async def close(self) -> None:
         """There is nothing to end."""

@@ -14,9 +14,10 @@ from sordini.storage.compaction.policy import Cleanable, CleanerConfig, LogFacts
 from sordini.storage.compaction.task import CleaningResult, SegmentSpan
 from sordini.storage.log import Log
 from sordini.storage.log_manager import LogManager
+from sordini.testing.brokers.inline_workers import NoTime
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch, writable
-from tests.support.inline_cleaner import CleaningHere, NoTime
+from tests.support.inline_cleaner import CleaningHere
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
 
 COMPACTED = SMALL._replace(
