@@ -8,13 +8,14 @@ from collections.abc import Iterator
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import CorruptRecordException
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError
 from kafka import KafkaProducer
 
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.testing import Kafka, make_kafka
 from sordini.testing.faults.names import api_of, code_of
+from tests.testing.clients import producer
 
 
 @pytest.fixture(scope="module")
@@ -28,19 +29,6 @@ def broker(site: Kafka) -> Iterator[Kafka]:
     site.begin_test()
     yield site
     site.end_test()
-
-
-def producer(kafka: Kafka, **settings: object) -> Producer:
-    return Producer(
-        {
-            "bootstrap.servers": kafka.bootstrap_servers,
-            "enable.idempotence": True,
-            "retry.backoff.ms": 5,
-            "linger.ms": 0,
-            "log_level": 0,
-            **settings,
-        }
-    )
 
 
 def test_a_produce_that_fails_twice_is_retried_with_the_same_sequence(broker: Kafka) -> None:
@@ -139,11 +127,12 @@ def test_a_response_that_never_comes_ends_in_the_clients_timeout_and_a_retry(bro
 
 def test_a_request_that_is_dropped_is_not_handled(broker: Kafka) -> None:
     orders = broker.topic()
-    one = producer(broker, **{"message.timeout.ms": 400, "request.timeout.ms": 300, "socket.timeout.ms": 300})
+    one = producer(broker, **{"message.timeout.ms": 1_500, "request.timeout.ms": 300, "socket.timeout.ms": 300})
     errors: list[KafkaError | None] = []
-    with broker.on("Produce", topic=orders).drop_request():
+    with broker.on("Produce", topic=orders).drop_request() as rule:
         one.produce(orders, b"one", on_delivery=lambda error, _: errors.append(error))
         one.flush(20)
+    assert rule.used >= 1
     assert [error.code() for error in errors if error] == [KafkaError._MSG_TIMED_OUT]
     broker.assert_produced(orders, [])
 

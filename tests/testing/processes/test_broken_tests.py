@@ -24,7 +24,7 @@ left = []
 
 
 def test_orders(kafka, make_kafka):
-    left.append(started_by_hand(isolation=os.environ["ISOLATION"]).start())  # Is closed by nobody.
+    left.append(started_by_hand(isolation=os.environ["ISOLATION"]).start())  # Is never closed.
     second = make_kafka(brokers=2)
     orders = kafka.topic()
     kafka.produce(orders, ["one"])

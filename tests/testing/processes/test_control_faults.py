@@ -6,24 +6,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from tests.testing.clients import producer
 from tests.testing.conftest import Controlled
-
-
-def producer(controlled: Controlled, **settings: object) -> Producer:
-    return Producer(
-        {
-            "bootstrap.servers": controlled.bootstrap_servers,
-            "enable.idempotence": True,
-            "retry.backoff.ms": 5,
-            "reconnect.backoff.ms": 5,
-            "reconnect.backoff.max.ms": 50,
-            "linger.ms": 0,
-            "log_level": 0,
-            **settings,
-        }
-    )
 
 
 def topic(controlled: Controlled, **fields: object) -> str:

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from sordini.broker.configuration.settings import ConfigError
 from sordini.testing import Kafka, KitError, SiteFailed, make_kafka
-from sordini.testing.control.remote_site import START_S, RemoteSite
+from sordini.testing.control.remote_site import REPORT_S, START_S, RemoteSite
+from tests.testing.clients import producer
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +31,6 @@ def cluster(site: Kafka) -> Iterator[Kafka]:
     site.begin_test()
     yield site
     site.end_test()
-
-
-def producer(kafka: Kafka, **settings: object) -> Producer:
-    quick = {"retry.backoff.ms": 5, "reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 50, "log_level": 0}
-    return Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True, **quick, **settings})
 
 
 def is_there(process_id: int) -> bool:
@@ -226,8 +222,8 @@ def test_a_start_that_fails_says_why_in_time_and_leaves_nothing(number: int, sai
 
 def test_brokers_that_do_not_start_in_time_say_what_they_did() -> None:
     site = RemoteSite(9, {}, 0)
-    site.start_s = 0.9  # Of it REPORT_S is left for the report.
-    with pytest.raises(SiteFailed, match=r"not all brokers serve after [\d.e-]+ s: |has said nothing for 0.9 s"):
+    site.start_s = REPORT_S  # So nothing of it is left for the brokers.
+    with pytest.raises(SiteFailed, match=r"not all brokers serve after [\d.e-]+ s: |has said nothing for 0.5 s"):
         site.start()
 
 
