@@ -1,8 +1,8 @@
 """Known vulnerabilities of the locked libraries: `make audit-dependencies`.
 
-pip-audit asks the package index about each version in requirements/*.lock. Exit codes: 0 nothing is known, or nobody
-could be asked, which is printed; 1 something is known. So a build without a network does not fail for that, and does
-not say either that all is well.
+pip-audit asks the package index about each version in requirements/*.lock. Exit codes: 0 nothing is known, or the
+index cannot be reached, which is printed; 1 something is known. So a build without a network does not fail for that,
+and does not say either that all is well.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Cluster(Protocol):
         """Let nothing of it run; with `detected` its session expires."""
 
     def resume(self, number: int) -> None:
-        """Let it go on. No error when it was not paused."""
+        """Let it continue. No error when it was not paused."""
 
     def cut(self, number: int, others: set[int]) -> None:
         """Let it and others reach each other no more."""

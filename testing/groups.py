@@ -23,7 +23,7 @@ ITERATIONS: Final = 4096
 
 
 class Groups:
-    """What coordinators know, and what they are told."""
+    """Requests to the coordinators of groups and transactions, and about users."""
 
     def __init__(self, client: OwnClient) -> None:
         self._client = client

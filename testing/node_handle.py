@@ -57,7 +57,7 @@ class NodeHandle:
         self._cluster.pause(self.id, detected=detected)
 
     def resume(self) -> None:
-        """Let it go on. No error when it was not paused."""
+        """Let it continue. No error when it was not paused."""
         self._cluster.resume(self.id)
 
     def partition_from(self, *others: NodeHandle | int) -> None:

@@ -4,7 +4,7 @@
                      and in base64: salt (256 bytes), initializationVector (16), encryptedPassword
 
 The key is derived from `password.encoder.secret` and the salt by PBKDF2; the cipher is AES in CBC mode with padding.
-The format has no signature: whoever can write to the store can replace a password, and cannot read it.
+The format has no signature: a write to the store can replace a password, and a read of it does not show one.
 """
 
 from __future__ import annotations

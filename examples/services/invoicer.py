@@ -3,7 +3,7 @@
 Each partition of orders has a producer with a transactional id of its own. So the partition's next owner, by starting
 its producer, ends what a former owner has begun and refuses what it would still do; only then it reads the offset.
 From then on the offset is known here: after a rebalance that leaves the partition where it is, the consumer begins
-again at the one it was told before the last transaction ended.
+again at the one it had received before the last transaction ended.
 """
 
 from __future__ import annotations

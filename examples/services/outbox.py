@@ -20,7 +20,7 @@ POLL_S = 0.5
 
 
 class Row(NamedTuple):
-    """An event that was written with the change that it tells of."""
+    """An event that was written in one transaction with the change that it describes."""
 
     number: int
     key: str

@@ -20,7 +20,7 @@ class Release:
         self._waiting: list[Any] = []
 
     def open(self) -> None:
-        """Let all go on that wait; on the loop."""
+        """Let all that wait continue; called on the loop."""
         self.is_open = True
         waiting, self._waiting = self._waiting, []
         for future in waiting:

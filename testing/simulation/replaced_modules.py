@@ -66,7 +66,7 @@ def machine_replaced(loop: AppLoop, seed: int) -> Iterator[None]:
         undo.callback(setattr, AIOKafkaProducer, CLIENT_IDS, getattr(AIOKafkaProducer, CLIENT_IDS))
         setattr(AIOKafkaProducer, CLIENT_IDS, 0)
         for module in [found for name, found in sys.modules.items() if name.startswith("aiokafka.")]:
-            if isinstance(getattr(module, "random", None), random.Random):  # Somebody gave it one of its own.
+            if isinstance(getattr(module, "random", None), random.Random):  # One of its own.
                 undo.callback(setattr, module, "random", module.random)
                 module.random = random  # type: ignore[attr-defined]
         random.seed(f"application {seed}")

@@ -1,4 +1,4 @@
-"""A broker that secured itself: clients connect as its first start says, word for word, and nobody else does."""
+"""A broker that secured itself: clients connect as its first start says, word for word, and no other client does."""
 
 from __future__ import annotations
 

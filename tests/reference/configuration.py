@@ -155,7 +155,7 @@ listeners are not case-sensitive there. A key of a listener that does not exist 
 Apache Kafka; a wrong value refuses the start in any case.
 
 AlterConfigs refuses the same values with INVALID_REQUEST, and passwords without `password.encoder.secret` with
-INVALID_CONFIG. What another broker or tool wrote into the store cannot stop a broker; it is told with a warning that names the
+INVALID_CONFIG. What another broker or tool wrote into the store cannot stop a broker; a warning in its log names the
 key. Delegation tokens have no APIs here: clients learn it from ApiVersions.
 
 Served, in the tables above: {served}.

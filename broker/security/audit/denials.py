@@ -1,6 +1,6 @@
 """What the authorizer denies while a request is checked: counted, and written with the request it belongs to.
 
-`Access` notes each denial; whoever runs a rule reports them at the rule's next step, before any other request is
+`Access` notes each denial. The caller of a rule reports them at the rule's next step, before any other request is
 served. So a decision that allows costs nothing, and a rule needs to know nothing of the audit log.
 """
 

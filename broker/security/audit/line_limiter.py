@@ -1,7 +1,8 @@
 """How many lines peers may cause in the audit log: those of one address, and all together. Pure.
 
-Each event has its own bounds, so that a flood of failed logins drops no line about a change: whoever may not log in
-cannot hide what another one does. What is beyond is counted, and the counts are lines at the period's end.
+Each event has its own bounds, so that a flood of failed logins drops no line about a change: a peer that
+may not log in cannot hide what another one does. What is beyond is counted, and the counts are lines at the end of
+the period.
 """
 
 from __future__ import annotations

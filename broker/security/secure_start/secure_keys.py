@@ -1,7 +1,7 @@
 """The keys of server.properties that `--secure` sets, and what it refuses. Pure.
 
-What it sets it sets alone: where the configuration has another word on the same thing, the start is refused, so that
-nobody believes in a protection that the other word has taken away.
+What it sets it sets alone. Where the configuration sets the same, the start is refused: otherwise a protection that the
+operator relies on would not be there.
 """
 
 from __future__ import annotations

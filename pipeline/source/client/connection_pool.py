@@ -170,7 +170,7 @@ class ConnectionPool:
 
 
 def refusal(code: int, subject: str, settings: ClientSettings, reason: str | None = None) -> Unauthorized | Refused:
-    """The error for a code other than NONE; what the user may not do is told with the user's name, if there is one."""
+    """The error for a code other than NONE; a missing right is reported with the user's name, if there is one."""
     name = ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
     if code in _UNAUTHORIZED and settings.sasl is not None:
         return Unauthorized(f"{subject}: user '{settings.sasl.username}' is not authorized ({name})")

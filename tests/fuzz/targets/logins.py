@@ -148,7 +148,7 @@ class Connection:
         return None if served is None else joined(list(served))
 
     def judge(self) -> None:
-        """A login is complete only for who has proved a password, as that user and nobody else."""
+        """A login is complete only for a peer that has proved a password, and as that user."""
         user = self.peer.principal.name if self.login.is_complete else ""
         if user and user not in self.proved:
             raise Broken(f"logged in as {user!r} without the password")

@@ -1,7 +1,7 @@
 """The public keys of an issuer, read from a JSON Web Key Set (RFC 7517), each with the algorithms it may verify.
 
 Keys that are for something else, of a kind that is not served, or too weak are skipped, as the RFC has it. A set with a
-private key refuses as a whole: whoever can read it can sign. PyJWT makes the keys; it is imported here and in `tokens`,
+private key is refused as a whole: its readers could sign. PyJWT makes the keys; it is imported here and in `tokens`,
 late, so that brokers without OAUTHBEARER do not load it.
 """
 
