@@ -16,6 +16,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.regex.Pattern;
+import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -75,6 +76,16 @@ class FaultsOverHttp {
             var found = new ArrayList<String>();
             while (reader.position(place) < end) reader.poll(Duration.ofMillis(100)).forEach(one -> found.add(one.value()));
             return found;
+        }
+    }
+
+    static void waitUntilItFollows(String topic, String broker) throws Exception {
+        try (var admin = Admin.create(Map.of("bootstrap.servers", servers))) {
+            while (true) {
+                var partition = admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().get(0);
+                var leads = partition.leader() == null || broker.equals(partition.leader().idString());
+                if (!leads && partition.isr().stream().anyMatch(one -> broker.equals(one.idString()))) return;
+            }
         }
     }
 
@@ -178,6 +189,7 @@ class FaultsOverHttp {
             ask("POST", "/brokers/" + moved + "/pause", "{\"detected\": true}");
             producer.send(new ProducerRecord<>(led, "three")).get();
             ask("POST", "/brokers/" + moved + "/resume", "");
+            waitUntilItFollows(led, moved);  // Until then it believes that it leads, and says where the log ended.
             say("leader", !moved.equals(leader) + " " + values(led));
         }
 
