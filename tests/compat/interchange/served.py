@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
-    IsolationLevel,
     KafkaError,
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.compat.interchange.loads import GROUPS, SECONDS_MAX, TOPICS
 
@@ -80,16 +78,19 @@ def record(message: Message) -> Record:
 
 
 def bounds(bootstrap: str, partitions: list[TopicPartition]) -> dict[str, tuple[int, int, int]]:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    """Start, last stable offset and high watermark; by consumers, since an admin client waits seconds for a leader."""
+    stable = watermarks(bootstrap, partitions, "read_committed")
+    ends = watermarks(bootstrap, partitions, "read_uncommitted")
+    return {at: (start, stable[at][1], end) for at, (start, end) in ends.items()}
 
-    def ask(spec: OffsetSpec, isolation: IsolationLevel) -> dict[str, int]:
-        asked = admin.list_offsets(dict.fromkeys(partitions, spec), isolation_level=isolation)
-        return {name(partition): future.result(SECONDS_MAX).offset for partition, future in asked.items()}
 
-    starts = ask(OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
-    stable = ask(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
-    ends = ask(OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
-    return {at: (starts[at], stable[at], ends[at]) for at in starts}
+def watermarks(bootstrap: str, partitions: list[TopicPartition], isolation: str) -> dict[str, tuple[int, int]]:
+    """Where each begins, and where it ends for a reader of this isolation level."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": isolation})
+    try:
+        return {name(one): consumer.get_watermark_offsets(one, SECONDS_MAX) for one in partitions}
+    finally:
+        consumer.close()
 
 
 def committed_offsets(
