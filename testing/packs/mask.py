@@ -68,7 +68,7 @@ def _checked(given: KitRecord, made: Any) -> Record:
             f"it moved the record to {made.topic}-{made.partition}@{made.offset}: a record stays at its place"
         )
     timestamp_ms: Any = made.timestamp_ms
-    if not isinstance(timestamp_ms, int) or not -INT64_MAX <= timestamp_ms <= INT64_MAX:
+    if not isinstance(timestamp_ms, int) or not -INT64_MAX - 1 <= timestamp_ms <= INT64_MAX:
         raise ValueError(f"timestamp_ms={timestamp_ms!r}: allowed are milliseconds since 1970, and -1 for none")
     headers = []
     for name, value in made.headers:
@@ -83,4 +83,4 @@ def _shown(error: Exception) -> str:
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     trace = traceback.extract_tb(error.__traceback__)
     frames = [one for one in trace if one.filename not in _OWN and not one.filename.startswith("<")]
-    return f"{text} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else text
+    return f"{text} ({Path(frames[0].filename).name}, line {frames[0].lineno})" if frames else text

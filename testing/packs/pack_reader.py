@@ -96,14 +96,20 @@ def read_pack(path: str | os.PathLike[str], topics: Iterable[str] | None = None)
     They come partition by partition, in the order of their offsets. Raises PackError, and ValueError for a topic that
     is not in the file.
     """
-    with _opened(os.fspath(path)) as file:
-        reader = PackReader(os.fspath(path), file)
+    for one, record, _ in records_of(os.fspath(path), topics):
+        yield kit_record(one.topic, one.partition, record)
+
+
+def records_of(path: str, topics: Iterable[str] | None = None) -> Iterator[tuple[PackedSlice, Record, bool]]:
+    """As `read_pack`, each with its slice, and whether its time is that of the append."""
+    with _opened(path) as file:
+        reader = PackReader(path, file)
         wanted = chosen_topics(reader.header, topics)
         for batch in reader.batches():
             one = reader.header.slices[batch.number]
             if one.topic in wanted:
                 for record in reader.records(batch):
-                    yield kit_record(one.topic, one.partition, record)
+                    yield one, record, batch.header.is_log_append_time
 
 
 def chosen_topics(header: Header, topics: Iterable[str] | None) -> list[str]:
