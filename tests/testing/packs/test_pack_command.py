@@ -186,7 +186,7 @@ def test_a_mask_replaces_records_and_leaves_some_out(brokers: Kafka, orders: str
 @pytest.mark.parametrize(
     ("mask", "said"),
     [
-        ("Masks.fail", "failed at partition 0 of topic '{0}', offset 0: KeyError: 'name' ({1}.py, line 10)"),
+        ("Masks.fail", "failed at partition 0 of topic '{0}', offset 0: KeyError: 'name' ({1}.py, line 11)"),
         (
             "moved",
             "failed at partition 0 of topic '{0}', offset 0: ValueError: it moved the record to {0}-0@9: a record",
