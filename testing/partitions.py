@@ -70,7 +70,7 @@ class Partitions:
         found = {}
         for partition in self.numbers(topic):
             rows = [ListOffsetsPartition(partition_index=partition, timestamp=timestamp)]
-            request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=rows)])
+            request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=rows)])
 
             def asked(request: Any = request, partition: int = partition) -> Any:
                 row = self._client.ask(request, self._client.leader(topic, partition)).topics[0].partitions[0]

@@ -167,6 +167,12 @@ def test_every_client_reads_the_records_that_it_read_before(
     assert loaded.end_offsets(packed[1]) == brokers.end_offsets(packed[1])
 
 
+def test_a_partition_begins_where_its_slice_begins(packed: tuple[Path, str], loaded: Kafka) -> None:
+    with closing(Consumer({"bootstrap.servers": loaded.bootstrap_servers, "group.id": "reader"})) as consumer:
+        found = [consumer.get_watermark_offsets(Assigned(packed[1], number), 20) for number in (0, 1)]
+    assert found == [(1, 15), (1, 1)]
+
+
 def test_records_can_be_produced_and_consumed_after_those_of_a_pack(packed: tuple[Path, str]) -> None:
     with make_kafka() as kafka:
         kafka.load(packed[0])
@@ -305,6 +311,18 @@ def test_all_replicas_have_what_was_loaded(packed: tuple[Path, str]) -> None:
         kafka.brokers[kafka.leader(topic) - 1].kill()
         assert with_the_kit(kafka, topic) == before
         assert len(before[0]) == 5
+
+
+def test_loading_ends_when_all_replicas_in_sync_have_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", {("orders", 0): plain(b"one", b"two")})
+    with make_kafka(2, topics=["orders"], config={"replica.lag.time.max.ms": 500}) as kafka:
+        controller = kafka.controller()
+        if kafka.leader("orders") != controller:
+            kafka.move_leader("orders", to=controller)
+        kafka.brokers[controller - 1].partition_from(3 - controller)
+        kafka.load(path)
+        # The other one left the in-sync set meanwhile. Until then nothing was committed.
+        assert kafka.end_offsets("orders") == {0: 2}
 
 
 def test_a_broker_that_is_killed_finds_what_was_loaded_again(tmp_path: Path) -> None:

@@ -133,6 +133,17 @@ def test_what_is_wrong_is_said_with_the_place(tmp_path: Path) -> None:
         open_pack(str(path))
 
 
+def test_frames_of_another_pack_are_refused_though_each_is_whole(tmp_path: Path) -> None:
+    one, other = (write(tmp_path / name, {("orders", 0): plain(name.encode())}).read_bytes() for name in ("one", "two"))
+    first, second = (frames_of(data) for data in (one, other))
+    mixed = tmp_path / "mixed"
+    mixed.write_bytes(BEGINNING + first[0] + first[1] + second[2])
+    with pytest.raises(PackError, match="the checksum is"):
+        open_pack(str(mixed))
+    mixed.write_bytes(BEGINNING + b"".join(first))
+    assert mixed.read_bytes() == one
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -147,13 +158,18 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, data: bytes, said: st
         open_pack(str(tmp_path / "file"))
 
 
+def frames_of(whole: bytes) -> list[bytes]:
+    frames, position = [], len(BEGINNING)
+    while position < len(whole):
+        end = position + FRAME.size + FRAME.unpack_from(whole, position)[1]
+        frames.append(whole[position:end])
+        position = end
+    return frames
+
+
 def with_frames(whole: bytes, change: list[bytes] | None = None, order: tuple[int, ...] | None = None) -> bytes:
     """The same file with other contents of frames, or with them in another order, and right checksums."""
-    contents, position = [], len(BEGINNING)
-    while position < len(whole):
-        kind, size, _ = FRAME.unpack_from(whole, position)
-        position += FRAME.size + size
-        contents.append((kind, whole[position - size : position]))
+    contents = [(frame[0], frame[FRAME.size :]) for frame in frames_of(whole)]
     if change is not None:
         contents[1:-1] = [(BATCH, one) for one in change]
     if order is not None:
