@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sordini.testing.faults.seen import SeenRequest
     from sordini.testing.kafka import Kafka, make_kafka
     from sordini.testing.own_client import KitError
+    from sordini.testing.packs.pack_format import PackError
+    from sordini.testing.packs.pack_reader import read_pack
     from sordini.testing.records import KitRecord
     from sordini.testing.security import Sasl
     from sordini.testing.simulation.scenario import Scenario
@@ -30,12 +32,14 @@ __all__ = [
     "Kafka",
     "KitError",
     "KitRecord",
+    "PackError",
     "Sasl",
     "Scenario",
     "SeenRequest",
     "SimulationFailed",
     "SiteFailed",
     "make_kafka",
+    "read_pack",
     "search",
     "simulate",
 ]
@@ -50,10 +54,12 @@ _WHERE = {
     "Kafka": "kafka",
     "KitError": "own_client",
     "KitRecord": "records",
+    "PackError": "packs.pack_format",
     "Sasl": "security",
     "SeenRequest": "faults.seen",
     "SiteFailed": "brokers.site",
     "make_kafka": "kafka",
+    "read_pack": "packs.pack_reader",
 }
 
 

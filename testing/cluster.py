@@ -73,6 +73,12 @@ class Cluster(Protocol):
     def set_disk(self, number: int, *, full: bool | None = None, slow_ms: float | None = None) -> None:
         """Whether what needs room on its disk fails, and how long a synchronisation takes; None leaves it."""
 
+    def load(self, path: str, names: Mapping[str, str], *, keeps_offsets: bool) -> None:
+        """Append the records of a pack to topics that exist: `names` are theirs by the pack's, and only these.
+
+        With `keeps_offsets` each record gets the offset that it had. Raises PackError, KitError.
+        """
+
     def elapsed_s(self) -> float:
         """Seconds since the cluster was made."""
 

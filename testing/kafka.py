@@ -11,6 +11,7 @@ Every method may be called from any thread but that of the brokers, one thread a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from types import TracebackType
@@ -187,6 +188,25 @@ class Kafka:
         found = difference(values, self.records(topic, partition), is_ordered=in_order)
         if found is not None:
             raise AssertionError(f"topic {topic!r} has other records than expected:\n{found}")
+
+    def load(
+        self,
+        path: str | os.PathLike[str],
+        topics: Mapping[str, str] | Iterable[str] | None = None,
+        *,
+        offsets: str = "keep",
+        config: Mapping[str, object] | None = None,
+    ) -> dict[tuple[str, int], int]:
+        """Load a file of `sordini topics pack`; the numbers of its records, by topic and partition.
+
+        `topics` are those that are loaded, or their names here by their names in the file; by default all. Missing ones
+        are created, `config` being settings of theirs. Records keep their offsets, or with `offsets="dense"` follow
+        what is there. Raises ValueError (PackError for a damaged file), and KitError.
+        """
+        from sordini.testing.packs.loading import PackLoading  # Few tests need it.
+
+        settings = {key: _text(value) for key, value in (config or {}).items()}
+        return PackLoading(self._cluster, self._topics, self._partitions).load(path, topics, offsets, settings)
 
     def expire(self, topic: str) -> None:
         """Remove all records of a topic, as retention would: a reader's offset is out of range then."""

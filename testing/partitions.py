@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sordini.protocol.errors import ErrorCode
@@ -14,16 +14,16 @@ from sordini.protocol.messages.delete_records import (
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from sordini.protocol.records.batch import HEADER_SIZE, Record, build_batch, read_header, read_records
+from sordini.protocol.records.aborted_transactions import Aborted
+from sordini.protocol.records.batch import Record, build_batch
+from sordini.protocol.records.returned_records import returned_batches
 from sordini.testing.own_client import TEMPORARY, KitError, OwnClient
-from sordini.testing.records import KitRecord
+from sordini.testing.records import KitRecord, kit_record
 
 START: Final = -2
 END: Final = -1
 """The offsets of a partition that `offsets` can ask for."""
 FETCH_BYTES: Final = 1 << 22
-TRANSACTIONAL_BIT: Final = 16
-CONTROL_BIT: Final = 32
 
 
 class Partitions:
@@ -70,7 +70,7 @@ class Partitions:
         found = {}
         for partition in self.numbers(topic):
             rows = [ListOffsetsPartition(partition_index=partition, timestamp=timestamp)]
-            request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=rows)])
+            request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=rows)])
 
             def asked(request: Any = request, partition: int = partition) -> Any:
                 row = self._client.ask(request, self._client.leader(topic, partition)).topics[0].partitions[0]
@@ -93,51 +93,15 @@ class Partitions:
             )
             row = self._client.ask(request, self._client.leader(topic, partition)).responses[0].partitions[0]
             _check(row.error_code, topic, partition)
-            aborted = {(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()}
-            batches = list(_batches(row.records))
+            aborted = [Aborted(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()]
+            batches = list(returned_batches(row.records or b"", offset, aborted))
             if not batches:
                 break  # What is left belongs to open transactions.
-            records, offset = _visible(batches, aborted, offset)
-            found += [
-                KitRecord(topic, partition, one.offset, one.timestamp, one.key, one.value, one.headers)
-                for one in records
-            ]
+            offset = batches[-1].next_offset
+            found += [kit_record(topic, partition, one) for batch in batches for one in batch.records]
         return found
 
 
 def _check(code: int, topic: str, partition: int) -> None:
     if code:
         raise KitError(f"partition {partition} of topic {topic!r}: {ErrorCode(code).name}")
-
-
-def _batches(data: Any) -> Iterable[memoryview]:
-    view, position = memoryview(data or b""), 0
-    while len(view) - position > HEADER_SIZE:
-        size = read_header(view, position).size
-        if len(view) - position < size:
-            return
-        yield view[position : position + size]
-        position += size
-
-
-def _visible(batches: list[memoryview], aborted: set[tuple[int, int]], start: int) -> tuple[list[Record], int]:
-    """The records of the batches that are neither aborted nor control records, and the offset behind them."""
-    found: list[Record] = []
-    open_aborted: set[int] = set()
-    end = start
-    for batch in batches:
-        header = read_header(batch, 0)
-        end = header.base_offset + header.last_offset_delta + 1
-        open_aborted |= {producer for producer, first in aborted if first <= header.base_offset}
-        if header.attributes & CONTROL_BIT:
-            open_aborted.discard(header.producer_id)
-            aborted = {
-                (producer, first)
-                for producer, first in aborted
-                if producer != header.producer_id or first > header.base_offset
-            }
-            continue
-        if header.attributes & TRANSACTIONAL_BIT and header.producer_id in open_aborted:
-            continue
-        found += read_records(batch, header, start=start)
-    return found, end

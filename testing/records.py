@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from sordini.protocol.records.batch import Record
 
 Value = bytes | str | None | Mapping[str, Any] | Sequence[Any] | int | float | bool
 """Texts are encoded as UTF-8; anything that is neither bytes nor text becomes JSON."""
@@ -30,6 +33,11 @@ class KitRecord(NamedTuple):
     def json(self) -> Any:
         """The value as JSON. Raises ValueError."""
         return None if self.value is None else json.loads(self.value)
+
+
+def kit_record(topic: str, partition: int, record: Record) -> KitRecord:
+    """A record of a batch, with where it is from."""
+    return KitRecord(topic, partition, record.offset, record.timestamp, record.key, record.value, record.headers)
 
 
 def encoded(value: Value) -> bytes | None:

@@ -12,7 +12,7 @@ from sordini.testing.own_client import KitError, OwnClient
 
 
 class Topics:
-    """Makes topics."""
+    """Makes topics, and finds those that there are."""
 
     def __init__(self, client: OwnClient) -> None:
         self._client = client
@@ -39,6 +39,10 @@ class Topics:
         for partition in range(partitions):
             self._client.leader(name, partition)
         self._client.wait(lambda: self._is_known(name, partitions) or None, f"every broker knows topic {name!r}")
+
+    def partitions(self) -> dict[str, int]:
+        """How many partitions each topic of the cluster has."""
+        return {row.name or "": len(row.partitions) for row in self._client.metadata().topics}
 
     def _is_known(self, topic: str, partitions: int) -> bool:
         for broker in self._client.brokers:

@@ -108,7 +108,8 @@ class Server:
         self.bound: list[Endpoint] = []
         self.advertised: tuple[Endpoint, ...] = ()
         self.metadata: MetadataCache | None = None
-        """The cluster's metadata; None before the parts are built."""
+        """The cluster's metadata; None before the parts are built, as is the next."""
+        self.replicas: ReplicaSet | None = None
         self._has_topics = False
         """Whether the store had topics when this broker started."""
 
@@ -189,7 +190,7 @@ class Server:
             ports.interposer,
         )
         parts = assemble(deps, topic_configs, logs)
-        self.metadata = parts.metadata
+        self.metadata, self.replicas = parts.metadata, parts.replicas
         parts.health.activity = self._unless_serving
         notes = LogDirFailureNotifier(session, self.identity.broker_id, self._spawn)
         logs.on_offline = lambda failure: self._directory_failed(failure, parts, notes)

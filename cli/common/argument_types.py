@@ -93,6 +93,16 @@ def parse_start(text: str) -> StartPosition:
         raise ValueError(f"{text!r} is not beginning, end, an offset, a time or a duration") from None
 
 
+def parse_instant(text: str) -> int:
+    """Read an ISO 8601 time, UTC where it names no zone, or milliseconds since 1970: as these. Raises ValueError."""
+    if re.fullmatch(r"\d{9,15}", text, re.ASCII):  # Eight digits are a date.
+        return int(text)
+    try:
+        return utc_ms(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, or milliseconds since 1970 such as 1795286459500") from None
+
+
 def selected_partitions(wanted: Iterable[PartitionSelection], counts: dict[str, int]) -> list[TopicPartition]:
     """The selected partitions, in order and without duplicates; `counts` has each topic's number of partitions."""
     found = dict.fromkeys(
@@ -117,7 +127,7 @@ def _click_type(parse: Callable[[str], T]) -> Callable[[str], T]:
 
 DURATION: Final = _click_type(parse_duration_ms)
 NUMBERS: Final = _click_type(parse_numbers)
-INSTANT: Final = _click_type(utc_ms)
+INSTANT: Final = _click_type(parse_instant)
 PARTITIONS: Final = _click_type(parse_topic_partitions)
 SETTING: Final = _click_type(parse_setting)
 START: Final = _click_type(parse_start)

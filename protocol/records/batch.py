@@ -185,6 +185,7 @@ def build_batch(
     codec: int = NO_CODEC,
     codec_level: int | None = None,
     base_offset: int = 0,
+    end_offset: int | None = None,
     leader_epoch: int = -1,
     producer_id: int = -1,
     producer_epoch: int = -1,
@@ -196,6 +197,7 @@ def build_batch(
 ) -> bytes:
     """Build one batch. The records' offsets must increase from `base_offset` on; gaps are kept.
 
+    `end_offset` is where the next batch begins: right behind the last record by default.
     With `log_append_time` the last record's timestamp is the batch's.
     """
     assert records, "a batch is built of at least one record"
@@ -217,7 +219,7 @@ def build_batch(
         magic=CURRENT_MAGIC,
         crc=0,
         attributes=attributes,
-        last_offset_delta=previous - base_offset,
+        last_offset_delta=(previous if end_offset is None else end_offset - 1) - base_offset,
         base_timestamp=base_timestamp,
         max_timestamp=records[-1].timestamp if log_append_time else max(record.timestamp for record in records),
         producer_id=producer_id,

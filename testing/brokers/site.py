@@ -171,6 +171,12 @@ class Site:
         if slow_ms is not None:
             files.delay_s = slow_ms / 1000
 
+    def load(self, path: str, names: Mapping[str, str], *, keeps_offsets: bool) -> None:
+        """As `Cluster.load`."""
+        from sordini.testing.brokers.pack_appends import load_pack  # Few tests need it.
+
+        load_pack(self, path, names, keeps_offsets=keeps_offsets)
+
     def requests(self) -> list[SeenRequest]:
         """As `Cluster.requests`."""
         return self.run(self.seen.all)

@@ -18,6 +18,8 @@ from sordini.testing.faults.names import api_of
 from sordini.testing.faults.script import Rule
 from sordini.testing.kafka import Kafka
 from sordini.testing.node_handle import NodeHandle
+from sordini.testing.packs.loading import KEEP, OFFSETS
+from sordini.testing.packs.pack_format import PackError
 
 FAULTS_MAX: Final = 1_000
 """Faults in force."""
@@ -214,6 +216,28 @@ def _topic(control: Control, asked: Asked) -> Any:
         return {"name": control.kafka.topic(name, partitions=partitions, replicas=replicas, config=config)}
 
 
+def _load(control: Control, asked: Asked) -> Any:
+    fields = asked.fields
+    path = fields.text("path")
+    topics = fields.texts_by_name("topics")
+    offsets = fields.text("offsets", KEEP, one_of=OFFSETS)
+    config = fields.texts_by_name("config")
+    fields.refuse_others()
+    loaded: dict[str, dict[str, int]] = {}
+    with control.one_at_a_time:
+        try:
+            counts = control.kafka.load(path, topics or None, offsets=offsets, config=config)
+        except PackError as error:
+            raise WrongRequest(str(error), "path", "a file that `sordini topics pack` has written") from None
+        except ValueError as error:
+            raise WrongRequest(
+                str(error), "topics", "names of the pack's topics, and what they are called here"
+            ) from None
+    for (topic, partition), records in counts.items():
+        loaded.setdefault(topic, {})[str(partition)] = records
+    return {"records": loaded}
+
+
 def _expire(control: Control, asked: Asked) -> Any:
     with control.one_at_a_time:
         control.kafka.expire(asked.parts["topic"])
@@ -311,6 +335,7 @@ ENDPOINTS: Final = (
     Endpoint("GET", "/requests", _requests, has_fields=True),
     Endpoint("DELETE", "/requests", _forget_requests),
     Endpoint("POST", "/topics", _topic, has_fields=True, status=CREATED),
+    Endpoint("POST", "/load", _load, has_fields=True),
     Endpoint("POST", "/topics/{topic}/expire", _expire),
     Endpoint("GET", "/topics/{topic}/partitions/{partition}", _led),
     Endpoint("POST", "/topics/{topic}/partitions/{partition}/leader", _move_leader, has_fields=True),

@@ -28,6 +28,7 @@ from sordini.testing.control.shapes import broker_of, request_of, rule_json
 from sordini.testing.faults.script import REMOVED_MAX, Rule
 from sordini.testing.faults.seen import KEPT_MAX, SeenRequest
 from sordini.testing.own_client import KitError
+from sordini.testing.packs.loading import DENSE, KEEP
 
 START_S: Final = 5.0
 """From the start of the process until its brokers serve, or the start fails and says what they did."""
@@ -139,6 +140,10 @@ class RemoteSite:
     def set_disk(self, number: int, *, full: bool | None = None, slow_ms: float | None = None) -> None:
         """As `Cluster.set_disk`."""
         self._on_broker(number, "disk", {"full": full, "slow_ms": slow_ms})
+
+    def load(self, path: str, names: Mapping[str, str], *, keeps_offsets: bool) -> None:
+        """As `Cluster.load`: the brokers' process reads the file itself."""
+        self.ask("POST", "/load", {"path": path, "topics": dict(names), "offsets": KEEP if keeps_offsets else DENSE})
 
     def elapsed_s(self) -> float:
         """As `Cluster.elapsed_s`."""

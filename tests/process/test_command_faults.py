@@ -46,6 +46,7 @@ TABLE: tuple[str, ...] = (
     "topics describe {topic}",
     "topics offsets {topic}",
     "topics delete-records {topic} --all --yes",
+    "topics pack {topic} --output {pack} --force",
     "topics alter {topic} --partitions 2 --validate-only",
     "topics create {topic}-new --if-not-exists",
     "topics delete {topic}-none --if-exists",
@@ -91,7 +92,10 @@ IS_LONG = os.environ.get("SORDINI_FAULTS") == "all"
 FAULTS = (Fault.SILENCE, Fault.HANG_UP, Fault.GARBAGE, Fault.INTERRUPT)
 ELSEWHERE = {
     "serve": "a broker",
-    **dict.fromkeys(("dev", "stop", "cluster move", "log dump", "log stats", "log verify"), "test_commands_alone"),
+    **dict.fromkeys(
+        ("dev", "stop", "cluster move", "topics describe-pack", "log dump", "log stats", "log verify"),
+        "test_commands_alone",
+    ),
 }
 THROUGH_AIOKAFKA = ("consume", "produce")
 
@@ -104,6 +108,7 @@ class Scene(NamedTuple):
 
     def words(self, line: str, topic: str = TOPIC, group: str = GROUP) -> list[str]:
         names = {"lines": self.files / "lines", "plan": self.files / "plan.json", "topic": topic, "group": group}
+        names["pack"] = self.files / "records.pack"
         # A member whose good-bye was lost holds a group up until its session ends: each reader has a group of its own.
         return [word.format(**names, producer=PRODUCER, fresh=uuid4().hex) for word in line.split()]
 
@@ -288,6 +293,7 @@ EMPTY = (
     "consume {topic} --exit-at-end --partition 0 --read-committed",
     "consume {topic} --timeout 0.1",
     "topics offsets {topic} --at 2020-01-01",
+    "topics pack {topic} --output {pack} --force",
     "topics delete-records {topic} --all --yes",
     "reassign generate {topic}",
     "groups reset {group}-of-empty --topic {topic} --to-earliest",

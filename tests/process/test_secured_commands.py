@@ -26,6 +26,7 @@ LINES: dict[str, str] = {
     "topics describe": "topics describe orders",
     "topics offsets": "topics offsets orders",
     "topics create": "topics create orders --if-not-exists",
+    "topics pack": "topics pack orders --output {pack} --force",
     "topics alter": "topics alter orders --partitions 3 --validate-only",
     "topics delete": "topics delete none --if-exists",
     "topics delete-records": "topics delete-records orders:0 --all --yes",
@@ -95,7 +96,7 @@ class Scene:
     def __init__(self, broker: SecureProcess) -> None:
         self.broker = broker
         folder = broker.directory
-        self.files = {name: folder / name for name in ("empty", "password", "plan")}
+        self.files = {name: folder / name for name in ("empty", "password", "plan", "pack")}
         self.files["empty"].write_text("")
         self.files["password"].write_text("let me in\n")
         move = {"topic": "orders", "partition": 0, "replicas": [1001]}

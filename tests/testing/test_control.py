@@ -13,6 +13,7 @@ from sordini.testing.control.fields import shown
 from sordini.testing.control.server import LIMITS
 from sordini.testing.control.shapes import ACTIONS
 from tests.testing.conftest import Controlled
+from tests.testing.packs.made_packs import plain, write
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "control.md"
 FAULT = {"api": "Produce", "do": "fail", "code": "NOT_ENOUGH_REPLICAS"}
@@ -56,6 +57,10 @@ FAULT = {"api": "Produce", "do": "fail", "code": "NOT_ENOUGH_REPLICAS"}
         ("POST", "/brokers/1/disk", {"full": "yes"}, 400, 'full="yes" in POST ', "full", "true or false"),
         ("POST", "/clock", {"advance_s": -1}, 400, "advance_s=-1 in POST /clock: ", "advance_s", "a number from 0"),
         ("POST", "/topics", {"config": {"a": [1]}}, 400, "config={", "config", "an object of texts"),
+        ("POST", "/load", None, 400, "path is missing in POST /load", "path", "a text"),
+        ("POST", "/load", {"path": "/no/such"}, 400, "/no/such: no such file or directory", "path", "a file that `sord"),
+        ("POST", "/load", {"path": "a", "offsets": "x"}, 400, 'offsets="x" in POST /load: ', "offsets", "one of keep, dense"),
+        ("POST", "/load", {"path": "a", "topics": ["a"]}, 400, 'topics=["a"] in POST /load: ', "topics", "an object of"),
     ],
 )  # fmt: skip
 def test_the_response_to_a_wrong_request_says_what_is_wrong_and_what_is_allowed(
@@ -81,6 +86,21 @@ def test_what_the_brokers_refuse_is_a_conflict(controlled: Controlled) -> None:
         answer = controlled.ask("POST", path, body)
         assert answer.status == 409, answer
         assert re.search(said, answer.value["error"]), answer
+
+
+def test_a_pack_is_loaded_by_its_path(controlled: Controlled, tmp_path: Path) -> None:
+    path = str(write(tmp_path / "a.pack", {("orders", 1): plain(b"one", b"two", start=5)}, partitions=2))
+    fields = {"path": path, "topics": {"orders": "loaded"}}
+    answer = controlled.ask("POST", "/load", {**fields, "config": {"segment.ms": 600_000}})
+    assert (answer.status, answer.value) == (200, {"records": {"loaded": {"1": 2}}})
+    assert [(one.offset, one.text) for one in controlled.kafka.records("loaded", 1)] == [(5, "one"), (6, "two")]
+    assert controlled.ask("POST", "/load", {**fields, "offsets": "dense"}).value == answer.value
+    assert controlled.kafka.end_offsets("loaded") == {0: 0, 1: 9}
+    wrong = controlled.ask("POST", "/load", {**fields, "topics": {"order": "x"}})
+    assert (wrong.status, wrong.value["where"]) == (400, "topics")
+    assert "'order' is not in the pack; these are: orders" in wrong.value["error"]
+    conflict = controlled.ask("POST", "/load", fields)
+    assert (conflict.status, "ends at offset 9, and the pack begins at 5" in conflict.value["error"]) == (409, True)
 
 
 def test_a_request_of_a_web_page_is_refused(controlled: Controlled) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from sordini.cli.common.output import bytes_from_json, bytes_in_json, json_line
-from sordini.protocol.records.batch import NO_TIMESTAMP
+from sordini.protocol.records.batch import NO_TIMESTAMP, Record
 
 Headers = list[tuple[str, bytes | None]]
 EscapeBytes = Callable[[bytes], bytes]
@@ -110,14 +110,24 @@ def key_value_line(record: Any, separator: bytes, null: bytes, show: EscapeBytes
 
 
 def record_line(record: Any) -> bytes:
-    """The whole record as JSON."""
+    """The whole record of a consumer as JSON."""
+    return _json_line(record.topic, record.partition, record, is_log_append_time=record.timestamp_type == 1)
+
+
+def packed_line(topic: str, partition: int, record: Record, *, is_log_append_time: bool) -> bytes:
+    """The same of a record of a pack."""
+    headers = tuple((key.encode(errors="surrogateescape").decode(errors="replace"), one) for key, one in record.headers)
+    return _json_line(topic, partition, record._replace(headers=headers), is_log_append_time=is_log_append_time)
+
+
+def _json_line(topic: str, partition: int, record: Any, *, is_log_append_time: bool) -> bytes:
     return json_line(
         {
-            "topic": record.topic,
-            "partition": record.partition,
+            "topic": topic,
+            "partition": partition,
             "offset": record.offset,
             "timestamp": record.timestamp,
-            "timestamp_type": "append" if record.timestamp_type == 1 else "create",
+            "timestamp_type": "append" if is_log_append_time else "create",
             "key": bytes_in_json(record.key),
             "value": bytes_in_json(record.value),
             "headers": [{"key": key, "value": bytes_in_json(value)} for key, value in record.headers],

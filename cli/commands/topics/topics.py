@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from sordini.broker.clock import utc_text
+from sordini.cli.commands.topics.pack_commands import describe_pack, pack
 from sordini.cli.common.argument_types import INSTANT, PARTITIONS, SETTING, PartitionSelection
 from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_confirmed, report_each
 from sordini.cli.common.output import print_json, table
@@ -293,6 +294,10 @@ def delete_records(
     else:
         cells = [[row["topic"], row["partition"], row["earliest_offset"]] for row in rows]
         echo_lines(table(["TOPIC", "PARTITION", "EARLIEST NOW"], cells))
+
+
+topics.add_command(pack)
+topics.add_command(describe_pack)
 
 
 def _plain_settings(configs: tuple[tuple[str, str, str], ...]) -> dict[str, str]:

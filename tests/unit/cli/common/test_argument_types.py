@@ -11,6 +11,7 @@ from sordini.broker.clock import utc_ms, utc_text
 from sordini.cli.common.argument_types import (
     DURATION,
     parse_duration_ms,
+    parse_instant,
     parse_numbers,
     parse_setting,
     parse_start,
@@ -126,6 +127,14 @@ def test_a_duration_is_a_starting_time_that_long_ago() -> None:
     _, two_hours_ago = parse_start("PT2H")
     assert kind == "time"
     assert 3_600_000 - 10_000 < hour_ago - two_hours_ago <= 3_600_000 + 10_000
+
+
+def test_a_time_may_be_milliseconds_since_1970_and_eight_digits_are_a_date() -> None:
+    assert parse_instant("1795286459500") == parse_instant("2026-11-21T18:40:59.5+00:00")
+    assert parse_instant("20261121") == parse_instant("2026-11-21")
+    for text in ("now", "1234567", "12345678901234567", "-1795286459500"):
+        with pytest.raises(ValueError, match=r"is not a time: .*, or milliseconds since 1970 such as"):
+            parse_instant(text)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "1x", "2026-13-01", "--5"])

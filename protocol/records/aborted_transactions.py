@@ -7,10 +7,17 @@ offset on the producer's transactional batches are aborted ones, up to its abort
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from sordini.pipeline.source.decode.decode_request import Aborted
 from sordini.protocol.records.batch import BatchHeader, read_records
 from sordini.protocol.records.control import ABORT, read_marker
+
+
+class Aborted(NamedTuple):
+    """One aborted transaction, as a Fetch response of isolation level read_committed lists it."""
+
+    producer_id: int
+    first_offset: int
 
 
 class AbortedTransactions:
