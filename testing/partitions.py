@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from sordini.protocol.errors import ErrorCode
@@ -16,7 +16,7 @@ from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.records.aborted_transactions import Aborted
 from sordini.protocol.records.batch import Record, build_batch
-from sordini.protocol.records.returned_records import returned_batches
+from sordini.protocol.records.returned_records import ReturnedBatch, returned_batches
 from sordini.testing.own_client import TEMPORARY, KitError, OwnClient
 from sordini.testing.records import KitRecord, kit_record
 
@@ -46,38 +46,29 @@ class Partitions:
             acks=acks, timeout_ms=20_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
         )
 
-        def appended() -> int | None:
-            response = self._client.ask(request, self._client.leader(topic, partition))
-            row = response.responses[0].partition_responses[0]
-            if row.error_code in TEMPORARY:
-                return None
-            _check(row.error_code, topic, partition)
-            return int(row.base_offset)
-
-        offset: int = self._client.wait(appended, f"partition {partition} of topic {topic!r} takes records")
-        return offset
+        row = self._asked(
+            topic, partition, request, lambda response: response.responses[0].partition_responses[0], "takes records"
+        )
+        return int(row.base_offset)
 
     def delete_all(self, topic: str) -> None:
         """Delete the records below each high watermark."""
         for partition, end in self.offsets(topic, END).items():
             rows = [DeleteRecordsPartition(partition_index=partition, offset=end)]
             request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=rows)], timeout_ms=20_000)
-            row = self._client.ask(request, self._client.leader(topic, partition)).topics[0].partitions[0]
-            _check(row.error_code, topic, partition)
+            self._asked(topic, partition, request, _first_of_topics, "deletes records")
 
-    def offsets(self, topic: str, timestamp: int) -> dict[int, int]:
-        """`START` or `END` of each partition."""
+    def offsets(self, topic: str, timestamp: int, *, is_committed: bool = False) -> dict[int, int]:
+        """`START` or `END` of each partition; with `is_committed` the end is the last stable offset."""
         found = {}
         for partition in self.numbers(topic):
             rows = [ListOffsetsPartition(partition_index=partition, timestamp=timestamp)]
-            request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=rows)])
-
-            def asked(request: Any = request, partition: int = partition) -> Any:
-                row = self._client.ask(request, self._client.leader(topic, partition)).topics[0].partitions[0]
-                return None if row.error_code in TEMPORARY else row
-
-            row = self._client.wait(asked, f"offsets of topic {topic!r} can be read")
-            _check(row.error_code, topic, partition)
+            request = ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=int(is_committed),
+                topics=[ListOffsetsTopic(name=topic, partitions=rows)],
+            )
+            row = self._asked(topic, partition, request, _first_of_topics, "says its offsets")
             found[partition] = row.offset
         return found
 
@@ -85,23 +76,43 @@ class Partitions:
         """All records up to the high watermark, or to the last stable offset."""
         found: list[KitRecord] = []
         offset = self.offsets(topic, START)[partition]
-        end = self.offsets(topic, END)[partition]
+        end = self.offsets(topic, END, is_committed=is_committed)[partition]
         while offset < end:
-            wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
-            request = FetchRequest(
-                isolation_level=int(is_committed), topics=[FetchTopic(topic=topic, partitions=[wanted])]
-            )
-            row = self._client.ask(request, self._client.leader(topic, partition)).responses[0].partitions[0]
-            _check(row.error_code, topic, partition)
-            aborted = [Aborted(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()]
-            batches = list(returned_batches(row.records or b"", offset, aborted))
-            if not batches:
-                break  # What is left belongs to open transactions.
-            offset = batches[-1].next_offset
-            found += [kit_record(topic, partition, one) for batch in batches for one in batch.records]
+            for batch in self._fetched(topic, partition, offset, is_committed=is_committed):
+                offset = batch.next_offset
+                found += [kit_record(topic, partition, one) for one in batch.records]
         return found
 
+    def _fetched(self, topic: str, partition: int, offset: int, *, is_committed: bool) -> list[ReturnedBatch]:
+        """Batches from an offset on, of which there are some: a new leader may not know yet how far it may serve."""
+        wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+        request = FetchRequest(isolation_level=int(is_committed), topics=[FetchTopic(topic=topic, partitions=[wanted])])
 
-def _check(code: int, topic: str, partition: int) -> None:
-    if code:
-        raise KitError(f"partition {partition} of topic {topic!r}: {ErrorCode(code).name}")
+        def fetched() -> list[ReturnedBatch] | None:
+            row = self._asked(topic, partition, request, _first_of_responses, "can be read")
+            aborted = [Aborted(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()]
+            return list(returned_batches(row.records or b"", offset, aborted)) or None
+
+        what = f"partition {partition} of topic {topic!r} has records from offset {offset} on"
+        found: list[ReturnedBatch] = self._client.wait(fetched, what)
+        return found
+
+    def _asked(self, topic: str, partition: int, request: Any, row_of: Callable[[Any], Any], what: str) -> Any:
+        """What its leader responds of a partition, asked again while the error is temporary. Raises KitError."""
+
+        def asked() -> Any:
+            row = row_of(self._client.ask(request, self._client.leader(topic, partition)))
+            return None if row.error_code in TEMPORARY else row
+
+        row = self._client.wait(asked, f"partition {partition} of topic {topic!r} {what}")
+        if row.error_code:
+            raise KitError(f"partition {partition} of topic {topic!r}: {ErrorCode(row.error_code).name}")
+        return row
+
+
+def _first_of_responses(response: Any) -> Any:
+    return response.responses[0].partitions[0]
+
+
+def _first_of_topics(response: Any) -> Any:
+    return response.topics[0].partitions[0]
