@@ -12,7 +12,7 @@ BLOCK = re.compile(r"^```(?:python|yaml) (\S+)\n(.*?)^```$", re.MULTILINE | re.D
 INSTALL = re.compile(r"^pip install (.*)$", re.MULTILINE)
 
 TESTS_OF = {
-    "test_kafka_python.py": 1,
+    "test_kafka_python.py": 2,
     "test_aiokafka.py": 1,
     "test_pytest_asyncio.py": 1,
     "test_confluent_kafka.py": 1,
