@@ -10,6 +10,8 @@
 # make hostile  hostile requests to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
 # make chaos  three brokers and transactions under 37 faults in ten minutes, two outages of ZooKeeper too; ARGS="--minutes 2"
 # make exactly-once  consume-transform-produce in eight programs, brokers and programs killed; twenty minutes
+# make aiokafka-suite  aiokafka's own tests on the test kit; six minutes; AIOKAFKA_REPOSITORY=CLONE takes a local Git clone
+# make recipes  all recipes of docs/testing-recipes.md, with Quix Streams and Spark; two minutes
 # make pipeline  Spark's Kafka source and Sordini's in all scenarios, jobs killed while they write; half an hour
 # make demo   activity of a web site, from topics through Spark to tables and a report; five to fifteen minutes
 # make sim    seeds of a simulated broker, a cluster, transactions; ARGS, CLUSTER_ARGS, TRANSACTION_ARGS="--seeds 0-9999"
@@ -33,7 +35,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed matrix stall hostile chaos exactly-once pipeline demo sim simulate faults soak fuzz lock sbom audit-dependencies lint bench \
+.PHONY: help run cluster test crash model interchange mixed matrix stall hostile chaos exactly-once aiokafka-suite recipes pipeline demo sim simulate faults soak fuzz lock sbom audit-dependencies lint bench \
 	clean
 
 help:
@@ -84,6 +86,15 @@ exactly-once: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	@$(PYTHON) scripts/outside.py streams
 	SORDINI_EXACTLY_ONCE=all $(BIN)/python -m pytest tests/exactly_once -s $(ARGS)
+
+aiokafka-suite: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py aiokafka-suite
+	$(BIN)/python -m tests.client_suites $(ARGS)
+
+recipes: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	@$(PYTHON) scripts/outside.py quixstreams
+	SORDINI_RECIPES=all $(BIN)/python -m pytest tests/testing/recipes $(ARGS)
 
 pipeline: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests

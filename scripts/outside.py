@@ -9,9 +9,13 @@
     python3 scripts/outside.py python-clients   the oldest Python clients, in their own environment; 20 MB
     python3 scripts/outside.py spark 4.2.0      an older PySpark with its Kafka source; about a minute and 500 MB
     python3 scripts/outside.py connector        the Kafka source of the PySpark in .venv, as pipeline/jars locks it
+    python3 scripts/outside.py franz-go         a test's Go client, into the module cache of a Go that is installed
+    python3 scripts/outside.py quixstreams      Quix Streams with all that it needs, in an environment; 150 MB
+    python3 scripts/outside.py aiokafka-suite   aiokafka's own tests, and an environment for them; 60 MB
 
 Programs come from Debian (only root may install them), jars from Maven's configured repository into
-`.cache/kafka/<version>/lib`, PySpark from pip's configured index into its own environment. What exists already is not
+`.cache/kafka/<version>/lib`, PySpark from pip's configured index into its own environment. aiokafka's tests are in no
+package: they come from its Git repository, or from the clone that AIOKAFKA_REPOSITORY names. What exists already is not
 fetched again. Without root this script does not fail: tests that lack a program are skipped, with the command that
 fetches it. In CI they fail, and so does this script.
 """
@@ -20,9 +24,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -36,12 +43,17 @@ STREAMS = ROOT / ".cache" / "kafka-streams"
 SPARK = ROOT / ".cache" / "spark"
 CONNECTOR = SPARK / "connector"
 PYTHON_CLIENTS = ROOT / ".cache" / "python-clients"
+QUIXSTREAMS = ROOT / ".cache" / "quixstreams"
+AIOKAFKA_SUITE = ROOT / ".cache" / "aiokafka-suite"
+AIOKAFKA_REPOSITORY = "https://github.com/aio-libs/aiokafka.git"
 POM = ROOT / "tests" / "outside" / "kafka.pom.xml"
 SPARK_POM = POM.with_name("spark.pom.xml")
 STREAMS_POM = POM.with_name("streams.pom.xml")
 PIP = [str(ROOT / ".venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
 # What kafka-python and aiokafka compress with.
 CODECS = ("lz4", "python-snappy", "zstandard", "crc32c")
+# aiokafka itself comes from the package index: its sources beside the tests would be imported instead.
+SUITE_FILES = ("tests", "pyproject.toml")
 COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 # Prefixes of the jars that are moved last, and mark a folder as complete.
@@ -62,6 +74,8 @@ def main(arguments: list[str]) -> None:
                 fetch_spark(versions.OLDEST_PYSPARK)
                 fetch_connector()
             fetch_python_clients()
+            if has_go():
+                fetch_franz_go()
         case ["cluster"]:
             install_programs(("java", "mvn"))
             fetch_kafka(versions.APACHE_KAFKA)
@@ -80,6 +94,12 @@ def main(arguments: list[str]) -> None:
             fetch_spark(version)
         case ["connector"]:
             fetch_connector()
+        case ["franz-go"]:
+            fetch_franz_go()
+        case ["quixstreams"]:
+            fetch_environment(QUIXSTREAMS, *own_requirements(), *versions.QUIXSTREAMS)
+        case ["aiokafka-suite"]:
+            fetch_aiokafka_suite()
         case _:
             sys.exit(__doc__)
 
@@ -135,12 +155,64 @@ def fetch_python_clients() -> None:
         print(f"the oldest Python clients are left out: they have wheels up to Python {last}", file=sys.stderr)
         return
     wanted = [f"{name}=={version}" for name, version in versions.OLDEST_PYTHON_CLIENTS.items()]
-    mark, text = PYTHON_CLIENTS / "installed", " ".join([*wanted, *CODECS])
+    fetch_environment(PYTHON_CLIENTS, "--only-binary=:all:", *wanted, *CODECS)
+
+
+def fetch_environment(folder: Path, *requirements: str) -> None:
+    """Packages in an environment of their own, `venv` in the folder, made again when other ones are wanted."""
+    mark, text = folder / "installed", " ".join(one for one in requirements if not one.startswith("--"))
     if mark.exists() and mark.read_text(encoding="utf-8") == text:
         return
-    shutil.rmtree(PYTHON_CLIENTS, ignore_errors=True)
-    install(PYTHON_CLIENTS / "venv", "--only-binary=:all:", *wanted, *CODECS)
+    shutil.rmtree(folder, ignore_errors=True)
+    install(folder / "venv", *requirements)
     mark.write_text(text, encoding="utf-8")
+
+
+def own_requirements() -> list[str]:
+    """What Sordini itself needs, for environments that import it from this repository."""
+    found: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    return found
+
+
+def fetch_aiokafka_suite() -> None:
+    """The tests of one release, and an environment with that release and what its tests import.
+
+    The commit's id is a checksum of all that is in it: a repository that answers with anything else is of no use.
+    """
+    fetch_environment(AIOKAFKA_SUITE / "environment", *own_requirements(), *versions.AIOKAFKA_SUITE)
+    commit = versions.AIOKAFKA_SUITE_COMMIT
+    source = AIOKAFKA_SUITE / commit
+    if source.exists():
+        return
+    repository = os.environ.get("AIOKAFKA_REPOSITORY") or AIOKAFKA_REPOSITORY
+    arriving = source.with_name(f"{commit}.arriving-{os.getpid()}")
+    print(f"fetching {source.relative_to(ROOT)} from {repository}", file=sys.stderr)
+    arriving.mkdir(parents=True)
+    try:
+        for words in (["init"], ["fetch", "--depth=1", repository, commit], ["checkout", commit, "--", *SUITE_FILES]):
+            run(["git", "-C", str(arriving), words[0], "--quiet", *words[1:]], dict(os.environ))
+        arriving.replace(source)
+    finally:
+        shutil.rmtree(arriving, ignore_errors=True)
+
+
+def fetch_franz_go() -> None:
+    """The modules of the Go example of docs/control.md, as the test of it names them."""
+    if not has_go():
+        sys.exit(f"there is no Go {versions.GO} or newer on the path")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "go.mod").write_text(versions.go_module(), encoding="utf-8")
+        run(["go", "-C", folder, "mod", "download", "all"], {**os.environ, "GOFLAGS": "-mod=mod"})
+
+
+def has_go() -> bool:
+    """Whether a Go is here that can build the module. Nothing installs one: it is newer than that of most systems."""
+    go = shutil.which("go")
+    if go is None:
+        return False
+    found = subprocess.run([go, "env", "GOVERSION"], check=False, capture_output=True, text=True).stdout  # noqa: S603
+    number = re.match(r"go(\d+)\.(\d+)", found)
+    return number is not None and tuple(map(int, number.groups())) >= tuple(map(int, versions.GO.split(".")))
 
 
 def fetch_spark(version: str) -> None:

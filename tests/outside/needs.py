@@ -84,6 +84,13 @@ def need_python_clients() -> Path:
     return python
 
 
+def need_quixstreams() -> Path:
+    """The Python of the environment that holds Quix Streams."""
+    folder = ROOT / ".cache" / "quixstreams"
+    need((folder / "installed").exists(), "Quix Streams", "`python3 scripts/outside.py quixstreams` fetches it")
+    return folder / "venv" / "bin" / "python"
+
+
 def need_spark() -> tuple[Path, list[Path]]:
     """The folder with the packages of the older PySpark's environment, and the jars of its Kafka source."""
     folder = ROOT / ".cache" / "spark" / OLDEST_PYSPARK

@@ -37,6 +37,27 @@ OLDEST_CLIENTS_PYTHON = (3, 11)
 NEWEST_PYTHON_CLIENTS = {"kafka-python": "3.0.12", "aiokafka": "0.14.0", "confluent-kafka": "2.16.1"}
 """At least these are in the environment of the tests."""
 
+AIOKAFKA_SUITE = (
+    "aiokafka==0.14.0",
+    "confluent-kafka==2.16.1",
+    "pytest==9.0.2",
+    "pytest-asyncio==1.3.0",
+    "pytest-mock==3.15.1",
+)
+"""What runs aiokafka's own tests: its release, the libraries of pytest that it pins, and one that our fixtures use."""
+AIOKAFKA_SUITE_COMMIT = "672947afe85c91b7d953f0259e69837a711d3246"
+"""Of the tag v0.14.0."""
+QUIXSTREAMS = ("quixstreams==3.28.1", "pytest>=8.3")
+"""In an environment of its own: it requires a certain release of confluent-kafka, older than the one of the tests."""
+FRANZ_GO = "v1.20.2"
+GO = "1.24"
+"""The language of the module that tests it."""
+
+
+def go_module() -> str:
+    """The go.mod of a test with franz-go."""
+    return f"module example.org/orders\n\ngo {GO}\n\nrequire github.com/twmb/franz-go {FRANZ_GO}\n"
+
 
 class Tested(NamedTuple):
     """One client, as its users call it, with the oldest and the newest release that the tests run."""

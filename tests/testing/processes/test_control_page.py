@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.outside.needs import client_jars, need_java, need_program
+from scripts.outside import has_go
+from tests.outside.needs import client_jars, need, need_java, need_program
 from tests.outside.ports import free_port
 from tests.outside.processes import DevProcess
-from tests.outside.versions import APACHE_KAFKA
+from tests.outside.versions import APACHE_KAFKA, FRANZ_GO, GO, go_module
 from tests.process.image import environment
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "control.md"
 COMPOSE = ROOT / "examples" / "control" / "compose.yml"
-FRANZ_GO = "v1.20.2"
 
 
 def blocks(language: str) -> list[str]:
@@ -70,17 +70,15 @@ def test_the_program_in_java_runs_as_it_is_written(dev: DevProcess, tmp_path: Pa
 
 def test_the_test_in_go_passes_as_it_is_written(dev: DevProcess, tmp_path: Path) -> None:
     go = shutil.which("go")
-    if go is None:
-        pytest.skip("Go is not installed")
+    if go is None or not has_go():
+        pytest.skip(f"there is no Go {GO} or newer")
     (tmp_path / "orders_test.go").write_text(blocks("go")[0].replace("localhost:9080", dev.control))
-    (tmp_path / "go.mod").write_text(
-        f"module example.org/orders\n\ngo 1.24\n\nrequire github.com/twmb/franz-go {FRANZ_GO}\n"
-    )
+    (tmp_path / "go.mod").write_text(go_module())
     offline = {**os.environ, "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GONOSUMDB": "*", "GONOSUMCHECK": "1"}
     offline |= {"GOSUMDB": "off", "GOTOOLCHAIN": "local"}
     cache = subprocess.run([go, "env", "GOMODCACHE"], capture_output=True, text=True, check=True).stdout.strip()
-    if not (Path(cache) / "github.com" / "twmb" / f"franz-go@{FRANZ_GO}").is_dir():
-        pytest.skip(f"franz-go is not in the module cache: `go mod download github.com/twmb/franz-go@{FRANZ_GO}`")
+    module = Path(cache) / "github.com" / "twmb" / f"franz-go@{FRANZ_GO}"
+    need(module.is_dir(), f"franz-go {FRANZ_GO}", "`python3 scripts/outside.py franz-go` fetches it")
     command = [go, "test", "-count=1", "-v", "-timeout=60s", "."]
     done = subprocess.run(command, cwd=tmp_path, env=offline, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

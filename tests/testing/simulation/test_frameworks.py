@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
+from faststream import FastStream
+from faststream.kafka import KafkaBroker
 
 from sordini.testing import Scenario, simulate
 
@@ -12,10 +13,6 @@ ORDERS = 8
 
 
 def test_a_faststream_application_consumes_and_publishes_under_faults():
-    pytest.importorskip("faststream.kafka", reason="FastStream is not installed")
-    from faststream import FastStream
-    from faststream.kafka import KafkaBroker
-
     async def app(bootstrap_servers: str, scenario: Scenario) -> None:
         broker = KafkaBroker(bootstrap_servers.split(","), logger=None)
 

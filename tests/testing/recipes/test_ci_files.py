@@ -1,0 +1,103 @@
+"""Files of CI services and of containers: against the services' own schemas; and the commands of the recipes are run.
+
+The commands are run in their order in a directory with one recipe, in the environment of these tests. Nothing is installed
+there: `pip install` finds everything present, or fails, as it is given no index. What else a service does for a job
+(`uses`, `image`, `cache`, `artifacts`) is not run.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from check_jsonschema import main as check_jsonschema
+from click.testing import CliRunner
+
+from tests.testing.recipes.page import GITHUB, GITLAB, ROOT, files, write
+
+RECIPE = "test_confluent_kafka.py"
+SCHEMAS = {
+    "vendor.github-workflows": (GITHUB, "examples/ci/containers.yml"),
+    "vendor.gitlab-ci": (GITLAB,),
+    "vendor.compose-spec": ("docker-compose.yml", "examples/control/compose.yml"),
+}
+"""Files of the repository and of the page, by the names that check-jsonschema has for the schemas that it brings."""
+
+
+def refused(schema: str, *paths: Path) -> str:
+    """What check-jsonschema says against the files; empty when it says nothing."""
+    done = CliRunner().invoke(check_jsonschema, ["--builtin-schema", schema, *map(str, paths)])
+    assert done.exit_code in (0, 1), done.output
+    return done.output if done.exit_code else ""
+
+
+def of_page_or_repository(name: str, directory: Path) -> Path:
+    if name not in files():
+        return ROOT / name
+    write(directory, name)
+    return directory / name
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_a_file_of_a_service_is_as_the_service_wants_it(schema: str, tmp_path: Path) -> None:
+    assert refused(schema, *(of_page_or_repository(name, tmp_path) for name in SCHEMAS[schema])) == ""
+
+
+def test_a_wrong_key_in_a_file_of_a_service_is_refused(tmp_path: Path) -> None:
+    wrong = tmp_path / "tests.yml"
+    wrong.write_text(files()[GITHUB].replace("runs-on", "runs_on"))
+    assert "runs_on" in refused("vendor.github-workflows", wrong)
+
+
+def github_commands(workflow: dict[str, Any]) -> list[str]:
+    (job,) = workflow["jobs"].values()
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+def gitlab_commands(pipeline: dict[str, Any]) -> list[str]:
+    (job,) = pipeline.values()
+    return [*job["before_script"], *job["script"]]
+
+
+def run(commands: Sequence[str], directory: Path) -> tuple[int, str]:
+    """The status and the output of commands in one shell, each of which must succeed."""
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
+    given = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    given |= {"PATH": path, "PYTHONPATH": os.pathsep.join(sys.path)}
+    given |= {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    done = subprocess.run(
+        ["sh", "-e", "-c", "\n".join(commands)],
+        cwd=directory,
+        env=given,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def test_the_commands_for_github_run_the_recipe(tmp_path: Path) -> None:
+    write(tmp_path, RECIPE)
+    commands = github_commands(yaml.safe_load(files()[GITHUB]))
+    assert [command.split()[0] for command in commands] == ["pip", "pytest"]
+    code, output = run(commands, tmp_path)
+    assert code == 0, output
+    assert "1 passed" in output
+
+
+def test_the_commands_for_gitlab_run_the_recipe_and_write_its_report(tmp_path: Path) -> None:
+    write(tmp_path, RECIPE)
+    pipeline = yaml.safe_load(files()[GITLAB])
+    code, output = run(gitlab_commands(pipeline), tmp_path)
+    assert code == 0, output
+    report = tmp_path / pipeline["tests"]["artifacts"]["reports"]["junit"]
+    assert 'tests="1"' in report.read_text()
