@@ -38,7 +38,7 @@ from sordini.broker.groups.machine.events import (
     Write,
     WriteCompleted,
 )
-from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit, ShardMemoryUsage
+from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit, ShardMemoryUsage, new_group_bytes
 from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCaused
 from sordini.broker.groups.machine.shard_histories import RebalanceTotals, ShardHistories
@@ -204,7 +204,8 @@ class GroupShard:
             if answer.error or not offsets:
                 on_done(answer.error)
             else:
-                self._offsets.commit(group_id, offsets, committed, written)
+                group_bytes = self._missing_group_bytes(group_id)
+                self._offsets.commit(group_id, offsets, committed, written, group_bytes=group_bytes)
 
         self.submit(group_id, request, validated)
 
@@ -228,7 +229,9 @@ class GroupShard:
             if answer.error or not offsets:
                 on_done(answer.error)
                 return
-            is_written = self._offsets.commit_in_transaction(producer, group_id, offsets, written)
+            is_written = self._offsets.commit_in_transaction(
+                producer, group_id, offsets, written, group_bytes=self._missing_group_bytes(group_id)
+            )
             if is_written and group_id not in self.groups:
                 self._keep(Group(group_id))
 
@@ -296,7 +299,7 @@ class GroupShard:
             if isinstance(event, Tick | WriteCompleted | LastOffsetRemoved | Unload):
                 return  # The group was removed.
             group = Group(group_id)
-        if isinstance(event, Join) and not self._memory.admits_join(self.groups.get(group_id), event):
+        if isinstance(event, Join) and not self._memory.admits_join(group_id, self.groups.get(group_id), event):
             self._carry_out(group_id, Reply(event.caller, JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED)))
             return
         before, now = group, self._now()
@@ -326,6 +329,10 @@ class GroupShard:
         due_ms = machine.next_due_ms(group)
         if due_ms is not None:
             self._shard.schedule(group_id, due_ms)
+
+    def _missing_group_bytes(self, group_id: str) -> int:
+        """What a commit of offsets adds to memory beside them: its group, where there is none."""
+        return 0 if group_id in self.groups else new_group_bytes(group_id)
 
     def _carry_out(self, group_id: str, action: Action) -> None:
         match action:
