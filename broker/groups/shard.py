@@ -38,7 +38,7 @@ from sordini.broker.groups.machine.events import (
     Write,
     WriteCompleted,
 )
-from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit, ShardMemoryUsage, new_group_bytes
+from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit, ShardMemoryUsage
 from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCaused
 from sordini.broker.groups.machine.shard_histories import RebalanceTotals, ShardHistories
@@ -204,8 +204,7 @@ class GroupShard:
             if answer.error or not offsets:
                 on_done(answer.error)
             else:
-                group_bytes = self._missing_group_bytes(group_id)
-                self._offsets.commit(group_id, offsets, committed, written, group_bytes=group_bytes)
+                self._offsets.commit(group_id, offsets, committed, written)
 
         self.submit(group_id, request, validated)
 
@@ -229,9 +228,7 @@ class GroupShard:
             if answer.error or not offsets:
                 on_done(answer.error)
                 return
-            is_written = self._offsets.commit_in_transaction(
-                producer, group_id, offsets, written, group_bytes=self._missing_group_bytes(group_id)
-            )
+            is_written = self._offsets.commit_in_transaction(producer, group_id, offsets, written)
             if is_written and group_id not in self.groups:
                 self._keep(Group(group_id))
 
@@ -329,10 +326,6 @@ class GroupShard:
         due_ms = machine.next_due_ms(group)
         if due_ms is not None:
             self._shard.schedule(group_id, due_ms)
-
-    def _missing_group_bytes(self, group_id: str) -> int:
-        """What a commit of offsets adds to memory beside them: its group, where there is none."""
-        return 0 if group_id in self.groups else new_group_bytes(group_id)
 
     def _carry_out(self, group_id: str, action: Action) -> None:
         match action:

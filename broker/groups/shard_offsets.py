@@ -59,12 +59,8 @@ class ShardOffsets:
         offsets: Mapping[TopicPartition, CommittedOffset],
         on_committed: Callable[[], None],
         on_done: OnDone,
-        *,
-        group_bytes: int,
     ) -> None:
         """Write offsets as one batch; `on_committed` is called before `on_done`, which has the journal's code.
-
-        `group_bytes` is what `on_committed` adds to memory: the group, where there is none yet.
 
         INVALID_COMMIT_OFFSET_SIZE: the keys are too long, or the memory limit does not allow new partitions.
         """
@@ -72,7 +68,7 @@ class ShardOffsets:
             on_done(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
             return
         table = self._table(group_id)
-        added_bytes = table.added_bytes(offsets) + group_bytes
+        added_bytes = table.added_bytes(offsets) + self._memory.missing_group_bytes(group_id)
         if table.adds_partitions(offsets) and not self._memory.has_room(added_bytes):
             self._drop_idle(group_id)
             on_done(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
@@ -101,16 +97,12 @@ class ShardOffsets:
         group_id: str,
         offsets: Mapping[TopicPartition, CommittedOffset],
         on_done: OnDone,
-        *,
-        group_bytes: int,
     ) -> bool:
         """Write offsets as one batch of a transaction; whether it is in the log. As `commit`, but no reader sees them.
 
-        `group_bytes` is what the caller adds to memory afterwards.
-
         The partitions are unstable from now on, before the batch is committed: the marker may be on its way already.
         """
-        added_bytes = sum(open_cost(*item) for item in offsets.items()) + group_bytes
+        added_bytes = sum(open_cost(*item) for item in offsets.items()) + self._memory.missing_group_bytes(group_id)
         if not _has_short_keys(group_id, offsets) or not self._memory.has_room(added_bytes):
             on_done(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
             return False

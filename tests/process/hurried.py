@@ -6,7 +6,6 @@ import asyncio
 import selectors
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from unittest import mock
 
 LOOK_S = 0.02
 """How often, in real time, a wait checks whether it is in vain."""
@@ -51,5 +50,8 @@ def hurried(is_in_vain: Callable[[], bool]) -> Iterator[None]:
     def new_event_loop() -> asyncio.AbstractEventLoop:
         return _Loop(_Selector(is_in_vain))
 
-    with mock.patch.object(asyncio.events, "new_event_loop", new_event_loop):
+    former, asyncio.events.new_event_loop = asyncio.events.new_event_loop, new_event_loop
+    try:
         yield
+    finally:
+        asyncio.events.new_event_loop = former
