@@ -59,6 +59,8 @@ def test_the_holder_of_a_lock_is_found_and_none_afterwards(
     assert processes.lock_holder(descriptor) == holder.pid
     holder.communicate()
     assert processes.lock_holder(descriptor) is None
+    takes = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    subprocess.run([sys.executable, "-c", takes, str(path)], check=True)  # The question has left no lock.
     os.close(descriptor)
 
 
