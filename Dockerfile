@@ -35,6 +35,7 @@ COPY config config
 COPY protocol protocol
 COPY replication replication
 COPY storage storage
+COPY system system
 COPY testing testing
 COPY requirements requirements
 # Nothing is fetched but what the locks name, each file with its hash (`make lock` writes them).

@@ -19,6 +19,8 @@
 # make faults  every command against faulty responses of a broker; five minutes
 # make soak   random requests of every API and version for ten minutes, beside a regular client; ARGS="--minutes 2"
 # make fuzz   10 million frames in process, 200,000 over TCP, and inputs guided by coverage; ARGS="--frames 100000 --over-tcp 0"
+# make portable  storage, network, processes and the kit without the calls that only Linux has; a minute
+# make pythons  the fast tests under every Python 3.11 to 3.14 on this machine; ARGS="--only 3.13"
 # make lock   write requirements/*.lock anew: the newest versions that pyproject.toml allows, with their hashes
 # make sbom   dist/sordini-broker.cdx.json and dist/sordini-pipeline.cdx.json: what the images hold (CycloneDX)
 # make audit-dependencies  known vulnerabilities of what is locked; needs the index's vulnerability service
@@ -35,7 +37,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed matrix stall hostile chaos exactly-once aiokafka-suite recipes pipeline demo sim simulate faults soak fuzz lock sbom audit-dependencies lint bench \
+.PHONY: help run cluster test crash model interchange mixed matrix stall hostile chaos exactly-once aiokafka-suite recipes pipeline demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies lint bench \
 	clean
 
 help:
@@ -122,6 +124,15 @@ soak: .venv/.installed-dev
 fuzz: .venv/.installed-dev
 	-@$(BIN)/python -m pip --disable-pip-version-check install --quiet --group fuzz
 	$(BIN)/python -m tests.fuzz $(ARGS)
+
+PORTABLE = tests/unit/system tests/unit/storage tests/unit/broker/network tests/unit/broker/process tests/network \
+	tests/testing/test_brokers.py tests/testing/test_security.py tests/process/test_daemon.py tests/process/test_without_linux.py
+portable: .venv/.installed-dev
+	SORDINI_PORTABLE=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadscope -k "not zookeeper" $(PORTABLE) $(ARGS)
+
+# Any Python runs it: each environment is made by its own interpreter.
+pythons:
+	$(PYTHON) scripts/pythons.py $(ARGS)
 
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header
 lock: .venv/.installed-dev

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sordini import __version__
+from sordini.system.supported import UnsupportedSystem, check_system
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+try:
+    check_system()
+except UnsupportedSystem as refused:
+    raise SystemExit(f"sordini: {refused}") from None
 
 COMMANDS = {
     "serve": "Run a broker.",

@@ -19,3 +19,7 @@ The commands, the Spark source and the requests between brokers use it. The prot
 `routing` says which broker a request goes to, `retries` after which errors it is sent again, `authentication` holds the
 SASL exchanges (run after `negotiate()`, as it is). Records in a response are bytes; `protocol/records` reads them.
 """
+
+from sordini.system.supported import check_system
+
+check_system()

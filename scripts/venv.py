@@ -1,4 +1,4 @@
-"""Create `.venv` and install Sordini into it: `python3 scripts/venv.py [GROUP...]`.
+"""Create `.venv` and install Sordini into it: `python3 scripts/venv.py [--into FOLDER] [GROUP...]`.
 
 Needs only Python's standard library. Debian's python3 has no `ensurepip`, so pip is searched in
 this order:
@@ -10,8 +10,8 @@ this order:
 4. Debian's own package of pip's wheel, fetched and checked by apt into a temporary folder. This works
    without root and does not change the system.
 
-GROUP is a dependency group of pyproject.toml, e.g. `tests`. It can be run again at any time, and installs what
-is missing.
+FOLDER is an environment elsewhere; GROUP is a dependency group of pyproject.toml, e.g. `tests`. It can be run again at
+any time, and installs what is missing.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-VENV = ROOT / ".venv"
-VENV_PYTHON = VENV / "bin" / "python"
 # The first pip that understands the dependency groups of pyproject.toml.
 PIP_WANTED = "pip>=25.1"
 
@@ -40,12 +38,16 @@ PIP_WANTED = "pip>=25.1"
 def main(groups: list[str]) -> None:
     if sys.version_info < (3, 11):  # noqa: UP036 - the check for older Pythons.
         sys.exit(f"Sordini needs Python 3.11 or newer, and {sys.executable} is {sys.version.split()[0]}")
-    print(f"installing Sordini into {VENV.name}", file=sys.stderr)
-    if not VENV_PYTHON.exists():
-        run([sys.executable, "-m", "venv", "--without-pip", str(VENV)])
-    if not has_pip(VENV_PYTHON):
-        bootstrap_pip()
-    pip = [str(VENV_PYTHON), "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    folder = ROOT / ".venv"
+    if groups[:1] == ["--into"]:
+        folder, groups = Path(groups[1]), groups[2:]
+    python = folder / "bin" / "python"
+    print(f"installing Sordini into {os.path.relpath(folder, ROOT)}", file=sys.stderr)
+    if not python.exists():
+        run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
+    if not has_pip(python):
+        bootstrap_pip(python)
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet"]
     run([*pip, "install", PIP_WANTED])
     chosen = [word for group in groups for word in ("--group", group)]
     run([*pip, "install", "--editable", str(ROOT), *chosen])
@@ -67,17 +69,17 @@ def succeeds(command: list[str]) -> bool:
     return subprocess.run(command, check=False, stdout=quiet, stderr=quiet, stdin=quiet).returncode == 0  # noqa: S603
 
 
-def bootstrap_pip() -> None:
+def bootstrap_pip(python: Path) -> None:
     """Bring any pip into the environment; a newer one takes its place at once."""
-    if importlib.util.find_spec("ensurepip") and succeeds([str(VENV_PYTHON), "-m", "ensurepip"]):
+    if importlib.util.find_spec("ensurepip") and succeeds([str(python), "-m", "ensurepip"]):
         return
     # `--python` came with pip 22.3; an older pip fails here and the next way is taken.
-    if succeeds([sys.executable, "-m", "pip", "--python", str(VENV_PYTHON), "install", PIP_WANTED]):
+    if succeeds([sys.executable, "-m", "pip", "--python", str(python), "install", PIP_WANTED]):
         return
     with tempfile.TemporaryDirectory() as folder:
         wheel = wheel_from_index(Path(folder)) or wheel_from_debian(Path(folder))
         # A wheel is an archive that Python can run modules from.
-        run([str(VENV_PYTHON), f"{wheel}/pip", "install", "--quiet", "--disable-pip-version-check", PIP_WANTED])
+        run([str(python), f"{wheel}/pip", "install", "--quiet", "--disable-pip-version-check", PIP_WANTED])
 
 
 def wheel_from_index(folder: Path) -> Path | None:

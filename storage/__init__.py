@@ -1,0 +1,3 @@
+from sordini.system.supported import check_system
+
+check_system()

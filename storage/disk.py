@@ -19,7 +19,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
-Buffer = bytes | bytearray | memoryview
+from sordini.system import files
+
+Buffer = files.Buffer
 T = TypeVar("T")
 
 FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
@@ -30,7 +32,6 @@ NEWEST_BYTES_MAX = 8 * 1024
 NEWEST_FILES_MAX = 64
 """How many files cache their last appends."""
 _SMALL_BYTES = 64 * 1024
-_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE, which the os module does not define.
 
 
 class File(Protocol):
@@ -124,15 +125,6 @@ class Disk(Protocol):
         """
 
 
-def open_again_without_blocking(descriptor: int) -> int:
-    """A second descriptor of a pipe or terminal, whose writes raise BlockingIOError instead of blocking.
-
-    It is a separate open file: the first one, which other processes may share, is unchanged. Raises OSError where the
-    system has no such paths, for a pipe without a reader, and for another user's file.
-    """
-    return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-
-
 class Newest:
     """The files whose last small appends are cached, because consumers and followers at the log end read them next.
 
@@ -177,7 +169,7 @@ class SystemFile:
 
     def append(self, buffers: Sequence[Buffer]) -> int:
         if len(buffers) > 1:
-            written = os.pwritev(self._descriptor, buffers, self._end)
+            written = files.write_many(self._descriptor, buffers, self._end)
         else:
             data = buffers[0]
             written = os.pwrite(self._descriptor, data, self._end)
@@ -219,19 +211,13 @@ class SystemFile:
             self._end = size
 
     def reserve(self, size: int) -> None:
-        import ctypes  # Late import: only `preallocate` needs it.
-
-        libc = ctypes.CDLL(None, use_errno=True)
-        arguments = (ctypes.c_int(self._descriptor), ctypes.c_int(_KEEP_SIZE), ctypes.c_long(0), ctypes.c_long(size))
-        if libc.fallocate(*arguments) != 0:
-            errno = ctypes.get_errno()
-            raise OSError(errno, os.strerror(errno), self._path)
+        files.reserve(self._descriptor, size)
 
     def give_back(self) -> None:
         os.ftruncate(self._descriptor, self._end)
 
     def sync(self) -> None:
-        os.fsync(self._descriptor)
+        files.sync(self._descriptor)
 
     def close(self) -> None:
         self.forget_newest()
@@ -320,7 +306,7 @@ class SystemDisk:
     def sync_directory(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
+            files.sync(descriptor)
         finally:
             os.close(descriptor)
 

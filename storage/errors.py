@@ -27,5 +27,9 @@ class DiskFull(RetriableRefusal):
     """The disk is full, or a quota is used up. `DiskSpace` reports it once for the whole log directory."""
 
 
+class NameTaken(RetriableRefusal):
+    """The file system does not distinguish the case of letters, and a directory has the name in another case."""
+
+
 class WrongDirectory(StorageError):
     """A log directory is another broker's, or in use: the start is refused, whatever the other directories hold."""

@@ -16,7 +16,7 @@ from sordini.storage.checkpoints import DamagedFile
 from sordini.storage.clean_shutdown import close_logs_cleanly
 from sordini.storage.disk import File
 from sordini.storage.epoch_cache import EpochCache
-from sordini.storage.errors import WrongDirectory
+from sordini.storage.errors import NameTaken, WrongDirectory
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_dir_handle import LogDirHandle
@@ -120,6 +120,7 @@ class LogDirectory:
         """Create an empty log; raises BrokerError, also for an invalid partition name, or StorageError."""
         log_dir = self.handle
         directory = f"{log_dir.path}/{names.directory_name(partition)}"
+        self._refuse_taken_name(directory)
         try:
             self._forget_deleted(partition)
             log_dir.disk.make_directory(directory)
@@ -142,6 +143,21 @@ class LogDirectory:
         log = self.logs[partition] = Log(partition, directory, log_dir, config, contents)
         log.reserve()
         return log
+
+    def _refuse_taken_name(self, directory: str) -> None:
+        """Raise NameTaken where `orders-0` is the directory of `Orders-0`: it would be truncated as a leftover."""
+        disk, path = self.handle.disk, self.handle.path
+        name = directory.rpartition("/")[2]
+        try:
+            listed = disk.directories(path) if disk.exists(directory) else [name]
+        except OSError as error:
+            raise self.handle.classify(error) from error
+        if name not in listed:
+            other = next((one for one in listed if one.lower() == name.lower()), "another directory")
+            raise NameTaken(
+                f"{directory} is {other}: this file system does not distinguish the case of letters, so of these two "
+                f"partitions it can hold one only"
+            )
 
     def delete(self, partition: TopicPartition) -> str:
         """Rename a log's directory and close the log; the new path. Raises BrokerError or StorageError."""

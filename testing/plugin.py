@@ -87,8 +87,19 @@ _SHARED = pytest.StashKey[dict[int, "Kafka"]]()
 """The clusters of the session, by their numbers of brokers."""
 
 
+def _make_kafka() -> Callable[..., Kafka]:
+    """The kit, imported; where it does not run, the test fails with that sentence alone."""
+    from sordini.system.supported import UnsupportedSystem
+
+    try:
+        from sordini.testing.kafka import make_kafka
+    except UnsupportedSystem as refused:
+        pytest.fail(str(refused), pytrace=False)
+    return make_kafka
+
+
 def _maker(running: ExitStack, config: pytest.Config, node: Any) -> Callable[..., Kafka]:
-    from sordini.testing.kafka import make_kafka as started_later
+    started_later = _make_kafka()
 
     def make(brokers: int = 1, **settings: Any) -> Kafka:
         made = started_later(brokers, **{"isolation": config.getini(ISOLATION), **settings}).start()
@@ -101,8 +112,7 @@ def _maker(running: ExitStack, config: pytest.Config, node: Any) -> Callable[...
 
 
 def _shared(request: pytest.FixtureRequest, brokers: int) -> Iterator[Kafka]:
-    from sordini.testing.kafka import make_kafka as started_later
-
+    started_later = _make_kafka()
     made = request.config.stash.setdefault(_SHARED, {})
     found = made.get(brokers)
     if found is None:

@@ -8,16 +8,12 @@ files in memory it is one of those, else a temporary file that is removed with t
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import os
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sordini.broker.security.secure_start.authority import Pair, issue, make_authority
+from sordini.system.files import MemoryFile
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -59,7 +55,7 @@ class Security:
         uses_tls = any("SSL" in protocol.split("_") for protocol in listeners.values())
         self._authority = make_authority("Sordini testing", self._now_ms) if uses_tls else None
         self._broker = None if self._authority is None else issue(self._authority, "broker", HOSTS, self._now_ms)
-        self._files: list[_MemoryFile] = []
+        self._files: dict[tuple[str, bytes], MemoryFile] = {}
 
     @property
     def scram_mechanisms(self) -> list[str]:
@@ -124,46 +120,19 @@ class Security:
 
     def close(self) -> None:
         """Remove the files."""
-        for file in self._files:
+        for file in self._files.values():
             file.close()
         self._files.clear()
 
     def _file(self, name: str, data: bytes) -> str:
-        found = next((file for file in self._files if (file.name, file.data) == (name, data)), None)
-        if found is None:
-            found = _MemoryFile(name, data)
-            self._files.append(found)
-        return found.path
+        if (name, data) not in self._files:
+            self._files[name, data] = MemoryFile(name, data)
+        return self._files[name, data].path
 
     def _made_authority(self) -> Pair:
         if self._authority is None:
             raise ValueError("this cluster has no TLS listener: make_kafka(tls=True)")
         return self._authority
-
-
-class _MemoryFile:
-    """A file of this process that other programs can open by its path while the process lives."""
-
-    def __init__(self, name: str, data: bytes) -> None:
-        self.name = name
-        self.data = data
-        self._descriptor = -1
-        if hasattr(os, "memfd_create") and Path("/proc/self/fd").exists():
-            self._descriptor = os.memfd_create(name)
-            self.path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
-        else:
-            self._descriptor, self.path = tempfile.mkstemp(suffix=f"-{name}")
-            atexit.register(self._remove)
-        os.write(self._descriptor, data)
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-        self._remove()
-
-    def _remove(self) -> None:
-        if not self.path.startswith("/proc/"):
-            with contextlib.suppress(FileNotFoundError):
-                Path(self.path).unlink()
 
 
 def _pem(data: bytes) -> str:

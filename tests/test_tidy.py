@@ -20,7 +20,7 @@ from sordini.cli.__main__ import COMMANDS, module_of
 ROOT = Path(__file__).resolve().parents[1]
 
 # From the top down: each may import those after it, never those before.
-LAYERS = ("pipeline", "cli", "testing", "broker", "replication", "storage", "client", "protocol")
+LAYERS = ("pipeline", "cli", "testing", "broker", "replication", "storage", "client", "protocol", "system")
 BESIDE_THE_BROKER = ("pipeline", "testing")
 """One runs in processes of its own, the other makes the ports of its brokers: they open files and sockets, and read the time."""
 
@@ -41,8 +41,17 @@ def pure_modules() -> list[str]:
 
 
 # Who may touch the world, and how that shows in source code.
-OPENS_FILES = frozenset({"storage.disk", "broker.coordination_store.database"})  # The second through SQLite.
-OPENS_SOCKETS = ("broker.network", "client.sockets", "client.blocking", "client.tls", "broker.security.tls")
+OPENS_FILES = frozenset(
+    {"storage.disk", "broker.coordination_store.database", "system.files"}
+)  # The second through SQLite.
+OPENS_SOCKETS = (
+    "broker.network",
+    "system.sockets",
+    "client.sockets",
+    "client.blocking",
+    "client.tls",
+    "broker.security.tls",
+)
 READS_TIME = frozenset(
     {"broker.clock", "storage.compaction.child", "broker.record_jobs.child"}
 )  # The others are processes of their own.
@@ -448,3 +457,59 @@ def test_every_configuration_key_is_in_the_properties_file() -> None:
         findings,
         "config/server.properties lists every key of broker/configuration/config.py with its default and meaning",
     )
+
+
+LINUX_ROOM = "system"
+LINUX_NAMES = frozenset(
+    # os
+    {"copy_file_range", "epoll", "eventfd", "fdatasync", "getxattr", "memfd_create", "pidfd_open", "posix_fadvise"}
+    | {
+        "posix_fallocate",
+        "prlimit",
+        "pwritev",
+        "sched_getaffinity",
+        "sched_setaffinity",
+        "sendfile",
+        "setns",
+        "setxattr",
+    }
+    | {"splice", "sysinfo", "timerfd_create", "unshare", "waitid", "O_DIRECT", "O_TMPFILE", "MFD_CLOEXEC", "RWF_NOWAIT"}
+    # signal, resource, fcntl
+    | {"pidfd_send_signal", "sigtimedwait", "sigwaitinfo", "PR_SET_PDEATHSIG", "RLIMIT_AS", "RLIMIT_NOFILE"}
+    | {"F_GETLK", "F_FULLFSYNC", "F_SETPIPE_SZ", "fallocate"}
+    # socket
+    | {"MSG_MORE", "SO_INCOMING_CPU", "SO_REUSEPORT", "TCP_CORK", "TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_QUICKACK"}
+    | {"TCP_USER_TIMEOUT", "SOCK_CLOEXEC", "SOCK_NONBLOCK", "accept4", "sock_sendfile"}
+)
+"""Names that another POSIX system lacks, or has with another meaning."""
+OURS_TOO = frozenset({"sendfile"})
+"""Methods of ports with the name of a call: only as an attribute of a module are they the system's."""
+FULL_SYNC_ROOMS = ("storage", "broker", "replication", "client", "cli", "protocol")
+"""There `os.fsync` would stop at the drive's cache on macOS."""
+
+
+def linux_only(source: Source, node: ast.AST) -> str | None:
+    """What a node uses that only Linux has; None for nothing."""
+    if isinstance(node, ast.Attribute):
+        owner = node.value.id if isinstance(node.value, ast.Name) else ""
+        if (owner, node.attr) == ("os", "fsync") and source.module.startswith(FULL_SYNC_ROOMS):
+            return "os.fsync"
+        if node.attr in LINUX_NAMES and (node.attr not in OURS_TOO or owner == "os"):
+            return node.attr
+        return "sys.platform" if (owner, node.attr) == ("sys", "platform") else None
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        found = node.value
+        if found in LINUX_NAMES - OURS_TOO or found.startswith(("/proc/", "/sys/")):
+            return repr(found)
+    return None
+
+
+def test_what_only_linux_has_is_called_in_one_room() -> None:
+    findings = [
+        f"{source.at(node)} {name}"
+        for source in sources()
+        if not is_in(source.module, LINUX_ROOM)
+        for node in nodes(source.tree)
+        if (name := linux_only(source, node)) is not None
+    ]
+    none_of(findings, f"put the call into {LINUX_ROOM}/, with a portable way beside it and a row in its table")

@@ -107,6 +107,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = ON")  # macOS: its fsync stops at the drive's cache. No effect elsewhere.
     ((version,),) = connection.execute("PRAGMA user_version")
     if version not in (0, FORMAT):
         raise StoreUnusable(f"the coordination store {path} has format {version}; this broker knows {FORMAT}")

@@ -296,7 +296,7 @@ class GroupShard:
             if isinstance(event, Tick | WriteCompleted | LastOffsetRemoved | Unload):
                 return  # The group was removed.
             group = Group(group_id)
-        if isinstance(event, Join) and not self._memory.admits_join(self.groups.get(group_id), event):
+        if isinstance(event, Join) and not self._memory.admits_join(group_id, self.groups.get(group_id), event):
             self._carry_out(group_id, Reply(event.caller, JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED)))
             return
         before, now = group, self._now()

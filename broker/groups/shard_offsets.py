@@ -68,7 +68,7 @@ class ShardOffsets:
             on_done(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
             return
         table = self._table(group_id)
-        added_bytes = table.added_bytes(offsets)
+        added_bytes = table.added_bytes(offsets) + self._memory.missing_group_bytes(group_id)
         if table.adds_partitions(offsets) and not self._memory.has_room(added_bytes):
             self._drop_idle(group_id)
             on_done(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
@@ -102,7 +102,7 @@ class ShardOffsets:
 
         The partitions are unstable from now on, before the batch is committed: the marker may be on its way already.
         """
-        added_bytes = sum(open_cost(*item) for item in offsets.items())
+        added_bytes = sum(open_cost(*item) for item in offsets.items()) + self._memory.missing_group_bytes(group_id)
         if not _has_short_keys(group_id, offsets) or not self._memory.has_room(added_bytes):
             on_done(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
             return False

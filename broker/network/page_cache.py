@@ -20,6 +20,7 @@ from typing import Final
 
 from sordini.replication.ports import Clock
 from sordini.storage.disk import File
+from sordini.system.files import READ_NOWAIT
 
 PROBE_STEP_BYTES: Final = 64 * 1024
 _READ_BYTES: Final = 256 * 1024
@@ -37,7 +38,6 @@ WARM_MS: Final = 2_000
 """How long a range that was found warm is assumed to stay so."""
 
 _FILES_MAX: Final = 1024
-_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 _REFUSED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 Offload = Callable[[Callable[[], int]], Awaitable[int]]
@@ -49,7 +49,7 @@ class SystemPageCache:
     def __init__(self, clock: Clock, offload: Offload) -> None:
         self._clock = clock
         self._offload = offload
-        self._may_probe = _NOWAIT is not None
+        self._may_probe = READ_NOWAIT is not None
         self._scratch = [bytearray(1)]
         # File -> [start, end) of one warm range, and when it expires. The oldest entry is evicted first.
         self._warm: OrderedDict[File, tuple[int, int, int]] = OrderedDict()
@@ -89,16 +89,16 @@ class SystemPageCache:
 
     def _probe(self, file: File, position: int, size: int) -> bool:
         """Whether samples of the range can be read without waiting."""
-        assert _NOWAIT is not None
+        assert READ_NOWAIT is not None
         self.probes += 1
         last = position + size - 1
         try:
             descriptor = file.fileno()
             if last > position:
-                os.preadv(descriptor, self._scratch, position, _NOWAIT)
+                os.preadv(descriptor, self._scratch, position, READ_NOWAIT)
             for sample in range(position + PROBE_STEP_BYTES, last - _NEAR_BYTES, PROBE_STEP_BYTES):
-                os.preadv(descriptor, self._scratch, sample, _NOWAIT)
-            os.preadv(descriptor, self._scratch, last, _NOWAIT)
+                os.preadv(descriptor, self._scratch, sample, READ_NOWAIT)
+            os.preadv(descriptor, self._scratch, last, READ_NOWAIT)
         except BlockingIOError:
             return False
         except OSError as error:

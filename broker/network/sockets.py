@@ -14,11 +14,9 @@ from typing import Final
 from sordini.broker.network.ports import Buffer, ListeningSocket, SliceError, Socket, SocketOptions
 from sordini.broker.network.resolver import HostResolver, SocketAddress
 from sordini.storage.disk import File
+from sordini.system.sockets import MORE, NO_SIGNAL, SENDS_FILES, liveness_options, send_file, unacknowledged_bytes
 
-_MSG_MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
-_NO_SIGNAL: Final[int] = getattr(socket, "MSG_NOSIGNAL", 0)
 _RESET_ON_CLOSE: Final[bytes] = struct.pack("ii", 1, 0)  # SO_LINGER: on, zero seconds.
-_SIOCOUTQ: Final[int] = 0x5411
 
 # Errors of sendfile(2) about the file, and about this file and this socket together.
 _FILE_ERRORS: Final = frozenset({errno.EIO, errno.EBADF, errno.EOVERFLOW, errno.EISDIR, errno.ESPIPE, errno.ESTALE})
@@ -51,13 +49,13 @@ class SystemSocket:
 
     def send(self, data: Buffer, *, more: bool = False) -> int | None:
         try:
-            return self._socket.send(data, _MSG_MORE | _NO_SIGNAL if more else _NO_SIGNAL)
+            return self._socket.send(data, MORE | NO_SIGNAL if more else NO_SIGNAL)
         except (BlockingIOError, InterruptedError):
             return None
 
     def send_many(self, buffers: Sequence[Buffer], *, more: bool = False) -> int | None:
         try:
-            return self._socket.sendmsg(buffers, (), _MSG_MORE | _NO_SIGNAL if more else _NO_SIGNAL)
+            return self._socket.sendmsg(buffers, (), MORE | NO_SIGNAL if more else NO_SIGNAL)
         except (BlockingIOError, InterruptedError):
             return None
 
@@ -69,7 +67,7 @@ class SystemSocket:
         except OSError as error:
             raise SliceError(str(error)) from error
         try:
-            return os.sendfile(self._descriptor, source, position, size)
+            return send_file(self._descriptor, source, position, size)
         except (BlockingIOError, InterruptedError):
             return None
         except OSError as error:
@@ -81,13 +79,7 @@ class SystemSocket:
             raise
 
     def unsent(self) -> int:
-        import fcntl
-
-        try:
-            answer = fcntl.ioctl(self._descriptor, _SIOCOUTQ, bytes(4))
-        except OSError:
-            return 0
-        return int.from_bytes(answer, "little")
+        return unacknowledged_bytes(self._descriptor)
 
     def close(self, *, reset: bool = False) -> None:
         if reset:
@@ -140,7 +132,7 @@ class SystemNetwork:
     """The kernel's network. `use_sendfile=False` forces the path of platforms without it."""
 
     def __init__(self, *, use_sendfile: bool = True) -> None:
-        self._use_sendfile = use_sendfile and hasattr(os, "sendfile")
+        self._use_sendfile = use_sendfile and SENDS_FILES
         self._resolver = HostResolver()
 
     def listen(self, host: str, port: int, options: SocketOptions) -> list[ListeningSocket]:
@@ -243,15 +235,10 @@ def _set_options(opened: socket.socket, options: SocketOptions) -> None:
     """Options against half-open connections and delayed small packets. Those that a platform lacks are skipped."""
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (
-        ("TCP_KEEPIDLE", options.keepalive_idle_s),
-        ("TCP_KEEPINTVL", options.keepalive_interval_s),
-        ("TCP_KEEPCNT", options.keepalive_probes),
-        ("TCP_USER_TIMEOUT", options.user_timeout_ms),
+    for option, value in liveness_options(
+        options.keepalive_idle_s, options.keepalive_interval_s, options.keepalive_probes, options.user_timeout_ms
     ):
-        option = getattr(socket, name, None)
-        if option is not None and value > 0:
-            opened.setsockopt(socket.IPPROTO_TCP, option, value)
+        opened.setsockopt(socket.IPPROTO_TCP, option, value)
     if options.send_buffer_bytes != -1:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
     if options.receive_buffer_bytes != -1:

@@ -13,6 +13,7 @@ from sordini.broker.configuration.config import Config
 from sordini.broker.network.limits import UNBOUNDED
 from sordini.replication.ports import Log
 from sordini.storage.open_files import pinned_beyond
+from sordini.system.processes import raise_descriptor_limit
 
 CONNECTIONS_EXPECTED = 1000
 """Descriptors to reserve for connections, unless `max.connections` is lower."""
@@ -29,22 +30,21 @@ class Descriptors(NamedTuple):
 
 
 def allow_open_files(config: Config, log: Log, brokers: int = 1) -> Descriptors:
-    """Raise the soft limit on descriptors to the hard one: logs and connections need more than the usual 1024.
+    """Raise the soft limit on descriptors: logs and connections need more than the usual 1024 (macOS: 256).
 
     Returns the limits of each of `brokers` in this process.
     """
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    limit = raise_descriptor_limit()
     needed = config.open_segments_max + min(config.max_connections, CONNECTIONS_EXPECTED) + OTHER_FILES
-    if hard != resource.RLIM_INFINITY and hard < needed:
+    if limit != resource.RLIM_INFINITY and limit < needed:
         log.warning(
             "open file limit too low",
-            limit=hard,
+            limit=limit,
             needed=needed,
             cure="raise the hard limit (LimitNOFILE= in the unit, ulimit -Hn, docker run --ulimit nofile=...) "
             "or lower sordini.open.segments.max and max.connections",
         )
-    return shares_of(hard, config.open_segments_max, brokers)
+    return shares_of(limit, config.open_segments_max, brokers)
 
 
 def shares_of(limit: int, open_segments_max: int, brokers: int = 1) -> Descriptors:

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TextIO, cast
 
 from sordini.broker.network.sd_notify import send_without_waiting
-from sordini.storage.disk import open_again_without_blocking
+from sordini.system.files import open_again_without_blocking
 
 BUFFER_BYTES_MAX: Final = 1024 * 1024
 """Bytes of log lines that wait for their reader; beyond this, lines are dropped and counted."""

@@ -8,16 +8,14 @@ a stale file is recognized, and a process id that was reused is not mistaken for
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import struct
 
 from sordini.storage.disk import Disk, File
+from sordini.system.processes import lock_holder
 
 NAME = "sordini.pid"
 """In the first log directory, where Apache Kafka ignores regular files."""
 
 _TEXT_BYTES_MAX = 64
-_FLOCK = struct.Struct("@hhqqi0q")  # Linux's struct flock on 64 bits: type, whence, start, length, process.
 
 
 class PidFileRefused(Exception):
@@ -71,8 +69,6 @@ def holder(disk: Disk, path: str) -> int | None:
     """
     file = disk.open(path, writable=False)
     try:
-        query = _FLOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0)
-        kind, _, _, _, process_id = _FLOCK.unpack(fcntl.fcntl(file.fileno(), fcntl.F_GETLK, query))
+        return lock_holder(file.fileno())
     finally:
         file.close()
-    return None if kind == fcntl.F_UNLCK else int(process_id)

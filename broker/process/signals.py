@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from sordini.replication.ports import Clock
+from sordini.system.processes import wait_for_signal
 
 EXIT_FORCED = 3
 STOPPING = frozenset({signal.SIGTERM, signal.SIGINT})
@@ -60,8 +61,8 @@ class SignalThread:
         self._on_loop(self._actions.stop)
         end_ms = self._clock.monotonic_ms() + self._deadline_ms
         while (left_ms := end_ms - self._clock.monotonic_ms()) > 0:
-            found = signal.sigtimedwait(WAITED_FOR, left_ms / 1000)
-            if found is not None and found.si_signo in STOPPING:
+            found = wait_for_signal(WAITED_FOR, left_ms / 1000)
+            if found in STOPPING:
                 self._force("a second signal")
             elif found is not None:
                 self._on_loop(self._actions.reopen)

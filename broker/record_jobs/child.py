@@ -12,7 +12,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import resource
 import signal
 import struct
 import sys
@@ -25,6 +24,7 @@ from typing import Any
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.jobs import Wire, error_as_wire, job_from_wire, outcome_as_wire, run_job
 from sordini.protocol.records.work_budget import CpuTimeExceeded
+from sordini.system.processes import limit_address_space
 
 SIZES = struct.Struct(">II")
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024
@@ -84,7 +84,7 @@ def main() -> None:
     # Ctrl-C at the terminal reaches this process, too; the broker handles it and ends its children.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPROF, _cpu_time_exceeded)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    limit_address_space(MEMORY_BYTES_MAX)
     # Records are created by the million and form no cycles.
     gc.disable()
     source, target = sys.stdin.buffer, sys.stdout.buffer

@@ -6,7 +6,6 @@ sets the suites of TLS 1.3 only from version 3.15 on: naming some of them and no
 
 from __future__ import annotations
 
-import os
 import ssl
 from collections.abc import Sequence
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Final, NamedTuple
 
 from sordini.client.tls.cipher_suites import OPENSSL_NAME, TLS13_SUITES, openssl_name
 from sordini.client.tls.stores import KeyStore, StoreError, TrustStore
+from sordini.system.files import MemoryFile
 
 Context = ssl.SSLContext
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -95,15 +95,14 @@ def _limit_suites(context: ssl.SSLContext, material: TlsMaterial) -> list[str]:
 
 
 def _load_keys(context: ssl.SSLContext, keys: KeyStore) -> None:
-    """Give OpenSSL the keys through a file that is in memory only: it takes them from files."""
-    descriptor = os.memfd_create("keys", os.MFD_CLOEXEC)
+    """Give OpenSSL the keys through a file: it takes them from nothing else. On Linux the file is in memory only."""
+    file = MemoryFile("keys", keys.pem)
     try:
-        os.write(descriptor, keys.pem)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+        context.load_cert_chain(file.path)
     except ssl.SSLError as error:
         raise StoreError(f"OpenSSL does not accept its key or certificate: {reason_of(error)}") from None
     finally:
-        os.close(descriptor)
+        file.close()
 
 
 def _trust(context: ssl.SSLContext, trust: TrustStore | None, purpose: ssl.Purpose) -> None:

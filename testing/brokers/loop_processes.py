@@ -159,19 +159,19 @@ class ProcessLoop(base_events.BaseEventLoop, abc.ABC):
         return handle
 
     def make_task(
-        self, _loop: ProcessLoop, coroutine: Any, context: contextvars.Context | None = None
+        self, _loop: ProcessLoop, coroutine: Any, context: contextvars.Context | None = None, **options: Any
     ) -> asyncio.Task[Any]:
-        """The task factory: a process keeps its tasks."""
+        """The task factory: a process keeps its tasks. From Python 3.14 on `options` has the task's name."""
         process = context.get(_CURRENT) if context is not None else _CURRENT.get()
-        task = self.new_task(coroutine, context)
+        task = self.new_task(coroutine, context, **options)
         if process is not None:
             process.tasks[task] = None
             task.add_done_callback(lambda done: process.tasks.pop(done, None))
         return task
 
-    def new_task(self, coroutine: Any, context: contextvars.Context | None) -> asyncio.Task[Any]:
+    def new_task(self, coroutine: Any, context: contextvars.Context | None, **options: Any) -> asyncio.Task[Any]:
         """A task of this loop's kind."""
-        return asyncio.Task(coroutine, loop=self, context=context)
+        return asyncio.Task(coroutine, loop=self, context=context, **options)
 
     @abc.abstractmethod
     def forget_sockets(self, process: LoopProcess) -> None:

@@ -47,7 +47,8 @@ class AppTransport(transports._FlowControlMixin, transports.Transport):  # noqa:
         return self._protocol
 
     def is_closing(self) -> bool:
-        return self._is_closing
+        # A killed process's socket is closed. From Python 3.13 on streams complain of transports that nothing closed.
+        return self._is_closing or self._socket.fileno() < 0
 
     def close(self) -> None:
         """Send what is buffered, then close."""

@@ -172,8 +172,8 @@ class SimLoop(ProcessLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return _SimFuture(self)
 
-    def new_task(self, coroutine: Any, context: contextvars.Context | None) -> asyncio.Task[Any]:
-        return _SimTask(coroutine, self, context)
+    def new_task(self, coroutine: Any, context: contextvars.Context | None, **options: Any) -> asyncio.Task[Any]:
+        return _SimTask(coroutine, self, context, **options)
 
     def next_serial(self) -> int:
         self._serial += 1
@@ -256,9 +256,9 @@ class _SimFuture(asyncio.Future[Any]):
 
 class _SimTask(asyncio.Task[Any]):
     # The serial is set first: asyncio's own constructor puts the task into a set.
-    def __init__(self, coroutine: Any, loop: SimLoop, context: contextvars.Context | None) -> None:
+    def __init__(self, coroutine: Any, loop: SimLoop, context: contextvars.Context | None, **options: Any) -> None:
         self._serial = loop.next_serial()
-        super().__init__(coroutine, loop=loop, context=context)
+        super().__init__(coroutine, loop=loop, context=context, **options)
 
     def __hash__(self) -> int:
         return self._serial

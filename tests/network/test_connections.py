@@ -12,6 +12,7 @@ import pytest
 from sordini.broker.network.limits import UNBOUNDED, ConnectionLimits, Listener, NetworkLimits
 from sordini.broker.network.ports import SocketOptions
 from sordini.broker.network.sockets import SystemNetwork
+from tests.support.linux_calls import needs_linux_calls
 from tests.support.socket_bench import FETCH, Bench, answer, is_closed, receive, receive_tags, request, send, until
 
 
@@ -281,6 +282,7 @@ async def test_a_taken_port_stops_the_start_with_its_address():
             SystemNetwork().listen("127.0.0.1", port, SocketOptions())
 
 
+@needs_linux_calls
 async def test_connections_have_the_options_against_delayed_packets_and_half_open_peers():
     options = SocketOptions(send_buffer_bytes=100_000, receive_buffer_bytes=120_000)
     (listening,) = SystemNetwork().listen("127.0.0.1", 0, options)

@@ -131,14 +131,15 @@ async def test_an_address_where_nothing_listens_is_an_error() -> None:
 async def test_over_tls_the_certificate_must_be_trusted_and_for_this_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    authority = Authority()
-    for hosts, trusted, error in (
-        (("127.0.0.1",), authority, None),
-        (("127.0.0.1",), Authority(), "certificate verify failed"),
-        (("other.example",), authority, "certificate verify failed"),
+    authority, simple = Authority(), Authority(identifies_keys=False)
+    for issuer, hosts, trusted, error in (
+        (authority, ("127.0.0.1",), authority, None),
+        (simple, ("127.0.0.1",), simple, None),
+        (authority, ("127.0.0.1",), Authority(), "certificate verify failed"),
+        (authority, ("other.example",), authority, "certificate verify failed"),
     ):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(authority.issue("keys", hosts).pem_file(tmp_path / "server.pem"))
+        context.load_cert_chain(issuer.issue("keys", hosts).pem_file(tmp_path / "server.pem"))
         monkeypatch.setenv("SSL_CERT_FILE", str(trusted.pem_file(tmp_path / "ca.pem")))
         server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
         server.handle_error = lambda *_: None  # type: ignore[method-assign]

@@ -6,7 +6,6 @@ import asyncio
 import selectors
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 LOOK_S = 0.02
 """How often, in real time, a wait checks whether it is in vain."""
@@ -48,13 +47,11 @@ class _Loop(asyncio.SelectorEventLoop):
 def hurried(is_in_vain: Callable[[], bool]) -> Iterator[None]:
     """Have `asyncio.run` use such loops meanwhile."""
 
-    class Policy(asyncio.DefaultEventLoopPolicy):
-        def new_event_loop(self) -> Any:
-            return _Loop(_Selector(is_in_vain))
+    def new_event_loop() -> asyncio.AbstractEventLoop:
+        return _Loop(_Selector(is_in_vain))
 
-    former = asyncio.get_event_loop_policy()
-    asyncio.set_event_loop_policy(Policy())
+    former, asyncio.events.new_event_loop = asyncio.events.new_event_loop, new_event_loop
     try:
         yield
     finally:
-        asyncio.set_event_loop_policy(former)
+        asyncio.events.new_event_loop = former

@@ -2,11 +2,12 @@
 
 import asyncio
 import contextvars
+from typing import Any
 
 import pytest
 
 from sordini.testing.brokers.loop_processes import ProcessKilled
-from sordini.testing.simulation.virtual_loop import Deadlock, Runaway, SimClock, SimLoop, run
+from sordini.testing.simulation.virtual_loop import Deadlock, Runaway, SimClock, SimLoop, elapse, run
 
 
 def test_a_day_of_sleep_takes_no_time_and_ends_at_its_instant():
@@ -157,3 +158,21 @@ def test_a_set_of_tasks_is_walked_in_the_order_of_their_making():
         assert [hash(task) for task in done] == sorted(hash(task) for task in tasks)
 
     run(loop, main())
+
+
+def test_a_task_made_with_a_name_belongs_to_its_process_and_has_it() -> None:
+    # Python 3.14 passes a task's name to the factory; earlier ones set it afterwards.
+    loop = SimLoop(1)
+    process = loop.process("one")
+    made: list[asyncio.Task[Any]] = []
+
+    async def work() -> None:
+        made.append(loop.make_task(loop, elapse(1), name="counts"))
+        assert made[0] in process.tasks
+        await made[0]
+
+    async def outside() -> None:
+        await process.spawn(work())
+
+    run(loop, outside())
+    assert made[0].get_name() == "counts"

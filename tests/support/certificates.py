@@ -61,11 +61,18 @@ class Issued(NamedTuple):
 class Authority:
     """A certificate authority of one test."""
 
-    def __init__(self, name: str = "Test Authority", *, rsa_bits: int | None = None) -> None:
+    def __init__(
+        self, name: str = "Test Authority", *, rsa_bits: int | None = None, identifies_keys: bool = True
+    ) -> None:
+        """Without `identifies_keys` as simple tools make them: its certificates do not say by which key it signed."""
         self._key = _new_key(rsa_bits)
+        self._identifies_keys = identifies_keys
         self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
         builder = _builder(self._name, self._name, self._key.public_key(), 3650)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        if identifies_keys:
+            own = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+            builder = builder.add_extension(own, critical=False).add_extension(_signs_certificates(), critical=True)
         self.certificate = builder.sign(self._key, hashes.SHA256())
 
     @property
@@ -103,6 +110,9 @@ class Authority:
         builder = _builder(subject, self._name, key.public_key(), days, serial_number)
         if hosts:
             builder = builder.add_extension(x509.SubjectAlternativeName([_general(host) for host in hosts]), False)
+        if self._identifies_keys:
+            by = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+            builder = builder.add_extension(by, critical=False)
         return Issued(key, builder.sign(self._key, hashes.SHA256()), self.certificate)
 
 
@@ -127,6 +137,13 @@ def _new_key(rsa_bits: int | None) -> Key:
 def one_line(text: str) -> str:
     """PEM text as a value of server.properties."""
     return text.replace("\n", " ").strip()
+
+
+def _signs_certificates() -> x509.KeyUsage:
+    usages = dict.fromkeys(
+        ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"), False
+    )
+    return x509.KeyUsage(**usages, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False)
 
 
 def _builder(

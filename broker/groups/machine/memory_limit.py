@@ -68,10 +68,14 @@ class ShardMemoryUsage:
     def has_room(self, more_bytes: int) -> bool:
         return self._limit.has_room(more_bytes)
 
-    def admits_join(self, group: Group | None, event: Join) -> bool:
+    def missing_group_bytes(self, group_id: str) -> int:
+        """The size of a group, which the first thing kept of it adds; 0 for one that is counted already."""
+        return 0 if group_id in self._groups else _group_bytes(group_id)
+
+    def admits_join(self, group_id: str, group: Group | None, event: Join) -> bool:
         """Whether there is room for what a join adds. A join that the group refuses is always admitted here."""
         current = group or Group("")
-        more = 0 if group is not None else GROUP_BYTES
+        more = self.missing_group_bytes(group_id)
         if not event.member_id and event.group_instance_id is None and event.requires_known_member_id:
             return self.has_room(more + _id_cost(event.new_member_id))
         member = current.members.get(event.member_id)
@@ -119,10 +123,14 @@ class ShardMemoryUsage:
         self._is_closed = True
 
     def _recount(self, group: Group) -> None:
-        now = GROUP_BYTES + group.group_id.__sizeof__()
+        now = _group_bytes(group.group_id)
         now += sum(map(_cost, group.members.values())) + sum(map(_id_cost, group.pending_joins))
         self.change(now - self._groups.get(group.group_id, 0))
         self._groups[group.group_id] = now
+
+
+def _group_bytes(group_id: str) -> int:
+    return GROUP_BYTES + group_id.__sizeof__()
 
 
 def _cost_in(group: Group, member_id: str) -> int:

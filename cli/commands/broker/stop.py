@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import sys
 from typing import TYPE_CHECKING, NoReturn
@@ -16,6 +15,7 @@ from sordini.broker.process import pid_file as pid_files
 from sordini.cli.common.options import ClientCommand, Failure
 from sordini.cli.common.terminal import echo
 from sordini.storage.disk import SystemDisk
+from sordini.system.processes import ProcessHandle
 
 if TYPE_CHECKING:
     from sordini.broker.configuration.config import Config
@@ -97,18 +97,18 @@ def stop(
     if pid_file is None:
         config = _configured(properties, overrides)
         pid_file = f"{config.log_directories[0]}/{pid_files.NAME}"
-    process_id, descriptor = _find(pid_file)
+    process_id, process = _find(pid_file)
     if config is not None and (config.zookeeper_connect or if_safe):
         _print_stop_impact(config, if_safe=if_safe)
     began_ms = SystemClock().monotonic_ms()
-    _signal(descriptor, process_id, signal.SIGTERM)
+    _signal(process, process_id, signal.SIGTERM)
     is_killed = False
-    if not _is_gone(descriptor, timeout_s):
+    if not process.has_ended(timeout_s):
         if not force:
             _end(EXIT_FAILED, f"broker process {process_id} is still running after {timeout_s:g} s")
         is_killed = True
-        _signal(descriptor, process_id, signal.SIGKILL)
-        if not _is_gone(descriptor, KILL_WAIT_S):
+        _signal(process, process_id, signal.SIGKILL)
+        if not process.has_ended(KILL_WAIT_S):
             _end(EXIT_FAILED, f"broker process {process_id} was killed and has not ended: its disk may hang")
     seconds = (SystemClock().monotonic_ms() - began_ms) / 1000
     echo(f"sordini: broker process {process_id} {'was killed' if is_killed else 'has stopped'} ({seconds:.2f} s)")
@@ -154,8 +154,8 @@ def _print_stop_impact(config: Config, *, if_safe: bool) -> None:
         _end(EXIT_COSTS, f"broker {held.broker} is not stopped: --if-safe was given and partitions would be affected")
 
 
-def _find(path: str) -> tuple[int, int]:
-    """The broker's process id, and a pidfd of that process, which never refers to a later process."""
+def _find(path: str) -> tuple[int, ProcessHandle]:
+    """The broker's process id, and a handle of that process."""
     disk = SystemDisk()
     try:
         process_id = pid_files.holder(disk, path)
@@ -163,30 +163,23 @@ def _find(path: str) -> tuple[int, int]:
             _end(EXIT_NONE, f"no broker is running: {path} was left by one that has ended")
         if process_id == 0:
             _end(EXIT_FAILED, f"the broker of {path} is not visible here, perhaps in another container: stop it there")
-        descriptor = os.pidfd_open(process_id)
+        process = ProcessHandle(process_id)
         if pid_files.holder(disk, path) != process_id:
-            raise ProcessLookupError  # It ended in between: the pidfd may be another process's.
+            raise ProcessLookupError  # It ended in between: the handle may be another process's.
     except (FileNotFoundError, ProcessLookupError):
         _end(EXIT_NONE, f"no broker is running: there is no pid file {path}")
     except OSError as error:
         _end(EXIT_FAILED, f"{path}: {error.strerror}")
-    return process_id, descriptor
+    return process_id, process
 
 
-def _signal(descriptor: int, process_id: int, number: signal.Signals) -> None:
+def _signal(process: ProcessHandle, process_id: int, number: signal.Signals) -> None:
     try:
-        signal.pidfd_send_signal(descriptor, number)
+        process.send_signal(number)
     except ProcessLookupError:
         return  # It has ended meanwhile.
     except PermissionError:
         _end(EXIT_FAILED, f"broker process {process_id} belongs to another user: stop it as that user")
-
-
-def _is_gone(descriptor: int, timeout_s: float) -> bool:
-    """Wait for the process to end."""
-    waiting = select.poll()
-    waiting.register(descriptor, select.POLLIN)
-    return bool(waiting.poll(timeout_s * 1000))
 
 
 def _end(code: int, text: str) -> NoReturn:

@@ -100,6 +100,7 @@ def test_a_megabyte_passes_through_bounded_buffers(site: Site) -> None:
 
         _, received = await asyncio.gather(send(), reader.read())
         assert received == b"X" * (1 << 20)
+        writer.close()
 
     site.run(work)
 
@@ -155,6 +156,7 @@ def test_over_a_cut_link_bytes_arrive_when_it_heals(site: Site) -> None:
         began = time.monotonic()
         writer.write(b"late")
         assert await reader.readexactly(4) == b"LATE"
+        writer.close()
         return time.monotonic() - began
 
     assert 7.0 <= site.run(work) < 8.5
@@ -170,6 +172,7 @@ def test_a_reader_that_pauses_receives_later(site: Site) -> None:
             await asyncio.wait_for(reader.readexactly(3), 5)
         transport.resume_reading()
         assert await reader.readexactly(3) == b"ABC"
+        writer.close()
 
     site.run(work)
 
@@ -261,6 +264,7 @@ def test_what_a_blocked_process_sends_leaves_when_the_call_returns(site: Site) -
         time.sleep(4)  # noqa: ASYNC251 - what is tested.
         writer.write(b"x")
         await reader.readexactly(1)
+        writer.close()
         return time.monotonic() - began
 
     assert site.run(work) >= 4

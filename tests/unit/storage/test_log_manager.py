@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
+from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -12,11 +13,13 @@ import pytest
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.storage import names
-from sordini.storage.errors import StorageError, WrongDirectory
+from sordini.storage.disk import SystemDisk
+from sordini.storage.errors import NameTaken, StorageError, WrongDirectory
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_manager import Identity, LogManager
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch
+from tests.support.case_folding_disk import CaseFoldingDisk
 from tests.support.log_model import OFTEN, PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
 from tests.support.profiled import is_ours, profiled
 from tests.unit.storage.test_log import put
@@ -352,3 +355,25 @@ async def calls_of_a_tick(count: int, rolled: int) -> int:
     with profiled(count_call):
         await logs.tick(1_000)
     return calls
+
+
+@pytest.mark.parametrize("distinguishes_case", [True, False])
+def test_names_that_differ_in_case_only_are_two_logs_or_the_second_is_refused(
+    tmp_path: Path, *, distinguishes_case: bool
+) -> None:
+    disk = SystemDisk() if distinguishes_case else CaseFoldingDisk()
+    manager = LogManager(disk, [str(tmp_path)], Identity(1, CLUSTER), lambda _: SMALL, random.Random(1), OFTEN)
+    manager.open(0)
+    first = manager.create(TopicPartition("Orders", 0), TOPIC_ID, SMALL)
+    put(first)
+    held = (tmp_path / "Orders-0" / f"{0:020d}.log").read_bytes()
+    if distinguishes_case:
+        manager.create(TopicPartition("orders", 0), TOPIC_ID, SMALL)
+    else:
+        for _ in range(2):
+            with pytest.raises(NameTaken, match=r"orders-0 is Orders-0: this file system does not distinguish"):
+                manager.create(TopicPartition("orders", 0), TOPIC_ID, SMALL)
+    assert held
+    assert (tmp_path / "Orders-0" / f"{0:020d}.log").read_bytes() == held
+    assert (tmp_path / "orders-0").exists() == distinguishes_case
+    disk.close()

@@ -99,6 +99,16 @@ async def test_offsets_of_invented_groups_are_limited_and_existing_ones_can_be_r
         assert committed(broker, "group 99") == {}
 
 
+@pytest.mark.parametrize("bytes_max", range(20_000, 24_000, 250))
+async def test_a_commit_is_admitted_only_with_room_for_its_group_too(bytes_max: int) -> None:
+    async with a_coordinator({"sordini.group.memory.bytes.max": str(bytes_max)}) as broker:
+        codes = [commit(broker, {0: 1}, group_id=f"group {n}") for n in range(20)]
+        assert [0] in codes
+        assert [ErrorCode.INVALID_COMMIT_OFFSET_SIZE] in codes
+        assert account(broker).held_bytes <= bytes_max
+        assert account(broker).held_bytes == recounted(broker)
+
+
 async def test_what_was_kept_before_a_restart_is_kept_after_it_even_with_a_lower_limit() -> None:
     disk = ForgetfulDisk()
     async with a_coordinator({}, disk) as broker:

@@ -8,6 +8,7 @@ import pytest
 from sordini.broker.network import page_cache
 from sordini.broker.network.page_cache import NEWEST_BYTES, NEWEST_MS, PROBE_STEP_BYTES, WARM_MS, SystemPageCache
 from tests.support.fake_ports import FakeFile, StillClock
+from tests.support.linux_calls import needs_linux_calls
 
 SIZE = 4 * 1024 * 1024
 
@@ -47,6 +48,7 @@ def clock():
     return StillClock()
 
 
+@needs_linux_calls
 def test_a_range_in_memory_is_probed_by_single_bytes_along_it_and_at_its_end(file, clock, monkeypatch):
     probe = Refusing()
     monkeypatch.setattr(page_cache.os, "preadv", probe)
@@ -63,6 +65,7 @@ def test_a_range_in_memory_is_probed_by_single_bytes_along_it_and_at_its_end(fil
     )
 
 
+@needs_linux_calls
 def test_an_old_range_of_a_growing_file_is_probed_without_asking_for_its_age(file, clock, monkeypatch):
     cache = old_cache(file, clock)
     asked, fstat = [], os.fstat
@@ -78,6 +81,7 @@ def test_an_old_range_of_a_growing_file_is_probed_without_asking_for_its_age(fil
     assert file.fileno() in asked
 
 
+@needs_linux_calls
 def test_a_range_is_cold_when_any_of_its_samples_is(file, clock, monkeypatch):
     def cold_from(position):
         def probe(descriptor, buffers, at, flags):
@@ -95,6 +99,7 @@ def test_a_range_is_cold_when_any_of_its_samples_is(file, clock, monkeypatch):
     assert not cache.is_warm(file, 500_000, 1)
 
 
+@needs_linux_calls
 def test_a_range_that_was_seen_to_be_warm_is_believed_for_a_while(file, clock, monkeypatch):
     probe = Refusing()
     monkeypatch.setattr(page_cache.os, "preadv", probe)
@@ -132,6 +137,7 @@ async def test_a_cold_range_is_read_in_a_thread_with_what_follows_and_then_belie
     assert not cache.is_warm(file, 2_000_000, 10)
 
 
+@needs_linux_calls
 @pytest.mark.parametrize("error", [OSError(95, "not supported"), OSError(22, "invalid")])
 async def test_where_probing_is_refused_everything_but_the_newest_bytes_is_read_ahead(file, clock, monkeypatch, error):
     probe = Refusing(error)

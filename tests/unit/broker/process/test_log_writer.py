@@ -12,6 +12,7 @@ import pytest
 
 from sordini.broker.process.log_writer import LogWriter
 from sordini.broker.process.logging import Logger
+from tests.support.linux_calls import needs_linux_calls
 
 PIPE_BYTES = 4096
 """The least that a pipe can be made to hold."""
@@ -91,6 +92,7 @@ def test_the_loggers_own_line_tells_how_many_were_dropped(pipe: Pipe) -> None:
     assert f'"count": {log.lines_lost}' in line
 
 
+@needs_linux_calls
 def test_a_line_is_with_its_reader_before_write_returns_while_there_is_room(pipe: Pipe) -> None:
     writer = LogWriter(lambda: pipe.writing)
     writer.write("at once\n")
@@ -103,6 +105,7 @@ def test_the_descriptor_that_others_share_stays_in_the_mode_it_was_in(pipe: Pipe
     assert os.get_blocking(pipe.writing)
 
 
+@needs_linux_calls
 def test_a_reader_that_is_gone_costs_the_lines_and_nothing_else(pipe: Pipe) -> None:
     writer = LogWriter(lambda: pipe.writing)
     writer.write("heard\n")
@@ -113,6 +116,7 @@ def test_a_reader_that_is_gone_costs_the_lines_and_nothing_else(pipe: Pipe) -> N
     assert writer.lines_lost == 3
 
 
+@needs_linux_calls
 def test_a_reader_that_goes_while_lines_wait_for_it_ends_the_wait(pipe: Pipe) -> None:
     writer = LogWriter(lambda: pipe.writing)
     for line in lines(200):
@@ -132,6 +136,7 @@ def test_closing_waits_for_a_reader_no_longer_than_the_timeout(pipe: Pipe) -> No
     writer.close(30)  # Its thread uses the descriptor, whose number the next test may get.
 
 
+@needs_linux_calls
 def test_a_full_disk_drops_lines_and_their_number_is_logged_when_there_is_room(tmp_path: Path) -> None:
     full, room = os.open("/dev/full", os.O_WRONLY), os.open(tmp_path / "log", os.O_RDWR | os.O_CREAT)
     where = [full]
