@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import permutations
@@ -263,6 +264,20 @@ class Group:
 
     def messages(self) -> list[Message]:
         return [message for member in self.members for message in member.messages()]
+
+    def wait_for_messages(self) -> None:
+        """Until more was read of every partition: the producer and a member know its present leader."""
+
+        def counts() -> Counter[int]:
+            return Counter(message.partition for message in self.messages())
+
+        before = counts()
+
+        def have_grown() -> bool:
+            now = counts()
+            return all(now[number] > before[number] for number in range(self._partitions))
+
+        eventually(have_grown, "messages of every partition are read", SECONDS_MAX)
 
     def wait_for_values(self, count: int) -> None:
         """Until all of 0 ... count - 1 were read; a loss fails the test."""
