@@ -84,7 +84,8 @@ class Member:
         """
 
         def change() -> None:
-            self._commit()
+            if self._stream is not None:
+                self._commit()
             self._is_held = is_held
 
         self._in_worker(change)
@@ -133,7 +134,8 @@ class Member:
         try:
             self._messages.hasNext()
         except jpype.JClass("kafka.consumer.ConsumerTimeoutException"):
-            self._commit()
+            if self._uncommitted:
+                self._commit()
             return
         message = self._messages.next()
         value = bytes(message.message()).decode()
@@ -153,10 +155,13 @@ class Member:
         self._stream = self._messages = None
 
     def _commit(self) -> None:
+        """Of all its partitions, as the consumer's automatic commit does: also of those of which nothing was taken.
+
+        Otherwise a partition that stands still would have no offset yet in a store to which the group moves.
+        """
         self._journal.flush()
-        if self._uncommitted:
-            self._connector.commitOffsets(False)  # True says that this is an automatic commit, without retries.
-            self._uncommitted = 0
+        self._connector.commitOffsets(False)  # True says that this is an automatic commit, without retries.
+        self._uncommitted = 0
 
 
 def main() -> None:
