@@ -249,18 +249,28 @@ class Group:
             return answer
 
     def wait_for_commits(self, *, zookeeper: bool, kafka: bool) -> None:
-        """Until offsets have grown where they should; where they should not, they have not."""
-        before = self._totals()
+        """Until the offset of every partition has grown where it should; where it should not, none has changed.
 
-        def grown() -> set[str]:
-            return {store for store, total in self._totals().items() if total > before[store]}
-
+        Of every partition, since dual commit leaves out of ZooKeeper what has not changed since the member read it, be
+        it from Kafka: a partition that stands still would be read again from ZooKeeper's old offset.
+        """
+        before = self._committed()
         wanted = {store for store, is_wanted in (("zookeeper", zookeeper), ("kafka", kafka)) if is_wanted}
-        eventually(lambda: grown() >= wanted, f"offsets in {sorted(wanted)} grow", SECONDS_MAX)
-        assert grown() == wanted
 
-    def _totals(self) -> dict[str, int]:
-        return {"zookeeper": sum(self.in_zookeeper().values()), "kafka": sum(self.in_kafka().values())}
+        def have_grown() -> bool:
+            now = self._committed()
+            return all(
+                now[store].get(number, 0) > before[store].get(number, 0)
+                for store in wanted
+                for number in range(self._partitions)
+            )
+
+        eventually(have_grown, f"the offsets of all partitions grow in {sorted(wanted)}", SECONDS_MAX)
+        after = self._committed()
+        assert {store for store in after if after[store] != before[store]} == wanted
+
+    def _committed(self) -> dict[str, dict[int, int]]:
+        return {"zookeeper": self.in_zookeeper(), "kafka": self.in_kafka()}
 
     def messages(self) -> list[Message]:
         return [message for member in self.members for message in member.messages()]

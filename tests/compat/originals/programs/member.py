@@ -155,10 +155,7 @@ class Member:
         self._stream = self._messages = None
 
     def _commit(self) -> None:
-        """Of all its partitions, as the consumer's automatic commit does: also of those of which nothing was taken.
-
-        Otherwise a partition that stands still would have no offset yet in a store to which the group moves.
-        """
+        """Of all its partitions, as the consumer's automatic commit does: also of those of which nothing was taken."""
         self._journal.flush()
         self._connector.commitOffsets(False)  # True says that this is an automatic commit, without retries.
         self._uncommitted = 0
