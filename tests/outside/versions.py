@@ -24,6 +24,8 @@ BESIDE_OURS = {
 a quick run.
 """
 OLDEST_JAVA_CLIENT = "1.1.1"
+ORIGINAL_CLIENTS = "1.1.1"
+"""The last release with the Scala clients that the documents describe: the old producer and the ZooKeeper consumer."""
 KAFKA_STREAMS = (APACHE_KAFKA, NEWEST_APACHE_KAFKA)
 """Kafka Streams that `make exactly-once` runs."""
 NEWEST_PYSPARK = "4.3.0"
@@ -59,6 +61,16 @@ def go_module() -> str:
     return f"module example.org/orders\n\ngo {GO}\n\nrequire github.com/twmb/franz-go {FRANZ_GO}\n"
 
 
+def scala_of(version: str) -> str:
+    """The Scala release in the name of the server's jar. The jar of the original clients is that of 2.11."""
+    return "2.11" if version == ORIGINAL_CLIENTS else "2.13"
+
+
+def server_jar(version: str) -> str:
+    """The name of the jar with the server and its tools."""
+    return f"kafka_{scala_of(version)}-{version}.jar"
+
+
 class Tested(NamedTuple):
     """One client, as its users call it, with the oldest and the newest release that the tests run."""
 
@@ -79,6 +91,12 @@ TESTED = (
     _python("aiokafka", "aiokafka", f"`test_aiokafka.py`, {_ENDS}"),
     _python("confluent-kafka", "confluent-kafka (librdkafka)", f"`test_confluent_kafka.py`, {_ENDS}"),
     Tested("Java (`kafka-clients`)", OLDEST_JAVA_CLIENT, NEWEST_APACHE_KAFKA, _ENDS),
+    Tested(
+        "Scala clients: old producer, ZooKeeper consumer",
+        ORIGINAL_CLIENTS,
+        ORIGINAL_CLIENTS,
+        "`tests/compat/originals/`",
+    ),
     Tested("Java tools and group members", OLDER_APACHE_KAFKA, APACHE_KAFKA, "`test_java_*.py`, `tests/cluster/`"),
     Tested("Kafka Streams", KAFKA_STREAMS[0], KAFKA_STREAMS[-1], "`tests/exactly_once/`"),
     Tested("kcat", "1.7.1", "1.7.1", "`test_kcat*.py`"),
