@@ -1,7 +1,7 @@
 """The rule by which all members of a group agree on who consumes which partitions. Pure.
 
-The unit is the stream: member `g_host-1` with two streams has the threads `g_host-1-0` and `g_host-1-1`, and the node of
-a partition's owner holds such a name. For each topic of a member Ci, with the words of the documents:
+The unit is the stream: member `g_host-1` with two streams has the threads `g_host-1-0` and `g_host-1-1`, and the node
+of a partition's owner holds such a name. For each topic, with the words of the documents:
 
     PT: the partitions of the topic, sorted     CG: the threads of all members that consume it, sorted
     i: the index of a thread in CG              N = size(PT) / size(CG)
@@ -32,13 +32,11 @@ def threads_of(consumer_id: str, streams: int) -> list[str]:
 def assign(members: Sequence[Member], partitions: Mapping[str, Sequence[int]]) -> dict[TopicPartition, str]:
     """The thread for each partition; `partitions` has those of each topic, sorted."""
     owners = {}
-    for topic, sorted_partitions in partitions.items():
+    for topic, numbers in partitions.items():
         threads = sorted(name for one in members for name in threads_of(one.consumer_id, one.streams.get(topic, 0)))
-        if not threads:
-            continue
-        each, extra = divmod(len(sorted_partitions), len(threads))
+        each, extra = divmod(len(numbers), len(threads)) if threads else (0, 0)
         for index, thread in enumerate(threads):
             start = each * index + min(index, extra)
-            for number in sorted_partitions[start : start + each + (index < extra)]:
+            for number in numbers[start : start + each + (index < extra)]:
                 owners[TopicPartition(topic, number)] = thread
     return owners

@@ -1,107 +1,70 @@
-"""Where a producer's brokers and partitions are: followed in ZooKeeper by watches, or asked of a static list.
-
-With `zk.connect` nothing read is older than the last change: each node is read with a watch, and when one fires, all is
-read again at the next use.
-"""
+"""Where a producer's brokers and partitions are: followed in ZooKeeper by watches, or asked of a static list."""
 
 from __future__ import annotations
 
 import random
 from threading import Event
-from typing import NamedTuple, Protocol
 
 from sordini.client.addresses import Address, parse_bootstrap
 from sordini.client.routing import broker_addresses, metadata_request, partition_leaders
-from sordini.heritage.broker_link import BrokerLink
 from sordini.heritage.config import ProducerConfig
-from sordini.heritage.errors import BrokerUnavailable, ConfigError, HeritageError, RequestRefused
-from sordini.heritage.registry import NO_LEADER, ClusterNodes
-from sordini.heritage.zookeeper import ZooKeeper
+from sordini.heritage.errors import BrokerLink, BrokerUnavailable, ConfigError, HeritageError, RequestRefused
+from sordini.heritage.registry import ClusterNodes, ZooKeeper
 from sordini.protocol.types import TopicPartition
 from sordini.replication.ports import CoordinationError
 
-
-class PartitionAndLeader(NamedTuple):
-    """A partition of a topic and the address of the broker to send to; None: it has no leader now."""
-
-    number: int
-    leader: Address | None
-
-
-class BrokerPartitions(Protocol):
-    """The partitions of topics, sorted by number."""
-
-    def of(self, topic: str) -> list[PartitionAndLeader]:
-        """Raises HeritageError without the topic, or when its partitions cannot be found out."""
-
-    def refresh(self) -> None:
-        """Forget what is known: it has turned out to be old."""
-
-    def close(self) -> None: ...
+Leaders = list[Address | None]
+"""By the number of the partition; None: no broker leads it now."""
 
 
 class WatchedPartitions:
-    """By watches on brokers, topics and the states of partitions."""
+    """By watches on brokers, topics and the states of partitions: when one fires, all is read again at the next use."""
 
     def __init__(self, config: ProducerConfig) -> None:
-        self._zookeeper = ZooKeeper(config.zk_connect, config.zk_sessiontimeout_ms, config.zk_sessiontimeout_ms)
+        self._zookeeper = ZooKeeper(config.zk_connect, config.session_timeout_ms)
         self._changed = Event()
         self._nodes = ClusterNodes(self._zookeeper.open(self._changed.set))
-        self._known: dict[str, list[PartitionAndLeader]] = {}
+        self._known: dict[str, Leaders] = {}
 
-    def of(self, topic: str) -> list[PartitionAndLeader]:
+    def leaders(self, topic: str) -> Leaders:
+        """The leaders of a topic's partitions. Raises HeritageError when they cannot be found out."""
         if self._changed.is_set():
-            self.refresh()
+            self._changed.clear()
+            self._known.clear()
         if topic not in self._known:
-            try:
-                self._known[topic] = self._read(topic)
-            except CoordinationError as error:
-                raise HeritageError(f"the partitions of topic {topic!r} cannot be read: {error}") from None
+            self._known[topic] = self._read(topic)
         return self._known[topic]
-
-    def refresh(self) -> None:
-        self._changed.clear()
-        self._known.clear()
 
     def close(self) -> None:
         self._zookeeper.close()
 
-    def _read(self, topic: str) -> list[PartitionAndLeader]:
+    def _read(self, topic: str) -> Leaders:
         if not self._nodes.session.is_open:
             self._nodes = ClusterNodes(self._zookeeper.open(self._changed.set))
-        brokers = self._nodes.brokers(watch=True)
-        numbers = self._nodes.partitions(topic, watch=True)
+        try:
+            brokers = self._nodes.brokers(watch=True)
+            numbers = self._nodes.partitions(topic, watch=True)
+            leaders = [self._nodes.leader(TopicPartition(topic, number), watch=True) for number in numbers]
+        except CoordinationError as error:
+            raise HeritageError(f"the partitions of topic {topic!r} cannot be read: {error}") from None
         if not numbers:
-            raise HeritageError(f"there is no topic {topic!r} in ZooKeeper; create it first")
-        leaders = {number: self._nodes.leader(TopicPartition(topic, number), watch=True) for number in numbers}
-        return [PartitionAndLeader(number, brokers.get(leaders.get(number, NO_LEADER))) for number in numbers]
+            raise HeritageError(f"there is no topic {topic!r} in ZooKeeper: create it first")
+        return [brokers.get(leader) for leader in leaders]
 
 
 class ListedPartitions:
-    """By asking the brokers of a static list; a partition whose leader is not in the answer has none."""
+    """By asking the first broker of a static list that answers, for each request."""
 
     def __init__(self, config: ProducerConfig) -> None:
         try:
-            brokers = parse_bootstrap(config.broker_list)
+            addresses = parse_bootstrap(config.broker_list)
         except ValueError as error:
             raise ConfigError(f"broker.list is {config.broker_list!r}: {error}") from None
-        self._links = [BrokerLink(address, config.client_id, config.socket_timeout_ms) for address in brokers]
-        self._known: dict[str, list[PartitionAndLeader]] = {}
+        self._links = [BrokerLink(one, config.client_id, config.socket_timeout_ms / 1000) for one in addresses]
 
-    def of(self, topic: str) -> list[PartitionAndLeader]:
-        if topic not in self._known:
-            self._known[topic] = self._asked(topic)
-        return self._known[topic]
-
-    def refresh(self) -> None:
-        self._known.clear()
-
-    def close(self) -> None:
-        for link in self._links:
-            link.close()
-
-    def _asked(self, topic: str) -> list[PartitionAndLeader]:
-        reason: HeritageError = BrokerUnavailable("broker.list is empty")
+    def leaders(self, topic: str) -> Leaders:
+        """As that of WatchedPartitions."""
+        reason: HeritageError = BrokerUnavailable("broker.list names no broker")
         for link in random.sample(self._links, len(self._links)):
             try:
                 answer = link.ask(metadata_request([topic]))
@@ -110,7 +73,10 @@ class ListedPartitions:
                 continue
             if answer.topics[0].error_code:
                 raise RequestRefused(f"topic {topic!r}", answer.topics[0].error_code)
-            brokers = broker_addresses(answer)
-            leaders = sorted(partition_leaders(answer.topics[0]).items())
-            return [PartitionAndLeader(number, brokers.get(leader.broker_id)) for number, leader in leaders]
+            brokers, leaders = broker_addresses(answer), sorted(partition_leaders(answer.topics[0]).items())
+            return [brokers.get(leader.broker_id) for _, leader in leaders]
         raise reason
+
+    def close(self) -> None:
+        for link in self._links:
+            link.close()

@@ -1,16 +1,24 @@
-"""What can go wrong, each with a sentence that names the thing and says what is allowed or to be done."""
+"""What can go wrong, and the connection to one broker, whose failures are one of these."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from sordini.client.blocking_link import BlockingLink
+from sordini.client.errors import ClientError
 from sordini.protocol.errors import ErrorCode
 
 
 class HeritageError(Exception):
-    """The base of all errors of these clients."""
+    """The base of all errors of these clients; the text says what is wrong, where, and what is allowed."""
 
 
 class ConfigError(HeritageError):
-    """A property has a wrong value, or an object does not fit the properties."""
+    """A property has a wrong value, or an argument does not fit the properties."""
+
+
+class NoZooKeeper(HeritageError):
+    """There is no ZooKeeper where the configuration says so."""
 
 
 class BrokerUnavailable(HeritageError):
@@ -22,35 +30,31 @@ class RequestRefused(HeritageError):
 
     def __init__(self, what: str, code: int) -> None:
         self.code = code
-        name = ErrorCode(code).name if code in ErrorCode.__members__.values() else f"error code {code}"
-        super().__init__(f"{what}: {name}")
+        super().__init__(f"{what}: {ErrorCode(code).name}")
 
 
 class OffsetOutOfRange(RequestRefused):
     """The requested offset is not in the log: the caller begins elsewhere, or fails."""
 
 
-def refusal(what: str, code: int) -> RequestRefused | None:
-    """The error for an error code; None for none."""
-    kind = OffsetOutOfRange if code == ErrorCode.OFFSET_OUT_OF_RANGE else RequestRefused
-    return kind(what, code) if code else None
-
-
 class MessageSizeTooLarge(HeritageError):
     """A message is larger than the largest allowed buffer."""
 
 
-class NoZooKeeper(HeritageError):
-    """There is no ZooKeeper where the configuration says so."""
-
-
 class ConsumerRebalanceFailed(HeritageError):
-    """The partitions of this member were still owned by others after the last attempt."""
+    """Others still owned this member's partitions at the last attempt."""
 
 
 class ConsumerTimeout(HeritageError):
     """No message came within `consumer.timeout.ms`."""
 
 
-class QueueFull(HeritageError):
-    """The queue of the asynchronous producer had no room within `queue.enqueue.timeout.ms`."""
+class BrokerLink(BlockingLink):
+    """One connection to one broker."""
+
+    def ask(self, request: Any, **bounds: Any) -> Any:
+        """As `BlockingLink.ask`. Raises BrokerUnavailable."""
+        try:
+            return super().ask(request, **bounds)
+        except (OSError, ClientError) as error:
+            raise BrokerUnavailable(f"broker at {self.address}: {error}") from None

@@ -1,127 +1,157 @@
-"""The znodes of brokers, topics and consumer groups, as these clients read and write them.
+"""The znodes of brokers, topics and consumer groups, and the sessions in which they are read and written.
 
-    /brokers/ids/[id] -> {"host":...}                              /brokers/topics/[topic]/partitions/[p]/state -> {"leader":...}
-    /consumers/[group]/ids/[consumer] -> the subscription          ephemeral
-    /consumers/[group]/owners/[topic]/[p] -> consumer-stream       ephemeral
-    /consumers/[group]/offsets/[topic]/[p] -> the next offset      persistent
-
-What a group's balance depends on is read as one `GroupView`, whose watches fire when any of it changes.
+/brokers/ids/[id], /brokers/topics/[topic], /brokers/topics/[topic]/partitions/[p]/state
+/consumers/[group]/ids/[consumer] -> subscription              ephemeral
+/consumers/[group]/owners/[topic]/[p] -> consumer-stream       ephemeral
+/consumers/[group]/offsets/[topic]/[p] -> next offset          persistent
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sordini.broker.coordination_store.store_location import EMBEDDED, ZOOKEEPER, location_of
 from sordini.client.addresses import Address
 from sordini.heritage.assignment import Member
+from sordini.heritage.errors import NoZooKeeper
 from sordini.heritage.subscription import Subscription
-from sordini.heritage.zookeeper import ZooKeeperSession
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
+from sordini.replication.ports import StoreUnusable
 
-_LOG: Final = logging.getLogger("sordini.heritage")
+if TYPE_CHECKING:
+    from sordini.broker.coordination_store.blocking_session import BlockingSession
+
+LOG: Final = logging.getLogger("sordini.heritage")
 NO_LEADER: Final = -1
+_NEEDED: Final = (
+    "these clients coordinate through ZooKeeper, which brokers on the embedded store do not have. Their groups are of "
+    "aiokafka, kafka-python and confluent-kafka; SimpleConsumer and a Producer with broker.list need no ZooKeeper"
+)
+
+
+class ZooKeeper:
+    """An ensemble, as in `zookeeper.connect`."""
+
+    def __init__(self, connect: str, timeout_ms: int) -> None:
+        """`timeout_ms` is of sessions, and to connect. Raises NoZooKeeper for what is no address of an ensemble."""
+        try:
+            if not connect or connect.startswith(f"{EMBEDDED}:"):
+                raise ValueError("it names no ZooKeeper")
+            location = location_of(f"{ZOOKEEPER}:{connect}")
+        except ValueError as error:
+            raise NoZooKeeper(f"zookeeper.connect is {connect!r}: {error}: {_NEEDED}") from None
+        from sordini.broker.coordination_store.blocking_session import BlockingStore  # Late: kazoo is slow to import.
+
+        where = f"{location.where}{location.root}"
+        self._store = BlockingStore(where, session_timeout_ms=timeout_ms, connection_timeout_ms=timeout_ms)
+
+    def open(self, changed: Callable[[], None]) -> BlockingSession:
+        """A new session; `changed` is called at changes of it, and of what is read with a watch.
+
+        Raises NoZooKeeper when none answers in time.
+        """
+        try:
+            return self._store.open_session(changed)
+        except StoreUnusable as error:
+            raise NoZooKeeper(f"{error}: {_NEEDED}") from None
+
+    def close(self) -> None:
+        """End all sessions, and with them their ephemeral nodes."""
+        self._store.close()
+
+
+class ClusterNodes:
+    """Brokers and topics, in one session."""
+
+    def __init__(self, session: BlockingSession) -> None:
+        self.session = session
+
+    def brokers(self, *, watch: bool = False) -> dict[int, Address]:
+        """The plaintext address of each registered broker."""
+        found: dict[int, Address] = {}
+        for broker_id in map(BrokerId, map(int, self.session.children(paths.BROKER_IDS, watch=watch))):
+            data, stat = self.session.get(paths.broker(broker_id), watch=watch) or (b"", None)
+            broker = znodes.decode_broker(broker_id, data, stat.czxid if stat else 0)
+            for one in () if isinstance(broker, Malformed) else broker.endpoints:
+                if one.security_protocol == "PLAINTEXT":
+                    found.setdefault(int(broker_id), Address(one.host, one.port))
+        return found
+
+    def partitions(self, topic: str, *, watch: bool = False) -> list[int]:
+        """The numbers of a topic's partitions, sorted; none without the topic."""
+        data, _ = self.session.get(paths.topic(topic), watch=watch) or (b"", None)
+        decoded = znodes.decode_topic(topic, data, 0)
+        return [] if isinstance(decoded, Malformed) else sorted(decoded.replicas)
+
+    def leader(self, partition: TopicPartition, *, watch: bool = False) -> int:
+        """The id of the broker that leads a partition; NO_LEADER without one."""
+        data, _ = self.session.get(paths.state(partition), watch=watch) or (b"", None)
+        state = znodes.decode_state(partition, data)
+        return NO_LEADER if isinstance(state, Malformed) or state.leader is None else int(state.leader)
 
 
 class GroupView(NamedTuple):
-    """Members, brokers, and the partitions of this member's topics in the order of the rule."""
+    """What a group's balance depends on: members, brokers, and this member's topics with their sorted partitions."""
 
     members: list[Member]
     brokers: list[str]
     partitions: Mapping[str, list[int]]
 
 
-class ClusterNodes:
-    """Brokers and topics, in one session."""
-
-    def __init__(self, session: ZooKeeperSession) -> None:
-        self.session = session
-
-    def brokers(self, *, watch: bool = False) -> dict[int, Address]:
-        """The plaintext address of each registered broker."""
-        found = {}
-        for name in self.session.children(paths.BROKER_IDS, watch=watch):
-            node = self.session.get(paths.broker(BrokerId(int(name))), watch=watch)
-            broker = None if node is None else znodes.decode_broker(BrokerId(int(name)), *node[:1], node[1].czxid)
-            if broker is None or isinstance(broker, Malformed):
-                continue
-            plain = [one for one in broker.endpoints if one.security_protocol == "PLAINTEXT"]
-            if plain:
-                found[int(name)] = Address(plain[0].host, plain[0].port)
-        return found
-
-    def partitions(self, topic: str, *, watch: bool = False) -> list[int]:
-        """The numbers of a topic's partitions, sorted; none without the topic."""
-        node = self.session.get(paths.topic(topic), watch=watch)
-        decoded = None if node is None else znodes.decode_topic(topic, node[0], node[1].version)
-        return [] if decoded is None or isinstance(decoded, Malformed) else sorted(decoded.replicas)
-
-    def leader(self, partition: TopicPartition, *, watch: bool = False) -> int:
-        """The id of the broker that leads a partition; NO_LEADER without one."""
-        node = self.session.get(paths.state(partition), watch=watch)
-        state = None if node is None else znodes.decode_state(partition, node[0])
-        is_led = state is not None and not isinstance(state, Malformed) and state.leader is not None
-        return state.leader if is_led else NO_LEADER  # type: ignore[union-attr, return-value]
-
-
 class GroupNodes(ClusterNodes):
     """A consumer group, in one session."""
 
-    def __init__(self, session: ZooKeeperSession, group: str) -> None:
+    def __init__(self, session: BlockingSession, group: str) -> None:
         super().__init__(session)
         self._root = f"/consumers/{group}"
 
-    def register(self, consumer_id: str, subscription: Subscription, now_ms: int) -> bool:
-        """Register a member; False when another session has its id."""
-        return self.session.create_ephemeral(f"{self._root}/ids/{consumer_id}", subscription.encode(now_ms))
+    def register(self, consumer_id: str, subscription: Subscription) -> bool:
+        """Register a member, if it is not; False when another session has its id."""
+        data = subscription.encode(time.time_ns() // 1_000_000)
+        return self.session.create_ephemeral(f"{self._root}/ids/{consumer_id}", data)
 
-    def view(self, consumer_id: str, *, exclude_internal: bool, by_leader: bool) -> GroupView:
-        """What the balance of the group depends on, with watches."""
-        ids = f"{self._root}/ids"
-        subscriptions: dict[str, Subscription] = {}
-        for name in self.session.children(ids, watch=True):
-            node = self.session.get(f"{ids}/{name}")
-            try:
-                if node is not None:
-                    subscriptions[name] = Subscription.decode(node[0])
-            except ValueError as error:
-                _LOG.warning("%s/%s: %s", ids, name, error)
+    def view(self, consumer_id: str, *, by_leader: bool) -> GroupView:
+        """The view, with watches on all of it."""
+        subscriptions = self._subscriptions()
         is_filter = any(one.pattern != "static" for one in subscriptions.values())
-        all_topics = self.session.children(paths.TOPICS, watch=True) if is_filter else []
-        members = [
-            Member(name, one.topics(all_topics, exclude_internal=exclude_internal))
-            for name, one in subscriptions.items()
-        ]
-        own = next((one.streams for one in members if one.consumer_id == consumer_id), {})
-        partitions = {topic: self.partitions(topic, watch=True) for topic in own}
-        if by_leader:
-            partitions = {topic: self._by_leader(topic, numbers) for topic, numbers in partitions.items()}
+        topics = self.session.children(paths.TOPICS, watch=True) if is_filter else []
+        members = [Member(name, one.topics(topics)) for name, one in subscriptions.items()]
+        own = {topic for one in members if one.consumer_id == consumer_id for topic in one.streams}
+        partitions = {topic: self.partitions(topic, watch=True) for topic in sorted(own)}
+        for topic, numbers in partitions.items() if by_leader else ():
+            leaders = {number: self.leader(TopicPartition(topic, number), watch=True) for number in numbers}
+            partitions[topic] = [number for _, number in sorted((leaders[number], number) for number in numbers)]
         return GroupView(members, self.session.children(paths.BROKER_IDS, watch=True), partitions)
 
     def claim(self, partition: TopicPartition, thread: str) -> bool:
-        """Become the owner of a partition; False while another session owns it, and a watch fires when it does not."""
-        return self.session.create_ephemeral(self._owner(partition), thread.encode())
+        """Become the owner of a partition; False while another session owns it, whose end is watched then."""
+        return self.session.create_ephemeral(self._path("owners", partition), thread.encode())
 
     def release(self, partition: TopicPartition) -> None:
-        self.session.delete_own(self._owner(partition))
+        self.session.delete_own(self._path("owners", partition))
 
-    def offset(self, partition: TopicPartition) -> int | None:
-        """The committed offset, which is the next to read; None without one."""
-        node = self.session.get(self._offset(partition))
-        return None if node is None or not node[0] else int(node[0])
+    def offset(self, partition: TopicPartition) -> int:
+        """The committed offset; -1 without one."""
+        data, _ = self.session.get(self._path("offsets", partition)) or (b"", None)
+        return int(data or b"-1")
 
     def commit(self, partition: TopicPartition, offset: int) -> None:
-        self.session.put(self._offset(partition), str(offset).encode())
+        self.session.put(self._path("offsets", partition), str(offset).encode())
 
-    def _by_leader(self, topic: str, numbers: list[int]) -> list[int]:
-        leaders = {number: self.leader(TopicPartition(topic, number), watch=True) for number in numbers}
-        return sorted(numbers, key=lambda number: (leaders[number], number))
+    def _subscriptions(self) -> dict[str, Subscription]:
+        found = {}
+        for name in self.session.children(f"{self._root}/ids", watch=True):
+            data, _ = self.session.get(f"{self._root}/ids/{name}") or (b"", None)
+            try:
+                found[name] = Subscription.decode(data)
+            except ValueError as error:  # Another program's, or one that has just left.
+                LOG.info("%s/ids/%s: %s", self._root, name, error)
+        return found
 
-    def _owner(self, partition: TopicPartition) -> str:
-        return f"{self._root}/owners/{partition.topic}/{partition.partition}"
-
-    def _offset(self, partition: TopicPartition) -> str:
-        return f"{self._root}/offsets/{partition.topic}/{partition.partition}"
+    def _path(self, kind: str, partition: TopicPartition) -> str:
+        return f"{self._root}/{kind}/{partition.topic}/{partition.partition}"

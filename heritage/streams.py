@@ -1,7 +1,7 @@
 """Streams of messages, each for one thread, and the partitions that feed them while this member owns them.
 
-A partition feeds one stream only. What was fetched of a partition is delivered while the partition is owned: not after
-its release, and not after the lease of the session in which it was claimed, when another member may own it.
+A partition feeds one stream only. What was fetched of it is delivered while it is owned: not after its release, and not
+while the lease of the session in which it was claimed is over, when another member may own it.
 """
 
 from __future__ import annotations
@@ -14,21 +14,19 @@ from threading import Lock
 from typing import Final, NamedTuple, Self
 
 from sordini.heritage.errors import ConsumerTimeout, HeritageError
-from sordini.heritage.message_set import MessageAndOffset
+from sordini.heritage.offsets import NO_OFFSET
+from sordini.protocol.records.batch import Record
 from sordini.protocol.types import TopicPartition
 
-Decoder = Callable[[bytes], object]
 LEASE_POLL_S: Final = 0.02
 
 
 class MessageAndMetadata(NamedTuple):
-    """One message of a stream."""
-
     topic: str
     partition: int
     offset: int
-    key: object
-    message: object
+    key: bytes | None
+    message: bytes | None
 
 
 class OwnedPartition:
@@ -39,84 +37,74 @@ class OwnedPartition:
     ) -> None:
         self.partition = partition
         self.stream = stream
-        self.fetch_offset = offset
-        self.consumed_offset = offset
-        """The next offset to read: that after the last message that an iterator returned."""
+        self.fetch_offset = self.consumed_offset = offset
+        self.is_released = False
         self._lease_s = lease_s
         self._lock = Lock()
-        self._is_released = False
-
-    @property
-    def is_released(self) -> bool:
-        return self._is_released
 
     @property
     def lease_s(self) -> float:
         """For how many seconds from now on no other member can own it; 0 when one may."""
-        return 0.0 if self._is_released else self._lease_s()
+        return 0.0 if self.is_released else self._lease_s()
+
+    def begin(self, offset: int) -> None:
+        """Fetch from there on; without a committed offset, that is the one to commit."""
+        self.fetch_offset = offset
+        self.consumed_offset = offset if self.consumed_offset == NO_OFFSET else self.consumed_offset
 
     def release(self) -> None:
         """Nothing is fetched or consumed from now on."""
         with self._lock:
-            self._is_released = True
+            self.is_released = True
 
     def fetched(self, next_offset: int) -> bool:
         """Accept what was fetched; False when it is to be dropped, because another member may own the partition."""
         with self._lock:
-            if not self.lease_s:
-                return False
-            self.fetch_offset = next_offset
-            return True
+            is_owned = self.lease_s > 0
+            self.fetch_offset = next_offset if is_owned else self.fetch_offset
+            return is_owned
 
-    def consume(self, offset: int) -> bool | None:
-        """Count a message as consumed. False: drop it, the partition was released; None: wait, the lease is over."""
-        with self._lock:
-            if self._is_released:
-                return False
-            if not self.lease_s:
-                return None
-            self.consumed_offset = offset + 1
-            return True
+    def consume(self, offset: int) -> bool:
+        """Count a message as consumed, once the lease holds; False: the partition was released."""
+        while not self.is_released:
+            with self._lock:
+                if self.lease_s:
+                    self.consumed_offset = offset + 1
+                    return True
+            time.sleep(LEASE_POLL_S)
+        return False
 
 
 class FetchedChunk(NamedTuple):
     """Messages of one partition; or the error that the iterator raises."""
 
     owned: OwnedPartition
-    messages: Iterable[MessageAndOffset]
+    messages: Iterable[Record]
     error: HeritageError | None = None
 
 
 class KafkaStream:
-    """An iterator over the messages of the partitions of one thread; it blocks, and ends when the connector shuts down."""
+    """An iterator over messages of one or more partitions; it blocks, and ends when the connector shuts down."""
 
-    def __init__(self, chunks_max: int, timeout_ms: int, key_decoder: Decoder, decoder: Decoder) -> None:
+    def __init__(self, chunks_max: int, timeout_ms: int) -> None:
         self._queue: Queue[FetchedChunk | None] = Queue(chunks_max)
         self._timeout_s = None if timeout_ms < 0 else timeout_ms / 1000
-        self._key_decoder = key_decoder
-        self._decoder = decoder
-        self._owned: OwnedPartition | None = None
-        self._messages: Iterator[MessageAndOffset] = iter(())
-        self._is_over = False
+        self._messages: Iterator[MessageAndMetadata] = iter(())
 
     def put(self, chunk: FetchedChunk) -> None:
         """Queue a chunk; waits for room while its partition is owned."""
-        while not chunk.owned.is_released and not self._is_over:
+        is_queued = False
+        while not (is_queued or chunk.owned.is_released):
             with suppress(Full):
                 self._queue.put(chunk, timeout=LEASE_POLL_S)
-                return
+                is_queued = True
 
     def end(self) -> None:
-        """Make the iterator end; what is queued is dropped, as its partitions were released."""
-        self._is_over = True
-        self.clear()
-        self._queue.put(None)
-
-    def clear(self) -> None:
-        """Drop what is queued."""
+        """Make the iterator end. What is queued would be dropped: its partitions were released."""
         with suppress(Empty):
             while True:
                 self._queue.get_nowait()
+        self._queue.put(None)
 
     def __iter__(self) -> Self:
         return self
@@ -124,18 +112,11 @@ class KafkaStream:
     def __next__(self) -> MessageAndMetadata:
         """The next message; it counts as consumed when it is returned. Raises ConsumerTimeout, HeritageError."""
         while True:
-            for one in self._messages:
-                if self._is_consumable(one):
-                    return self._decoded(one)
-            self._next_chunk()
+            for message in self._messages:
+                return message
+            self._messages = self._next_chunk()
 
-    def _is_consumable(self, one: MessageAndOffset) -> bool:
-        assert self._owned is not None
-        while (verdict := self._owned.consume(one.offset)) is None:
-            time.sleep(LEASE_POLL_S)  # Until the session is extended, or known to be over.
-        return verdict
-
-    def _next_chunk(self) -> None:
+    def _next_chunk(self) -> Iterator[MessageAndMetadata]:
         try:
             chunk = self._queue.get(timeout=self._timeout_s)
         except Empty:
@@ -143,16 +124,12 @@ class KafkaStream:
         if chunk is None:
             self._queue.put(None)  # The iterator stays at its end.
             raise StopIteration
-        if chunk.owned.is_released:
-            return
-        if chunk.error is not None:
+        if chunk.error is not None and not chunk.owned.is_released:
             raise chunk.error
-        self._owned, self._messages = chunk.owned, iter(chunk.messages)
+        return self._consumed(chunk)
 
-    def _decoded(self, one: MessageAndOffset) -> MessageAndMetadata:
-        assert self._owned is not None
-        topic, number = self._owned.partition
-        key = None if one.key is None else self._key_decoder(one.key)
-        return MessageAndMetadata(
-            topic, number, one.offset, key, None if one.message is None else self._decoder(one.message)
-        )
+    def _consumed(self, chunk: FetchedChunk) -> Iterator[MessageAndMetadata]:
+        for one in chunk.messages:
+            if not chunk.owned.consume(one.offset):
+                return
+            yield MessageAndMetadata(*chunk.owned.partition, one.offset, one.key, one.value)

@@ -15,46 +15,30 @@ from typing import Final, NamedTuple
 
 from sordini.heritage.errors import ConfigError
 
-STATIC: Final = "static"
-WHITE_LIST: Final = "white_list"
-BLACK_LIST: Final = "black_list"
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
-class TopicFilter:
-    """A regular expression that whole names of topics match, with commas for `|`; see the subclasses."""
+class TopicFilter(NamedTuple):
+    """Topics whose whole names match a regular expression (a white list), or do not; commas in it mean `|`."""
 
-    pattern = ""
+    regex: str
+    is_white: bool = True
 
-    def __init__(self, raw: str) -> None:
+    def subscription(self, streams: int) -> Subscription:
         """Raises ConfigError when it is no regular expression."""
-        self.regex = raw.strip().replace(",", "|").replace(" ", "").strip("\"'")
+        regex = self.regex.strip().replace(",", "|").replace(" ", "").strip("\"'")
         try:
-            self._compiled = re.compile(self.regex)
+            re.compile(regex)
         except re.error as error:
-            raise ConfigError(f"{raw!r} is no regular expression: {error}") from None
-
-    def allows(self, topic: str, *, exclude_internal: bool) -> bool:
-        matches = self._compiled.fullmatch(topic) is not None
-        return matches == (self.pattern == WHITE_LIST) and not (exclude_internal and topic in INTERNAL_TOPICS)
-
-
-class Whitelist(TopicFilter):
-    """Topics that match."""
-
-    pattern = WHITE_LIST
-
-
-class Blacklist(TopicFilter):
-    """Topics that do not match."""
-
-    pattern = BLACK_LIST
+            raise ConfigError(f"{self.regex!r} is no regular expression: {error}") from None
+        return Subscription("white_list" if self.is_white else "black_list", {regex: streams})
 
 
 class Subscription(NamedTuple):
     """The content of an id's node: streams by topic, or by the one regular expression of a filter."""
 
     pattern: str
+    """static, white_list or black_list."""
     streams: Mapping[str, int]
 
     def encode(self, now_ms: int) -> bytes:
@@ -67,14 +51,15 @@ class Subscription(NamedTuple):
         try:
             value = json.loads(data)
             streams = {str(topic): int(count) for topic, count in value["subscription"].items()}
-            return cls(str(value.get("pattern", STATIC)), streams)
+            return cls(str(value.get("pattern", "static")), streams)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"no subscription: {error!r}") from None
 
-    def topics(self, all_topics: Iterable[str], *, exclude_internal: bool) -> dict[str, int]:
-        """The number of streams for each topic."""
-        if self.pattern == STATIC:
+    def topics(self, all_topics: Iterable[str]) -> dict[str, int]:
+        """The number of streams for each topic. Filters leave internal topics out."""
+        if self.pattern == "static":
             return dict(self.streams)
         ((regex, count),) = self.streams.items()
-        chosen = (Whitelist if self.pattern == WHITE_LIST else Blacklist)(regex)
-        return {topic: count for topic in all_topics if chosen.allows(topic, exclude_internal=exclude_internal)}
+        names = (name for name in all_topics if name not in INTERNAL_TOPICS)
+        is_white = self.pattern == "white_list"
+        return {name: count for name in names if (re.fullmatch(regex, name) is not None) == is_white}

@@ -44,8 +44,8 @@ def pure_modules() -> list[str]:
 OPENS_FILES = frozenset({"storage.disk", "broker.coordination_store.database"})  # The second through SQLite.
 OPENS_SOCKETS = ("broker.network", "client.sockets", "client.blocking", "client.tls", "broker.security.tls")
 READS_TIME = frozenset(
-    {"broker.clock", "storage.compaction.child", "broker.record_jobs.child"}
-)  # The others are processes of their own.
+    {"broker.clock", "client.blocking_link", "storage.compaction.child", "broker.record_jobs.child"}
+)  # The second is for programs beside the broker, the others are processes of their own.
 FILE_CALLS = frozenset({"read_text", "write_text", "read_bytes", "write_bytes", "fdopen", "mkstemp"})
 TIME_MODULES = frozenset({"time", "datetime"})
 

@@ -1,4 +1,4 @@
-"""One connection to one broker on the project's client: made at the first request, and again after a failure."""
+"""Requests to one address without an event loop; it is connected at the first one, and again after a failure."""
 
 from __future__ import annotations
 
@@ -11,27 +11,33 @@ from sordini.client.blocking import BlockingConnection, SocketTransport, open_so
 from sordini.client.connection import API_OF, ClientConnection
 from sordini.client.errors import ClientError
 from sordini.client.versions import ServedVersions, negotiate
-from sordini.heritage.errors import BrokerUnavailable
 
 RESPONSE_BYTES_MAX: Final = 1 << 30
 
 
-class BrokerLink:
-    """Requests to the broker at an address, one at a time; threads may share it."""
+class BlockingLink:
+    """One plaintext connection; threads may share it, one request at a time. Nothing is repeated here."""
 
-    def __init__(self, address: Address, client_id: str, timeout_ms: int) -> None:
+    def __init__(self, address: Address, client_id: str, timeout_s: float) -> None:
+        """`timeout_s` is for connecting, for sending a request, and for receiving a response."""
         self.address = address
         self._client_id = client_id
-        self._timeout_s = timeout_ms / 1000
+        self._timeout_s = timeout_s
         self._lock = Lock()
         self._open: tuple[BlockingConnection, ServedVersions] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection on which no request has failed."""
+        return self._open is not None
 
     def ask(
         self, request: Any, *, at_least: int = 0, at_most: int | None = None, timeout_s: float | None = None
     ) -> Any:
         """The response to a request in the newest version that both sides know, within the bounds.
 
-        Records in it are views of memory of its own. Raises BrokerUnavailable.
+        `timeout_s` is for this response, None: as for all. Records in it are views of memory of its own. Raises
+        OSError, ClientError; the connection is closed then.
         """
         with self._lock:
             try:
@@ -39,12 +45,12 @@ class BrokerLink:
                 version = served.highest(API_OF[type(request)], at_least=at_least, at_most=at_most)
                 connection.send(request, version)
                 return connection.receive(timeout_s)
-            except (OSError, ClientError) as error:
+            except (OSError, ClientError):
                 self._close()
-                raise BrokerUnavailable(f"broker at {self.address}: {error}") from None
+                raise
 
     def close(self) -> None:
-        """Close the connection; the next request opens another."""
+        """Close the connection; another request would open a new one."""
         with self._lock:
             self._close()
 
