@@ -5,6 +5,7 @@
     python3 scripts/outside.py kafka 3.9.1      one Apache Kafka release with its tools
     python3 scripts/outside.py newest           the newest Apache Kafka without its tools; 45 MB
     python3 scripts/outside.py clients 1.1.1    the jar of one release's Java client
+    python3 scripts/outside.py originals        the last release with the Scala clients of the documents; 26 MB
     python3 scripts/outside.py streams          Kafka Streams with its state store, of two releases; 170 MB
     python3 scripts/outside.py python-clients   the oldest Python clients, in their own environment; 20 MB
     python3 scripts/outside.py spark 4.2.0      an older PySpark with its Kafka source; about a minute and 500 MB
@@ -45,7 +46,7 @@ CODECS = ("lz4", "python-snappy", "zstandard", "crc32c")
 COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 # Prefixes of the jars that are moved last, and mark a folder as complete.
-MARKS = ("kafka_2.13", "spark-sql-kafka", "kafka-streams")
+MARKS = ("kafka_2.1", "spark-sql-kafka", "kafka-streams")
 
 PACKAGES = {"kcat": "kcat", "java": "default-jre-headless", "mvn": "maven", "strace": "strace", "ip": "iproute2"}
 
@@ -59,6 +60,7 @@ def main(arguments: list[str]) -> None:
                 fetch_kafka(versions.OLDER_APACHE_KAFKA)
                 fetch_newest()
                 fetch_clients(versions.OLDEST_JAVA_CLIENT)
+                fetch_originals()
                 fetch_spark(versions.OLDEST_PYSPARK)
                 fetch_connector()
             fetch_python_clients()
@@ -74,6 +76,8 @@ def main(arguments: list[str]) -> None:
                 fetch_streams(version)
         case ["python-clients"]:
             fetch_python_clients()
+        case ["originals"]:
+            fetch_originals()
         case ["clients", version]:
             fetch_clients(version)
         case ["spark", version]:
@@ -101,7 +105,7 @@ def install_programs(wanted: Iterable[str] = PACKAGES) -> None:
 def fetch_kafka(version: str, *options: str) -> None:
     """Apache Kafka's server and tools of one release with all they depend on."""
     folder = JARS / version / "lib"
-    if (folder / f"kafka_2.13-{version}.jar").exists():
+    if (folder / versions.server_jar(version)).exists():
         return
     goal = f"{COPY_PLUGIN}:copy-dependencies"
     fetch(folder, [*maven(), "-f", str(POM), f"-Dkafka.version={version}", "-DincludeScope=runtime", *options, goal])
@@ -110,6 +114,12 @@ def fetch_kafka(version: str, *options: str) -> None:
 def fetch_newest() -> None:
     """The newest release: its server, the definitions of its messages and its client."""
     fetch_kafka(versions.NEWEST_APACHE_KAFKA, "-Dwithout.tools")
+
+
+def fetch_originals() -> None:
+    """The old producer, the ZooKeeper consumer and their tools, which are in the server's jar."""
+    scala = f"-Dscala.version={versions.scala_of(versions.ORIGINAL_CLIENTS)}"
+    fetch_kafka(versions.ORIGINAL_CLIENTS, "-Dwithout.tools", scala)
 
 
 def fetch_clients(version: str) -> None:

@@ -17,6 +17,8 @@ from tests.outside.versions import (
     APACHE_KAFKA,
     OLDEST_CLIENTS_PYTHON,
     OLDEST_PYSPARK,
+    ORIGINAL_CLIENTS,
+    server_jar,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,8 +50,9 @@ def need_java() -> str:
 def kafka_jars(version: str = APACHE_KAFKA) -> Path:
     """The folder that holds Apache Kafka's server, its tools and all they depend on."""
     folder = ROOT / ".cache" / "kafka" / version / "lib"
-    complete = (folder / f"kafka_2.13-{version}.jar").exists()
-    need(complete, f"Apache Kafka {version}", f"`python3 scripts/outside.py kafka {version}` fetches it")
+    complete = (folder / server_jar(version)).exists()
+    asked = "originals" if version == ORIGINAL_CLIENTS else f"kafka {version}"
+    need(complete, f"Apache Kafka {version}", f"`python3 scripts/outside.py {asked}` fetches it")
     return folder
 
 

@@ -24,6 +24,8 @@ BESIDE_OURS = {
 a quick run.
 """
 OLDEST_JAVA_CLIENT = "1.1.1"
+ORIGINAL_CLIENTS = "1.1.1"
+"""The last release with the Scala clients that the documents describe: the old producer and the ZooKeeper consumer."""
 KAFKA_STREAMS = (APACHE_KAFKA, NEWEST_APACHE_KAFKA)
 """Kafka Streams that `make exactly-once` runs."""
 NEWEST_PYSPARK = "4.3.0"
@@ -36,6 +38,16 @@ OLDEST_PYTHON_CLIENTS = {"kafka-python": "2.0.2", "aiokafka": "0.8.1", "confluen
 OLDEST_CLIENTS_PYTHON = (3, 11)
 NEWEST_PYTHON_CLIENTS = {"kafka-python": "3.0.12", "aiokafka": "0.14.0", "confluent-kafka": "2.16.1"}
 """At least these are in the environment of the tests."""
+
+
+def scala_of(version: str) -> str:
+    """The Scala release in the name of the server's jar. The jar of the original clients is that of 2.11."""
+    return "2.11" if version == ORIGINAL_CLIENTS else "2.13"
+
+
+def server_jar(version: str) -> str:
+    """The name of the jar with the server and its tools."""
+    return f"kafka_{scala_of(version)}-{version}.jar"
 
 
 class Tested(NamedTuple):
@@ -58,6 +70,9 @@ TESTED = (
     _python("aiokafka", "aiokafka", f"`test_aiokafka.py`, {_ENDS}"),
     _python("confluent-kafka", "confluent-kafka (librdkafka)", f"`test_confluent_kafka.py`, {_ENDS}"),
     Tested("Java (`kafka-clients`)", OLDEST_JAVA_CLIENT, NEWEST_APACHE_KAFKA, _ENDS),
+    Tested(
+        "Scala clients: old producer, ZooKeeper consumer", ORIGINAL_CLIENTS, ORIGINAL_CLIENTS, "`tests/compat/originals/`"
+    ),
     Tested("Java tools and group members", OLDER_APACHE_KAFKA, APACHE_KAFKA, "`test_java_*.py`, `tests/cluster/`"),
     Tested("Kafka Streams", KAFKA_STREAMS[0], KAFKA_STREAMS[-1], "`tests/exactly_once/`"),
     Tested("kcat", "1.7.1", "1.7.1", "`test_kcat*.py`"),
