@@ -20,7 +20,7 @@ from sordini.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from sordini.protocol.types import NO_TOPIC_ID, TopicId
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId
 from sordini.replication.partition_deps import INTERNAL_TOPICS
 
 # Bits of KIP-430: without an authorizer every operation of the resource is allowed.
@@ -159,7 +159,7 @@ class MetadataHandler:
         code = self._metadata.why_unreachable(known.leader, call.peer.listener)
         if code is ErrorCode.LISTENER_NOT_FOUND and call.version < 6:
             code = ErrorCode.LEADER_NOT_AVAILABLE
-        return MetadataResponsePartition(
+        partition = MetadataResponsePartition(
             error_code=code,
             partition_index=index,
             leader_id=known.leader if code is ErrorCode.NONE else -1,
@@ -168,6 +168,23 @@ class MetadataHandler:
             isr_nodes=list(known.in_sync_replicas),
             offline_replicas=list(known.offline_replicas),
         )
+        if call.version == 0:
+            self._leave_out_unreachable(call, partition)
+        return partition
+
+    def _leave_out_unreachable(self, call: Call, partition: MetadataResponsePartition) -> None:
+        """Drop replicas that are not among the brokers of the response, with an error if the partition has none yet.
+
+        The Scala clients, which alone send version 0, fail on a replica that they do not find there.
+        """
+        count = len(partition.replica_nodes)
+        for replicas in (partition.replica_nodes, partition.isr_nodes):
+            replicas[:] = [one for one in replicas if self._is_reachable(call, one)]
+        if partition.error_code == ErrorCode.NONE and len(partition.replica_nodes) < count:
+            partition.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
+
+    def _is_reachable(self, call: Call, replica: int) -> bool:
+        return self._metadata.why_unreachable(BrokerId(replica), call.peer.listener) is ErrorCode.NONE
 
     @staticmethod
     def error_response(request: MetadataRequest, code: ErrorCode) -> MetadataResponse:

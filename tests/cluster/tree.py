@@ -43,11 +43,15 @@ class Tree:
 
     def read(self, path: str) -> Any:
         """The node's JSON."""
+        text = self.text(path)
+        return text if text is None else json.loads(text or "{}")
+
+    def text(self, path: str) -> str | None:
         try:
             data, _ = self._client.get(path)
         except NoNodeError:
             return None
-        return json.loads(data) if data else {}
+        return str(data.decode())
 
     def exists(self, path: str) -> bool:
         return self._client.exists(path) is not None

@@ -71,7 +71,10 @@ TESTED = (
     _python("confluent-kafka", "confluent-kafka (librdkafka)", f"`test_confluent_kafka.py`, {_ENDS}"),
     Tested("Java (`kafka-clients`)", OLDEST_JAVA_CLIENT, NEWEST_APACHE_KAFKA, _ENDS),
     Tested(
-        "Scala clients: old producer, ZooKeeper consumer", ORIGINAL_CLIENTS, ORIGINAL_CLIENTS, "`tests/compat/originals/`"
+        "Scala clients: old producer, ZooKeeper consumer",
+        ORIGINAL_CLIENTS,
+        ORIGINAL_CLIENTS,
+        "`tests/compat/originals/`",
     ),
     Tested("Java tools and group members", OLDER_APACHE_KAFKA, APACHE_KAFKA, "`test_java_*.py`, `tests/cluster/`"),
     Tested("Kafka Streams", KAFKA_STREAMS[0], KAFKA_STREAMS[-1], "`tests/exactly_once/`"),

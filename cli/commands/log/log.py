@@ -106,6 +106,9 @@ def dump(context: click.Context, /, paths: tuple[str, ...], listed: str | None, 
     kafka-dump-log. Damage that this tool ignores, or that makes it fail, is printed to standard error. Files are only
     read. They may belong to a running broker, and then the newest batch may be incomplete.
 
+    Of Kafka 0.7 it reads segments (.kafka), and captured fetch results if their names end in .messagesetsend or
+    .multimessagesetsend. These are printed in a text of our own.
+
     \b
       sordini log dump data/orders-0/*
       sordini log dump --files data/orders-0/00000000000000000000.log --print-data-log

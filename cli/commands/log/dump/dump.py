@@ -1,7 +1,7 @@
 """`log dump` of several files: each is recognised by its name and printed in Apache Kafka's text or in ours.
 
-Standard output equals Apache Kafka's for the files that its tool reads; the small text files of a log directory, which
-it ignores, are printed in our text. Damage goes to standard error, as do the lists that the tool prints at the end.
+Standard output equals Apache Kafka's for the files that its tool reads; the small text files of a log directory and the
+files of 0.7, which it ignores, are printed in our text. Damage goes to standard error, as do the lists that the tool prints at the end.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from sordini.cli.commands.log.dump.kafka_indexes import (
 )
 from sordini.cli.commands.log.dump.kafka_log import LogOptions, LogPrinter
 from sordini.cli.commands.log.dump.kafka_text import DamageAt, DumpOutput, Findings, Line
+from sordini.cli.commands.log.dump.oldest_items import is_oldest
 from sordini.cli.common.output import json_line
 from sordini.cli.common.terminal import echo, is_raw
 from sordini.protocol.printable import shown
@@ -120,8 +121,8 @@ class Dump:
 
     def _kafka_output(self, shown: str, options: DumpOptions, findings: Findings) -> Iterator[DumpOutput]:
         name = shown.rpartition("/")[2]
-        if name in TEXT_FILES:
-            yield from self._own_output(shown, None, records=False, json=False)
+        if name in TEXT_FILES or is_oldest(name):
+            yield from self._own_output(shown, None, records=options.log.records, json=False)
             return
         kind = kind_of(name)
         file = self._disk.open(shown, writable=False)
@@ -165,10 +166,7 @@ def kind_of(name: str) -> FileKind:
         base = names.offset_of(plain, suffix)
         if base is not None:
             return FileKind(base, suffix)
-    raise UnknownFile(
-        "its name is not that of a file in a partition's or log directory "
-        "(.log, .index, .timeindex, .txnindex, .snapshot, a checkpoint, meta.properties, partition.metadata)"
-    )
+    raise UnknownFile
 
 
 def _log(file: File, source: IndexFile, options: DumpOptions, findings: Findings) -> Iterator[DumpOutput]:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from sordini.cli.commands.log.dump.items import Item, damage
 from sordini.cli.commands.log.dump.kafka_indexes import rows
+from sordini.cli.commands.log.dump.oldest_items import is_oldest, read_oldest
 from sordini.cli.commands.log.dump.segment_items import read_log
 from sordini.cli.commands.log.files.snapshot_file import read_snapshot
 from sordini.protocol.records.batch import HEADER_SIZE, read_header
@@ -42,7 +43,14 @@ class DumpedFile(NamedTuple):
 
 
 class UnknownFile(Exception):
-    """A file that this command does not know."""
+    """A file that this command does not know by its name."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "its name is not that of a file in a partition's or log directory "
+            "(.log, .index, .timeindex, .txnindex, .snapshot, a checkpoint, meta.properties, partition.metadata; of 0.7 "
+            ".kafka, and .messagesetsend or .multimessagesetsend for fetch results)"
+        )
 
 
 def read_file(disk: Disk, path: str, *, with_records: bool) -> Iterator[Item]:
@@ -56,14 +64,13 @@ def read_file(disk: Disk, path: str, *, with_records: bool) -> Iterator[Item]:
     plain = next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
     suffix = plain[plain.find(".") :] if "." in plain else ""
     base = names.offset_of(plain, suffix)
-    if base is None or suffix not in {names.LOG, *_READERS}:
-        raise UnknownFile(
-            "its name is not that of a file in a partition's or log directory "
-            "(.log, .index, .timeindex, .txnindex, .snapshot, a checkpoint, meta.properties, partition.metadata)"
-        )
+    if not is_oldest(name) and (base is None or suffix not in {names.LOG, *_READERS}):
+        raise UnknownFile
     file = disk.open(path, writable=False)
     try:
-        if suffix == names.LOG:
+        if base is None or is_oldest(name):
+            yield from read_oldest(file, name, with_payloads=with_records)
+        elif suffix == names.LOG:
             yield from read_log(file, base, with_records=with_records)
         else:
             yield from _READERS[suffix](source._replace(base=base), file)

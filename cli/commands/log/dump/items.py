@@ -49,12 +49,18 @@ def as_text(item: Item) -> str:
             )
         case "transaction":
             return _transaction_text(fields)
+        case "message" | "inner message" | "part of a message" | "fetch result" | "multi-fetch result":
+            return f"{'  ' * (item.kind == 'inner message')}{item.kind}  {_pairs_text(fields)}"
         case "property":
             return f"{fields['key']}={fields['value']}"
         case "checkpoint":
             return f"{fields['topic']}-{fields['partition']}  {fields['offset']}"
         case _:
-            return "  ".join(f"{name.replace('_', ' ')} {_value_text(name, value)}" for name, value in fields.items())
+            return _pairs_text(fields)
+
+
+def _pairs_text(fields: dict[str, Any]) -> str:
+    return "  ".join(f"{name.replace('_', ' ')} {_value_text(name, value)}" for name, value in fields.items())
 
 
 def _batch_text(fields: dict[str, Any]) -> str:

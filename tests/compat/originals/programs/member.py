@@ -12,20 +12,23 @@ A group loses and repeats nothing in rebalances if its members do as the two com
 from __future__ import annotations
 
 import json
+import os
 import queue
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import jpype
-import jvm
+
+from tests.compat.originals.programs import jvm
 
 SETTINGS: Final = {
     "auto.offset.reset": "smallest",
     "auto.commit.enable": "false",
     "consumer.timeout.ms": 100,
-    "rebalance.max.retries": 100,
+    "rebalance.max.retries": 600,
     "rebalance.backoff.ms": 100,
     "zookeeper.connection.timeout.ms": 30_000,
     "zookeeper.sync.time.ms": 100,
@@ -54,7 +57,7 @@ class Member:
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
-        self._journal = open(orders.journal, "a", encoding="utf-8")  # noqa: SIM115  As long as the program.
+        self._journal = Path(orders.journal).open("a", encoding="utf-8")  # noqa: SIM115  As long as the program.
         self._calls: queue.SimpleQueue[tuple[Callable[[], None], threading.Event]] = queue.SimpleQueue()
         self._connector: Any = None
         self._stream: Any = None
@@ -149,6 +152,7 @@ def main() -> None:
         member.replace(json.loads(line))
         sys.stdout.write("done\n")
         sys.stdout.flush()
+    os._exit(0)  # The test is gone; Java's threads would keep the program alive.
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python producer.py '{"brokers": ..., "topic": ..., "log4j": ..., "jars": [...]}'
 
-It sends the numbers 0, 1, 2 ... as values, keyed by themselves, a set of them every 20 ms. A number on standard input
-ends it: when so many are sent, which it then does without a pause, it prints how many it has sent. A set that fails is
-sent again, and is then perhaps in the log twice.
+It sends the numbers 0, 1, 2 ... as values, keyed by themselves, ten of them every 20 ms. A number on standard input
+ends it: when so many are sent, which it then does in larger sets and without a pause, it prints how many it has sent. A
+set that fails is sent again, and is then perhaps in the log twice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import sys
 from typing import Any, Final, NamedTuple
 
 import jpype
-import jvm
+
+from tests.compat.originals.programs import jvm
 
 SETTINGS: Final = {
     "producer.type": "sync",
@@ -27,6 +28,7 @@ SETTINGS: Final = {
     "retry.backoff.ms": 200,
 }
 SET: Final = 10
+LAST_SET: Final = 200
 PAUSE_SECONDS: Final = 0.02
 FAILURES_MAX: Final = 10
 
@@ -51,14 +53,14 @@ class Numbers:
         self._topic = orders.topic
         self.sent = self.failures = 0
 
-    def send(self) -> None:
+    def send(self, count: int) -> None:
         """The next set."""
         messages = jpype.JClass("java.util.ArrayList")()
-        for number in range(self.sent, self.sent + SET):
+        for number in range(self.sent, self.sent + count):
             messages.add(self._message(self._topic, str(number), str(number)))
         while not self._is_sent(messages):
             self.failures += 1
-        self.sent += SET
+        self.sent += count
 
     def _is_sent(self, messages: Any) -> bool:
         try:
@@ -75,10 +77,10 @@ def main() -> None:
     jvm.start(orders.log4j, orders.jars)
     numbers = Numbers(orders)
     while not select.select([sys.stdin], [], [], PAUSE_SECONDS)[0]:
-        numbers.send()
-    wanted = int(sys.stdin.readline())
+        numbers.send(SET)
+    wanted = int(sys.stdin.readline() or 0)
     while numbers.sent < wanted:
-        numbers.send()
+        numbers.send(LAST_SET)
     sys.stdout.write(json.dumps({"sent": numbers.sent, "failures": numbers.failures}) + "\n")
     sys.stdout.flush()
 

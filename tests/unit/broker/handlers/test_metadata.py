@@ -8,7 +8,7 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from sordini.protocol.types import NO_TOPIC_ID
+from sordini.protocol.types import NO_TOPIC_ID, BrokerId
 from tests.support.unit_broker import ADDRESS, ME, UnitBroker, a_broker, a_peer, topic_id_of
 
 METADATA = ApiKey.METADATA
@@ -24,6 +24,10 @@ def topics_of(answer: MetadataResponse) -> list[tuple[str | None, int]]:
 
 def kept(broker: UnitBroker) -> int:
     return len(broker.parts.metadata._responses)
+
+
+NOT_THERE = 9
+"""A broker that is not live."""
 
 
 @pytest.mark.parametrize("version", range(14))
@@ -137,6 +141,29 @@ async def test_a_leader_that_is_not_among_the_brokers_of_the_response_is_not_rep
         broker.parts.metadata.set_brokers(ME, [])
         (row,) = broker.ask(METADATA, 12, of("orders")).topics[0].partitions
         assert (row.error_code, row.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "replicas"), [(0, ErrorCode.REPLICA_NOT_AVAILABLE, [ME]), (1, ErrorCode.NONE, [ME, NOT_THERE])]
+)
+async def test_version_0_names_only_replicas_that_are_among_the_brokers_of_the_response(
+    version: int, code: ErrorCode, replicas: list[int]
+) -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders", isr=(ME, BrokerId(NOT_THERE)))
+        (row,) = broker.ask(METADATA, version, of("orders")).topics[0].partitions
+        assert (row.error_code, row.leader_id) == (code, ME)
+        assert (row.replica_nodes, row.isr_nodes) == (replicas, replicas)
+
+
+async def test_in_version_0_a_partition_without_a_leader_is_reported_as_such_whichever_replicas_are_there() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders", isr=(ME, BrokerId(NOT_THERE)))
+        known = broker.parts.metadata.topics["orders"]
+        known.partitions[0] = known.partitions[0]._replace(leader=BrokerId(NOT_THERE))
+        (row,) = broker.ask(METADATA, 0, of("orders")).topics[0].partitions
+        assert (row.error_code, row.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+        assert row.replica_nodes == [ME]
 
 
 @pytest.mark.parametrize(("version", "code"), [(5, ErrorCode.LEADER_NOT_AVAILABLE), (6, ErrorCode.LISTENER_NOT_FOUND)])
