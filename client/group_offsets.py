@@ -40,9 +40,9 @@ def fetch_request(group: str) -> OffsetFetchRequest:
 
 
 def group_in(response: Any) -> Any:
-    """The one group in the response to a `fetch_request`: its error code and its topics."""
+    """The one group in the response to a `fetch_request`, with error code and topics; that to a commit as it is."""
     # From version 8 on the response is a list of groups.
-    return response.groups[0] if response.groups else response
+    return next(iter(getattr(response, "groups", ())), response)
 
 
 def partitions_in(found: Any) -> Iterator[tuple[TopicPartition, Any]]:
