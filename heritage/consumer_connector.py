@@ -141,8 +141,10 @@ class ConsumerConnector:
         with self._lock:
             self._storage = OffsetStorage(self._config, nodes, self._stopping.wait)
         try:
-            while session.is_open and not self._stopping.is_set():
-                self._changed.clear()
+            while True:
+                self._changed.clear()  # Before all that is looked at: what changes later is noticed.
+                if self._stopping.is_set() or not session.is_open:
+                    return
                 try:
                     if not nodes.register(self.consumer_id, subscription):
                         LOG.warning("%s is registered in another session, whose end is waited for", self.consumer_id)
@@ -151,7 +153,8 @@ class ConsumerConnector:
                         view = self._balance(nodes)
                 except ConnectionLoss as error:  # The session is connected again, or over: both are changes.
                     LOG.info("%s: %s", self.consumer_id, error)
-                self._changed.wait()
+                if not self._stopping.is_set():  # A balance clears the event, too.
+                    self._changed.wait()
         finally:
             self._release(nodes)
             self._storage.close()

@@ -44,7 +44,9 @@ class BlockingStore:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self) -> None:
-        """End all sessions; their ephemeral nodes are gone when this returns, if ZooKeeper answers."""
+        """End all sessions; their ephemeral nodes are gone when this returns, if ZooKeeper answers. Once is enough."""
+        if self._loop.is_closed():
+            return
         self.run(self._store.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -55,6 +55,19 @@ class DocumentedSite:
         self.cluster.create(name, [[leader] for leader in leaders])
         return name
 
+    def move_leader(self, topic: str, replicas: Sequence[int]) -> None:
+        """Let the first of its two replicas lead partition 0."""
+        self.tree.reassign([(topic, 0, replicas)])
+        self.cluster.wait(lambda: not self.tree.exists("/admin/reassign_partitions"), "the replicas have another order")
+        if self.cluster.leader((topic, 0)) != replicas[0]:
+            self.tree.elect_preferred([(topic, 0)])
+        self.cluster.wait_for_leader((topic, 0), replicas[0])
+
+    def created(self, path: str) -> int:
+        """The transaction that created a node; 0 without the node."""
+        stat = self.tree._client.exists(path)
+        return 0 if stat is None else stat.czxid
+
     def producer(self, partitioner: Partitioner | None = None, **properties: object) -> Producer:
         """`batch_size=3` is `batch.size`."""
         return Producer(ProducerConfig.of(self.properties("zk.connect", properties)), partitioner=partitioner)
