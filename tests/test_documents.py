@@ -27,6 +27,8 @@ _ROW_NUMBER = re.compile(r"\d{3}-\d{2,}")
 # A path in backticks, perhaps with what is in it (`a/b.py::C.d`) and with one case of a test (`...[case]`).
 _REFERENCE = re.compile(r"`([\w./-]+/[\w.-]+\.\w+)(?:::([\w.]+))?(?:\[([^`]*)\])?`")
 _POINTER = re.compile(r"(?:as|row|rows|and|against|As) (\d{3}-\d{2,})|\((\d{3}-\d{2,})\)")
+# Three words that are no reference to another row.
+_REASON = re.compile(r"(?:\b[A-Za-z]\S*\s+){2}[A-Za-z]\S*")
 _TEST = re.compile(r"`tests/[\w/]+\.py::test_\w+(?:\[[^`]*\])?`")
 
 
@@ -144,25 +146,45 @@ def test_every_case_of_a_test_is_one_of_its_cases() -> None:
     none_of(findings, "name a case that is there")
 
 
-def test_what_is_built_names_code_and_a_test_and_what_is_not_names_the_work() -> None:
-    findings = []
-    for row in rows():
-        is_waiting = "not built yet" in row.built
-        is_clients = row.built.startswith("clients do this")
-        if is_waiting and not any(work in row.built for work in WORKS):
-            findings.append(f"{row.number} does not say what it waits for")
-        if not (is_waiting or is_clients or row.is_pointer or _REFERENCE.search(row.built)):
-            findings.append(f"{row.number} does not say where it is built")
-        if not (is_waiting or is_clients or row.is_pointer or _TEST.search(row.shown_by)):
-            findings.append(f"{row.number} does not say which test shows it")
-    none_of(findings, "fill the row in")
+def gaps_of(row: Row) -> list[str]:
+    """What a row should say and does not."""
+    is_waiting = "not built yet" in row.built
+    is_clients = row.built.startswith("clients do this")
+    is_replaced = row.built.startswith("replaced by")
+    gaps = {
+        "what it waits for": is_waiting and not any(work in row.built for work in WORKS),
+        "where it is built": not (is_waiting or is_clients or row.is_pointer or _REFERENCE.search(row.built)),
+        "which test shows it": not (is_waiting or row.is_pointer or _TEST.search(row.shown_by)),
+        "by which row": is_replaced and not re.match(r"replaced by rows? \d{3}-\d{2,}", row.built),
+        "why it was replaced": is_replaced and not _REASON.search(row.differs),
+    }
+    return [gap for gap, is_one in gaps.items() if is_one]
 
 
-def test_what_was_replaced_names_the_row_of_its_replacement() -> None:
-    replaced = [row for row in rows() if row.built.startswith("replaced by")]
-    assert replaced
-    findings = [row.number for row in replaced if not re.match(r"replaced by rows? \d{3}-\d{2,}", row.built)]
-    none_of(findings, "begin the cell with: replaced by row NNN-NN")
+def test_every_row_says_where_it_is_built_which_test_shows_it_and_why_it_was_replaced() -> None:
+    none_of([f"{row.number} does not say {gap}" for row in rows() for gap in gaps_of(row)], "fill the row in")
+
+
+_SHOWN = "`tests/test_documents.py::test_rows_point_at_rows_that_say_it_themselves`"
+
+
+@pytest.mark.parametrize(
+    ("row", "gaps"),
+    [
+        (Row("000-01", "", "clients do this", _SHOWN, ""), []),
+        (Row("000-01", "", "clients do this", "none", "ZooKeeper is theirs."), ["which test shows it"]),
+        (Row("000-01", "", "clients do this", "`tests/test_documents.py`", ""), ["which test shows it"]),
+        (Row("000-01", "", "replaced by row 000-02: `protocol/api.py`", _SHOWN, "Because it was slow."), []),
+        (Row("000-01", "", "replaced by row 000-02: `protocol/api.py`", _SHOWN, ""), ["why it was replaced"]),
+        (Row("000-01", "", "replaced by row 000-02: `protocol/api.py`", _SHOWN, "See 000-02."), ["why it was replaced"]),
+        (Row("000-01", "", "replaced by batches: `protocol/api.py`", _SHOWN, "Because it was slow."), ["by which row"]),
+        (Row("000-01", "", "not built yet", "none yet", ""), ["what it waits for"]),
+        (Row("000-01", "", "it is somewhere", "none", ""), ["where it is built", "which test shows it"]),
+        (Row("000-01", "", "as row 000-02", "as there", ""), []),
+    ],
+)
+def test_a_row_with_a_gap_is_refused(row: Row, gaps: list[str]) -> None:
+    assert gaps_of(row) == gaps
 
 
 def test_rows_point_at_rows_that_say_it_themselves() -> None:

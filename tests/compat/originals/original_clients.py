@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import permutations
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -117,7 +119,16 @@ class Member:
         self.begin(settings)
         self.wait()
 
-    def begin(self, settings: Mapping[str, object] | None) -> None:
+    def hold(self) -> None:
+        """Take nothing, with all that was taken committed, until `go`."""
+        self.begin("hold")
+        self.wait()
+
+    def go(self) -> None:
+        self.begin("go")
+        self.wait()
+
+    def begin(self, settings: Mapping[str, object] | str | None) -> None:
         self._program.say(json.dumps(settings))
 
     def wait(self) -> None:
@@ -157,18 +168,28 @@ class Group:
             member.end()
 
     def start(self, settings: Mapping[str, object]) -> None:
+        """Begin new consumers together; they take nothing before both have their partitions."""
+        for member in self.members:
+            member.hold()
         for member in self.members:
             member.begin({**self._common, **settings})
         for member in self.members:
             member.wait()
+        self.shared_owners()
+        for member in self.members:
+            member.go()
 
     def restart(self, member: Member, settings: Mapping[str, object]) -> None:
+        """Restart one member while the other one works: each may read again what the other has read."""
         member.restart({**self._common, **settings}, in_new_program=self.restarts_programs)
 
     def roll(self, settings: Mapping[str, object]) -> None:
-        """Restart the members one after the other, with new settings."""
-        for member in self.members:
+        """Restart the members one after the other, with new settings, while the other one takes nothing."""
+        for member, other in permutations(self.members):
+            other.hold()
             self.restart(member, settings)
+            self.shared_owners()
+            other.go()
 
     def stop(self) -> None:
         for member in self.members:
@@ -190,7 +211,8 @@ class Group:
         def are_shared() -> bool:
             found.clear()
             found.update(self.owners())
-            return len(found) == self._partitions and len(set(found.values())) == len(self.members)
+            owners = {owner.rpartition("-")[0] for owner in found.values()}
+            return len(found) == self._partitions and len(owners) == 2 and owners == set(self.registered())
 
         eventually(are_shared, "both members own partitions", SECONDS_MAX)
         return found
@@ -242,6 +264,20 @@ class Group:
 
     def messages(self) -> list[Message]:
         return [message for member in self.members for message in member.messages()]
+
+    def wait_for_messages(self) -> None:
+        """Until more was read of every partition: the producer and a member know its present leader."""
+
+        def counts() -> Counter[int]:
+            return Counter(message.partition for message in self.messages())
+
+        before = counts()
+
+        def have_grown() -> bool:
+            now = counts()
+            return all(now[number] > before[number] for number in range(self._partitions))
+
+        eventually(have_grown, "messages of every partition are read", SECONDS_MAX)
 
     def wait_for_values(self, count: int) -> None:
         """Until all of 0 ... count - 1 were read; a loss fails the test."""

@@ -73,12 +73,14 @@ def test_kills_of_members_and_brokers_during_the_move_lose_nothing(
     group.wait_for_commits(zookeeper=True, kafka=True)
     with killed(pair, 1, partitions):
         group.restart(first, KAFKA)
+        group.wait_for_messages()
     group.restart(second, KAFKA)
     group.wait_for_commits(zookeeper=False, kafka=True)
     first.kill()
     group.restart(first, BOTH)
     with killed(pair, 2, partitions):
         group.restart(second, BOTH)
+        group.wait_for_messages()
     group.wait_for_commits(zookeeper=True, kafka=True)
     group.roll(ZOOKEEPER)
     group.wait_for_commits(zookeeper=True, kafka=False)

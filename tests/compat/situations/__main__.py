@@ -33,6 +33,15 @@ kafka-python 3.0.12 has a gap with any broker: its consumer joins a group before
 again when the metadata arrives. If a `poll` ends before the second rebalance does, the consumer ignores its new
 assignment. Call `consumer.topics()` before the first `poll` to load the metadata first.
 
+The Scala clients that Kafka began with, as Apache Kafka 1.1.1 has them for the last time, run unmodified against clusters
+with a ZooKeeper: the old producer (synchronous and asynchronous, every codec of theirs), the ZooKeeper consumer with lists of
+patterns, the simple consumer, and the tools for offsets and groups. A group moves its offsets from ZooKeeper to Kafka and back
+by rolling restarts while messages arrive; nothing is lost and nothing read twice, and nothing is lost when members and brokers
+are killed meanwhile. `make originals` runs all of it against Apache Kafka 2.7.2 as well. Three things are theirs, with any
+broker: with `offsets.storage=zookeeper` dual commit has no effect, so the way back goes by `offsets.storage=kafka` and
+`dual.commit.enabled=true`, too; a member reads the offsets of new partitions before it owns them, so messages which the former
+owner takes in between are read twice, unless it pauses; and `shutdown` commits while messages are still taken.
+
 ## Spark's own source and sink
 
 A batch is read with `spark.read.format("kafka")`, a stream with `spark.readStream.format("kafka")`, and the sink writes

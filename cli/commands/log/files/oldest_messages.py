@@ -33,8 +33,7 @@ _LENGTH: Final = struct.Struct(">i")
 _RESULT: Final = struct.Struct(">ih")
 _ERROR_CODE_BYTES: Final = 2
 _CRC: Final = struct.Struct(">I")
-_HEADER_BYTES: Final = {0: 5, 1: 6}
-"""Before the payload, by magic."""
+_HEADER_BYTES: Final = {0: 5, 1: 6}  # By magic.
 _CODEC_MASK: Final = 3
 _CODECS: Final = (NO_CODEC, GZIP, SNAPPY)
 
@@ -120,8 +119,7 @@ def _message(read: Read, position: int, end: int) -> Message | Fault:
     if len(data) < length:
         return Fault(position, "the file became shorter while it was read")
     (crc,) = _CRC.unpack_from(data, least - _CRC.size)
-    codec = data[1] & _CODEC_MASK if magic else NO_CODEC
-    return Message(position, magic, codec, crc, data[least:])
+    return Message(position, magic, data[1] & _CODEC_MASK if magic else NO_CODEC, crc, data[least:])
 
 
 def inner_messages(message: Message, depth: int = 1) -> Iterator[Message | Fault]:
@@ -154,21 +152,17 @@ def fetch_results(read: Read, start: int, end: int) -> Iterator[FetchResult | Fa
     """The fetch results that follow each other between two positions; a fault is the last."""
     position = start
     while position < end:
-        head = read(position, min(_RESULT.size, end - position))
+        left = end - position
+        head = read(position, min(_RESULT.size, left))
         if len(head) < _RESULT.size:
-            yield Fault(position, f"{len(head)} bytes are left, too few for a fetch result", is_cut=True)
+            yield Fault(position, f"{left} bytes are left, too few for a fetch result")
             return
         length, error_code = _RESULT.unpack(head)
         if length < _ERROR_CODE_BYTES:
-            yield Fault(
-                position, f"a length of {length}, where a fetch result takes 2; {end - position} bytes are not read"
-            )
+            yield Fault(position, f"a length of {length}, where a fetch result takes 2; {left} bytes are not read")
             return
-        result_end = position + _LENGTH.size + length
-        yield FetchResult(position, length, error_code, position + _RESULT.size, min(result_end, end))
-        if result_end > end:
-            yield Fault(
-                position, f"a fetch result of {result_end - position} bytes begins, and {end - position} are left"
-            )
-            return
-        position = result_end
+        size = _LENGTH.size + length
+        yield FetchResult(position, length, error_code, position + _RESULT.size, min(position + size, end))
+        if size > left:
+            yield Fault(position, f"a fetch result of {size} bytes begins, and {left} are left")
+        position += size

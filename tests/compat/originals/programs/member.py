@@ -2,11 +2,12 @@
 
     python member.py '{"zookeeper": ..., "group": ..., "topic": ..., "journal": ..., "log4j": ..., "jars": [...]}'
 
-Each line of standard input is the settings of a consumer, as JSON, which takes the place of the one before; `null` only
-ends that. A line "done" is printed when it owns its partitions or, for `null`, is gone. The journal gets a line
-"partition offset value" for each message, before its offset is committed.
+Each line of standard input is JSON: the settings of a consumer, which takes the place of the one before; `null`, which
+only ends that one; "hold", to take no messages until "go". A line "done" is printed when it is done: when it owns its
+partitions, is gone, or has committed all that it took. The journal gets a line "partition offset value" for each
+message, before its offset is committed.
 
-A group loses and repeats nothing in rebalances if its members do as the two comments here say.
+For a group that repeats nothing, members do more than most programs did: see `_release`, `_end` and `hold`.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Member:
         self._stream: Any = None
         self._messages: Any = None
         self._uncommitted = 0
+        self._is_held = False
         threading.Thread(target=self._work, daemon=True).start()
 
     def replace(self, settings: dict[str, object] | None) -> None:
@@ -73,6 +75,19 @@ class Member:
             self._connector = None
         if settings is not None:
             self._begin(settings)
+
+    def hold(self, *, is_held: bool) -> None:
+        """Take no messages while another member comes or goes.
+
+        The original consumer reads the offsets of its new partitions before it owns them: messages that their former
+        owner takes and commits in between would be read twice.
+        """
+
+        def change() -> None:
+            self._commit()
+            self._is_held = is_held
+
+        self._in_worker(change)
 
     def _begin(self, settings: dict[str, object]) -> None:
         fixed = {"zookeeper.connect": self._orders.zookeeper, "group.id": self._orders.group}
@@ -103,7 +118,7 @@ class Member:
     def _work(self) -> None:
         while True:
             try:
-                call, is_done = self._calls.get(block=self._messages is None)
+                call, is_done = self._calls.get(block=self._messages is None or self._is_held)
             except queue.Empty:
                 self._take()
                 continue
@@ -140,7 +155,7 @@ class Member:
     def _commit(self) -> None:
         self._journal.flush()
         if self._uncommitted:
-            self._connector.commitOffsets(True)
+            self._connector.commitOffsets(False)  # True says that this is an automatic commit, without retries.
             self._uncommitted = 0
 
 
@@ -149,7 +164,11 @@ def main() -> None:
     jvm.start(orders.log4j, orders.jars)
     member = Member(orders)
     for line in sys.stdin:
-        member.replace(json.loads(line))
+        command = json.loads(line)
+        if isinstance(command, str):
+            member.hold(is_held=command == "hold")
+        else:
+            member.replace(command)
         sys.stdout.write("done\n")
         sys.stdout.flush()
     os._exit(0)  # The test is gone; Java's threads would keep the program alive.
