@@ -40,7 +40,8 @@ def main() -> None:
     connector = ConsumerConnector(ConsumerConfig.of(orders["properties"]), history.fetched)
     (stream,) = connector.create_message_streams({orders["topic"]: 1})[orders["topic"]]
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=connector.shutdown).start())
-    print("ready", flush=True)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     for message in stream:
         text = (message.message or b"").decode()
         history.write(message=text, partition=message.partition, offset=message.offset, at_s=time.monotonic())

@@ -40,7 +40,9 @@ def test_a_group_moves_its_offsets_to_kafka_and_back_without_loss_or_repetition(
     assert after == [("10", None), ("20", 20), ("20", 30), ("40", 40), ("50", 40)]
 
 
-@pytest.mark.parametrize(("committed", "in_broker", "begins"), [(b"7", 3, 7), (b"3", 7, 7), (None, 4, 4), (b"4", None, 4)])
+@pytest.mark.parametrize(
+    ("committed", "in_broker", "begins"), [(b"7", 3, 7), (b"3", 7, 7), (None, 4, 4), (b"4", None, 4)]
+)
 def test_with_both_the_larger_offset_counts(
     site: DocumentedSite, committed: bytes | None, in_broker: int | None, begins: int
 ) -> None:

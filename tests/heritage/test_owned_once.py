@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -60,7 +61,9 @@ class Group:
         owners = self.site.nodes(f"owners/{self.topic}")
         found: dict[str, list[int]] = {}
         for number, owner in owners.items():
-            found.setdefault((owner or "-").rpartition("-")[0].removeprefix(f"{self.site.group}_"), []).append(int(number))
+            found.setdefault((owner or "-").rpartition("-")[0].removeprefix(f"{self.site.group}_"), []).append(
+                int(number)
+            )
         return found
 
     def wait_for(self, shares: dict[str, list[int]]) -> None:
@@ -127,7 +130,7 @@ class Wire(TcpProxy):
     def __init__(self, connect: str) -> None:
         self._whole = threading.Event()
         self._whole.set()
-        self._ends: list[object] = []
+        self._ends: list[socket.socket] = []
         super().__init__(self._carry)
         address, slash, chroot = connect.partition("/")
         self.behind = int(address.rpartition(":")[2])
@@ -143,12 +146,12 @@ class Wire(TcpProxy):
         self._ends.clear()
         self._whole.set()
 
-    def _carry(self, client: object, server: object) -> None:
+    def _carry(self, client: socket.socket, server: socket.socket) -> None:
         self._ends += [client, server]
         for source, target in ((client, server), (server, client)):
             threading.Thread(target=self._pump, args=[source, target], daemon=True).start()
 
-    def _pump(self, source: object, target: object) -> None:
+    def _pump(self, source: socket.socket, target: socket.socket) -> None:
         try:
             while data := source.recv(65_536):
                 self._whole.wait()
@@ -178,7 +181,9 @@ def test_a_member_that_loses_zookeeper_stops_before_another_begins(
 
 @pytest.mark.skipif(not EVERYTHING, reason="SORDINI_HERITAGE=all")
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_while_zookeeper_is_away_no_member_fetches_for_longer_than_its_session(tmp_path: Path, *, is_killed: bool) -> None:
+def test_while_zookeeper_is_away_no_member_fetches_for_longer_than_its_session(
+    tmp_path: Path, *, is_killed: bool
+) -> None:
     with ExitStack() as stack:
         zookeeper = stack.enter_context(ZooKeeperProcess(tmp_path / "zookeeper"))
         cluster = Cluster(tmp_path / "cluster", zookeeper.connect, "2.7")

@@ -15,8 +15,8 @@ from sordini.heritage.partitioner import CallbackHandler, Encoder, Partitioner, 
 from sordini.heritage.producer import Producer
 from sordini.heritage.simple_consumer import FetchRequest
 from sordini.protocol.api import ApiKey
+from sordini.protocol.messages.fetch import FetchPartition, FetchTopic
 from sordini.protocol.messages.fetch import FetchRequest as WireFetchRequest
-from sordini.protocol.messages.fetch import FetchTopic, FetchPartition
 from sordini.protocol.records.batch import read_header
 from sordini.testing import Kafka
 from tests.compat.groups.waiting import eventually
@@ -221,7 +221,7 @@ def test_a_list_of_which_no_broker_answers_is_a_clear_error() -> None:
     with pytest.raises(BrokerUnavailable, match=r"broker at 127\.0\.0\.1:1: .*refused"):
         producer.send(ProducerData("orders", None, [b"x"]))
     producer.close()
-    with pytest.raises(ConfigError, match="broker.list is 'nowhere:x': 'nowhere:x' is not HOST:PORT"):
+    with pytest.raises(ConfigError, match=r"broker\.list is 'nowhere:x': 'nowhere:x' is not HOST:PORT"):
         Producer(ProducerConfig.of({"broker.list": "nowhere:x"}))
 
 

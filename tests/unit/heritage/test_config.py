@@ -18,11 +18,20 @@ def test_properties_are_read_from_text_and_from_values() -> None:
     ("properties", "error"),
     [
         ({"broker.lists": "a:1"}, "broker.lists is no property of ProducerConfig; known are batch.size, broker.list,"),
-        ({"broker.list": "a:1", "batch.size": 0}, "batch.size='0' is not valid: allowed is a whole number of at least 1"),
+        (
+            {"broker.list": "a:1", "batch.size": 0},
+            "batch.size='0' is not valid: allowed is a whole number of at least 1",
+        ),
         ({"broker.list": "a:1", "batch.size": "x"}, "batch.size='x' is not valid"),
-        ({"broker.list": "a:1", "producer.type": "both"}, "producer.type='both' is not valid: allowed is one of sync, async"),
+        (
+            {"broker.list": "a:1", "producer.type": "both"},
+            "producer.type='both' is not valid: allowed is one of sync, async",
+        ),
         ({"broker.list": "a:1", "compression.codec": "lzo"}, "allowed is one of none, gzip, snappy, lz4, zstd"),
-        ({"broker.list": "a:1", "request.required.acks": 0}, "request.required.acks='0' is not valid: allowed are 1 and -1"),
+        (
+            {"broker.list": "a:1", "request.required.acks": 0},
+            "request.required.acks='0' is not valid: allowed are 1 and -1",
+        ),
         ({}, "exactly one of zk.connect and broker.list is to be set"),
         ({"broker.list": "a:1", "zk.connect": "z:1"}, "exactly one of zk.connect and broker.list is to be set"),
     ],

@@ -252,7 +252,12 @@ async def test_before_version_3_a_buffer_too_small_for_the_first_batch_gets_the_
                 found = records(only(broker.ask(FETCH, version, request(requested(size=size)))))
                 assert 0 < len(found) <= size
                 assert is_beginning_of_a_message(found)
-            assert records(only(broker.ask(FETCH, version, request(requested(offset=read_header(BATCH).next_offset, size=10))))) == b""
+            assert (
+                records(
+                    only(broker.ask(FETCH, version, request(requested(offset=read_header(BATCH).next_offset, size=10))))
+                )
+                == b""
+            )
 
 
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (3, 1)])
