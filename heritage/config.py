@@ -13,6 +13,7 @@ from sordini.broker.configuration import settings
 from sordini.broker.configuration.settings import boolean, integer, one_of, setting, string
 from sordini.heritage.errors import ConfigError
 
+_RESETS: Final = one_of("largest", "smallest", "error")
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -72,14 +73,10 @@ class ConsumerConfig(Properties):
     session_timeout_ms: int = setting("zookeeper.session.timeout.ms", integer(1), 6_000, "Also to connect.")
     rebalance_retries: int = setting("rebalance.max.retries", integer(1), 4, "Attempts to own partitions.")
     rebalance_backoff_ms: int = setting("rebalance.backoff.ms", integer(0), 2_000, "At most, between attempts.")
-    partition_order: str = setting(
-        "partition.order", one_of("number", "document"), "number", "As Apache Kafka sorts; document: by leader first."
-    )
+    partition_order: str = setting("partition.order", one_of("number", "document"), "number", "document: by leader.")
     auto_commit: bool = setting("auto.commit.enable", boolean, True, "Commit what was consumed, regularly.")
     auto_commit_interval_ms: int = setting("auto.commit.interval.ms", integer(1), 60_000, "How often.")
-    auto_offset_reset: str = setting(
-        "auto.offset.reset", one_of("largest", "smallest", "error"), "largest", "Where no committed offset is valid."
-    )
+    auto_offset_reset: str = setting("auto.offset.reset", _RESETS, "largest", "Where no committed offset is valid.")
     offsets_storage: str = setting("offsets.storage", one_of("zookeeper", "kafka"), "zookeeper", "Where commits go.")
     dual_commit: bool = setting("dual.commit.enabled", boolean, True, "With kafka: to both, and the larger counts.")
     commit_retries: int = setting("offsets.commit.max.retries", integer(0), 5, "Of commits and fetches of offsets.")

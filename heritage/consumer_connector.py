@@ -26,14 +26,13 @@ from concurrent.futures import Future
 from threading import Event, RLock, Thread
 from typing import Final
 
-from sordini.heritage.assignment import assign, threads_of
+from sordini.heritage.assignment import Subscription, TopicFilter, assign, threads_of
 from sordini.heritage.config import ConsumerConfig
 from sordini.heritage.errors import ConfigError, ConsumerRebalanceFailed, HeritageError
 from sordini.heritage.fetchers import Fetchers, OnFetch
 from sordini.heritage.offsets import OffsetStorage
 from sordini.heritage.registry import LOG, GroupNodes, GroupView, ZooKeeper
 from sordini.heritage.streams import KafkaStream, OwnedPartition
-from sordini.heritage.subscription import Subscription, TopicFilter
 from sordini.protocol.types import TopicPartition
 from sordini.replication.ports import ConnectionLoss, CoordinationError
 
@@ -102,9 +101,7 @@ class ConsumerConnector:
 
     def _new_streams(self, prefix: str, count: int) -> list[KafkaStream]:
         if self._threads or count < 1:
-            raise ConfigError(
-                f"{count} streams for {prefix or 'a filter'}: allowed is one call, for one stream or more"
-            )
+            raise ConfigError(f"{count} streams for {prefix or 'a filter'}: allowed is one call, for one or more")
         streams = [KafkaStream(self._config.queued_chunks, self._config.consumer_timeout_ms) for _ in range(count)]
         self._streams.update(zip(threads_of(f"{prefix}{self.consumer_id}", count), streams, strict=True))
         return streams
@@ -132,6 +129,8 @@ class ConsumerConnector:
                 if isinstance(error, HeritageError) and not self._balanced.done():
                     self._balanced.set_exception(error)
                 self._stopping.wait(self._config.rebalance_backoff_ms / 1000)
+        if not self._balanced.done():
+            self._balanced.set_result(None)
 
     def _run_session(self, subscription: Subscription) -> None:
         """Be a member until the session is over or the connector shuts down."""
@@ -148,7 +147,7 @@ class ConsumerConnector:
                 try:
                     if not nodes.register(self.consumer_id, subscription):
                         LOG.warning("%s is registered in another session, whose end is waited for", self.consumer_id)
-                    elif self._view(nodes) != view:
+                    elif nodes.view(self.consumer_id, self._config.partition_order) != view:
                         view = None
                         view = self._balance(nodes)
                 except ConnectionLoss as error:  # The session is connected again, or over: both are changes.
@@ -157,11 +156,7 @@ class ConsumerConnector:
                     self._changed.wait()
         finally:
             self._release(nodes)
-            self._storage.close()
             session.close()
-
-    def _view(self, nodes: GroupNodes) -> GroupView:
-        return nodes.view(self.consumer_id, by_leader=self._config.partition_order == "document")
 
     def _balance(self, nodes: GroupNodes) -> GroupView | None:
         """Try to get this member's partitions; what they depended on, or None after the last attempt."""
@@ -169,7 +164,7 @@ class ConsumerConnector:
         for _ in range(attempts):
             self._changed.clear()
             self._release(nodes)
-            view = self._view(nodes)
+            view = nodes.view(self.consumer_id, self._config.partition_order)
             if self._claim(nodes, view):
                 if not self._balanced.done():
                     self._balanced.set_result(None)

@@ -124,9 +124,10 @@ class Fetchers:
             owned.stream.put(FetchedChunk(owned, messages))
 
     def _take_error(self, owned: OwnedPartition, error: Exception) -> None:
-        if isinstance(error, errors.OffsetOutOfRange) and self._config.auto_offset_reset in _RESET_TIMES:
+        is_out_of_range = isinstance(error, errors.OffsetOutOfRange)
+        if is_out_of_range and self._config.auto_offset_reset in _RESET_TIMES:
             owned.fetch_offset = NO_OFFSET
-        elif isinstance(error, errors.RequestRefused) and not isinstance(error, errors.OffsetOutOfRange):
+        elif isinstance(error, errors.RequestRefused) and not is_out_of_range:
             self._place_again((owned,))
         else:  # The iterator raises it, and the partition is not fetched any more.
             self._remove((owned,))

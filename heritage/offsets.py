@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from typing import Any, Final
 
 from sordini.client import group_offsets as wire
@@ -25,7 +26,7 @@ NO_OFFSET: Final = -1
 
 
 class OffsetManager:
-    """The coordinator of one group. One thread uses it at a time."""
+    """The coordinator of one group, which is looked for at each use."""
 
     def __init__(
         self,
@@ -37,7 +38,6 @@ class OffsetManager:
         self._config = config
         self._brokers = brokers
         self._pause = pause
-        self._coordinator: BrokerLink | None = None
 
     def commit(self, offsets: Mapping[TopicPartition, int], retries: int | None = None) -> None:
         """Commit the next offset of each partition. Raises RequestRefused, BrokerUnavailable after the last attempt."""
@@ -49,47 +49,44 @@ class OffsetManager:
         found = wire.partitions_in(self._ask(wire.fetch_request(self._config.group_id), wire.FETCHES, None))
         return {partition: row.committed_offset for partition, row in found}
 
-    def close(self) -> None:
-        if self._coordinator is not None:
-            self._coordinator.close()
-            self._coordinator = None
-
     def _ask(self, request: Any, versions: Mapping[str, int], retries: int | None) -> Any:
         """The response without an error, of the last attempt at the latest."""
         left = self._config.commit_retries if retries is None else retries
         while True:
             try:
-                self._coordinator = self._coordinator or self._found()
-                found = wire.group_in(self._coordinator.ask(request, **versions))
+                with closing(self._coordinator()) as link:
+                    found = wire.group_in(link.ask(request, **versions))
                 rows = (row.error_code for _, row in wire.partitions_in(found))
-                code = getattr(found, "error_code", 0) or next(filter(None, rows), 0)
-                if not code:
-                    return found
-                raise RequestRefused(f"{type(request).__name__} of group {self._config.group_id}", code)
+                _check(request, self._config, getattr(found, "error_code", 0) or next(filter(None, rows), 0))
             except (BrokerUnavailable, RequestRefused) as error:
-                self.close()
                 if left <= 0 or (isinstance(error, RequestRefused) and error.code not in RETRIABLE):
                     raise
-            left -= 1
-            self._pause(self._config.offsets_backoff_ms / 1000)
+                left -= 1
+                self._pause(self._config.offsets_backoff_ms / 1000)
+            else:
+                return found
 
-    def _found(self) -> BrokerLink:
+    def _coordinator(self) -> BrokerLink:
         """A connection to the coordinator, which the first broker that answers names."""
-        group, timeout_s = self._config.group_id, self._config.socket_timeout_ms / 1000
-        reason: HeritageError = BrokerUnavailable(f"no broker is known that names the coordinator of group {group}")
+        config = self._config
+        settings = config.client_id, config.socket_timeout_ms / 1000
+        request = coordinator_request(config.group_id)
+        reason = BrokerUnavailable(f"no broker is known that names the coordinator of group {config.group_id}")
         for address in self._brokers():
-            asked = BrokerLink(address, self._config.client_id, timeout_s)
             try:
-                found = coordinator_in(asked.ask(coordinator_request(group)))
+                with closing(BrokerLink(address, *settings)) as link:
+                    found = coordinator_in(link.ask(request))
             except BrokerUnavailable as error:
                 reason = error
-                continue
-            finally:
-                asked.close()
-            if found.error_code:
-                raise RequestRefused(f"the coordinator of group {group}", found.error_code)
-            return BrokerLink(found.address, self._config.client_id, timeout_s)
+            else:
+                _check(request, config, found.error_code)
+                return BrokerLink(found.address, *settings)
         raise reason
+
+
+def _check(request: object, config: ConsumerConfig, code: int) -> None:
+    if code:
+        raise RequestRefused(f"{type(request).__name__} of group {config.group_id}", code)
 
 
 class OffsetStorage:
@@ -118,7 +115,3 @@ class OffsetStorage:
         if self._in_zookeeper:
             found = {one: max(found.get(one, NO_OFFSET), self._nodes.offset(one)) for one in partitions}
         return {one: found.get(one, NO_OFFSET) for one in partitions}
-
-    def close(self) -> None:
-        if self._manager is not None:
-            self._manager.close()

@@ -19,10 +19,16 @@ from typing import Final
 
 from sordini.client.addresses import Address
 from sordini.client.retries import RETRIABLE
-from sordini.heritage.broker_partitions import ListedPartitions, WatchedPartitions
 from sordini.heritage.config import ProducerConfig
 from sordini.heritage.errors import BrokerLink, BrokerUnavailable, ConfigError, HeritageError, RequestRefused
-from sordini.heritage.partitioner import CallbackHandler, Encoder, Partitioner, ProducerData
+from sordini.heritage.partitions import (
+    CallbackHandler,
+    Encoder,
+    ListedPartitions,
+    Partitioner,
+    ProducerData,
+    WatchedPartitions,
+)
 from sordini.heritage.registry import LOG
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.records.batch import Record, build_batch
@@ -30,6 +36,8 @@ from sordini.protocol.types import TopicPartition
 
 _VERSIONS: Final = {"at_least": 3, "at_most": 12}
 """Of Produce: with record batches, and with the names of topics."""
+_PASSING: Final = RETRIABLE | {None}
+"""Errors of brokers after which messages are sent again, and connections that fail."""
 
 
 class Producer:
@@ -44,48 +52,32 @@ class Producer:
         callback_handler: CallbackHandler | None = None,
     ) -> None:
         """Raises ConfigError, NoZooKeeper."""
+        self._config = config
         self._handler = EventHandler(config, partitioner, encoder or Encoder(), callback_handler or CallbackHandler())
-        self._sender = ProducerSendThread(config, self._handler) if config.producer_type == "async" else None
-        if self._sender is not None:
-            self._sender.start()
+        self._queue: Queue[ProducerData | None] = Queue(config.queue_size)
+        self._thread: Thread | None = None
+        if config.producer_type == "async":
+            self._thread = Thread(target=self._send_batches, name="heritage-producer", daemon=True)
+            self._thread.start()
 
     def send(self, data: ProducerData | list[ProducerData]) -> None:
-        """Send, or queue. A synchronous one raises HeritageError when messages were perhaps not sent."""
+        """Send, or queue, which waits for room. Raises HeritageError when messages were perhaps not sent at once."""
         events = data if isinstance(data, list) else [data]
-        if self._sender is None:
+        if self._thread is None:
             self._handler.handle(events)
-        else:
-            self._sender.put(events)
-
-    def close(self) -> None:
-        """Send what is queued, and close the connections."""
-        if self._sender is not None:
-            self._sender.finish()
-        self._handler.close()
-
-
-class ProducerSendThread(Thread):
-    """The queue of an asynchronous producer, and what empties it."""
-
-    def __init__(self, config: ProducerConfig, handler: EventHandler) -> None:
-        super().__init__(name="heritage-producer", daemon=True)
-        self._handler = handler
-        self._batch_size = config.batch_size
-        self._queue_time_s = config.queue_time / 1000
-        self._queue: Queue[ProducerData | None] = Queue(config.queue_size)
-
-    def put(self, events: Sequence[ProducerData]) -> None:
-        """Queue the messages one by one, which keep their order; waits for room."""
+            return
         for topic, key, messages in events:
             for message in messages:
                 self._queue.put(ProducerData(topic, key, [message]))
 
-    def finish(self) -> None:
-        """Send what is queued and end."""
-        self._queue.put(None)
-        self.join()
+    def close(self) -> None:
+        """Send what is queued, and close the connections."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+        self._handler.close()
 
-    def run(self) -> None:
+    def _send_batches(self) -> None:
         is_last = False
         while not is_last:
             batch, is_last = self._next_batch()
@@ -98,11 +90,11 @@ class ProducerSendThread(Thread):
     def _next_batch(self) -> tuple[list[ProducerData], bool]:
         """A full batch, or what there was when the time was over; and whether it is the last."""
         one = self._queue.get()
-        deadline_s = time.monotonic() + self._queue_time_s
+        deadline_s = time.monotonic() + self._config.queue_time / 1000
         batch: list[ProducerData] = []
         while one is not None:
             batch.append(one)
-            if len(batch) == self._batch_size:
+            if len(batch) == self._config.batch_size:
                 return batch, False
             try:
                 one = self._queue.get(timeout=max(0.0, deadline_s - time.monotonic()))
@@ -134,7 +126,7 @@ class EventHandler:
             left = list(self._callbacks.before_sending_data(events))
             while (failures := self._send(left)) is not None:
                 error, left = failures
-                if not attempts or (isinstance(error, RequestRefused) and error.code not in RETRIABLE):
+                if not attempts or isinstance(error, ConfigError) or getattr(error, "code", None) not in _PASSING:
                     self._callbacks.on_failure(left, error)
                     raise error
                 attempts -= 1

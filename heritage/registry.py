@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sordini.broker.coordination_store.store_location import EMBEDDED, ZOOKEEPER, location_of
 from sordini.client.addresses import Address
-from sordini.heritage.assignment import Member
+from sordini.heritage.assignment import Member, Subscription
 from sordini.heritage.errors import NoZooKeeper
-from sordini.heritage.subscription import Subscription
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
@@ -115,7 +114,7 @@ class GroupNodes(ClusterNodes):
         data = subscription.encode(time.time_ns() // 1_000_000)
         return self.session.create_ephemeral(f"{self._root}/ids/{consumer_id}", data)
 
-    def view(self, consumer_id: str, *, by_leader: bool) -> GroupView:
+    def view(self, consumer_id: str, order: str) -> GroupView:
         """The view, with watches on all of it."""
         subscriptions = self._subscriptions()
         is_filter = any(one.pattern != "static" for one in subscriptions.values())
@@ -123,7 +122,7 @@ class GroupNodes(ClusterNodes):
         members = [Member(name, one.topics(topics)) for name, one in subscriptions.items()]
         own = {topic for one in members if one.consumer_id == consumer_id for topic in one.streams}
         partitions = {topic: self.partitions(topic, watch=True) for topic in sorted(own)}
-        for topic, numbers in partitions.items() if by_leader else ():
+        for topic, numbers in partitions.items() if order == "document" else ():
             leaders = {number: self.leader(TopicPartition(topic, number), watch=True) for number in numbers}
             partitions[topic] = [number for _, number in sorted((leaders[number], number) for number in numbers)]
         return GroupView(members, self.session.children(paths.BROKER_IDS, watch=True), partitions)

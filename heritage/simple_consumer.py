@@ -11,7 +11,6 @@ is (KIP-74); before, and so here and in the documents, it is cut at the size of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import Final, NamedTuple
 
 from sordini.client.addresses import Address
@@ -123,13 +122,11 @@ class SimpleConsumer:
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the next offset of each partition at the group's coordinator. Raises RequestRefused."""
-        with closing(self._manager(group)) as manager:
-            manager.commit(offsets)
+        self._manager(group).commit(offsets)
 
     def fetch_offsets(self, group: str) -> dict[TopicPartition, int]:
         """All offsets that the group has committed, from its coordinator. Raises RequestRefused."""
-        with closing(self._manager(group)) as manager:
-            return manager.fetch()
+        return self._manager(group).fetch()
 
     def close(self) -> None:
         self._link.close()
@@ -139,14 +136,20 @@ class SimpleConsumer:
 
     def _fetched(self, requests: Sequence[FetchRequest], max_wait_ms: int, timeout_s: float | None) -> list[MessageSet]:
         topics: dict[str, list[wire.FetchPartition]] = {}
-        for topic, partition, offset, size in requests:
-            row = wire.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=size)
+        for topic, number, offset, size in requests:
+            row = wire.FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=size)
             topics.setdefault(topic, []).append(row)
-        rows = [wire.FetchTopic(topic=topic, partitions=rows) for topic, rows in topics.items()]
-        message = wire.FetchRequest(replica_id=_CONSUMER, max_wait_ms=max_wait_ms, min_bytes=1, topics=rows)
+        wanted = [wire.FetchTopic(topic=topic, partitions=parts) for topic, parts in topics.items()]
+        message = wire.FetchRequest(replica_id=_CONSUMER, max_wait_ms=max_wait_ms, min_bytes=1, topics=wanted)
         answer = self._link.ask(message, at_most=_NEWEST_THAT_CUTS, timeout_s=timeout_s)
-        found = {(one.topic, row.partition_index): row for one in answer.responses for row in one.partitions}
-        return [_message_set(request, found[request.topic, request.partition]) for request in requests]
+        rows = {(one.topic, row.partition_index): row for one in answer.responses for row in one.partitions}
+        found = []
+        for topic, number, offset, _ in requests:  # In their order.
+            partition, data = TopicPartition(topic, number), rows[topic, number]
+            kind = OffsetOutOfRange if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE else RequestRefused
+            error = kind(f"{partition} from offset {offset} on", data.error_code) if data.error_code else None
+            found.append(MessageSet(partition, offset, data.records or memoryview(b""), error))
+        return found
 
     def _whole(self, found: MessageSet, request: FetchRequest, timeout_s: float | None) -> MessageSet:
         """The set, or that of a fetch with a larger buffer when no message was whole."""
@@ -158,13 +161,3 @@ class SimpleConsumer:
             request = request._replace(max_size=min(2 * request.max_size, self._buffer_size))
             (found,) = self._fetched([request], 0, timeout_s)
         return found
-
-
-def _message_set(request: FetchRequest, row: wire.PartitionData) -> MessageSet:
-    partition = TopicPartition(request.topic, request.partition)
-    if row.error_code:
-        kind = OffsetOutOfRange if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE else RequestRefused
-        error = kind(f"{partition} from offset {request.offset} on", row.error_code)
-        return MessageSet(partition, request.offset, error=error)
-    assert row.records is None or isinstance(row.records, memoryview)
-    return MessageSet(partition, request.offset, row.records or memoryview(b""))

@@ -18,7 +18,7 @@ from pathlib import Path
 from examples.programs import Broker, ExampleError, ExampleFolder, run, sordini, stop_on_signals
 from examples.semantics.consuming import at_least_once, at_most_once, exactly_once
 from sordini.heritage.config import ProducerConfig
-from sordini.heritage.partitioner import ProducerData
+from sordini.heritage.partitions import ProducerData
 from sordini.heritage.producer import Producer
 from sordini.heritage.simple_consumer import SimpleConsumer
 from sordini.protocol.records.batch import Record

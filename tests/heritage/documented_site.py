@@ -11,7 +11,7 @@ from typing import Any, Self
 from sordini.heritage.config import ConsumerConfig, ProducerConfig
 from sordini.heritage.consumer_connector import ConsumerConnector
 from sordini.heritage.fetchers import OnFetch
-from sordini.heritage.partitioner import Partitioner, ProducerData
+from sordini.heritage.partitions import Partitioner, ProducerData
 from sordini.heritage.producer import Producer
 from sordini.heritage.simple_consumer import SimpleConsumer
 from sordini.heritage.streams import KafkaStream, MessageAndMetadata

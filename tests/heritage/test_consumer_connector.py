@@ -9,6 +9,7 @@ from threading import Thread
 import pytest
 from kazoo.client import KazooClient
 
+from sordini.heritage.assignment import TopicFilter
 from sordini.heritage.config import ConsumerConfig
 from sordini.heritage.consumer_connector import ConsumerConnector
 from sordini.heritage.errors import (
@@ -18,7 +19,6 @@ from sordini.heritage.errors import (
     HeritageError,
     NoZooKeeper,
 )
-from sordini.heritage.subscription import TopicFilter
 from sordini.protocol.types import TopicPartition
 from sordini.testing import Kafka
 from tests.compat.groups.waiting import eventually
@@ -282,7 +282,7 @@ def test_a_member_whose_partitions_others_own_to_the_last_attempt_fails(site: Do
 def test_streams_are_created_once_and_at_least_one(site: DocumentedSite) -> None:
     topic = site.topic([1])
     connector = site.connector()
-    with pytest.raises(ConfigError, match=r"0 streams for .*: allowed is one call, for one stream or more"):
+    with pytest.raises(ConfigError, match=r"0 streams for .*: allowed is one call, for one or more"):
         connector.create_message_streams({topic: 0})
     with pytest.raises(ConfigError, match="0 streams for a filter"):
         connector.create_message_streams_by_filter(TopicFilter(".*"), 0)

@@ -11,7 +11,7 @@ import pytest
 
 from sordini.heritage.config import ProducerConfig
 from sordini.heritage.errors import BrokerUnavailable, ConfigError, HeritageError
-from sordini.heritage.partitioner import CallbackHandler, Encoder, Partitioner, ProducerData
+from sordini.heritage.partitions import CallbackHandler, Encoder, Partitioner, ProducerData
 from sordini.heritage.producer import Producer
 from sordini.heritage.simple_consumer import FetchRequest
 from sordini.protocol.api import ApiKey

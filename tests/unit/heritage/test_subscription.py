@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sordini.heritage.assignment import Subscription, TopicFilter
 from sordini.heritage.errors import ConfigError
-from sordini.heritage.subscription import Subscription, TopicFilter
 
 ALL_TOPICS = ["orders", "sales", "sales-2", "__consumer_offsets", "__transaction_state"]
 
