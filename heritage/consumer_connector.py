@@ -23,6 +23,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import closing
 from threading import Event, RLock, Thread
 from typing import Final
 
@@ -67,10 +68,7 @@ class ConsumerConnector:
         return streams
 
     def create_message_streams_by_filter(self, topic_filter: TopicFilter, num_streams: int = 1) -> list[KafkaStream]:
-        """Subscribe to the topics that the filter allows, also those that come later; each stream has all of them.
-
-        Raises as `create_message_streams`.
-        """
+        """The same for the topics that the filter allows, also later ones; each stream may have all of them."""
         subscription = topic_filter.subscription(num_streams)
         streams = self._new_streams("", num_streams)
         self._start(subscription)
@@ -155,8 +153,8 @@ class ConsumerConnector:
                 if not self._stopping.is_set():  # A balance clears the event, too.
                     self._changed.wait()
         finally:
-            self._release(nodes)
-            session.close()
+            with closing(session):  # Also when ZooKeeper does not answer: nothing may keep the session alive.
+                self._release(nodes)
 
     def _balance(self, nodes: GroupNodes) -> GroupView | None:
         """Try to get this member's partitions; what they depended on, or None after the last attempt."""

@@ -1,11 +1,7 @@
-"""What can go wrong, and the connection to one broker, whose failures are one of these."""
+"""What can go wrong. Pure."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from sordini.client.blocking_link import BlockingLink
-from sordini.client.errors import ClientError
 from sordini.protocol.errors import ErrorCode
 
 
@@ -47,14 +43,3 @@ class ConsumerRebalanceFailed(HeritageError):
 
 class ConsumerTimeout(HeritageError):
     """No message came within `consumer.timeout.ms`."""
-
-
-class BrokerLink(BlockingLink):
-    """One connection to one broker."""
-
-    def ask(self, request: Any, **bounds: Any) -> Any:
-        """As `BlockingLink.ask`. Raises BrokerUnavailable."""
-        try:
-            return super().ask(request, **bounds)
-        except (OSError, ClientError) as error:
-            raise BrokerUnavailable(f"broker at {self.address}: {error}") from None

@@ -13,11 +13,12 @@ from contextlib import suppress
 from threading import Event, Lock, Thread
 from typing import Final, NamedTuple
 
+from sordini.broker.coordination_store.cluster_nodes import NO_LEADER, ClusterNodes
 from sordini.client.addresses import Address
 from sordini.heritage import errors
 from sordini.heritage.config import ConsumerConfig
 from sordini.heritage.offsets import NO_OFFSET
-from sordini.heritage.registry import LOG, NO_LEADER, ClusterNodes
+from sordini.heritage.registry import LOG
 from sordini.heritage.simple_consumer import EARLIEST_TIME, LATEST_TIME, FetchRequest, MessageSet, SimpleConsumer
 from sordini.heritage.streams import LEASE_POLL_S, FetchedChunk, OwnedPartition
 from sordini.protocol.errors import BrokerError
@@ -32,8 +33,7 @@ class FetchInterval(NamedTuple):
 
     partition: TopicPartition
     began_s: float
-    ended_s: float
-    """When the answer was accepted; of one that was dropped, when the lease was over at the latest."""
+    ended_s: float  # Of one that was dropped: when the lease was over at the latest.
     is_accepted: bool
 
 

@@ -16,8 +16,9 @@ from sordini.client import group_offsets as wire
 from sordini.client.addresses import Address
 from sordini.client.retries import RETRIABLE
 from sordini.client.routing import coordinator_in, coordinator_request
+from sordini.heritage.broker_link import BrokerLink
 from sordini.heritage.config import ConsumerConfig
-from sordini.heritage.errors import BrokerLink, BrokerUnavailable, HeritageError, RequestRefused
+from sordini.heritage.errors import BrokerUnavailable, HeritageError, RequestRefused
 from sordini.heritage.registry import GroupNodes
 from sordini.protocol.types import TopicPartition
 from sordini.replication.ports import CoordinationError

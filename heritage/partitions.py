@@ -9,17 +9,18 @@ from collections.abc import Sequence
 from threading import Event
 from typing import Any, NamedTuple
 
+from sordini.broker.coordination_store.cluster_nodes import ClusterNodes
 from sordini.client.addresses import Address, parse_bootstrap
 from sordini.client.routing import broker_addresses, metadata_request, partition_leaders
+from sordini.heritage.broker_link import BrokerLink
 from sordini.heritage.config import ProducerConfig
-from sordini.heritage.errors import BrokerLink, BrokerUnavailable, ConfigError, HeritageError, RequestRefused
-from sordini.heritage.registry import ClusterNodes, ZooKeeper
+from sordini.heritage.errors import BrokerUnavailable, ConfigError, HeritageError, RequestRefused
+from sordini.heritage.registry import ZooKeeper
 from sordini.protocol.java_hash import bytes_hash, number_hash, partition_of, text_hash
 from sordini.protocol.types import TopicPartition
 from sordini.replication.ports import CoordinationError
 
-Leaders = list[Address | None]
-"""By the number of the partition; None: no broker leads it now."""
+Leaders = list[Address | None]  # By the number of the partition; None: no broker leads it now.
 
 
 class ProducerData(NamedTuple):
@@ -32,10 +33,7 @@ class ProducerData(NamedTuple):
 
 
 class Partitioner:
-    """Chooses the partition for a key: by default its Java `hashCode` modulo the number of partitions.
-
-    Python's own `hash` of text differs from process to process.
-    """
+    """Chooses the partition for a key: by its Java `hashCode`, as Python's `hash` differs between processes."""
 
     def partition(self, key: Any, num_partitions: int) -> int:
         """From 0 up to but not including `num_partitions`. Raises ConfigError for keys without a Java hash code."""

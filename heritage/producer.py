@@ -19,8 +19,9 @@ from typing import Final
 
 from sordini.client.addresses import Address
 from sordini.client.retries import RETRIABLE
+from sordini.heritage.broker_link import BrokerLink
 from sordini.heritage.config import ProducerConfig
-from sordini.heritage.errors import BrokerLink, BrokerUnavailable, ConfigError, HeritageError, RequestRefused
+from sordini.heritage.errors import BrokerUnavailable, ConfigError, HeritageError, RequestRefused
 from sordini.heritage.partitions import (
     CallbackHandler,
     Encoder,
@@ -36,8 +37,6 @@ from sordini.protocol.types import TopicPartition
 
 _VERSIONS: Final = {"at_least": 3, "at_most": 12}
 """Of Produce: with record batches, and with the names of topics."""
-_PASSING: Final = RETRIABLE | {None}
-"""Errors of brokers after which messages are sent again, and connections that fail."""
 
 
 class Producer:
@@ -126,7 +125,7 @@ class EventHandler:
             left = list(self._callbacks.before_sending_data(events))
             while (failures := self._send(left)) is not None:
                 error, left = failures
-                if not attempts or isinstance(error, ConfigError) or getattr(error, "code", None) not in _PASSING:
+                if not attempts or isinstance(error, ConfigError) or getattr(error, "code", 0) not in {0, *RETRIABLE}:
                     self._callbacks.on_failure(left, error)
                     raise error
                 attempts -= 1

@@ -1,6 +1,5 @@
-"""The znodes of brokers, topics and consumer groups, and the sessions in which they are read and written.
+"""The znodes of consumer groups, and the sessions in which they are read and written.
 
-/brokers/ids/[id], /brokers/topics/[topic], /brokers/topics/[topic]/partitions/[p]/state
 /consumers/[group]/ids/[consumer] -> subscription              ephemeral
 /consumers/[group]/owners/[topic]/[p] -> consumer-stream       ephemeral
 /consumers/[group]/offsets/[topic]/[p] -> next offset          persistent
@@ -13,20 +12,18 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sordini.broker.coordination_store.cluster_nodes import ClusterNodes
 from sordini.broker.coordination_store.store_location import EMBEDDED, ZOOKEEPER, location_of
-from sordini.client.addresses import Address
 from sordini.heritage.assignment import Member, Subscription
 from sordini.heritage.errors import NoZooKeeper
-from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.cluster_model import Malformed
-from sordini.replication.metadata_store import paths, znodes
+from sordini.protocol.types import TopicPartition
+from sordini.replication.metadata_store import paths
 from sordini.replication.ports import StoreUnusable
 
 if TYPE_CHECKING:
     from sordini.broker.coordination_store.blocking_session import BlockingSession
 
 LOG: Final = logging.getLogger("sordini.heritage")
-NO_LEADER: Final = -1
 _NEEDED: Final = (
     "these clients coordinate through ZooKeeper, which brokers on the embedded store do not have. Their groups are of "
     "aiokafka, kafka-python and confluent-kafka; SimpleConsumer and a Producer with broker.list need no ZooKeeper"
@@ -50,10 +47,7 @@ class ZooKeeper:
         self._store = BlockingStore(where, session_timeout_ms=timeout_ms, connection_timeout_ms=timeout_ms)
 
     def open(self, changed: Callable[[], None]) -> BlockingSession:
-        """A new session; `changed` is called at changes of it, and of what is read with a watch.
-
-        Raises NoZooKeeper when none answers in time.
-        """
+        """A new session; `changed` is called at its changes and those of what is watched. Raises NoZooKeeper."""
         try:
             return self._store.open_session(changed)
         except StoreUnusable as error:
@@ -62,36 +56,6 @@ class ZooKeeper:
     def close(self) -> None:
         """End all sessions, and with them their ephemeral nodes."""
         self._store.close()
-
-
-class ClusterNodes:
-    """Brokers and topics, in one session."""
-
-    def __init__(self, session: BlockingSession) -> None:
-        self.session = session
-
-    def brokers(self, *, watch: bool = False) -> dict[int, Address]:
-        """The plaintext address of each registered broker."""
-        found: dict[int, Address] = {}
-        for broker_id in map(BrokerId, map(int, self.session.children(paths.BROKER_IDS, watch=watch))):
-            data, stat = self.session.get(paths.broker(broker_id), watch=watch) or (b"", None)
-            broker = znodes.decode_broker(broker_id, data, stat.czxid if stat else 0)
-            for one in () if isinstance(broker, Malformed) else broker.endpoints:
-                if one.security_protocol == "PLAINTEXT":
-                    found.setdefault(int(broker_id), Address(one.host, one.port))
-        return found
-
-    def partitions(self, topic: str, *, watch: bool = False) -> list[int]:
-        """The numbers of a topic's partitions, sorted; none without the topic."""
-        data, _ = self.session.get(paths.topic(topic), watch=watch) or (b"", None)
-        decoded = znodes.decode_topic(topic, data, 0)
-        return [] if isinstance(decoded, Malformed) else sorted(decoded.replicas)
-
-    def leader(self, partition: TopicPartition, *, watch: bool = False) -> int:
-        """The id of the broker that leads a partition; NO_LEADER without one."""
-        data, _ = self.session.get(paths.state(partition), watch=watch) or (b"", None)
-        state = znodes.decode_state(partition, data)
-        return NO_LEADER if isinstance(state, Malformed) or state.leader is None else int(state.leader)
 
 
 class GroupView(NamedTuple):

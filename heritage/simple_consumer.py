@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sordini.client.addresses import Address
+from sordini.heritage.broker_link import BrokerLink
 from sordini.heritage.config import ConsumerConfig
 from sordini.heritage.errors import (
-    BrokerLink,
     ConfigError,
     HeritageError,
     MessageSizeTooLarge,
@@ -87,10 +87,7 @@ class SimpleConsumer:
         self._buffer_size = buffer_size
 
     def fetch(self, request: FetchRequest) -> list[Record]:
-        """The messages that fit; when not even one does, the size is doubled until one does.
-
-        Raises OffsetOutOfRange, RequestRefused, MessageSizeTooLarge.
-        """
+        """The messages that fit; the size doubles until one does. Raises the error of the set, as OffsetOutOfRange."""
         (found,) = self.multifetch([request])
         return list(found.messages())
 
@@ -108,10 +105,7 @@ class SimpleConsumer:
         return [self._whole(one, request, timeout_s) for one, request in zip(found, requests, strict=True)]
 
     def offsets_before(self, topic: str, partition: int, time_ms: int, max_offsets: int) -> list[int]:
-        """Valid offsets before a time, at most so many, the newest first; LATEST_TIME and EARLIEST_TIME are times, too.
-
-        They are where segments begin, and the end of the log. Raises RequestRefused.
-        """
+        """Where segments begin before a time, the newest first, at most so many; LATEST_TIME includes the log's end."""
         row = ListOffsetsPartition(partition_index=partition, timestamp=time_ms, max_num_offsets=max_offsets)
         topics = [ListOffsetsTopic(name=topic, partitions=[row])]
         answer = self._link.ask(ListOffsetsRequest(replica_id=_CONSUMER, topics=topics), at_most=0)
