@@ -1,7 +1,7 @@
 """The clients that the documents describe, of Apache Kafka 1.1.1, unmodified, on clusters of ours with a ZooKeeper.
 
-A quick run has ours only. `make originals`, which sets SORDINI_ORIGINALS=all, has Apache Kafka 2.7.2, too, the last
-release but one for which its documentation lists these clients, and the tests in which programs are killed.
+A quick run has ours only. `make originals`, which sets SORDINI_ORIGINALS=all, has Apache Kafka 2.7.2 as the judge of the
+same tests, and the tests in which programs are killed; there members are restarted in new programs.
 """
 
 from __future__ import annotations

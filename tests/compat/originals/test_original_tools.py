@@ -122,7 +122,7 @@ def simple_shell(tools: JavaTools, cluster: Cluster, topic: str, partition: int,
     return [line for line in lines if not line.startswith("Terminating.")]
 
 
-def test_the_simple_consumer_reads_from_any_offset_that_it_is_told(
+def test_the_simple_consumer_reads_from_any_offset(
     single: Cluster, produce: Ask, original_tools: JavaTools, topic: str
 ) -> None:
     single.create(topic, [[1]])
@@ -201,8 +201,8 @@ def test_the_old_producer_sends_messages_without_a_key_to_one_partition_that_it_
 def test_the_old_producer_fails_when_no_broker_of_its_static_list_answers(
     original_tools: JavaTools, single: Cluster, topic: str
 ) -> None:
-    nobody = "127.0.0.1:1"
-    options = ("--old-producer", "--sync", "--broker-list", nobody, "--topic", topic, "--message-send-max-retries", "1")
+    unused = "127.0.0.1:1"
+    options = ("--old-producer", "--sync", "--broker-list", unused, "--topic", topic, "--message-send-max-retries", "1")
     done = original_tools.run(PRODUCER, *options, standard_input="lost\n")
     assert done.status == 1
     assert "FailedToSendMessageException: Failed to send messages after 1 tries" in done.output + done.errors

@@ -1,7 +1,8 @@
 """`log dump` of several files: each is recognised by its name and printed in Apache Kafka's text or in ours.
 
 Standard output equals Apache Kafka's for the files that its tool reads; the small text files of a log directory and the
-files of 0.7, which it ignores, are printed in our text. Damage goes to standard error, as do the lists that the tool prints at the end.
+files of 0.7, which it ignores, are printed in our text. Damage goes to standard error, as do the lists that the tool
+prints at the end.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ class UnknownFile(Exception):
     def __init__(self) -> None:
         super().__init__(
             "its name is not that of a file in a partition's or log directory "
-            "(.log, .index, .timeindex, .txnindex, .snapshot, a checkpoint, meta.properties, partition.metadata; of 0.7 "
-            ".kafka, and .messagesetsend or .multimessagesetsend for fetch results)"
+            "(.log, .index, .timeindex, .txnindex, .snapshot, a checkpoint, meta.properties, partition.metadata; "
+            "of Kafka 0.7 .kafka, .messagesetsend or .multimessagesetsend)"
         )
 
 
