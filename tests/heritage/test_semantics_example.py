@@ -6,16 +6,20 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from threading import Thread
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from examples.semantics.consuming import at_least_once, at_most_once, exactly_once, since
+from examples.semantics.sharing import share
 from sordini.heritage.simple_consumer import SimpleConsumer
 from sordini.protocol.records.batch import Record
 from sordini.protocol.types import TopicPartition
 from sordini.testing import Kafka
+from tests.compat.groups.waiting import eventually
+from tests.heritage.documented_site import DocumentedSite
 from tests.heritage.test_simple_consumer import address_of
 
 COUNT = 6
@@ -134,3 +138,17 @@ def test_offsets_in_the_transaction_of_the_results_make_each_message_count_once(
 def test_a_reader_goes_back_to_a_time(place: Place, time_ms: int) -> None:
     found = [value_of(message) for message in since(place.consumer, place.partition, time_ms)]
     assert found == [value for number, value in enumerate(VALUES) if 1_000 * number >= time_ms]
+
+
+def test_a_program_that_shares_a_topic_prints_and_commits_what_it_gets(site: DocumentedSite) -> None:
+    topic = site.topic([1])
+    site.send(topic, [0, 0])
+    connector = site.connector(auto_commit_enable=False, consumer_timeout_ms=-1)
+    lines: list[str] = []
+    sharing = Thread(target=lambda: share(connector, topic, lines.append), daemon=True)
+    sharing.start()
+    eventually(lambda: site.nodes(f"offsets/{topic}") == {"0": "2"}, "both are committed")
+    connector.shutdown()
+    sharing.join(10)
+    assert not sharing.is_alive()
+    assert lines == [f"{connector.consumer_id} owns {topic}-0", f"{topic}-0 0: 0:0", f"{topic}-0 1: 0:1"]
