@@ -93,18 +93,21 @@ class BlockingSession:
         """The sorted names of a node's children; none without the node, whose creation is watched then."""
         return sorted(self._read(self._session.children, path, watch, ()))
 
-    def owns(self, path: str, *, watch: bool = False) -> bool:
+    def owns(self, path: str) -> bool:
         """Whether the node exists and ends with this session."""
-        stat = self._run(self._session.exists(path, watch=self._watch if watch else None))
-        return stat is not None and stat.ephemeral_owner == self._session.session_id
+        return self._owner(path, watch=False) == self._session.session_id
 
     def create_ephemeral(self, path: str, data: bytes) -> bool:
         """Make a node that ends with this session, and its parents. False: another session has it, watched."""
-        try:
-            self._run(self._session.create(path, data, ephemeral=True, make_parents=True))
-        except NodeExists:
-            return self.owns(path, watch=True)
-        return True
+        while True:
+            try:
+                self._run(self._session.create(path, data, ephemeral=True, make_parents=True))
+            except NodeExists:
+                owner = self._owner(path, watch=True)
+                if owner is not None:  # Otherwise it has just been deleted, which the watch would not report.
+                    return owner == self._session.session_id
+            else:
+                return True
 
     def put(self, path: str, data: bytes) -> None:
         """Set a persistent node, or make it."""
@@ -124,6 +127,11 @@ class BlockingSession:
             self._run(self._session.close())
         except ConnectionLoss:
             return
+
+    def _owner(self, path: str, *, watch: bool) -> int | None:
+        """The session that a node ends with; None without the node."""
+        stat = self._run(self._session.exists(path, watch=self._watch if watch else None))
+        return None if stat is None else int(stat.ephemeral_owner)
 
     def _read(self, read: Callable[..., Any], path: str, watch: bool, nothing: Any) -> Any:  # noqa: FBT001 - passed on.
         fired = self._watch if watch else None
