@@ -1,12 +1,15 @@
 """The documents' clients before brokers of ours: the test kit's, and two that share a ZooKeeper, for what needs one.
 
-A plain run has a short slice; SORDINI_HERITAGE=all, as `make heritage` sets it, repeats the tests with stopped members.
+A plain run has a short slice. What is marked `long` runs in `make heritage`, which sets SORDINI_HERITAGE=all, and repeats
+what is done to members.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +17,20 @@ from sordini.testing import Kafka, make_kafka
 from tests.cluster.cluster import OURS, Cluster
 from tests.heritage.documented_site import DocumentedSite
 
+EVERYTHING = os.environ.get("SORDINI_HERITAGE") == "all"
+HERE = Path(__file__).parent
 SETTINGS = {"zookeeper.session.timeout.ms": 2_000, "offsets.topic.replication.factor": 1}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: runs with SORDINI_HERITAGE=all alone, as `make heritage` sets it")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    ours = [item for item in items if item.path.is_relative_to(HERE) and item.get_closest_marker("long")]
+    if ours and not EVERYTHING:
+        config.hook.pytest_deselected(items=ours)
+        items[:] = [item for item in items if item not in ours]
 
 
 @pytest.fixture(scope="module")

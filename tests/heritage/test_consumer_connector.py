@@ -224,7 +224,7 @@ def test_brokers_that_come_and_go_make_the_group_balance(site: DocumentedSite) -
     eventually(lambda: site.created(owner) > before, "and when it goes")
 
 
-@pytest.mark.parametrize("storage", ["zookeeper", "kafka"])
+@pytest.mark.parametrize("storage", ["zookeeper", pytest.param("kafka", marks=pytest.mark.long)])
 def test_an_offset_out_of_range_is_reset_or_raised_as_the_properties_say(site: DocumentedSite, storage: str) -> None:
     topic = site.topic([1])
     site.send(topic, [0, 0])

@@ -40,9 +40,7 @@ def test_a_group_moves_its_offsets_to_kafka_and_back_without_loss_or_repetition(
     assert after == [("10", None), ("20", 20), ("20", 30), ("40", 40), ("50", 40)]
 
 
-@pytest.mark.parametrize(
-    ("committed", "in_broker", "begins"), [(b"7", 3, 7), (b"3", 7, 7), (None, 4, 4), (b"4", None, 4)]
-)
+@pytest.mark.parametrize(("committed", "in_broker", "begins"), [(b"7", 3, 7), (b"3", 7, 7), (None, 4, 4)])
 def test_with_both_the_larger_offset_counts(
     site: DocumentedSite, committed: bytes | None, in_broker: int | None, begins: int
 ) -> None:
@@ -58,6 +56,7 @@ def test_with_both_the_larger_offset_counts(
     assert take(stream, 1) == [f"0:{begins}"]
 
 
+@pytest.mark.long
 def test_two_members_move_by_restarts_one_after_the_other(site: DocumentedSite) -> None:
     topic = site.topic([1, 2])
     sent = site.send(topic, [0, 1] * 20)
@@ -79,6 +78,7 @@ def test_two_members_move_by_restarts_one_after_the_other(site: DocumentedSite) 
     assert got_once <= set(sent)
 
 
+@pytest.mark.long
 def test_with_kafka_a_commit_is_tried_again_while_the_coordinator_moves(site: DocumentedSite) -> None:
     topic = site.topic([2])
     site.send(topic, [0] * 4)

@@ -23,8 +23,7 @@ from tests.heritage.member_process import Fetch, MemberProcess, overlaps
 from tests.outside.java import ZooKeeperProcess
 from tests.support.tcp_proxy import TcpProxy, hang_up
 
-EVERYTHING = os.environ.get("SORDINI_HERITAGE") == "all"
-ROUNDS = 5 if EVERYTHING else 1
+ROUNDS = 5 if os.environ.get("SORDINI_HERITAGE") == "all" else 1
 PARTITIONS = range(4)
 SESSION_MS = 1_500
 SHARES = {"a": [0, 1], "b": [2, 3]}
@@ -179,7 +178,7 @@ def test_a_member_that_loses_zookeeper_stops_before_another_begins(
     wire.close()
 
 
-@pytest.mark.skipif(not EVERYTHING, reason="SORDINI_HERITAGE=all")
+@pytest.mark.long
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_while_zookeeper_is_away_no_member_fetches_for_longer_than_its_session(
     tmp_path: Path, *, is_killed: bool

@@ -76,7 +76,7 @@ def place(kafka: Kafka) -> Iterator[Place]:
 
 
 CRASHES = some.sets(some.integers(1, 2 * COUNT))
-QUICK = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def value_of(message: Record) -> str:

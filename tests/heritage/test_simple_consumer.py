@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sordini.client.addresses import Address
+from sordini.heritage.config import ProducerConfig
 from sordini.heritage.errors import (
     BrokerUnavailable,
     ConfigError,
@@ -12,6 +13,8 @@ from sordini.heritage.errors import (
     OffsetOutOfRange,
     RequestRefused,
 )
+from sordini.heritage.partitions import ProducerData
+from sordini.heritage.producer import Producer
 from sordini.heritage.simple_consumer import EARLIEST_TIME, LATEST_TIME, FetchRequest, SimpleConsumer
 from sordini.protocol.records.batch import Record
 from sordini.protocol.types import TopicPartition
@@ -73,6 +76,17 @@ def test_a_message_that_is_cut_off_at_the_end_is_dropped(kafka: Kafka) -> None:
     kafka.forget_requests()
     assert values(consumer.fetch(FetchRequest(orders, 0, 0, max_size=2_500))) == [b"a" * 1_000, b"b" * 1_000]
     assert len(kafka.requests("Fetch")) == 1
+    consumer.close()
+
+
+def test_from_an_offset_inside_a_compressed_set_what_was_before_it_is_left_out(kafka: Kafka) -> None:
+    orders = kafka.topic()
+    properties = {"broker.list": kafka.bootstrap_servers, "compression.codec": "gzip", "request.required.acks": -1}
+    producer = Producer(ProducerConfig.of(properties))
+    producer.send(ProducerData(orders, None, [b"%d" % number for number in range(5)]))
+    producer.close()
+    consumer = consumer_of(kafka, orders)
+    assert [(one.offset, one.value) for one in consumer.fetch(FetchRequest(orders, 0, 3))] == [(3, b"3"), (4, b"4")]
     consumer.close()
 
 
