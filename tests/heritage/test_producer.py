@@ -164,17 +164,20 @@ def test_leaders_and_new_partitions_are_followed_by_watches(site: DocumentedSite
     consumer.close()
 
 
-def test_a_request_that_a_former_leader_refuses_is_sent_to_the_new_one(site: DocumentedSite) -> None:
-    topic = "moved-meanwhile"
+@pytest.mark.long
+def test_a_request_to_a_leader_that_has_died_is_sent_again_to_the_next_one(site: DocumentedSite) -> None:
+    topic = "leader-died"
     site.cluster.create(topic, [[2, 1]])
-    producer = site.producer(message_send_max_retries=50, request_required_acks=-1)
+    producer = site.producer(message_send_max_retries=200, request_required_acks=-1)
     producer.send(ProducerData(topic, None, [b"one"]))
-    site.move_leader(topic, [1, 2])
+    site.cluster.kill(2)
     producer.send(ProducerData(topic, None, [b"two"]))
     producer.close()
     consumer = site.simple_consumer(1)
     assert [one.value for one in consumer.fetch(FetchRequest(topic, 0, 0))] == [b"one", b"two"]
     consumer.close()
+    site.cluster.restart(2)
+    site.cluster.wait_for_full_isr([(topic, 0)])
 
 
 # With broker.list.
