@@ -18,6 +18,8 @@ from sordini.protocol.messages.fetch import (
     ReplicaState,
 )
 from sordini.protocol.records.batch import read_header
+from sordini.protocol.records.control import COMMIT, Marker, build_marker
+from sordini.protocol.records.produce_validation import CheckedBatches
 from sordini.protocol.types import TopicPartition
 from tests.support.builders import a_batch, an_idempotent_batch
 from tests.support.partitions import checked
@@ -258,6 +260,17 @@ async def test_before_version_3_a_buffer_too_small_for_the_first_batch_gets_the_
                 )
                 == b""
             )
+
+
+async def test_before_version_3_a_whole_batch_of_which_such_clients_see_nothing_is_no_beginning_of_a_message() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        marker = build_marker(Marker(COMMIT, 1), producer_id=5, producer_epoch=0, timestamp_ms=1)
+        partition = broker.parts.replicas.partition("orders", 0)
+        partition.append(CheckedBatches(memoryview(marker), [(0, read_header(marker))]), 0, all_replicas=True)
+        partition.notify_purgatory()
+        assert len(records(only(broker.ask(FETCH, 4, request(requested()))))) == len(marker)
+        assert records(only(broker.ask(FETCH, 2, request(requested())))) == b""
 
 
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (3, 1)])
