@@ -6,6 +6,7 @@
 # make interchange  log directories of Sordini and Apache Kafka 2.7.2 and 3.9.1 opened by each other; ten minutes
 # make mixed  clusters of Sordini and Apache Kafka 2.7.2 and 3.9.1 brokers, either as controller; half an hour
 # make originals  the Scala clients of Kafka 1.1.1 before Sordini and Apache Kafka 2.7.2, with kills; four minutes
+# make heritage  the documents' clients in Python, members stopped and cut off from ZooKeeper again and again; two minutes
 # make matrix  every API with every kind of access control entry, beside Apache Kafka 3.9.1; two minutes
 # make stall  every request at its largest 1 MiB body: CPU, and how long another client waits; ARGS="--api METADATA"
 # make hostile  hostile requests to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
@@ -38,7 +39,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed originals matrix stall hostile chaos exactly-once aiokafka-suite recipes pipeline demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies lint bench \
+.PHONY: help run cluster test crash model interchange mixed originals heritage matrix stall hostile chaos exactly-once aiokafka-suite recipes pipeline demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies lint bench \
 	clean
 
 help:
@@ -72,6 +73,10 @@ mixed: .venv/.installed-dev
 originals: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	SORDINI_ORIGINALS=all $(BIN)/python -m pytest tests/compat/originals $(ARGS)
+
+heritage: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_HERITAGE=all $(BIN)/python -m pytest tests/heritage $(ARGS)
 
 matrix: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests

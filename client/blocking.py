@@ -86,15 +86,15 @@ class BlockingConnection:
             self.close()
             raise
 
-    def receive(self) -> Any:
+    def receive(self, timeout_s: float | None = None) -> Any:
         """Wait for the response to the oldest request in flight. Raises OSError, ConnectionLost, InvalidResponse.
 
-        Records in it are views of memory of its own.
+        Records in it are views of memory of its own. `timeout_s` is for this response, None: as for all.
         """
         if not self.is_open:
             raise ConnectionLost("the connection is closed")
         try:
-            return self._receive()
+            return self._receive(self._timeout_s if timeout_s is None else timeout_s)
         except BaseException:  # Raised again - half a response may be read.
             self.close()
             raise
@@ -119,10 +119,10 @@ class BlockingConnection:
         self.is_open = False
         self._transport.close()
 
-    def _receive(self) -> Any:
+    def _receive(self, timeout_s: float) -> Any:
         protocol = self._protocol
         # The time begins now, not when the request was sent: the response may have been waiting for long.
-        deadline = self._monotonic() + self._timeout_s
+        deadline = self._monotonic() + timeout_s
         message = protocol.received(0)
         while message is None:
             seconds = max(deadline - self._monotonic(), _SECONDS_MIN)

@@ -7,18 +7,16 @@ from collections.abc import Callable
 from typing import Any, Final, Self
 
 from sordini.client.addresses import Address
-from sordini.client.blocking import BlockingConnection, SocketTransport, open_socket
-from sordini.client.connection import API_OF, ClientConnection
+from sordini.client.blocking_link import BlockingLink
+from sordini.client.connection import API_OF
 from sordini.client.errors import ConnectionLost
 from sordini.client.routing import metadata_request
-from sordini.client.versions import ServedVersions, negotiate
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.metadata import MetadataResponse
 
 PATIENCE_S: Final = 20.0
-RESPONSE_BYTES_MAX: Final = 1 << 30
 NEWEST_WITH_NAMES: Final = {
     ApiKey.PRODUCE: 12,
     ApiKey.FETCH: 12,
@@ -51,7 +49,7 @@ class OwnClient:
     def __init__(self, addresses: Callable[[], dict[int, tuple[str, int]]]) -> None:
         """`addresses` are those of the running brokers, by their ids."""
         self._addresses = addresses
-        self._open: dict[tuple[str, int], tuple[BlockingConnection, ServedVersions]] = {}
+        self._links: dict[Address, BlockingLink] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -60,9 +58,9 @@ class OwnClient:
         self.close()
 
     def close(self) -> None:
-        for connection, _ in self._open.values():
-            connection.close()
-        self._open.clear()
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
 
     @property
     def brokers(self) -> list[int]:
@@ -76,15 +74,15 @@ class OwnClient:
             broker = next(iter(addresses), -1)
         if broker not in addresses:
             raise KitError(f"broker {broker} does not run" if broker >= 0 else "no broker runs")
-        address, api = addresses[broker], API_OF[type(request)]
-        for may_repeat in (address in self._open, False):  # One that was open may have been closed meanwhile.
+        address = Address(*addresses[broker])
+        link = self._links.setdefault(address, BlockingLink(address, "sordini-testing", PATIENCE_S))
+        newest = NEWEST_WITH_NAMES.get(ApiKey(API_OF[type(request)].key))
+        for may_repeat in (link.is_open, False):  # A connection that was open may have been closed meanwhile.
             try:
-                connection, served = self._connection(address)
-                return connection.request(request, served.highest(api, at_most=NEWEST_WITH_NAMES.get(ApiKey(api.key))))
+                return link.ask(request, at_most=newest)
             except (OSError, ConnectionLost) as error:
-                self._open.pop(address, None)
                 if not may_repeat:
-                    raise KitError(f"broker {broker} at {address[0]}:{address[1]}: {error}") from error
+                    raise KitError(f"broker {broker} at {address}: {error}") from error
         raise AssertionError
 
     def metadata(self, topic: str | None = None) -> MetadataResponse:
@@ -124,13 +122,4 @@ class OwnClient:
                 raise KitError(f"not so after {timeout_s:g} s: {what}")
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.02)
-        return found
-
-    def _connection(self, address: tuple[str, int]) -> tuple[BlockingConnection, ServedVersions]:
-        found = self._open.get(address)
-        if found is None or not found[0].is_open:
-            transport = SocketTransport(open_socket(Address(*address), PATIENCE_S))
-            protocol = ClientConnection("sordini-testing", RESPONSE_BYTES_MAX)
-            connection = BlockingConnection(transport, protocol, time.monotonic, PATIENCE_S)
-            found = self._open[address] = connection, connection.run(negotiate())
         return found

@@ -45,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 TOGETHER = {
     "situations": ("tests/compat/test_situations",),
-    "judged": ("tests/compat", "tests/contract"),
+    "judged": ("tests/compat", "tests/contract", "tests/heritage"),
     "programs": ("tests/process", "tests/cluster", "tests/exactly_once"),
     "spark": ("tests/pipeline",),
 }

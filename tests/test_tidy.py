@@ -20,9 +20,9 @@ from sordini.cli.__main__ import COMMANDS, module_of
 ROOT = Path(__file__).resolve().parents[1]
 
 # From the top down: each may import those after it, never those before.
-LAYERS = ("pipeline", "cli", "testing", "broker", "replication", "storage", "client", "protocol", "system")
-BESIDE_THE_BROKER = ("pipeline", "testing")
-"""One runs in processes of its own, the other makes the ports of its brokers: they open files and sockets, and read the time."""
+LAYERS = ("heritage", "pipeline", "cli", "testing", "broker", "replication", "storage", "client", "protocol", "system")
+BESIDE_THE_BROKER = ("heritage", "pipeline", "testing")
+"""Two run in processes of their own, the third makes the ports of its brokers: they open files and sockets, and read the time."""
 
 # The deciders: same input, same output. What they need of the world comes in as an argument.
 DECIDERS = "Deciders reach nothing of the world, not even through others"
@@ -53,8 +53,8 @@ OPENS_SOCKETS = (
     "broker.security.tls",
 )
 READS_TIME = frozenset(
-    {"broker.clock", "storage.compaction.child", "broker.record_jobs.child"}
-)  # The others are processes of their own.
+    {"broker.clock", "client.blocking_link", "storage.compaction.child", "broker.record_jobs.child"}
+)  # The second is for programs beside the broker, the others are processes of their own.
 FILE_CALLS = frozenset({"read_text", "write_text", "read_bytes", "write_bytes", "fdopen", "mkstemp"})
 TIME_MODULES = frozenset({"time", "datetime"})
 

@@ -174,15 +174,20 @@ class TimedClient(KazooClient):  # type: ignore[misc]
 
 
 class TimedConnection(ConnectionHandler):  # type: ignore[misc]
-    """kazoo's connection, with two times, as plain numbers: its thread writes them, and any thread may read them."""
+    """kazoo's connection, with two times, as plain numbers: its thread writes them, and any thread may read them.
+
+    The server extends a session when a request or ping arrives, so the session certainly lasts from the time at which
+    the newest answered one was sent. The time of the answer would be wrong: a stopped process reads it long after.
+    """
 
     def __init__(self, client: TimedClient, retry: KazooRetry, session_timeout_ms: int) -> None:
         super().__init__(client, retry, logger=client.logger)
         self._clock = SystemClock()  # The clock of kazoo's own deadlines; nothing here is simulated.
         self.session_timeout_ms = session_timeout_ms
         """The session timeout: as requested, and as negotiated once connected (the server has bounds)."""
-        self.last_message_ms = self._clock.monotonic_ms()
-        """When the last whole message of the server arrived, on the monotonic clock."""
+        self.extended_ms = self._clock.monotonic_ms()
+        """When the newest request that the server has answered was sent, on the monotonic clock."""
+        self._sent_ms: dict[int, int] = {}  # By the xid of a request without an answer yet; of several pings the first.
         self.tls_failure: str | None = None
         """Why the newest attempt to connect by TLS failed."""
 
@@ -190,6 +195,8 @@ class TimedConnection(ConnectionHandler):  # type: ignore[misc]
         # kazoo would wait for the session timeout, which the session does not outlast. A server that has just been
         # started may keep a connection open and never answer: it reads from it before its database is there, and the
         # NullPointerException of `ZooKeeperServer.removeCnxn` then prevents it from closing the socket.
+        self._sent_ms.clear()
+        began_ms = self._clock.monotonic_ms()
         attempts = max(CONNECT_ATTEMPTS_MIN, len(self.client.hosts))
         self.handler.connect_s_max = self.session_timeout_ms / attempts / 1000
         try:
@@ -202,14 +209,19 @@ class TimedConnection(ConnectionHandler):  # type: ignore[misc]
             raise
         # kazoo's read timeout is two thirds of the negotiated session timeout, which it does not keep.
         self.session_timeout_ms = round(read_timeout_ms * 3 / 2)
-        self.last_message_ms = self._clock.monotonic_ms()
+        self.extended_ms = began_ms
         return read_timeout_ms, connect_timeout_ms
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         return super()._invoke(min(timeout, self.handler.connect_s_max), request, xid)
 
+    def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:
+        if xid:  # Before it is written: the server may have it at once.
+            self._sent_ms.setdefault(xid, self._clock.monotonic_ms())
+        super()._submit(request, timeout, xid)
+
     def _read_header(self, timeout: float) -> Any:
         message = super()._read_header(timeout)
-        # Here and not later: a caller that has the answer then also finds its time.
-        self.last_message_ms = self._clock.monotonic_ms()
+        # Here and not later: a caller that has the answer then also finds its time. Watch events answer no request.
+        self.extended_ms = self._sent_ms.pop(message[0].xid, self.extended_ms)
         return message

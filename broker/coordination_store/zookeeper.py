@@ -139,7 +139,7 @@ class ZooKeeperSession:
     @property
     def lives_until_ms(self) -> int:
         connection = self._client.timed_connection
-        return int(connection.last_message_ms + connection.session_timeout_ms)
+        return int(connection.extended_ms + connection.session_timeout_ms)
 
     @property
     def tls_failure(self) -> str | None:

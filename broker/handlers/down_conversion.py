@@ -9,6 +9,7 @@ is sent: a connection that does not read gets the next one only after most of th
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -18,8 +19,9 @@ from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.record_jobs.queue import RETRY, CpuAllowance, JobQueue
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import FetchResponse, PartitionData
+from sordini.protocol.records.batch import HEADER_SIZE
 from sordini.protocol.records.jobs import Converted, ConvertJob
-from sordini.protocol.records.legacy import down_convert
+from sordini.protocol.records.legacy import down_convert, entries
 from sordini.protocol.records.work_budget import WorkBudget
 from sordini.replication.partition import Partition
 from sordini.storage.file_slice import FileSlice
@@ -27,6 +29,8 @@ from sordini.storage.file_slice import FileSlice
 FIRST_OF_FORMAT_1 = 2
 FIRST_WITH_WHOLE_BATCHES = 3
 FIRST_OF_FORMAT_2 = 4
+_PREFIX = struct.Struct(">qi")
+"""Of a message: its offset and its size."""
 
 
 class Unconverted(NamedTuple):
@@ -58,8 +62,9 @@ class DownConversions:
         while found:
             row, piece, start, bytes_max = self._bounded(call, found[0], made)
             try:
-                records = down_convert(piece.read(), _magic(call), start=start, bytes_max=bytes_max, budget=budget)
-                made += _put(call, row, records, bytes_max)
+                batches = piece.read()
+                records = down_convert(batches, _magic(call), start=start, bytes_max=bytes_max, budget=budget)
+                made += _put(call, row, records or _partial(batches), bytes_max)
             except BrokerError as error:
                 _refuse(row, error)
             piece.release()
@@ -94,7 +99,7 @@ class DownConversions:
                     job = ConvertJob(batches, _magic(call), start, bytes_max)
                     outcome = await self._jobs.run(job, allowance, call.peer.address)
                     assert isinstance(outcome, Converted)
-                    made += _put(call, row, outcome.messages, bytes_max)
+                    made += _put(call, row, outcome.messages or _partial(batches), bytes_max)
                 except BrokerError as error:
                     _refuse(row, error)
         finally:
@@ -117,6 +122,16 @@ def _put(call: Call, row: PartitionData, records: bytes, bytes_max: int) -> int:
     # Until version 2 the last message may be partial, and nothing is larger than requested.
     row.records = records[:bytes_max] if call.version < FIRST_WITH_WHOLE_BATCHES else records
     return len(records)
+
+
+def _partial(batches: bytes) -> bytes:
+    """The beginning of a message where not even the first batch is whole; otherwise nothing.
+
+    Before version 3 a client is to know that its buffer is too small, and not that there are no records yet. Apache
+    Kafka sends such an overflow message, too.
+    """
+    is_cut = bool(batches) and next(entries(batches), None) is None
+    return _PREFIX.pack(-1, max(len(batches) + 1, HEADER_SIZE)) if is_cut else b""
 
 
 def _refuse(row: PartitionData, error: BrokerError) -> None:

@@ -9,11 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 from deltalake import DeltaTable
+from kafka import KafkaProducer
 
 from examples.activity.demo import tables
 from examples.activity.generator.producing import make_topics, produce
@@ -22,6 +25,8 @@ from examples.activity.generator.visits import Plan as PlanOfVisits
 from examples.activity.generator.visits import events
 from examples.activity.report.findings import differences, findings
 from examples.activity.report.page import Run, page
+from examples.hourly.batch import Hour
+from examples.hourly.batch import run as run_hour
 from examples.operations.__main__ import agrees, reported
 from examples.operations.generator import Plan, happen
 from examples.operations.watch import watch
@@ -130,3 +135,47 @@ def _running_in(directory: Path) -> list[str]:
             except OSError:
                 continue  # It has ended meanwhile, or is another user's.
     return found
+
+
+@pytest.mark.long
+def test_the_hourly_batch_summarises_an_hour_and_can_be_repeated_with_late_events(
+    spark: SparkSession, own_bootstrap: str, tmp_path: Path
+) -> None:
+    hour = Hour(datetime(2026, 11, 26, 7, tzinfo=UTC))
+    make_topics(own_bootstrap, 2)
+    in_it = [("/a", "s1", 0), ("/a", "s2", 1), ("/b", "s1", 3_599_999)]
+    outside = [("/a", "s3", -1), ("/a", "s3", 3_600_000)]
+    send_events(own_bootstrap, hour, [*in_it, *outside], [("s1", 10), ("s1", 20), ("s2", 3_600_001)])
+    path = run_hour(spark, own_bootstrap, tmp_path, hour)
+    first = json.loads(path.read_text())
+    assert first == {
+        "hour": "2026-11-26T07",
+        "views": 3,
+        "pages": 2,
+        "searches": 2,
+        "searching_visits": 1,
+        "busiest": [{"views": 2, "page": "/a"}, {"views": 1, "page": "/b"}],
+    }
+    assert json.loads(run_hour(spark, own_bootstrap, tmp_path, hour).read_text()) == first, "nothing is loaded twice"
+    send_events(own_bootstrap, hour, [("/b", "s9", 5)], [])
+    assert json.loads(run_hour(spark, own_bootstrap, tmp_path, hour).read_text())["views"] == 4
+    empty = run_hour(spark, own_bootstrap, tmp_path, Hour(datetime(2020, 1, 1, tzinfo=UTC)))
+    assert json.loads(empty.read_text())["views"] == 0
+
+
+def send_events(
+    bootstrap: str, hour: Hour, page_views: list[tuple[str, str, int]], searches: list[tuple[str, int]]
+) -> None:
+    """Page views by page, visit and ms of the hour, and searches by visit and ms."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+
+    def send(topic: str, visit: str, at_ms: int, **fields: str) -> None:
+        time_text = (hour.start + timedelta(milliseconds=at_ms)).isoformat()
+        event = {"event_id": uuid4().hex, "event_time": time_text, "session_id": visit, **fields}
+        producer.send(topic, json.dumps(event).encode())
+
+    for page_name, visit, at_ms in page_views:
+        send("page-views", visit, at_ms, page=page_name)
+    for visit, at_ms in searches:
+        send("searches", visit, at_ms, query="words")
+    producer.close()

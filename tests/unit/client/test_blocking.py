@@ -110,3 +110,12 @@ def test_steps_are_carried_out(transport: FakeTransport) -> None:
 
     transport.send = send_and_answer  # type: ignore[method-assign]
     assert connection.run(negotiate()).highest(APIS[ApiKey.METADATA]) == 5
+
+
+def test_one_response_may_have_a_time_limit_of_its_own(transport: FakeTransport) -> None:
+    connection = transport.connection()
+    for seconds in (None, 7):
+        connection.send(HeartbeatRequest(), HEARTBEAT)
+        transport.incoming += responded(transport.sent[-1], HeartbeatResponse())
+        connection.receive(seconds)
+    assert transport.seconds == [30, 7]
