@@ -9,7 +9,8 @@ for fetched in client.read(partition, 0, 5000):
 
 from sordini.pipeline.source.decode.broken_records import BrokenRecords
 from sordini.pipeline.source.decode.columns import COLUMNS, arrow_schema
-from sordini.pipeline.source.decode.decode_request import Aborted, Decoded, DecodeRequest
+from sordini.pipeline.source.decode.decode_request import Decoded, DecodeRequest
 from sordini.pipeline.source.decode.decoder import Decoder
+from sordini.protocol.records.aborted_transactions import Aborted
 
 __all__ = ["COLUMNS", "Aborted", "BrokenRecords", "DecodeRequest", "Decoded", "Decoder", "arrow_schema"]

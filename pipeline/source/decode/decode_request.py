@@ -22,13 +22,6 @@ class DecodeRequest(NamedTuple):
     """Skip the records of aborted transactions. Control records are always skipped."""
 
 
-class Aborted(NamedTuple):
-    """One aborted transaction, as a Fetch response of isolation level read_committed lists it."""
-
-    producer_id: int
-    first_offset: int
-
-
 class Decoded(NamedTuple):
     """The rows of some records, in the order of their offsets."""
 

@@ -1,7 +1,6 @@
 """The decoder of one partition: fetched record sets in, record batches of Arrow out.
 
 batch_scan.py              the headers of a record set, one after another
-aborted_transactions.py    which batches belong to aborted transactions
 expanded_batch.py          a batch's records, decompressed
 decode_piece.py            batches that are decoded together
 framing.py                 where each record begins
@@ -18,16 +17,16 @@ import numpy as np
 import pyarrow as pa
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.source.decode.aborted_transactions import AbortedTransactions
 from sordini.pipeline.source.decode.arrow_columns import Constants, build, record_batch
 from sordini.pipeline.source.decode.batch_scan import Batch, Unreadable, whole_batches
 from sordini.pipeline.source.decode.broken_records import BrokenRecords
 from sordini.pipeline.source.decode.columns import arrow_schema
 from sordini.pipeline.source.decode.decode_piece import ARROW_BYTES_MAX, DecodePiece, Read, read
-from sordini.pipeline.source.decode.decode_request import Aborted, Decoded, DecodeRequest
+from sordini.pipeline.source.decode.decode_request import Decoded, DecodeRequest
 from sordini.pipeline.source.decode.expanded_batch import ExpandedBatch, first_wrong, open_batch
 from sordini.pipeline.source.decode.old_formats import build_old, read_old
 from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.records.aborted_transactions import Aborted, AbortedTransactions
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader, crc_is_right
 
 PIECE_BYTES: Final = 4 * 1024 * 1024
