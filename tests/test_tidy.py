@@ -20,9 +20,9 @@ from sordini.cli.__main__ import COMMANDS, module_of
 ROOT = Path(__file__).resolve().parents[1]
 
 # From the top down: each may import those after it, never those before.
-LAYERS = ("pipeline", "cli", "testing", "broker", "replication", "storage", "client", "protocol")
-BESIDE_THE_BROKER = ("pipeline", "testing")
-"""One runs in processes of its own, the other makes the ports of its brokers: they open files and sockets, and read the time."""
+LAYERS = ("pipeline", "cli", "testing", "mirror", "broker", "replication", "storage", "client", "protocol")
+BESIDE_THE_BROKER = ("pipeline", "mirror", "testing")
+"""Two run in processes of their own, the other makes the ports of its brokers: they open files and sockets, and read the time."""
 
 # The deciders: same input, same output. What they need of the world comes in as an argument.
 DECIDERS = "Deciders reach nothing of the world, not even through others"
