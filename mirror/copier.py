@@ -72,7 +72,7 @@ class Copier:
         self._counts: dict[str, int] = {}
         self._is_first = False
         copies = Copies(upstream) if plan.naming is Naming.MERGE else None
-        self.reader = Reader(upstream, figures, copies)
+        self.reader = Reader(upstream, figures, copies, shared.notice)
         self._writer: Writer
 
     # Beginning.

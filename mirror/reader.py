@@ -98,14 +98,17 @@ class Inbox:
 class Reader:
     """The partitions of one source and where each is read."""
 
-    def __init__(self, cluster: Cluster, figures: Figures, copies: Copies | None) -> None:
-        """With `copies` what a mirror wrote into the source is left out."""
+    def __init__(
+        self, cluster: Cluster, figures: Figures, copies: Copies | None, notice: Callable[[str], None]
+    ) -> None:
+        """With `copies` what a mirror wrote into the source is left out. `notice` takes lines for the operator."""
         self.positions: dict[TopicPartition, int] = {}
         """The next offset to fetch."""
         self.inbox = Inbox()
         self._cluster = cluster
         self._figures = figures
         self._copies = copies
+        self._notice = notice
         self._led: dict[int, list[TopicPartition]] = {}
         self._is_stale = asyncio.Event()
         self._fetching: set[int] = set()
@@ -243,7 +246,11 @@ class Reader:
             return
         if self.positions.get(partition) != start or first <= start <= end:
             return
+        alias = self._cluster.access.alias
         if start < first:
             self._figures.lost_records += first - start
+            self._notice(f"{alias}: {first - start} offsets of {partition} were deleted before they were copied")
+        else:
+            self._notice(f"{alias}: {partition} ends at {end}, before the position {start}: its log was truncated")
         self.positions[partition] = first if start < first else end
         self.inbox.put(Read(partition, Extracted([], self.positions[partition], 0), 0, 0))
