@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -17,6 +19,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from sordini.cli.commands.mirror.mirror_file import read_mirror_file
+from sordini.client.authentication import SaslCredentials
 from sordini.mirror.formats import KeyValue, read_offset_sync
 from sordini.mirror.naming import Naming
 from sordini.mirror.plan import Delivery, Start, SyncsIn
@@ -416,3 +420,68 @@ def test_each_record_is_copied_once_though_the_mirror_is_killed_again_and_again(
         mirror.kill()
     with RunningMirror(plan(central, source("east", east))):
         wait_for_values(central, EAST_TOPIC, sent)
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "0.10.2"])
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_messages_of_old_formats_are_copied(east: Kafka, central: Kafka, version: str, codec: str) -> None:
+    east.topic("old", config={"message.format.version": version})
+    producer = Producer({"bootstrap.servers": east.bootstrap_servers, "compression.type": codec, "linger.ms": 20})
+    for number in range(20):
+        producer.produce("old", str(number), key="k")
+    assert producer.flush(20) == 0
+    with RunningMirror(plan(central, source("east", east))):
+        wait_for_values(central, "east.old", [str(number) for number in range(20)])
+    assert [one[3:] for one in central.records("east.old")] == [one[3:] for one in east.records("old")]
+
+
+def test_clusters_with_tls_and_logins_are_copied(tmp_path: Path) -> None:
+    users = {"alice": "secret"}
+    with make_kafka(tls=True, sasl=users, topics=["orders"]) as east, make_kafka(tls=True, sasl=users) as central:
+        for alias, kafka in (("east", east), ("central", central)):
+            (tmp_path / f"{alias}.properties").write_text(
+                "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-256\n"
+                f"ssl.truststore.type=PEM\nssl.truststore.location={kafka.ca_file}\n"
+                "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+                'username="alice" password="secret";\n'
+            )
+        clusters = {
+            alias: {"bootstrap": kafka.bootstrap_servers, "command_config": f"{alias}.properties"}
+            for alias, kafka in (("east", east), ("central", central))
+        }
+        file = tmp_path / "mirror.yaml"
+        file.write_text(
+            json.dumps(
+                {
+                    "name": "secured",
+                    "target": {"alias": "central", **clusters["central"]},
+                    "sources": {"east": clusters["east"]},
+                    "commit_interval": "50 milliseconds",
+                }
+            )
+        )
+        producer = Producer(east.client_settings("alice"))
+        for number in range(1_000):
+            producer.produce("orders", str(number))
+        assert producer.flush(20) == 0
+        reader = Consumer({**central.client_settings("alice"), "group.id": "reader", "auto.offset.reset": "earliest"})
+        found: list[str] = []
+        with RunningMirror(read_mirror_file(file, {})) as mirror:
+            eventually(lambda: mirror.figures[0].records >= 1_000, lambda: mirror.notices)
+            reader.subscribe(["east.orders"])
+            eventually(
+                lambda: found.extend(one.value().decode() for one in reader.consume(500, 0.2)) or len(found) == 1_000
+            )
+        reader.close()
+        assert found == [str(number) for number in range(1_000)]
+
+
+def test_a_refused_login_is_said_and_tried_again(tmp_path: Path, central: Kafka) -> None:
+    with make_kafka(sasl={"alice": "secret"}) as east:
+        wrong = SaslCredentials("SCRAM-SHA-256", "alice", "wrong")
+        refused = source("east", east)
+        refused = refused._replace(access=refused.access._replace(credentials=lambda: wrong))
+        with RunningMirror(plan(central, refused)) as mirror:
+            eventually(lambda: mirror.figures[0].failures > 1)
+    assert "refuses 'alice' (SCRAM-SHA-256)" in mirror.notices[0]
+    assert len(mirror.notices) == 1

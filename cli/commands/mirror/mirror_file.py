@@ -48,14 +48,19 @@ def _plan(top: Section, home: Path) -> Plan:
     sources = tuple(_sources(top.section("sources"), home, alias))
     if not sources:
         top.wrong("sources", "is missing: one section for each cluster to copy from, by its alias")
-    naming = top.choice("naming", Naming.PREFIX)
+    separator = _separator(top)
+    if separator in alias:
+        target.wrong("alias", f"is {alias!r}, which has the separator {separator!r} in it")
+    for source in sources:
+        if separator in source.access.alias:
+            top.section("sources").wrong(source.access.alias, f"has the separator {separator!r} in it")
     topics, groups = top.section("topics"), top.section("groups")
     plan = Plan(
         name=_name(top),
         target=access,
         sources=sources,
-        naming=naming,
-        separator=_separator(top),
+        naming=top.choice("naming", Naming.PREFIX),
+        separator=separator,
         delivery=top.choice("delivery", Delivery.EXACTLY_ONCE),
         commit_s=_seconds(top, "commit_interval", "500 milliseconds"),
         refresh_s=_seconds(topics, "refresh_interval", "30 seconds"),
