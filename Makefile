@@ -10,6 +10,7 @@
 # make hostile  hostile requests to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
 # make chaos  three brokers and transactions under 37 faults in ten minutes, two outages of ZooKeeper too; ARGS="--minutes 2"
 # make exactly-once  consume-transform-produce in eight programs, brokers and programs killed; twenty minutes
+# make mirror  clusters copied into one: fifty kills of mirror and brokers, two ways for ten minutes; twenty minutes
 # make pipeline  Spark's Kafka source and Sordini's in all scenarios, jobs killed while they write; half an hour
 # make demo   activity of a web site, from topics through Spark to tables and a report; five to fifteen minutes
 # make sim    seeds of a simulated broker, a cluster, transactions; ARGS, CLUSTER_ARGS, TRANSACTION_ARGS="--seeds 0-9999"
@@ -33,7 +34,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed matrix stall hostile chaos exactly-once pipeline demo sim simulate faults soak fuzz lock sbom audit-dependencies lint bench \
+.PHONY: help run cluster test crash model interchange mixed matrix stall hostile chaos exactly-once mirror pipeline demo sim simulate faults soak fuzz lock sbom audit-dependencies lint bench \
 	clean
 
 help:
@@ -84,6 +85,11 @@ exactly-once: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	@$(PYTHON) scripts/outside.py streams
 	SORDINI_EXACTLY_ONCE=all $(BIN)/python -m pytest tests/exactly_once -s $(ARGS)
+
+mirror: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	@$(PYTHON) scripts/outside.py mirror
+	SORDINI_MIRROR=all $(BIN)/python -m pytest tests/mirror -s $(ARGS)
 
 pipeline: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests

@@ -116,10 +116,14 @@ async def offsets_of(
 class InternalTopic:
     """A topic that is read from its beginning, and from then on what is new."""
 
-    def __init__(self, cluster: Cluster, topic: str, isolation: int = READ_COMMITTED) -> None:
+    def __init__(
+        self, cluster: Cluster, topic: str, isolation: int = READ_COMMITTED, *, newest: int | None = None
+    ) -> None:
+        """With `newest` only so many offsets before the end of each partition are read at first."""
         self._cluster = cluster
         self._topic = topic
         self._isolation = isolation
+        self._newest = newest
         self._next: dict[TopicPartition, int] = {}
 
     async def read_new(self, read: Callable[[KeyValue], T]) -> list[T]:
@@ -140,6 +144,8 @@ class InternalTopic:
         for partition in partitions:
             link = await cluster.broker(cluster.leader_of(partition))
             start = self._next.get(partition, starts.get(partition, 0))
+            if partition in starts and self._newest is not None:
+                start = max(start, ends[partition] - self._newest)
             async for record in self._records(link, partition, start, ends[partition]):
                 try:
                     result.append(read(record))
@@ -175,11 +181,13 @@ def _batches(partition: TopicPartition, records: memoryview) -> Iterator[tuple[m
         yield batch, read_header(batch)
 
 
-async def read_all(cluster: Cluster, topic: str, read: Callable[[KeyValue], T]) -> list[T]:
-    """What all committed records of a topic say; see `InternalTopic.read_new`."""
+async def read_all(
+    cluster: Cluster, topic: str, read: Callable[[KeyValue], T], *, newest: int | None = None
+) -> list[T]:
+    """What all committed records of a topic say, or the newest of them; see `InternalTopic`."""
 
     async def attempt() -> list[T]:
-        return await InternalTopic(cluster, topic).read_new(read)
+        return await InternalTopic(cluster, topic, newest=newest).read_new(read)
 
     return await cluster.settled(attempt)
 

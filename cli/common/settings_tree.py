@@ -9,10 +9,11 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self, TypeVar
+
+from sordini.storage.disk import SystemDisk
 
 Choice = TypeVar("Choice", bound=Enum)
 
@@ -50,7 +51,7 @@ class Node(NamedTuple):
 def read_tree(path: Path, error: type[Exception] = SettingsFileError) -> Node:
     """Read a file in YAML or, by its suffix .toml, in TOML. Raises `error`, with the text for the user."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = SystemDisk().read(str(path)).decode()
     except (OSError, UnicodeDecodeError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is not text in UTF-8"
         raise error(f"{path} cannot be read: {reason}") from None
@@ -67,7 +68,8 @@ def _plain(value: Any) -> Node:
         return Node({name: _plain(inner) for name, inner in value.items()}, 0)
     if isinstance(value, list):
         return Node([_plain(inner) for inner in value], 0)
-    return Node(value.isoformat() if isinstance(value, date) else value, 0)
+    # TOML's dates and times are texts here, as YAML's.
+    return Node(value.isoformat() if hasattr(value, "isoformat") else value, 0)
 
 
 def _read_yaml(path: Path, text: str, error: type[Exception]) -> Node:

@@ -9,7 +9,15 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from sordini.cli.common.options import EXIT_CODES, FAILED, ClientCommand, ClientGroup, json_option, timeout_option
+from sordini.cli.common.options import (
+    EXIT_CODES,
+    FAILED,
+    ClientCommand,
+    ClientGroup,
+    Failure,
+    json_option,
+    timeout_option,
+)
 from sordini.cli.common.output import print_json
 from sordini.cli.common.terminal import echo_lines
 
@@ -66,20 +74,30 @@ def run(file: Path, *, as_json: bool) -> None:
 
 @mirror.command()
 @file_argument
+@click.option(
+    "--wait",
+    "wait_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    help="Wait until all is copied, for at most this long; the exit code is 1 if it is not then.",
+)
 @json_option
 @timeout_option
-def status(file: Path, **options: Any) -> None:
+def status(file: Path, *, wait_s: float, **options: Any) -> None:
     """Show how far each topic is copied: partitions, records behind, and the last heartbeat.
 
     It reads the positions in the target and the ends of the topics in the sources; the mirror need not run.
 
     \b
       sordini mirror status mirror.yaml
-      sordini mirror status mirror.yaml --json
+      sordini mirror status mirror.yaml --wait 60 --json
     """
-    from sordini.cli.commands.mirror.mirror_reports import status_of, status_text
+    from sordini.cli.commands.mirror.mirror_reports import behind, status_text, status_until
 
-    _report(file, status_of, status_text, **options)
+    rows = _report(file, lambda plan: status_until(plan, wait_s), status_text, **options, more_s=wait_s)
+    if wait_s and (behind(rows) or not rows):
+        raise Failure(f"{behind(rows)} records are not copied after {wait_s:g} s")
 
 
 @mirror.command()
@@ -101,13 +119,21 @@ def groups(file: Path, **options: Any) -> None:
 
 
 def _report(
-    file: Path, read: Callable[..., Any], text: Callable[[Any], str], *, as_json: bool, timeout_s: float
-) -> None:
+    file: Path,
+    read: Callable[..., Any],
+    text: Callable[[Any], str],
+    *,
+    as_json: bool,
+    timeout_s: float,
+    more_s: float = 0.0,
+) -> Any:
+    """Print what was read, which is also the result."""
     from sordini.cli.commands.mirror.mirror_file import read_mirror_file
     from sordini.cli.commands.mirror.mirror_reports import within
 
-    found = within(read(read_mirror_file(file, os.environ)), timeout_s)
+    found = within(read(read_mirror_file(file, os.environ)), timeout_s + more_s)
     if as_json:
         print_json(found)
     else:
         echo_lines(text(found))
+    return found

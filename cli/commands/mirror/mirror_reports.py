@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from sordini.broker.clock import utc_text
 from sordini.cli.common.options import Failure
@@ -19,6 +19,10 @@ from sordini.mirror.plan import Plan, Source
 from sordini.protocol.types import TopicPartition
 
 T = TypeVar("T")
+
+HEARTBEATS_MAX: Final = 1_000
+"""Of the newest heartbeats, which come every second from each source, so many are read."""
+PAUSE_S: Final = 0.5
 
 
 def within(work: Coroutine[Any, Any, T], timeout_s: float) -> T:
@@ -40,12 +44,13 @@ async def status_of(plan: Plan) -> list[dict[str, Any]]:
     """A row for each topic of each source. Raises MirrorError."""
     rows = []
     async with Cluster(plan.target) as target:
-        beats = {source: time_ms for source, _, time_ms in await read_all(target, HEARTBEATS, read_heartbeat)}
+        found = await read_all(target, HEARTBEATS, read_heartbeat, newest=HEARTBEATS_MAX)
+        beats = {source: time_ms for source, _, time_ms in found}
         for source in plan.sources:
             async with Cluster(source.access) as upstream:
                 names = Names(source.access.alias, plan.target.alias, plan.naming, plan.separator)
-                found = await read_all(target, names.positions_topic, read_position)
-                positions = {one.partition: one for one in found if one is not None}
+                read = await read_all(target, names.positions_topic, read_position)
+                positions = {one.partition: one for one in read if one is not None}
                 beat = beats.get(names.source)
                 rows += [
                     {**row, "heartbeat": None if beat is None else utc_text(beat)}
@@ -60,7 +65,7 @@ async def _topics(
     topics = [
         topic
         for topic in (await upstream.metadata(None)).topics
-        if not topic.is_internal and not topic.error_code and is_copied(topic.name or "", names, source.topics)
+        if not topic.is_internal and not topic.error_code and _is_reported(topic.name or "", names, source)
     ]
     rows = []
     for topic in sorted(topics, key=lambda one: one.name or ""):
@@ -82,6 +87,27 @@ async def _topics(
             }
         )
     return rows
+
+
+def _is_reported(topic: str, names: Names, source: Source) -> bool:
+    """Heartbeats are never copied to the last one."""
+    return topic != HEARTBEATS and is_copied(topic, names, source.topics)
+
+
+async def status_until(plan: Plan, wait_s: float) -> list[dict[str, Any]]:
+    """As `status_of`, once all is copied or after so many seconds. Raises MirrorError."""
+    clock = asyncio.get_running_loop()
+    deadline = clock.time() + wait_s
+    while True:
+        rows = await status_of(plan)
+        if (rows and not behind(rows)) or clock.time() >= deadline:
+            return rows
+        await asyncio.sleep(PAUSE_S)
+
+
+def behind(rows: list[dict[str, Any]]) -> int:
+    """How many records are not copied."""
+    return sum(row["behind"] for row in rows)
 
 
 def status_text(rows: list[dict[str, Any]]) -> str:

@@ -39,7 +39,7 @@ def test_where_the_target_was_empty_an_offset_before_the_first_copy_becomes_its_
     assert map_of((100, 0, 5)).translate(7) == 0
 
 
-def test_what_is_copied_anew_replaces_what_was_known() -> None:
+def test_what_is_copied_again_replaces_what_was_known() -> None:
     known = map_of((100, 10, 5), (105, 15, 5), (0, 40, 3))
     assert known.translate(2) == 42
     assert known.translate(105) == 43
