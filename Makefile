@@ -10,7 +10,7 @@
 # make hostile  hostile requests to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
 # make chaos  three brokers and transactions under 37 faults in ten minutes, two outages of ZooKeeper too; ARGS="--minutes 2"
 # make exactly-once  consume-transform-produce in eight programs, brokers and programs killed; twenty minutes
-# make mirror  clusters copied into one: fifty kills of mirror and brokers, two ways for ten minutes; twenty minutes
+# make mirror  clusters copied into one: fifty kills of mirror and brokers, two ways for ten minutes; half an hour
 # make pipeline  Spark's Kafka source and Sordini's in all scenarios, jobs killed while they write; half an hour
 # make demo   activity of a web site, from topics through Spark to tables and a report; five to fifteen minutes
 # make sim    seeds of a simulated broker, a cluster, transactions; ARGS, CLUSTER_ARGS, TRANSACTION_ARGS="--seeds 0-9999"
@@ -142,6 +142,7 @@ lint: .venv/.installed-dev
 
 bench: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
+	@$(PYTHON) scripts/outside.py mirror
 	$(BIN)/python -m bench $(ARGS)
 
 clean:

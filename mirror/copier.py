@@ -41,6 +41,8 @@ from sordini.protocol.types import TopicPartition
 
 SYNCS_MAX: Final = 64
 """Offset syncs of one partition in one transaction; of more, some are left out, which makes translations coarser."""
+TAKE_BYTES: Final = 4 * 1024 * 1024
+"""Taken and written before a transaction is asked whether it is time to commit."""
 _IDLE_S: Final = 3600.0
 
 
@@ -81,8 +83,7 @@ class Copier:
         """Fence earlier sessions, and find out where to go on. Raises MirrorError."""
         plan, names, target = self._shared.plan, self._names, self._target
         if plan.heartbeat_s:
-            await ensure_topic(self._upstream, HEARTBEATS, plan.replication_factor)
-            await ensure_topic(target, HEARTBEATS, plan.replication_factor)
+            await self._noticed(self._make_heartbeats)()
         self._counts[names.positions_topic] = await ensure_topic(target, names.positions_topic, plan.replication_factor)
         syncs = self._syncs_topic
         self._counts[syncs] = await ensure_topic(self._syncs_cluster, syncs, plan.replication_factor)
@@ -208,6 +209,10 @@ class Copier:
         commits = self._shared.plan.sync_group_offsets
         self._figures.groups = await self._group_sync.sync(self._maps, self._shared.merged, commits=commits)
 
+    async def _make_heartbeats(self) -> None:
+        for cluster in (self._upstream, self._target):
+            await ensure_topic(cluster, HEARTBEATS, self._shared.plan.replication_factor)
+
     async def _beat(self) -> None:
         """Of this flow in the target, and of the opposite one in the source: the copy of it shows that we copy."""
         now_ms = time.time_ns() // 1_000_000
@@ -230,7 +235,7 @@ class Copier:
         inbox = self.reader.inbox
         taken: list[Read] = []
         while True:
-            reads = inbox.take()
+            reads = inbox.take(TAKE_BYTES)
             taken += reads
             await self._put(reads)
             left = deadline - clock.time()

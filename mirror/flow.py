@@ -8,7 +8,6 @@ to begin, after a kill as after a lost connection, and exactly-once needs no oth
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Final
 
 from sordini.client.retries import Backoff
@@ -38,6 +37,7 @@ class Flow:
         self._shared = shared
         self._stopping = asyncio.Event()
         self._reader: Reader | None = None
+        self._task: asyncio.Task[None] | None = None
         self._fenced_at = float("-inf")
 
     @property
@@ -49,11 +49,14 @@ class Flow:
         self._stopping.set()
         if self._reader is not None:
             self._reader.inbox.wake()
+        elif self._task is not None:
+            self._task.cancel()  # Nothing is under way: it waits for a cluster, or for its next attempt.
 
     async def run(self) -> None:
-        """Copy until stopped. Raises TakenOver."""
+        """Copy until stopped, which may cancel the task. Raises TakenOver."""
         backoff = Backoff(PAUSE_MS_FIRST, PAUSE_MS_MAX)
         loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
         while not self._stopping.is_set():
             began = loop.time()
             try:
@@ -63,9 +66,8 @@ class Flow:
             self.figures.is_running = False
             if loop.time() - began > CALM_S:
                 backoff.reset()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(backoff.next_ms() / 1000):
-                    await self._stopping.wait()
+            if not self._stopping.is_set():
+                await asyncio.sleep(backoff.next_ms() / 1000)
 
     def _failed(self, error: MirrorError) -> None:
         figures = self.figures

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sordini.mirror.cluster import Cluster
-from sordini.mirror.errors import check
+from sordini.mirror.errors import Refused, check
 from sordini.mirror.formats import Checkpoint, read_checkpoint, write_checkpoint
 from sordini.mirror.internal_topics import ensure_topic, read_all, write
 from sordini.mirror.naming import Names, Naming, Selection
@@ -89,28 +89,44 @@ class GroupSync:
     async def sync(self, maps: Mapping[TopicPartition, OffsetMap], merged: MergedOffsets, *, commits: bool) -> int:
         """Translate all groups once, and write what changed; the number of groups. Raises MirrorError."""
         groups = [group for group in await list_groups(self._source) if self._selection.has(group)]
-        changed = []
+        changed: list[Checkpoint] = []
+        problems: list[Refused] = []
         count = 0
         for group in groups:
-            offsets = await committed_offsets(self._source, group)
-            places = []
-            for partition, offset in offsets.items():
-                found = self._translated(group, partition, offset, maps)
-                if found is None:
-                    continue
-                place = found.group, found.partition
-                places.append(place)
-                if self._written.get(place) != found:
-                    changed.append(found)
-                    self._written[place] = found
-                merged.put(self._names.source, place, found.downstream)
-            count += bool(places)
-            if commits and places:
-                await self._commit(group, {place[1]: merged.safe(place) for place in places})
+            try:
+                offsets = await committed_offsets(self._source, group)
+                found = self._checkpoints(group, offsets, maps, merged, changed)
+                count += bool(found)
+                if commits and found:
+                    await self._commit(group, {one.partition: merged.safe((group, one.partition)) for one in found})
+            except Refused as refused:
+                problems.append(refused)  # The others are translated all the same.
         if changed:
             records = [write_checkpoint(one) for one in changed]
             await write(self._target, self._names.checkpoints_topic, self._partitions, records)
+            self._written |= {(one.group, one.partition): one for one in changed}
+        if problems:
+            raise problems[0]
         return count
+
+    def _checkpoints(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        maps: Mapping[TopicPartition, OffsetMap],
+        merged: MergedOffsets,
+        changed: list[Checkpoint],
+    ) -> list[Checkpoint]:
+        """A group's checkpoints; those that are to be written are added to `changed`."""
+        found = []
+        for partition, offset in offsets.items():
+            one = self._translated(group, partition, offset, maps)
+            if one is not None:
+                found.append(one)
+                if self._written.get((group, one.partition)) != one:
+                    changed.append(one)
+                merged.put(self._names.source, (group, one.partition), one.downstream)
+        return found
 
     def _translated(
         self, group: str, partition: TopicPartition, offset: int, maps: Mapping[TopicPartition, OffsetMap]

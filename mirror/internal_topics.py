@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from sordini.mirror.cluster import Cluster, Link
-from sordini.mirror.errors import MirrorError, Refused, check
+from sordini.mirror.errors import MirrorError, Refused, Unsupported, check
 from sordini.mirror.formats import FormatError, KeyValue
+from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -58,6 +59,8 @@ async def create_topic(
 
     async def attempt() -> None:
         link = await cluster.controller()
+        if not link.serves(ApiKey.CREATE_TOPICS, at_least):
+            raise Unsupported(f"{link.address} has no default for replicas: set topics.replication_factor")
         response = await link.ask(request, at_least=at_least)
         for result in response.topics:
             if result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:

@@ -88,10 +88,16 @@ class Inbox:
         """End a wait although nothing arrived."""
         self._arrived.set()
 
-    def take(self) -> list[Read]:
-        """All there is."""
-        found, self._reads, self._bytes = list(self._reads), deque(), 0
-        self._room.set()
+    def take(self, bytes_max: int) -> list[Read]:
+        """What is there, up to so many bytes: at least one read, if there is any."""
+        found: list[Read] = []
+        while self._reads and bytes_max > 0:
+            read = self._reads.popleft()
+            found.append(read)
+            bytes_max -= read.size
+            self._bytes -= read.size
+        if self._bytes < INBOX_BYTES_MAX:
+            self._room.set()
         return found
 
 
@@ -139,6 +145,8 @@ class Reader:
         try:
             await self._cluster.metadata(topics)
         except Unreachable as error:
+            if self._figures.problem != str(error):
+                self._notice(f"{error}; it is tried again")
             self._figures.problem = str(error)
             self._is_stale.set()
             return False

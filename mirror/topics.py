@@ -169,7 +169,9 @@ async def _configs(
     if not resources:
         return {}
     link = await cluster.any_broker()
-    # Version 1 is the first that distinguishes the topic's own settings from the broker's (KIP-226).
+    # The first that distinguishes the topic's own settings from the broker's (KIP-226); without it none are known.
+    if not link.serves(ApiKey.DESCRIBE_CONFIGS, 1):
+        return {}
     response = await link.ask(DescribeConfigsRequest(resources=resources), at_least=1)
     return {
         result.resource_name: {

@@ -28,10 +28,10 @@ from sordini.protocol.types import TopicPartition
 
 REQUESTS_MAX: Final = 5
 """In flight to one broker."""
-REQUEST_BYTES: Final = 4 * 1024 * 1024
+REQUEST_BYTES: Final = 1024 * 1024
 """A request takes no further batch once it has so many bytes."""
-PENDING_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Given and not acknowledged; `put` waits beyond it."""
+PENDING_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Given and not acknowledged; `put` waits beyond it. A transaction has to write this before the target gives it up."""
 _PURPOSE: Final = "produce"
 
 

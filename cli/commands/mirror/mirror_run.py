@@ -38,22 +38,39 @@ def run_mirror(plan: Plan, *, as_json: bool) -> None:
 async def _run(plan: Plan, *, as_json: bool) -> None:
     progress = Progress(as_json=as_json)
     mirror = Mirror(plan, progress.notice)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, mirror.stop)
+    running = asyncio.ensure_future(mirror.run())
+    _stop_on_signals(mirror, running)
     metrics = await _metrics(plan, mirror, progress)
     aliases = ", ".join(flow.alias for flow in mirror.flows)
     progress.notice(f"mirror '{plan.name}' copies {aliases} into {plan.target.alias}")
     shown = asyncio.create_task(progress.follow(mirror.flows))
     try:
-        await mirror.run()
+        await running
     except MirrorError as error:
         raise Failure(str(error)) from None
+    except asyncio.CancelledError:
+        raise Failure("it was not waited for the last commit: the next start goes on from the one before") from None
     finally:
         shown.cancel()
         progress.end(mirror.flows)
         if metrics is not None:
             await metrics.close()
+
+
+def _stop_on_signals(mirror: Mirror, running: asyncio.Future[None]) -> None:
+    """The first signal stops the mirror in order, the second one at once."""
+    asked: list[int] = []
+
+    def stop(number: int) -> None:
+        if asked:
+            running.cancel()
+        else:
+            mirror.stop()
+        asked.append(number)
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
 
 
 async def _metrics(plan: Plan, mirror: Mirror, progress: Progress) -> Any:
