@@ -485,3 +485,31 @@ def test_a_refused_login_is_said_and_tried_again(tmp_path: Path, central: Kafka)
             eventually(lambda: mirror.figures[0].failures > 1)
     assert "refuses 'alice' (SCRAM-SHA-256)" in mirror.notices[0]
     assert len(mirror.notices) == 1
+
+
+def test_a_mirror_that_waits_for_its_target_ends_at_once(east: Kafka, central: Kafka) -> None:
+    central.brokers[0].kill()
+    with RunningMirror(plan(central, source("east", east))) as mirror:
+        eventually(lambda: mirror.figures[0].failures)
+    assert "no broker of cluster 'central' answers" in mirror.notices[0]
+
+
+def test_without_the_right_to_create_heartbeats_records_are_copied(east: Kafka, central: Kafka) -> None:
+    east.produce("orders", "1")
+    refused = east.on("CreateTopics").fail("TOPIC_AUTHORIZATION_FAILED")
+    with refused, RunningMirror(plan(central, source("east", east), heartbeat_s=0.1)) as mirror:
+        wait_for_values(central, EAST_TOPIC, ["1"])
+    assert any("'heartbeats'" in notice for notice in mirror.notices)
+
+
+def test_a_topic_that_the_target_refuses_is_left_out_and_the_others_are_copied(east: Kafka, central: Kafka) -> None:
+    east.topic("other")
+    east.produce("other", "1")
+    east.produce("orders", "2")
+    refused = central.on("CreateTopics", topic="east.other").fail("POLICY_VIOLATION")
+    with RunningMirror(plan(central, source("east", east))) as mirror:
+        with refused:
+            wait_for_values(central, EAST_TOPIC, ["2"])
+        wait_for_values(central, "east.other", ["1"])
+    notices = [notice for notice in mirror.notices if "'other' of 'east' is not copied" in notice]
+    assert len(notices) == 1

@@ -186,3 +186,15 @@ def test_a_group_of_merged_sources_has_the_smallest_offset_once_all_are_known(ea
     (offset,) = central.committed("billing").values()
     unread = [record.text for record in central.records("orders", 0) if record.offset >= offset]
     assert {f"w{number}" for number in range(4, 10)} <= set(unread)
+
+
+def test_a_group_that_is_refused_holds_up_no_other(east: Kafka, central: Kafka) -> None:
+    east.produce("orders", "1")
+    for group in ("audit", "billing", "claims"):
+        commit(east, group, "orders", 1)
+    with (
+        east.on("OffsetFetch", group="billing").fail("GROUP_AUTHORIZATION_FAILED"),
+        RunningMirror(plan(central, source("east", east))) as mirror,
+    ):
+        eventually(lambda: {group for group, _ in checkpoints(central)} == {"audit", "claims"})
+        eventually(lambda: any("GROUP_AUTHORIZATION_FAILED" in notice for notice in mirror.notices))
