@@ -43,6 +43,8 @@ SYNCS_MAX: Final = 64
 """Offset syncs of one partition in one transaction; of more, some are left out, which makes translations coarser."""
 TAKE_BYTES: Final = 4 * 1024 * 1024
 """Taken and written before a transaction is asked whether it is time to commit."""
+LEADER_TRIES: Final = 10
+LEADER_PAUSE_S: Final = 0.2
 _IDLE_S: Final = 3600.0
 
 
@@ -70,7 +72,12 @@ class Copier:
         self._group_sync = GroupSync(upstream, target, self._names, source.groups)
         self._topics: dict[str, Topic] = {}
         self._maps: dict[TopicPartition, OffsetMap] = {}
+        self._topic_ids: dict[str, str] = {}
+        """Of all topics that were copied in this attempt."""
         self._known: dict[TopicPartition, Position] = {}
+        """As of the beginning."""
+        self._left: dict[TopicPartition, int] = {}
+        """Where partitions are that cannot be copied at present."""
         self._counts: dict[str, int] = {}
         self._is_first = False
         copies = Copies(upstream) if plan.naming is Naming.MERGE else None
@@ -93,10 +100,11 @@ class Copier:
         if session.producer_id >= 0:
             record = write_producer(names.source, session.producer_id)
             await write(target, names.positions_topic, self._counts[names.positions_topic], [record])
-        for position in await read_all(target, names.positions_topic, read_position):
+        # Another mirror may write into the same topic, and its open transaction must not hide our last position.
+        for position in await read_all(target, names.positions_topic, read_position, waits=True):
             if position is not None:
                 self._known[position.partition] = position
-        self._is_first = not self._known
+        self._is_first = not any(self._source.topics.has(partition.topic) for partition in self._known)
         for sync in await read_all(self._syncs_cluster, syncs, read_offset_sync):
             segment = Segment(sync.upstream, sync.downstream, sync.record_count)
             self._maps.setdefault(sync.partition, OffsetMap()).add(segment)
@@ -138,21 +146,36 @@ class Copier:
         configs = plan.excluded_configs if plan.sync_configs else None
         topics = {topic.name: topic for topic in await self._topic_sync.sync(plan.replication_factor, configs)}
         for name, topic in topics.items():
-            if name in self._topics and self._topics[name].topic_id != topic.topic_id:
+            if self._topic_ids.setdefault(name, topic.topic_id) != topic.topic_id:
                 raise MirrorError(f"topic '{name}' was created again")
         self._topics = topics
         self._shared.merged.copies(self._names.source, map(self._names.remote_topic, topics))
         wanted = [TopicPartition(topic.name, number) for topic in topics.values() for number in range(topic.partitions)]
         positions = self.reader.positions
         for partition in positions.keys() - set(wanted):
-            del positions[partition]
+            # It goes on there if it comes back: what was read until now may be on its way into the target.
+            self._left[partition] = positions.pop(partition)
             self._figures.lags.pop(partition, None)
-        new = [partition for partition in wanted if partition not in positions]
+        new = await self._led([partition for partition in wanted if partition not in positions])
         if new:
-            await self._upstream.metadata({partition.topic for partition in new})
             positions.update(await self._starts(new))
-            await self._target.metadata([*map(self._names.remote_topic, topics), *self._counts])
             self.reader.refresh()
+
+    async def _led(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Those that have a leader in both clusters, for which is waited a little; the others are for the next time."""
+        found: list[TopicPartition] = []
+        for _ in range(LEADER_TRIES if partitions else 0):
+            await self._upstream.metadata({partition.topic for partition in partitions})
+            await self._target.metadata([*map(self._names.remote_topic, self._topics), *self._counts])
+            found = [
+                partition
+                for partition in partitions
+                if self._upstream.leader_of(partition) >= 0 and self._target.leader_of(self._remote(partition)) >= 0
+            ]
+            if len(found) == len(partitions):
+                break
+            await asyncio.sleep(LEADER_PAUSE_S)
+        return found
 
     async def _starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where partitions go on; a topic that was created again begins anew."""
@@ -160,10 +183,12 @@ class Copier:
         for partition in partitions:
             known = self._known.get(partition)
             topic_id = self._topics[partition.topic].topic_id
-            if known is not None and (not known.topic_id or not topic_id or known.topic_id == topic_id):
+            if partition in self._left:
+                starts[partition] = self._left.pop(partition)
+            elif known is not None and (not known.topic_id or not topic_id or known.topic_id == topic_id):
                 starts[partition] = known.next_offset
-            elif self._upstream.leader_of(partition) >= 0:
-                unknown.append(partition)  # Without a leader it is for the next time.
+            else:
+                unknown.append(partition)
         if not self._is_first or self._source.start is Start.EARLIEST:
             return starts | await offsets_of(self._upstream, unknown, EARLIEST)
         ends = await offsets_of(self._upstream, unknown, LATEST)
@@ -207,7 +232,9 @@ class Copier:
 
     async def _translate_groups(self) -> None:
         commits = self._shared.plan.sync_group_offsets
-        self._figures.groups = await self._group_sync.sync(self._maps, self._shared.merged, commits=commits)
+        # Another mirror may copy other topics of the source: what was read of its offset syncs is soon outdated.
+        maps = {partition: known for partition, known in self._maps.items() if partition.topic in self._topics}
+        self._figures.groups = await self._group_sync.sync(maps, self._shared.merged, commits=commits)
 
     async def _make_heartbeats(self) -> None:
         for cluster in (self._upstream, self._target):
@@ -274,8 +301,7 @@ class Copier:
             await self._put_own(self._syncs_topic, _sync_records(segments))
 
     def _topic_id(self, partition: TopicPartition) -> str:
-        topic = self._topics.get(partition.topic)
-        return "" if topic is None else topic.topic_id
+        return self._topic_ids.get(partition.topic, "")
 
     async def _put_own(self, topic: str, records: list[KeyValue]) -> None:
         batches = batches_of(topic, self._counts[topic], records)

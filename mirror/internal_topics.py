@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
@@ -36,6 +37,9 @@ READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 EARLIEST: Final = -2
 LATEST: Final = -1
+WAIT_S_MAX: Final = 90.0
+"""For transactions of others: longer than a mirror's transaction can be open."""
+_WAIT_S: Final = 0.05
 _CREATE_TIMEOUT_MS: Final = 30_000
 _FETCH_BYTES: Final = 4 * 1024 * 1024
 _SEEDS: Final = 0x9747B28C
@@ -120,13 +124,23 @@ class InternalTopic:
     """A topic that is read from its beginning, and from then on what is new."""
 
     def __init__(
-        self, cluster: Cluster, topic: str, isolation: int = READ_COMMITTED, *, newest: int | None = None
+        self,
+        cluster: Cluster,
+        topic: str,
+        isolation: int = READ_COMMITTED,
+        *,
+        newest: int | None = None,
+        waits: bool = False,
     ) -> None:
-        """With `newest` only so many offsets before the end of each partition are read at first."""
+        """With `newest` only so many offsets before the end of each partition are read at first.
+
+        With `waits` open transactions are waited for: without it, what is committed behind their begin is not read.
+        """
         self._cluster = cluster
         self._topic = topic
         self._isolation = isolation
         self._newest = newest
+        self._waits = waits
         self._next: dict[TopicPartition, int] = {}
 
     async def read_new(self, read: Callable[[KeyValue], T]) -> list[T]:
@@ -142,7 +156,7 @@ class InternalTopic:
         partitions = [TopicPartition(topic, row.partition_index) for row in found.partitions]
         new = [partition for partition in partitions if partition not in self._next]
         starts = await offsets_of(cluster, new, EARLIEST, self._isolation)
-        ends = await offsets_of(cluster, partitions, LATEST, self._isolation)
+        ends = await offsets_of(cluster, partitions, LATEST, READ_UNCOMMITTED if self._waits else self._isolation)
         result = []
         for partition in partitions:
             link = await cluster.broker(cluster.leader_of(partition))
@@ -159,6 +173,8 @@ class InternalTopic:
 
     async def _records(self, link: Link, partition: TopicPartition, start: int, end: int) -> AsyncIterator[KeyValue]:
         offset = start
+        clock = asyncio.get_running_loop()
+        deadline = clock.time() + WAIT_S_MAX
         while offset < end:
             data = await fetch_one(link, partition, offset, self._isolation)
             aborts = AbortedTransactions(data.aborted_transactions or ())
@@ -172,8 +188,11 @@ class InternalTopic:
                     for record in read_any(batch, header):
                         if record.key is not None and record.offset >= start:
                             yield KeyValue(record.key, record.value)
-            if offset == before:
-                raise MirrorError(f"{partition} ends at offset {offset}, before {end}")
+            if offset > before:
+                continue
+            if not self._waits or clock.time() > deadline:
+                raise MirrorError(f"{partition} ends at offset {offset}, before {end}: a transaction is open")
+            await asyncio.sleep(_WAIT_S)
 
 
 def _batches(partition: TopicPartition, records: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:
@@ -185,12 +204,12 @@ def _batches(partition: TopicPartition, records: memoryview) -> Iterator[tuple[m
 
 
 async def read_all(
-    cluster: Cluster, topic: str, read: Callable[[KeyValue], T], *, newest: int | None = None
+    cluster: Cluster, topic: str, read: Callable[[KeyValue], T], *, newest: int | None = None, waits: bool = False
 ) -> list[T]:
     """What all committed records of a topic say, or the newest of them; see `InternalTopic`."""
 
     async def attempt() -> list[T]:
-        return await InternalTopic(cluster, topic, newest=newest).read_new(read)
+        return await InternalTopic(cluster, topic, newest=newest, waits=waits).read_new(read)
 
     return await cluster.settled(attempt)
 

@@ -29,6 +29,7 @@ from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from sordini.protocol.records.batch import HEADER_SIZE, read_header
 from sordini.protocol.records.legacy import entries
 from sordini.testing import Kafka, make_kafka
+from sordini.testing.faults.seen import SeenRequest
 from tests.mirror.running import (
     RunningMirror,
     eventually,
@@ -513,3 +514,44 @@ def test_a_topic_that_the_target_refuses_is_left_out_and_the_others_are_copied(e
         wait_for_values(central, "east.other", ["1"])
     notices = [notice for notice in mirror.notices if "'other' of 'east' is not copied" in notice]
     assert len(notices) == 1
+
+
+def test_a_topic_that_cannot_be_copied_for_a_while_goes_on_where_it_was(east: Kafka, central: Kafka) -> None:
+    sent = [str(number) for number in range(10)]
+    with RunningMirror(plan(central, source("east", east))) as mirror:
+        east.produce("orders", sent[:5])
+        wait_for_values(central, EAST_TOPIC, sent[:5])
+        with central.on("CreatePartitions").fail("POLICY_VIOLATION"):
+            administer(east, lambda client: client.create_partitions([NewPartitions("orders", 4)]))
+            eventually(lambda: any("'orders' of 'east' is not copied" in notice for notice in mirror.notices))
+            east.produce("orders", sent[5:])
+        wait_for_values(central, EAST_TOPIC, sent)
+        east.produce("orders", "last", partition=3)
+        wait_for_values(central, EAST_TOPIC, [*sent, "last"])
+
+
+def reads_positions(request: SeenRequest) -> bool:
+    return any(topic.topic == "mm2-offsets.east.internal" for topic in request.body.topics)
+
+
+def test_an_open_transaction_of_another_mirror_does_not_hide_the_last_position(east: Kafka, central: Kafka) -> None:
+    east.topic("clicks")
+    orders = plan(central, source("east", east, ["orders"]))
+    clicks = plan(central, source("east", east, ["clicks"]))._replace(name="other")
+    with RunningMirror(clicks) as other:
+        with RunningMirror(orders) as first:
+            eventually(lambda: other.is_copying and first.is_copying)
+            id_of_other = "sordini-mirror-other-east-central"
+            held = central.on("EndTxn", transactional_id=id_of_other, times=1).hold(before=True)
+            east.produce("clicks", "1")
+            eventually(lambda: [one for one in central.requests("EndTxn") if one.fault])
+            east.produce("orders", "1")
+            wait_for_values(central, EAST_TOPIC, ["1"])
+        central.forget_requests()
+        with RunningMirror(orders) as again:
+            east.produce("orders", "2")
+            eventually(lambda: len(central.requests("Fetch", when=reads_positions)) > 2)
+            held.release()
+            eventually(lambda: again.is_copying)
+            wait_for_values(central, EAST_TOPIC, ["1", "2"])
+        wait_for_values(central, "east.clicks", ["1"])
