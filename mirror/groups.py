@@ -20,7 +20,6 @@ from sordini.mirror.internal_topics import ensure_topic, read_all, write
 from sordini.mirror.naming import Names, Naming, Selection
 from sordini.mirror.offset_map import OffsetMap
 from sordini.protocol.errors import ErrorCode
-from sordini.protocol.messages.describe_groups import DescribeGroupsRequest
 from sordini.protocol.messages.list_groups import ListGroupsRequest
 from sordini.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -33,7 +32,6 @@ from sordini.protocol.types import TopicPartition
 Place = tuple[str, TopicPartition]
 """A group, and a partition of the target."""
 
-INACTIVE: Final = frozenset({"Empty", "Dead"})
 _ONE_GROUP: Final = 7
 """The last OffsetFetch for one group, and by topic names."""
 _ALL_TOPICS: Final = 2
@@ -143,11 +141,12 @@ class GroupSync:
         return Checkpoint(group, target, offset, downstream)
 
     async def _commit(self, group: str, wanted: Mapping[TopicPartition, int | None]) -> None:
-        """Commit offsets in the target that are ahead of what is committed there, if the group is not active."""
+        """Commit offsets in the target that are ahead of what is committed there.
+
+        The target itself refuses an offset of no member while the group has members.
+        """
 
         async def attempt() -> None:
-            if await group_state(self._target, group) not in INACTIVE:
-                return
             present = await committed_offsets(self._target, group)
             ahead = {
                 partition: offset
@@ -159,7 +158,7 @@ class GroupSync:
                 response = await link.ask(_commit_request(group, ahead), at_most=_COMMIT_BY_NAME)
                 for topic in response.topics:
                     for row in topic.partitions:
-                        # A member joined a moment ago: from now on the group commits for itself.
+                        # It has members, which commit for themselves.
                         if row.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
                             check(f"committing for group '{group}' in the target", row.error_code)
 
@@ -188,18 +187,6 @@ async def list_groups(cluster: Cluster) -> list[str]:
         check(f"groups of broker {broker_id} of cluster '{cluster.access.alias}'", response.error_code)
         found.update(row.group_id for row in response.groups if row.protocol_type in {"consumer", ""})
     return sorted(found)
-
-
-async def group_state(cluster: Cluster, group: str) -> str:
-    """Such as `Stable`; `Dead` for a group that does not exist. Raises MirrorError."""
-    link = await cluster.coordinator(group)
-    response = await link.ask(DescribeGroupsRequest(groups=[group]))
-    found = response.groups[0]
-    if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-        return "Dead"
-    check(f"group '{group}' of cluster '{cluster.access.alias}'", found.error_code)
-    state: str = found.group_state
-    return state
 
 
 async def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, int]:

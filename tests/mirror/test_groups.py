@@ -170,10 +170,11 @@ def test_an_offset_in_the_target_never_goes_back(east: Kafka, central: Kafka) ->
 
 def test_a_group_of_merged_sources_has_the_smallest_offset_once_all_are_known(east: Kafka, central: Kafka) -> None:
     with make_kafka(topics={"orders": 2}) as west:
-        east.produce("orders", [f"e{number}" for number in range(10)])
         west.produce("orders", [f"w{number}" for number in range(10)])
         merged = plan(central, source("east", east), source("west", west), naming=Naming.MERGE, sync_group_offsets=True)
         with RunningMirror(merged):
+            eventually(lambda: len(values_of(central, "orders")) == 10)
+            east.produce("orders", [f"e{number}" for number in range(10)])
             eventually(lambda: len(values_of(central, "orders")) == 20)
             commit(east, "billing", "orders", 10)
             commit(east, "other", "orders", 10)
