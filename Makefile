@@ -14,6 +14,7 @@
 # make exactly-once  consume-transform-produce in eight programs, brokers and programs killed; twenty minutes
 # make aiokafka-suite  aiokafka's own tests on the test kit; six minutes; AIOKAFKA_REPOSITORY=CLONE takes a local Git clone
 # make recipes  all recipes of docs/testing-recipes.md, with Quix Streams and Spark; two minutes
+# make mirror  clusters copied into one: fifty kills of mirror and brokers, two ways for ten minutes; half an hour
 # make pipeline  Spark's Kafka source and Sordini's in all scenarios, jobs killed while they write; half an hour
 # make demo   activity of a web site, from topics through Spark to tables and a report; five to fifteen minutes
 # make sim    seeds of a simulated broker, a cluster, transactions; ARGS, CLUSTER_ARGS, TRANSACTION_ARGS="--seeds 0-9999"
@@ -39,7 +40,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed originals heritage matrix stall hostile chaos exactly-once aiokafka-suite recipes pipeline demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies lint bench \
+.PHONY: help run cluster test crash model interchange mixed originals heritage matrix stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies lint bench \
 	clean
 
 help:
@@ -108,6 +109,11 @@ recipes: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py quixstreams
 	SORDINI_RECIPES=all $(BIN)/python -m pytest tests/testing/recipes $(ARGS)
 
+mirror: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	@$(PYTHON) scripts/outside.py mirror
+	SORDINI_MIRROR=all $(BIN)/python -m pytest tests/mirror -s $(ARGS)
+
 pipeline: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	SORDINI_PIPELINE=all $(BIN)/python -m pytest tests/pipeline $(ARGS)
@@ -168,6 +174,7 @@ lint: .venv/.installed-dev
 
 bench: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
+	@$(PYTHON) scripts/outside.py mirror
 	$(BIN)/python -m bench $(ARGS)
 
 clean:

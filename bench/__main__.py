@@ -24,6 +24,7 @@ from bench import (
     interpreter,
     kit,
     log,
+    mirror,
     outage,
     partitions,
     pipeline,
@@ -48,7 +49,15 @@ THEIRS = "Apache Kafka 3.9.1"
 GROUPS = "consumer groups"  # What `--only` calls them.
 COMPARED = (replication, transactions, failover, outage, partitions, security, quotas)
 """Parts that start brokers of their own on each side."""
-OTHERS = ("log", small_requests.PART, controller.PART, kit.PART, pipeline.PART, *(part.PART for part in COMPARED))
+OTHERS = (
+    "log",
+    small_requests.PART,
+    controller.PART,
+    kit.PART,
+    pipeline.PART,
+    mirror.PART,
+    *(part.PART for part in COMPARED),
+)
 """What the names of parts begin with that have tables of their own."""
 
 
@@ -84,6 +93,8 @@ def _tables(directory: Path, arguments: argparse.Namespace) -> Iterator[tuple[st
             yield part.PART, part.rows(home, Labels(THEIRS, arguments.ours), arguments.rounds, _say, **ways)
     if arguments.only in pipeline.PART:
         yield pipeline.PART, _pipeline(directory / pipeline.PART, arguments)
+    if arguments.only in mirror.PART:
+        yield mirror.PART, mirror.rows(directory / mirror.PART, arguments.rounds, _say, quick=arguments.quick)
     if arguments.only in controller.PART:
         yield controller.PART, controller.rows(_size(arguments), _say)
     if arguments.only in kit.PART:
@@ -120,7 +131,7 @@ def _note(name: str, arguments: argparse.Namespace) -> str:
         return controller.note(_size(arguments))
     if name == kit.PART:
         return kit.note()
-    for part in (*COMPARED, pipeline, small_requests):
+    for part in (*COMPARED, mirror, pipeline, small_requests):
         if name == part.PART:
             return part.note(arguments.rounds)
     return log.note(name, log.extent(arguments))

@@ -7,6 +7,7 @@
     python3 scripts/outside.py clients 1.1.1    the jar of one release's Java client
     python3 scripts/outside.py originals        the last release with the Scala clients of the documents; 26 MB
     python3 scripts/outside.py streams          Kafka Streams with its state store, of two releases; 170 MB
+    python3 scripts/outside.py mirror           Apache Kafka's MirrorMaker 2 with its client; 60 MB
     python3 scripts/outside.py python-clients   the oldest Python clients, in their own environment; 20 MB
     python3 scripts/outside.py spark 4.2.0      an older PySpark with its Kafka source; about a minute and 500 MB
     python3 scripts/outside.py connector        the Kafka source of the PySpark in .venv, as pipeline/jars locks it
@@ -41,6 +42,7 @@ from tests.outside import versions  # noqa: E402  Found once the repository is o
 
 JARS = ROOT / ".cache" / "kafka"
 STREAMS = ROOT / ".cache" / "kafka-streams"
+MIRROR = ROOT / ".cache" / "kafka-mirror"
 SPARK = ROOT / ".cache" / "spark"
 CONNECTOR = SPARK / "connector"
 PYTHON_CLIENTS = ROOT / ".cache" / "python-clients"
@@ -50,6 +52,7 @@ AIOKAFKA_REPOSITORY = "https://github.com/aio-libs/aiokafka.git"
 POM = ROOT / "tests" / "outside" / "kafka.pom.xml"
 SPARK_POM = POM.with_name("spark.pom.xml")
 STREAMS_POM = POM.with_name("streams.pom.xml")
+MIRROR_POM = POM.with_name("mirror.pom.xml")
 PIP = [str(ROOT / ".venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
 # What kafka-python and aiokafka compress with.
 CODECS = ("lz4", "python-snappy", "zstandard", "crc32c")
@@ -58,7 +61,7 @@ SUITE_FILES = ("tests", "pyproject.toml")
 COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 # Prefixes of the jars that are moved last, and mark a folder as complete.
-MARKS = ("kafka_2.1", "spark-sql-kafka", "kafka-streams")
+MARKS = ("kafka_2.1", "spark-sql-kafka", "kafka-streams", "connect-mirror-3")
 
 PACKAGES = {"kcat": "kcat", "java": "default-jre-headless", "mvn": "maven", "strace": "strace", "ip": "iproute2"}
 
@@ -88,6 +91,8 @@ def main(arguments: list[str]) -> None:
         case ["streams"]:
             for version in versions.KAFKA_STREAMS:
                 fetch_streams(version)
+        case ["mirror"]:
+            fetch_mirror(versions.APACHE_KAFKA)
         case ["python-clients"]:
             fetch_python_clients()
         case ["originals"]:
@@ -156,6 +161,15 @@ def fetch_streams(version: str) -> None:
         return
     goal = f"{COPY_PLUGIN}:copy-dependencies"
     fetch(folder, [*maven(), "-f", str(STREAMS_POM), f"-Dkafka.version={version}", "-DincludeScope=runtime", goal])
+
+
+def fetch_mirror(version: str) -> None:
+    """MirrorMaker 2 of one release, with Kafka Connect that runs it."""
+    folder = MIRROR / version / "lib"
+    if (folder / f"connect-mirror-{version}.jar").exists():
+        return
+    goal = f"{COPY_PLUGIN}:copy-dependencies"
+    fetch(folder, [*maven(), "-f", str(MIRROR_POM), f"-Dkafka.version={version}", "-DincludeScope=runtime", goal])
 
 
 def fetch_python_clients() -> None:

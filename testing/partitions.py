@@ -14,7 +14,6 @@ from sordini.protocol.messages.delete_records import (
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from sordini.protocol.records.aborted_transactions import Aborted
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.returned_records import ReturnedBatch, returned_batches
 from sordini.testing.own_client import TEMPORARY, KitError, OwnClient
@@ -90,8 +89,7 @@ class Partitions:
 
         def fetched() -> list[ReturnedBatch] | None:
             row = self._asked(topic, partition, request, _first_of_responses, "can be read")
-            aborted = [Aborted(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()]
-            return list(returned_batches(row.records or b"", offset, aborted)) or None
+            return list(returned_batches(row.records or b"", offset, row.aborted_transactions or ())) or None
 
         what = f"partition {partition} of topic {topic!r} has records from offset {offset} on"
         found: list[ReturnedBatch] = self._client.wait(fetched, what)

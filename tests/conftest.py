@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 TOGETHER = {
     "situations": ("tests/compat/test_situations",),
     "judged": ("tests/compat", "tests/contract", "tests/heritage"),
-    "programs": ("tests/process", "tests/cluster", "tests/exactly_once"),
+    "programs": ("tests/process", "tests/cluster", "tests/exactly_once", "tests/mirror/test_mirror_process.py"),
     "spark": ("tests/pipeline",),
 }
 """Folders whose tests start programs, share them, and wait for them; those of Spark have a session of their own."""

@@ -20,9 +20,21 @@ from sordini.cli.__main__ import COMMANDS, module_of
 ROOT = Path(__file__).resolve().parents[1]
 
 # From the top down: each may import those after it, never those before.
-LAYERS = ("heritage", "pipeline", "cli", "testing", "broker", "replication", "storage", "client", "protocol", "system")
-BESIDE_THE_BROKER = ("heritage", "pipeline", "testing")
-"""Two run in processes of their own, the third makes the ports of its brokers: they open files and sockets, and read the time."""
+LAYERS = (
+    "heritage",
+    "pipeline",
+    "cli",
+    "testing",
+    "mirror",
+    "broker",
+    "replication",
+    "storage",
+    "client",
+    "protocol",
+    "system",
+)
+BESIDE_THE_BROKER = ("heritage", "pipeline", "mirror", "testing")
+"""Three run in processes of their own, testing makes the ports of its brokers: they open files and sockets, and read the time."""
 
 # The deciders: same input, same output. What they need of the world comes in as an argument.
 DECIDERS = "Deciders reach nothing of the world, not even through others"

@@ -140,11 +140,15 @@ def current_security() -> ClientSecurity:
 
 async def connect_securely(address: Address) -> Socket:
     """A connection to a broker, with TLS if the command has it. Raises OSError."""
+    return await connect_as(current_security(), address)
+
+
+async def connect_as(security: ClientSecurity, address: Address) -> Socket:
+    """A connection to a broker of a cluster that is reached in this way. Raises OSError."""
     from sordini.client.sockets import connect, start_tls
 
-    tls = current_security().tls
     socket = await connect(address)
-    return socket if tls is None else await start_tls(socket, tls, address.host)
+    return socket if security.tls is None else await start_tls(socket, security.tls, address.host)
 
 
 def aiokafka_options() -> dict[str, Any]:

@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from sordini.pipeline.jobs.job import Interval
+from sordini.cli.common.settings_tree import Interval
 from sordini.pipeline.schemas.avro import to_avro
 from sordini.pipeline.schemas.fields import Schema
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
+from sordini.cli.common.settings_tree import near_to
 from sordini.pipeline.error_messages import has_message, message_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.job import DecodeMode, Job, Sink, SinkKind, SourceFormat
-from sordini.pipeline.jobs.job_file_tree import near_to
 from sordini.pipeline.jobs.missing_rows import rows_missing_from
 from sordini.pipeline.jobs.source_topics import Offsets, assignment, batch_options, offsets_text
 from sordini.pipeline.jobs.topic_sink import TopicSink

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
 
+from sordini.cli.common.settings_tree import Interval
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.schemas.fields import Schema
 
@@ -40,13 +40,6 @@ class SinkKind(Enum):
     ICEBERG = "iceberg"
     PARQUET = "parquet"
     KAFKA = "kafka"
-
-
-class Interval(NamedTuple):
-    """A length of time as it was written, for Spark, and in seconds."""
-
-    text: str
-    seconds: float
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from sordini.cli.common.settings_tree import Interval, Section
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.job import (
     Aggregate,
     Audit,
     Decode,
     DecodeMode,
-    Interval,
     Job,
     JobSource,
     Sink,
@@ -23,7 +23,7 @@ from sordini.pipeline.jobs.job import (
     SourceFormat,
     SparkSettings,
 )
-from sordini.pipeline.jobs.job_file_tree import Section, read_tree
+from sordini.pipeline.jobs.job_file_tree import JobSection, read_tree
 from sordini.pipeline.jobs.row_columns import (
     DEAD_COLUMNS,
     TIMES,
@@ -56,7 +56,7 @@ def read_job(path: Path, environment: Mapping[str, str], bootstrap: str = "") ->
 
     Raises JobFileError, which names the file, the line where it is known, and the setting.
     """
-    top = Section(path, read_tree(path), "", environment)
+    top = JobSection(path, read_tree(path), "", environment)
     home = path.resolve().parent
     name = top.text("name")
     if not _NAME.fullmatch(name):

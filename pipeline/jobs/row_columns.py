@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NoReturn
 
+from sordini.cli.common.settings_tree import near_to
 from sordini.pipeline.jobs.job import Decode, DecodeMode
-from sordini.pipeline.jobs.job_file_tree import near_to
 
 _KIND_OF_RECORD: Final = {"topic": "string", "partition": "int", "offset": "long", "timestamp": "timestamp"}
 _PARTITION_KINDS: Final = frozenset({"string", "int", "long", "boolean", "date", ""})

@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from sordini.cli.common.settings_tree import near_to
 from sordini.pipeline.error_messages import has_message, message_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.batch_writer import decode, load_transform, transformed, with_times
 from sordini.pipeline.jobs.job import Aggregate, Job, JobFileError, Sink, SinkKind
-from sordini.pipeline.jobs.job_file_tree import line_of, near_to
+from sordini.pipeline.jobs.job_file_tree import line_of
 from sordini.pipeline.jobs.row_columns import check_column
 from sordini.pipeline.jobs.windows import windowed
 from sordini.pipeline.tables.columns import arrow_schema, check_partitions

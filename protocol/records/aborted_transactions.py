@@ -7,7 +7,7 @@ offset on the producer's transactional batches are aborted ones, up to its abort
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from sordini.protocol.records.batch import BatchHeader, read_records
 from sordini.protocol.records.control import ABORT, read_marker
@@ -20,10 +20,20 @@ class Aborted(NamedTuple):
     first_offset: int
 
 
+class AbortedRow(Protocol):
+    """An `Aborted`, or a row of a Fetch response."""
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def first_offset(self) -> int: ...
+
+
 class AbortedTransactions:
     """The aborted transactions of one response, followed through its batches in their order."""
 
-    def __init__(self, aborted: Iterable[Aborted]) -> None:
+    def __init__(self, aborted: Iterable[AbortedRow]) -> None:
         self._to_come = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
         self._under_way: set[int] = set()
 

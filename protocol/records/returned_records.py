@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.aborted_transactions import Aborted, AbortedTransactions
+from sordini.protocol.records.aborted_transactions import AbortedRow, AbortedTransactions
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader, Record, crc_is_right, read_header
 from sordini.protocol.records.legacy import entries, message_header, read_any
 
@@ -24,7 +24,7 @@ class ReturnedBatch(NamedTuple):
     is_log_append_time: bool
 
 
-def returned_batches(data: bytes | memoryview, start: int, aborted: Iterable[Aborted]) -> Iterator[ReturnedBatch]:
+def returned_batches(data: bytes | memoryview, start: int, aborted: Iterable[AbortedRow]) -> Iterator[ReturnedBatch]:
     """The batches of a response to a Fetch from `start`, also those of which nothing is returned.
 
     `aborted` are the transactions that the response lists. Raises BrokerError for damaged bytes.

@@ -78,6 +78,15 @@ def need_streams(version: str) -> list[Path]:
     return sorted(folder.glob("*.jar"))
 
 
+def need_mirror_maker() -> list[Path]:
+    """The jars of Apache Kafka's MirrorMaker 2 and its client."""
+    folder = ROOT / ".cache" / "kafka-mirror" / APACHE_KAFKA / "lib"
+    need_java()
+    complete = (folder / f"connect-mirror-{APACHE_KAFKA}.jar").exists()
+    need(complete, f"MirrorMaker {APACHE_KAFKA}", "`python3 scripts/outside.py mirror` fetches it")
+    return sorted(folder.glob("*.jar"))
+
+
 def need_python_clients() -> Path:
     """The Python of the environment that holds the oldest Python clients."""
     python = ROOT / ".cache" / "python-clients" / "venv" / "bin" / "python"

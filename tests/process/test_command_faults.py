@@ -86,12 +86,15 @@ TABLE: tuple[str, ...] = (
     "reassign list",
     "ping",
     "ping --serving",
+    "mirror status {mirror}",
+    "mirror groups {mirror}",
 )
 IS_LONG = os.environ.get("SORDINI_FAULTS") == "all"
 """Whether every kind of fault is tried at every answer of every command: minutes. Else each command gets one kind."""
 FAULTS = (Fault.SILENCE, Fault.HANG_UP, Fault.GARBAGE, Fault.INTERRUPT)
 ELSEWHERE = {
     "serve": "a broker",
+    "mirror run": "tests/mirror",
     **dict.fromkeys(
         ("dev", "stop", "cluster move", "topics describe-pack", "log dump", "log stats", "log verify"),
         "test_commands_alone",
@@ -109,6 +112,7 @@ class Scene(NamedTuple):
     def words(self, line: str, topic: str = TOPIC, group: str = GROUP) -> list[str]:
         names = {"lines": self.files / "lines", "plan": self.files / "plan.json", "topic": topic, "group": group}
         names["pack"] = self.files / "records.pack"
+        names["mirror"] = self.files / "mirror.json"
         # A member whose good-bye was lost holds a group up until its session ends: each reader has a group of its own.
         return [word.format(**names, producer=PRODUCER, fresh=uuid4().hex) for word in line.split()]
 
@@ -135,6 +139,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     }
     (files / "lines").write_text("one\ntwo\n")
     move = {"topic": TOPIC, "partition": 0, "replicas": [0]}
+    place = {"bootstrap": proxy.bootstrap}
+    both = {"name": "m", "target": {"alias": "central", **place}, "sources": {"east": place}}
+    (files / "mirror.json").write_text(json.dumps(both))
     (files / "plan.json").write_text(json.dumps({"version": 1, "partitions": [move]}))
     try:
         with SordiniProcess(files / "broker", settings) as broker:

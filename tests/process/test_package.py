@@ -9,7 +9,19 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("broker", "cli", "client", "pipeline", "protocol", "replication", "storage", "system", "testing")
+PACKAGES = (
+    "broker",
+    "cli",
+    "client",
+    "heritage",
+    "mirror",
+    "pipeline",
+    "protocol",
+    "replication",
+    "storage",
+    "system",
+    "testing",
+)
 
 
 def test_the_wheel_holds_every_module_and_runs_without_the_checkout(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from sordini.cli.cluster_client import ClusterClient, check, only_row
 from sordini.cli.common.options import Failure
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from sordini.protocol.records.aborted_transactions import Aborted
 from sordini.protocol.records.returned_records import ReturnedBatch, returned_batches
 from sordini.protocol.types import TopicPartition
 
@@ -43,7 +42,7 @@ class SliceFetches:
         offset, empty = start_offset, 0
         while offset < end_offset and empty < EMPTY_MAX:
             row = await self._within_timeout(self._fetched(offset))
-            aborted = [Aborted(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()]
+            aborted = row.aborted_transactions or ()
             before, records = offset, cast("memoryview", row.records or b"")  # No slice of a file: it was received.
             try:
                 for batch in returned_batches(records, offset, aborted):

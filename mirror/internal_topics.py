@@ -1,0 +1,303 @@
+"""A mirror's own topics: created where they are missing, read whole, and written outside of transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
+
+from sordini.mirror.cluster import Cluster, Link
+from sordini.mirror.errors import MirrorError, Refused, Unsupported, check
+from sordini.mirror.formats import FormatError, KeyValue
+from sordini.protocol.api import ApiKey
+from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from sordini.protocol.records.aborted_transactions import AbortedTransactions
+from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader, Record, build_batch, read_header
+from sordini.protocol.records.legacy import entries, read_any
+from sordini.protocol.types import TopicPartition
+
+T = TypeVar("T")
+
+COMPACTED: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
+"""Small segments: only what is in closed ones is compacted, and all of it is read at a start."""
+ALL_IN_SYNC: Final = -1
+PRODUCE_TIMEOUT_MS: Final = 30_000
+FETCH_BY_NAME_MAX: Final = 12
+"""The last Fetch that names topics; later ones need their ids."""
+PRODUCE_BY_NAME_MAX: Final = 11
+"""The same; and the last in which a transaction's partitions are added beforehand (KIP-890)."""
+OFFSETS_BY_NAME: Final = 1
+"""The first ListOffsets with one offset, not a list of segments."""
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+EARLIEST: Final = -2
+LATEST: Final = -1
+WAIT_S_MAX: Final = 90.0
+"""For transactions of others: longer than a mirror's transaction can be open."""
+_WAIT_S: Final = 0.05
+_CREATE_TIMEOUT_MS: Final = 30_000
+_FETCH_BYTES: Final = 4 * 1024 * 1024
+_SEEDS: Final = 0x9747B28C
+_MULTIPLIER: Final = 0x5BD1E995
+_MASK: Final = 0xFFFF_FFFF
+
+
+async def create_topic(
+    cluster: Cluster, topic: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
+) -> None:
+    """Create a topic; no error if it exists by now. Raises MirrorError."""
+    row = CreatableTopic(
+        name=topic,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+    )
+    request = CreateTopicsRequest(topics=[row], timeout_ms=_CREATE_TIMEOUT_MS)
+    # Version 4 is the first that takes -1 for the default (KIP-464).
+    at_least = 4 if replication_factor < 0 else 0
+
+    async def attempt() -> None:
+        link = await cluster.controller()
+        if not link.serves(ApiKey.CREATE_TOPICS, at_least):
+            raise Unsupported(f"{link.address} has no default for replicas: set topics.replication_factor")
+        response = await link.ask(request, at_least=at_least)
+        for result in response.topics:
+            if result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                subject = f"creating topic '{topic}' in cluster '{cluster.access.alias}'"
+                check(subject, result.error_code, result.error_message)
+
+    await cluster.settled(attempt)
+
+
+async def ensure_topic(cluster: Cluster, topic: str, replication_factor: int) -> int:
+    """The number of partitions of an internal topic, which is created with one if it is missing."""
+
+    async def attempt() -> int:
+        found = (await cluster.metadata([topic])).topics[0]
+        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            await create_topic(cluster, topic, 1, replication_factor, COMPACTED)
+            raise Refused(f"topic '{topic}'", ErrorCode.LEADER_NOT_AVAILABLE, "it is being created")
+        check(f"topic '{topic}' in cluster '{cluster.access.alias}'", found.error_code)
+        for row in found.partitions:
+            check(f"topic '{topic}' in cluster '{cluster.access.alias}'", row.error_code)
+        return len(found.partitions)
+
+    return await cluster.settled(attempt)
+
+
+async def offsets_of(
+    cluster: Cluster, partitions: Sequence[TopicPartition], timestamp: int, isolation: int = READ_COMMITTED
+) -> dict[TopicPartition, int]:
+    """The log start (EARLIEST) or the end (LATEST) of partitions whose leaders are known. Raises MirrorError.
+
+    The end is the last stable offset with READ_COMMITTED, else the high watermark.
+    """
+    led: dict[int, dict[str, list[int]]] = {}
+    for partition in partitions:
+        led.setdefault(cluster.leader_of(partition), {}).setdefault(partition.topic, []).append(partition.partition)
+    found = {}
+    for broker_id, topics in led.items():
+        link = await cluster.broker(broker_id)
+        rows = [
+            ListOffsetsTopic(
+                name=topic,
+                partitions=[ListOffsetsPartition(partition_index=number, timestamp=timestamp) for number in numbers],
+            )
+            for topic, numbers in topics.items()
+        ]
+        request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=rows)
+        response = await link.ask(request, at_least=OFFSETS_BY_NAME)
+        for topic in response.topics:
+            for row in topic.partitions:
+                partition = TopicPartition(topic.name, row.partition_index)
+                check(f"offsets of {partition} in cluster '{cluster.access.alias}'", row.error_code)
+                found[partition] = row.offset
+    return found
+
+
+class InternalTopic:
+    """A topic that is read from its beginning, and from then on what is new."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        isolation: int = READ_COMMITTED,
+        *,
+        newest: int | None = None,
+        waits: bool = False,
+    ) -> None:
+        """With `newest` only so many offsets before the end of each partition are read at first.
+
+        With `waits` open transactions are waited for: without it, what is committed behind their begin is not read.
+        """
+        self._cluster = cluster
+        self._topic = topic
+        self._isolation = isolation
+        self._newest = newest
+        self._waits = waits
+        self._next: dict[TopicPartition, int] = {}
+
+    async def read_new(self, read: Callable[[KeyValue], T]) -> list[T]:
+        """What all records say that were not read yet, partition by partition; nothing if the topic is missing.
+
+        Records that are no such records are skipped. Raises MirrorError.
+        """
+        cluster, topic = self._cluster, self._topic
+        found = (await cluster.metadata([topic])).topics[0]
+        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return []
+        check(f"topic '{topic}' in cluster '{cluster.access.alias}'", found.error_code)
+        partitions = [TopicPartition(topic, row.partition_index) for row in found.partitions]
+        new = [partition for partition in partitions if partition not in self._next]
+        starts = await offsets_of(cluster, new, EARLIEST, self._isolation)
+        ends = await offsets_of(cluster, partitions, LATEST, READ_UNCOMMITTED if self._waits else self._isolation)
+        result = []
+        for partition in partitions:
+            link = await cluster.broker(cluster.leader_of(partition))
+            start = self._next.get(partition, starts.get(partition, 0))
+            if partition in starts and self._newest is not None:
+                start = max(start, ends[partition] - self._newest)
+            async for record in self._records(link, partition, start, ends[partition]):
+                try:
+                    result.append(read(record))
+                except FormatError:
+                    continue
+            self._next[partition] = max(start, ends[partition])
+        return result
+
+    async def _records(self, link: Link, partition: TopicPartition, start: int, end: int) -> AsyncIterator[KeyValue]:
+        offset = start
+        clock = asyncio.get_running_loop()
+        deadline = clock.time() + WAIT_S_MAX
+        while offset < end:
+            data = await fetch_one(link, partition, offset, self._isolation)
+            aborts = AbortedTransactions(data.aborted_transactions or ())
+            before = offset
+            for batch, header in _batches(partition, records_of(data)):
+                offset = max(offset, header.next_offset)
+                is_aborted = aborts.is_aborted(header)
+                if header.is_control:
+                    aborts.pass_control(batch, header)
+                elif not is_aborted:
+                    for record in read_any(batch, header):
+                        if record.key is not None and record.offset >= start:
+                            yield KeyValue(record.key, record.value)
+            if offset > before:
+                continue
+            if not self._waits or clock.time() > deadline:
+                raise MirrorError(f"{partition} ends at offset {offset}, before {end}: a transaction is open")
+            await asyncio.sleep(_WAIT_S)
+
+
+def _batches(partition: TopicPartition, records: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:
+    for entry in entries(records):
+        if entry.magic != CURRENT_MAGIC:
+            raise MirrorError(f"{partition} has a message of format {entry.magic}: it is no topic of a mirror")
+        batch = records[entry.position : entry.position + entry.size]
+        yield batch, read_header(batch)
+
+
+async def read_all(
+    cluster: Cluster, topic: str, read: Callable[[KeyValue], T], *, newest: int | None = None, waits: bool = False
+) -> list[T]:
+    """What all committed records of a topic say, or the newest of them; see `InternalTopic`."""
+
+    async def attempt() -> list[T]:
+        return await InternalTopic(cluster, topic, newest=newest, waits=waits).read_new(read)
+
+    return await cluster.settled(attempt)
+
+
+async def fetch_one(link: Link, partition: TopicPartition, offset: int, isolation: int) -> PartitionData:
+    """The records of one partition from an offset on. Raises MirrorError."""
+    wanted = FetchPartition(
+        partition=partition.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES, log_start_offset=-1
+    )
+    request = FetchRequest(
+        max_bytes=_FETCH_BYTES,
+        isolation_level=isolation,
+        topics=[FetchTopic(topic=partition.topic, partitions=[wanted])],
+    )
+    response = await link.ask(request, at_least=4, at_most=FETCH_BY_NAME_MAX)
+    check(f"reading {partition}", response.error_code)
+    data: PartitionData = response.responses[0].partitions[0]
+    check(f"reading {partition}", data.error_code)
+    return data
+
+
+def records_of(row: PartitionData) -> memoryview:
+    """The records that a response has of one partition."""
+    return memoryview(row.records or b"")  # type: ignore[arg-type]  # Slices of files are what brokers send.
+
+
+async def write(cluster: Cluster, topic: str, partitions: int, records: Sequence[KeyValue]) -> None:
+    """Append records outside of any transaction, and wait for the replicas in sync. Raises MirrorError.
+
+    What is written again after a lost response has the same key: compaction drops the first.
+    """
+
+    async def append(partition: TopicPartition, batch: bytes) -> None:
+        broker_id = cluster.leader_of(partition)
+        if broker_id < 0:
+            await cluster.metadata([topic])
+            raise Refused(str(partition), ErrorCode.LEADER_NOT_AVAILABLE)
+        link = await cluster.broker(broker_id)
+        response = await link.ask(produce_request({partition: batch}, None), at_least=3, at_most=PRODUCE_BY_NAME_MAX)
+        row = response.responses[0].partition_responses[0]
+        if row.error_code:
+            await cluster.metadata([topic])
+        check(f"writing {partition} in cluster '{cluster.access.alias}'", row.error_code, row.error_message)
+
+    for partition, (_, batch) in batches_of(topic, partitions, records).items():
+        await cluster.settled(lambda partition=partition, batch=batch: append(partition, batch))  # type: ignore[misc]
+
+
+def batches_of(topic: str, partitions: int, records: Sequence[KeyValue]) -> dict[TopicPartition, tuple[int, bytes]]:
+    """The records as one batch for each partition, by their keys, with their number."""
+    now_ms = time.time_ns() // 1_000_000
+    by_partition: dict[int, list[Record]] = {}
+    for one in records:
+        rows = by_partition.setdefault(partition_of(one.key, partitions), [])
+        rows.append(Record(len(rows), now_ms, one.key, one.value))
+    return {TopicPartition(topic, number): (len(rows), build_batch(rows)) for number, rows in by_partition.items()}
+
+
+def produce_request(
+    batches: Mapping[TopicPartition, bytes | bytearray | memoryview], transactional_id: str | None
+) -> ProduceRequest:
+    """A request with one batch for each partition."""
+    topics: dict[str, list[PartitionProduceData]] = {}
+    for partition, batch in batches.items():
+        row = PartitionProduceData(index=partition.partition, records=memoryview(batch))
+        topics.setdefault(partition.topic, []).append(row)
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=ALL_IN_SYNC,
+        timeout_ms=PRODUCE_TIMEOUT_MS,
+        topic_data=[TopicProduceData(name=topic, partition_data=rows) for topic, rows in topics.items()],
+    )
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """Where Java's default partitioner puts a key: its murmur2, modulo the number of partitions."""
+    return (_murmur2(key) & 0x7FFF_FFFF) % partitions
+
+
+def _murmur2(data: bytes) -> int:
+    length = len(data)
+    value = _SEEDS ^ length
+    whole = length & ~3
+    for position in range(0, whole, 4):
+        word = int.from_bytes(data[position : position + 4], "little") * _MULTIPLIER & _MASK
+        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
+        value = value * _MULTIPLIER & _MASK ^ word
+    if length > whole:
+        value = (value ^ int.from_bytes(data[whole:], "little")) * _MULTIPLIER & _MASK
+    value = (value ^ value >> 13) * _MULTIPLIER & _MASK
+    return value ^ value >> 15

@@ -1,0 +1,155 @@
+"""A producer session in the target: the producer id and epoch, and the beginning and end of transactions.
+
+A `TransactionalSession` fences every earlier one of its transactional id, and what that one left open is aborted, or
+committed if its commit was decided. When `open` returns, this is over: what was committed can be read. An
+`IdempotentSession` has no transactions: what is written is visible at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from sordini.mirror.cluster import Cluster
+from sordini.mirror.errors import check
+from sordini.protocol.api import ApiKey
+from sordini.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from sordini.protocol.messages.end_txn import EndTxnRequest
+from sordini.protocol.messages.init_producer_id import InitProducerIdRequest
+from sordini.protocol.types import TopicPartition
+
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+"""After so long without an end the target aborts; the flow then begins again."""
+_ONE_TRANSACTION: Final = 3
+"""The last AddPartitionsToTxn that clients send."""
+_SAME_EPOCH: Final = 4
+"""The last EndTxn that leaves the epoch as it is (KIP-890)."""
+_INIT_MAX: Final = 5
+_TRANSACTIONAL: Final = (ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN)
+
+
+async def has_transactions(cluster: Cluster) -> bool:
+    """Whether the target serves what transactions need."""
+    link = await cluster.any_broker()
+    return all(link.serves(key) for key in _TRANSACTIONAL)
+
+
+class Session(Protocol):
+    """What the writer needs to know and do."""
+
+    producer_id: int
+    producer_epoch: int
+    transactional_id: str | None
+
+    async def open(self) -> None:
+        """Get the producer id. Raises MirrorError."""
+
+    async def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Announce partitions that the transaction is about to write to."""
+
+    async def commit(self) -> None:
+        """End the transaction; its records are visible soon."""
+
+    async def abort(self) -> None:
+        """End the transaction without them."""
+
+
+class TransactionalSession:
+    """Writes in transactions of one transactional id."""
+
+    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+        self.transactional_id: str | None = transactional_id
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self._cluster = cluster
+        self._id = transactional_id
+
+    async def open(self) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, producer_id=-1, producer_epoch=-1
+        )
+
+        async def attempt() -> None:
+            link = await self._cluster.transaction_coordinator(self._id)
+            response = await link.ask(request, at_most=_INIT_MAX)
+            check(f"getting a producer id for transactional id '{self._id}'", response.error_code)
+            self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
+
+        await self._cluster.settled(attempt)
+
+    async def add(self, partitions: Iterable[TopicPartition]) -> None:
+        topics: dict[str, list[int]] = {}
+        for partition in partitions:
+            topics.setdefault(partition.topic, []).append(partition.partition)
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=rows) for name, rows in topics.items()],
+        )
+
+        async def attempt() -> None:
+            link = await self._cluster.transaction_coordinator(self._id)
+            response = await link.ask(request, at_most=_ONE_TRANSACTION)
+            for topic in response.results_by_topic_v3_and_below:
+                for row in topic.results_by_partition:
+                    partition = TopicPartition(topic.name, row.partition_index)
+                    check(f"adding {partition} to a transaction", row.partition_error_code)
+
+        await self._cluster.settled(attempt)
+
+    async def commit(self) -> None:
+        await self._end(committed=True)
+
+    async def abort(self) -> None:
+        await self._end(committed=False)
+
+    async def _end(self, *, committed: bool) -> None:
+        request = EndTxnRequest(
+            transactional_id=self._id,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            committed=committed,
+        )
+
+        async def attempt() -> None:
+            link = await self._cluster.transaction_coordinator(self._id)
+            response = await link.ask(request, at_most=_SAME_EPOCH)
+            check(f"ending a transaction of '{self._id}'", response.error_code)
+
+        await self._cluster.settled(attempt)
+
+
+class IdempotentSession:
+    """Writes without transactions; without idempotence, too, where the target has none (-1 for all)."""
+
+    transactional_id: str | None = None
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self._cluster = cluster
+
+    async def open(self) -> None:
+        link = await self._cluster.any_broker()
+        if not link.serves(ApiKey.INIT_PRODUCER_ID):
+            return
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, producer_id=-1, producer_epoch=-1
+        )
+
+        async def attempt() -> None:
+            response = await (await self._cluster.any_broker()).ask(request, at_most=_INIT_MAX)
+            check("getting a producer id", response.error_code)
+            self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
+
+        await self._cluster.settled(attempt)
+
+    async def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Nothing: there is no transaction."""
+
+    async def commit(self) -> None:
+        """Nothing: what is written is visible."""
+
+    async def abort(self) -> None:
+        """Nothing: what is written stays."""
