@@ -149,6 +149,26 @@ def test_a_connection_that_is_reset_ends_with_the_error_of_a_socket(site: Site) 
     site.run(work)
 
 
+def test_the_streams_of_a_killed_process_are_closed(site: Site) -> None:
+    # From Python 3.13 on an open one would complain when it is collected.
+    other = site.loop.process("app-2.1")
+    held: list[asyncio.StreamWriter] = []
+
+    async def hold() -> None:
+        _, writer = await asyncio.open_connection(HOST, 9092)
+        held.append(writer)
+        await asyncio.Event().wait()
+
+    async def work() -> None:
+        other.spawn(hold())
+        await asyncio.sleep(1)
+        assert not held[0].is_closing()
+        other.kill()
+        assert held[0].is_closing()
+
+    site.run(work)
+
+
 def test_over_a_cut_link_bytes_arrive_when_it_heals(site: Site) -> None:
     async def work() -> float:
         reader, writer = await asyncio.open_connection(HOST, 9092)
