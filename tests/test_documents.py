@@ -20,7 +20,6 @@ DOCUMENTS = {
     "003": "003_55895e90fe7786e1.txt",
     "004": "004_6e69026bef7c5ed3.txt",
 }
-WORKS = ("transactions", "mirroring")
 
 _HEADING = re.compile(r"^## Document (\d{3}): .*`(\S+\.txt)`\)$", re.MULTILINE)
 _ROW_NUMBER = re.compile(r"\d{3}-\d{2,}")
@@ -148,13 +147,11 @@ def test_every_case_of_a_test_is_one_of_its_cases() -> None:
 
 def gaps_of(row: Row) -> list[str]:
     """What a row should say and does not."""
-    is_waiting = "not built yet" in row.built
     is_clients = row.built.startswith("clients do this")
     is_replaced = row.built.startswith("replaced by")
     gaps = {
-        "what it waits for": is_waiting and not any(work in row.built for work in WORKS),
-        "where it is built": not (is_waiting or is_clients or row.is_pointer or _REFERENCE.search(row.built)),
-        "which test shows it": not (is_waiting or row.is_pointer or _TEST.search(row.shown_by)),
+        "where it is built": not (is_clients or row.is_pointer or _REFERENCE.search(row.built)),
+        "which test shows it": not (row.is_pointer or _TEST.search(row.shown_by)),
         "by which row": is_replaced and not re.match(r"replaced by rows? \d{3}-\d{2,}", row.built),
         "why it was replaced": is_replaced and not _REASON.search(row.differs),
     }
