@@ -178,7 +178,6 @@ _SHOWN = "`tests/test_documents.py::test_rows_point_at_rows_that_say_it_themselv
             ["why it was replaced"],
         ),
         (Row("000-01", "", "replaced by batches: `protocol/api.py`", _SHOWN, "Because it was slow."), ["by which row"]),
-        (Row("000-01", "", "not built yet", "none yet", ""), ["what it waits for"]),
         (Row("000-01", "", "it is somewhere", "none", ""), ["where it is built", "which test shows it"]),
         (Row("000-01", "", "as row 000-02", "as there", ""), []),
     ],
