@@ -32,6 +32,7 @@ COPY broker broker
 COPY cli cli
 COPY client client
 COPY config config
+COPY heritage heritage
 COPY mirror mirror
 COPY protocol protocol
 COPY replication replication

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from sordini.protocol.errors import ErrorCode, error_name
+
+T = TypeVar("T")
 
 
 class MirrorError(Exception):
@@ -36,6 +39,13 @@ def check(subject: str, code: int, reason: str | None = None) -> None:
     """Raise Refused for a code other than NONE."""
     if code != ErrorCode.NONE:
         raise Refused(subject, code, reason)
+
+
+def only_row(rows: Sequence[T], subject: str) -> T:
+    """The row of a response that must have exactly one. Raises MirrorError for any other number."""
+    if len(rows) != 1:
+        raise MirrorError(f"{subject}: the broker's answer has {len(rows)} rows instead of one")
+    return rows[0]
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from sordini.mirror.cluster import Cluster, Link
-from sordini.mirror.errors import MirrorError, Refused, Unsupported, check
+from sordini.mirror.errors import MirrorError, Refused, Unsupported, check, only_row
 from sordini.mirror.formats import FormatError, KeyValue
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -78,7 +78,7 @@ async def ensure_topic(cluster: Cluster, topic: str, replication_factor: int) ->
     """The number of partitions of an internal topic, which is created with one if it is missing."""
 
     async def attempt() -> int:
-        found = (await cluster.metadata([topic])).topics[0]
+        found = only_row((await cluster.metadata([topic])).topics, f"topic '{topic}'")
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             await create_topic(cluster, topic, 1, replication_factor, COMPACTED)
             raise Refused(f"topic '{topic}'", ErrorCode.LEADER_NOT_AVAILABLE, "it is being created")
@@ -149,7 +149,7 @@ class InternalTopic:
         Records that are no such records are skipped. Raises MirrorError.
         """
         cluster, topic = self._cluster, self._topic
-        found = (await cluster.metadata([topic])).topics[0]
+        found = only_row((await cluster.metadata([topic])).topics, f"topic '{topic}'")
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return []
         check(f"topic '{topic}' in cluster '{cluster.access.alias}'", found.error_code)
@@ -226,7 +226,8 @@ async def fetch_one(link: Link, partition: TopicPartition, offset: int, isolatio
     )
     response = await link.ask(request, at_least=4, at_most=FETCH_BY_NAME_MAX)
     check(f"reading {partition}", response.error_code)
-    data: PartitionData = response.responses[0].partitions[0]
+    topics = only_row(response.responses, f"reading {partition}")
+    data: PartitionData = only_row(topics.partitions, f"reading {partition}")
     check(f"reading {partition}", data.error_code)
     return data
 
@@ -249,10 +250,11 @@ async def write(cluster: Cluster, topic: str, partitions: int, records: Sequence
             raise Refused(str(partition), ErrorCode.LEADER_NOT_AVAILABLE)
         link = await cluster.broker(broker_id)
         response = await link.ask(produce_request({partition: batch}, None), at_least=3, at_most=PRODUCE_BY_NAME_MAX)
-        row = response.responses[0].partition_responses[0]
+        subject = f"writing {partition} in cluster '{cluster.access.alias}'"
+        row = only_row(only_row(response.responses, subject).partition_responses, subject)
         if row.error_code:
             await cluster.metadata([topic])
-        check(f"writing {partition} in cluster '{cluster.access.alias}'", row.error_code, row.error_message)
+        check(subject, row.error_code, row.error_message)
 
     for partition, (_, batch) in batches_of(topic, partitions, records).items():
         await cluster.settled(lambda partition=partition, batch=batch: append(partition, batch))  # type: ignore[misc]

@@ -193,6 +193,9 @@ def test_an_answer_that_is_about_something_else_or_nothing_or_twice_ends_a_comma
     (tmp_path / "lines").write_text("")
     move = {"topic": "a", "partition": 0, "replicas": [0]}
     (tmp_path / "plan").write_text(json.dumps({"version": 1, "partitions": [move]}))
+    place = {"bootstrap": hostile.bootstrap}
+    both = {"name": "m", "target": {"alias": "central", **place}, "sources": {"east": place}}
+    (tmp_path / "mirror.json").write_text(json.dumps(both))
     names = {
         "topic": "a",
         "group": "a",
@@ -200,6 +203,8 @@ def test_an_answer_that_is_about_something_else_or_nothing_or_twice_ends_a_comma
         "fresh": "a",
         "lines": tmp_path / "lines",
         "plan": tmp_path / "plan",
+        "pack": tmp_path / "records.pack",
+        "mirror": tmp_path / "mirror.json",
     }
     for line in TABLE:
         words = [word.format(**names) for word in line.split()]
