@@ -45,6 +45,11 @@ def json_line(value: Any) -> bytes:
     return safe_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode() + b"\n"
 
 
+def print_json_line(value: Any) -> None:
+    """Print one line of a stream of JSON documents, at once."""
+    click.echo(json_line(value), nl=False)
+
+
 def bytes_in_json(data: bytes | None) -> str | dict[str, str] | None:
     """Bytes as text if they are UTF-8, otherwise as {"base64": ...}."""
     if data is None:

@@ -8,11 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-import click
-
 from sordini.broker.clock import SystemClock
 from sordini.cli.common.options import Failure
-from sordini.cli.common.output import PROGRESS_MS, ProgressLine, json_line, size_text
+from sordini.cli.common.output import PROGRESS_MS, ProgressLine, print_json_line, size_text
 from sordini.cli.common.terminal import echo, is_terminal
 from sordini.mirror.errors import MirrorError
 from sordini.mirror.flow import Flow
@@ -126,8 +124,7 @@ class Progress:
         if self._as_json:
             values = {"source": flow.alias, "records": figures.records, "bytes": figures.bytes, "lag": figures.lag}
             rates = {"records_per_second": records / seconds, "bytes_per_second": size / seconds}
-            click.echo(json_line({**values, **rates, "problem": figures.problem or None}), nl=False)
-            sys.stdout.flush()
+            print_json_line({**values, **rates, "problem": figures.problem or None})
             return ""
         text = (
             f"{flow.alias}: {figures.records:,} records, {records / seconds:,.0f} records/s, "
