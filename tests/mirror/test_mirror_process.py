@@ -162,7 +162,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def test_a_running_mirror_reports_and_measures(site: Site) -> None:
     site.report("status", "--wait", "60")
-    eventually(lambda: site.report("status")[0]["heartbeat"], "there is a heartbeat", 30)
+    eventually(lambda: site.report("status")[0]["heartbeat"])
     (row,) = site.report("status")
     assert row.pop("heartbeat").startswith("20")
     assert row == {
