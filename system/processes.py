@@ -18,7 +18,7 @@ import select
 import signal
 import struct
 import subprocess
-import threading
+import time
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -109,12 +109,12 @@ def limit_address_space(bytes_max: int) -> None:
 
 
 def _waited(condition: Callable[[], bool], timeout_s: float) -> bool:
-    pause = threading.Event()
-    for _ in range(int(timeout_s / STEP_S)):
-        if condition():
-            return True
-        pause.wait(STEP_S)
-    return condition()
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= end_s:
+            return False
+        time.sleep(STEP_S)
+    return True
 
 
 def _is_running(process_id: int) -> bool:

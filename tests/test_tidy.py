@@ -65,8 +65,14 @@ OPENS_SOCKETS = (
     "broker.security.tls",
 )
 READS_TIME = frozenset(
-    {"broker.clock", "client.blocking_link", "storage.compaction.child", "broker.record_jobs.child"}
-)  # The second is for programs beside the broker, the others are processes of their own.
+    {
+        "broker.clock",
+        "client.blocking_link",  # For programs beside the broker.
+        "storage.compaction.child",  # A process of its own, as the next.
+        "broker.record_jobs.child",
+        "system.processes",  # Waits with a timeout where no system call does.
+    }
+)
 FILE_CALLS = frozenset({"read_text", "write_text", "read_bytes", "write_bytes", "fdopen", "mkstemp"})
 TIME_MODULES = frozenset({"time", "datetime"})
 

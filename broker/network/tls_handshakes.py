@@ -56,7 +56,7 @@ class HandshakeWorker(Protocol):
         """Call `step`, perhaps in a thread, and then `done` on the loop with its result or its exception."""
 
     def close(self) -> None:
-        """End the threads; steps that wait are dropped."""
+        """End the threads, once the steps that run have ended (some ms); steps that wait are dropped."""
 
 
 class ThreadWorker:
@@ -79,7 +79,7 @@ class ThreadWorker:
         self._pool.submit(step).add_done_callback(computed)
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(cancel_futures=True)
 
 
 class LoopWorker:
@@ -105,6 +105,8 @@ class Handshakes:
         self._timeout_s = timeout_ms / 1000
         self._handshakes_max = handshakes_max
         self._open: set[_Handshake] = set()
+        self._computing: dict[_Handshake, None] = {}
+        """Those that a thread may be using, failed and abandoned ones among them."""
         self.completed = self.failed = 0
 
     @property
@@ -152,9 +154,17 @@ class Handshakes:
         for handshake in list(self._open):
             handshake.fail(STOPPED)
         self._worker.close()
+        # The loop may end before it calls them again.
+        for handshake in self._computing:
+            handshake.release()
+        self._computing.clear()
 
-    def compute(self, step: Callable[[], Any], done: Done) -> None:
+    def compute(self, handshake: _Handshake, step: Callable[[], Any], done: Done) -> None:
+        self._computing[handshake] = None
         self._worker.submit(step, done)
+
+    def computed(self, handshake: _Handshake) -> None:
+        self._computing.pop(handshake, None)
 
     def ended(self, handshake: _Handshake, *, is_complete: bool) -> None:
         self._open.discard(handshake)
@@ -191,6 +201,10 @@ class _Handshake:
             self._end(is_complete=False)
             self._close()
 
+    def release(self) -> None:
+        """Close the socket of one that is over, and which no thread uses any more."""
+        self._socket.close(reset=True)
+
     def _on_readable(self) -> None:
         try:
             received = self._socket.receive_handshake()
@@ -210,7 +224,7 @@ class _Handshake:
 
     def _compute(self) -> None:
         self._is_computing = True
-        self._owner.compute(self._step, self._computed)
+        self._owner.compute(self, self._step, self._computed)
 
     def _step(self) -> tuple[bool, Any]:
         """In a thread: as far as the received bytes allow; whether it is complete, and what `finish` made."""
@@ -220,8 +234,9 @@ class _Handshake:
 
     def _computed(self, result: tuple[bool, Any] | None, error: BaseException | None) -> None:
         self._is_computing = False
+        self._owner.computed(self)
         if self._is_over:
-            self._socket.close(reset=True)
+            self.release()
             return
         is_sent = True
         try:

@@ -420,6 +420,33 @@ async def test_a_broker_that_does_not_trust_another_one_says_so(client, why):
         outgoing.close()
 
 
+class NeverDone:
+    """A worker whose steps are still running when the broker stops, and whose loop ends before it hears of them."""
+
+    def __init__(self):
+        self.steps = []
+
+    def submit(self, step, done):
+        self.steps.append(step)
+
+    def close(self):
+        """They have ended."""
+
+
+async def test_a_stop_closes_the_connections_whose_handshakes_were_being_computed():
+    worker = NeverDone()
+    client = socket.socket()
+    client.setblocking(False)
+    loop = asyncio.get_running_loop()
+    async with TlsBench(worker=worker) as bench:
+        await loop.sock_connect(client, bench.server.address("SSL"))
+        await loop.sock_sendall(client, b"\x16\x03\x01")
+        await until(lambda: worker.steps)
+    with client, pytest.raises(ConnectionResetError):
+        async with asyncio.timeout(10):
+            await loop.sock_recv(client, 1)
+
+
 async def test_a_name_that_no_rule_maps_ends_the_handshake():
     async with TlsBench("required") as bench:
 
