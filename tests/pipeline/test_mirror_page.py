@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 from tests.outside.needs import need_java
 from tests.outside.ports import free_port
+from tests.support.pasted import paste, reader_environment
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "mirror.md"
 SECTION = re.compile(r"^## Two clusters, one, Spark$(.*?)^## ", re.MULTILINE | re.DOTALL)
@@ -29,9 +28,7 @@ SITES = ("central", "east", "west")
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The environment of the blocks; what they start is stopped though one fails."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path}
-    yield environment
+    yield reader_environment()
     for name in ("mirror", *SITES):
         with suppress(OSError, ValueError):  # It has ended, or was never started.
             os.kill(int((tmp_path / f"{name}.pid").read_text()), signal.SIGKILL)
@@ -53,20 +50,7 @@ def test_two_clusters_are_copied_into_one_and_read_by_spark_as_the_page_says(
     for port in PORTS:
         fresh = str(free_port())
         blocks = [re.sub(rf"\b{port}\b", fresh, block) for block in blocks]
-    outputs = []
-    for block in blocks:
-        done = subprocess.run(
-            ["bash", "-e", "-o", "pipefail", "-c", block],
-            cwd=tmp_path,
-            env=shell,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=BLOCK_S_MAX,
-            check=False,
-        )
-        assert done.returncode == 0, f"{block}\n{done.stdout}"
-        outputs.append(done.stdout)
+    outputs = paste(blocks, tmp_path, shell, BLOCK_S_MAX)
     copied, table = outputs[SPARK - 1], outputs[SPARK]
     for alias in ("east", "west"):
         assert re.search(rf"^{alias} +page_views +{alias}\.page_views +2 +2 +0 +(\S+Z|-)$", copied, re.MULTILINE)

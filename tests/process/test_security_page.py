@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.outside.needs import need_program
 from tests.outside.ports import free_port
+from tests.support.pasted import paste, reader_environment
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -22,23 +21,9 @@ def test_each_block_of_the_set_up_does_what_the_page_says(tmp_path: Path) -> Non
     for port in (9093, 9094, 9095):
         address = f"127.0.0.1:{free_port()}"
         blocks = [block.replace(f"127.0.0.1:{port}", address) for block in blocks]
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path}
-    outputs: list[str] = []
+    environment = reader_environment()
     try:
-        for block in blocks:
-            done = subprocess.run(
-                ["bash", "-e", "-o", "pipefail", "-c", block],
-                cwd=tmp_path,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=BLOCK_S_MAX,
-                check=False,
-            )
-            assert done.returncode == 0, f"{block}\n{done.stdout}"
-            outputs.append(done.stdout)
+        outputs = paste(blocks, tmp_path, environment, BLOCK_S_MAX)
     finally:
         for properties in ("server.properties", "secured.properties", "tokens.properties"):
             stop = ["sordini", "stop", properties, "--force", "--timeout", "10"]

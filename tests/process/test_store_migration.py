@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.outside.ports import free_port
+from tests.support.pasted import paste, reader_environment
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "moving.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -19,23 +18,9 @@ def test_each_block_of_the_page_does_what_it_says(zookeeper: str, tmp_path: Path
     address = f"127.0.0.1:{free_port()}"
     text = PAGE.read_text().replace("127.0.0.1:9092", address).replace("127.0.0.1:2181", f"{zookeeper}/moving-page")
     blocks = BLOCK.findall(text)
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "SORDINI_BOOTSTRAP": address}
-    outputs = []
+    environment = reader_environment(SORDINI_BOOTSTRAP=address)
     try:
-        for block in blocks:
-            done = subprocess.run(
-                ["bash", "-e", "-o", "pipefail", "-c", block],
-                cwd=tmp_path,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=BLOCK_S_MAX,
-                check=False,
-            )
-            assert done.returncode == 0, f"{block}\n{done.stdout}"
-            outputs.append(done.stdout)
+        outputs = paste(blocks, tmp_path, environment, BLOCK_S_MAX)
     finally:
         stop = ["sordini", "stop", "server.properties", "--force", "--timeout", "10"]
         subprocess.run(stop, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=BLOCK_S_MAX)

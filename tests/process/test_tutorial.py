@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.outside.ports import free_port
+from tests.support.pasted import paste, reader_environment
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -19,24 +18,9 @@ def test_each_block_of_the_tutorial_does_what_the_page_says(tmp_path: Path) -> N
     address = f"127.0.0.1:{free_port()}"
     blocks = [block.replace("127.0.0.1:9092", address) for block in BLOCK.findall(TUTORIAL.read_text())]
     assert len(blocks) > 10
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "SORDINI_BOOTSTRAP": address}
-    outputs: dict[str, str] = {}
+    environment = reader_environment(SORDINI_BOOTSTRAP=address)
     try:
-        for block in blocks:
-            command = ["bash", "-e", "-o", "pipefail", "-c", block]
-            done = subprocess.run(
-                command,
-                cwd=tmp_path,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=BLOCK_S_MAX,
-                check=False,
-            )
-            assert done.returncode == 0, f"{block}\n{done.stdout}"
-            outputs[block] = done.stdout
+        outputs = dict(zip(blocks, paste(blocks, tmp_path, environment, BLOCK_S_MAX), strict=True))
     finally:
         stop = ["sordini", "stop", "server.properties", "--force", "--timeout", "10"]
         subprocess.run(stop, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=BLOCK_S_MAX)
