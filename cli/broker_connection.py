@@ -19,7 +19,13 @@ from sordini.client.addresses import Address
 from sordini.client.async_connection import AsyncConnection
 from sordini.client.authentication import authenticate
 from sordini.client.connection import API_OF, ClientConnection
-from sordini.client.errors import AuthenticationFailed, ConnectionLost, InvalidResponse, UnsupportedVersion
+from sordini.client.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    InvalidResponse,
+    UnsupportedVersion,
+    reason_of_loss,
+)
 from sordini.client.versions import ServedVersions, negotiate
 from sordini.protocol.api import Api
 from sordini.protocol.errors import ErrorCode
@@ -147,8 +153,7 @@ def _reason(error: OSError) -> str:
     """What the system says, without numbers."""
     if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
         return "connection refused"
-    text = error.strerror or str(error)
-    return text[:1].lower() + text[1:]
+    return reason_of_loss(error)
 
 
 def _no_broker(error: Exception) -> str:

@@ -18,7 +18,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from sordini.client.connection import ClientConnection
-from sordini.client.errors import ClientError, ConnectionLost, InvalidResponse
+from sordini.client.errors import ClientError, ConnectionLost, InvalidResponse, reason_of_loss
 from sordini.client.versions import run_steps
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class AsyncConnection:
         try:
             count = self._socket.send(data) or 0
         except OSError as error:
-            self.close(_reason(error))
+            self.close(reason_of_loss(error))
             return
         if count < len(data):
             if self._unsent is None:
@@ -198,7 +198,7 @@ class AsyncConnection:
             if self.is_open:
                 self._loop.call_soon(self._on_readable)  # After the others: a TLS socket may hold what it has received.
         except OSError as error:
-            self.close(_reason(error))
+            self.close(reason_of_loss(error))
         except InvalidResponse as error:
             self._fail(error)
 
@@ -225,8 +225,3 @@ class AsyncConnection:
         self._silent_ticks = 0
         self._protocol.next_sent(request)
         self._write(memoryview(request))
-
-
-def _reason(error: OSError) -> str:
-    text = error.strerror or str(error)
-    return text[:1].lower() + text[1:]

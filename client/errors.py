@@ -5,6 +5,12 @@ from __future__ import annotations
 from sordini.protocol.api import Api
 
 
+def reason_of_loss(error: OSError) -> str:
+    """The system's text, as the end of a sentence."""
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]
+
+
 class ClientError(Exception):
     """A request was not sent, or its response did not arrive."""
 

@@ -17,7 +17,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from sordini.client.errors import ClientError, ConnectionLost, InvalidResponse
+from sordini.client.errors import ClientError, ConnectionLost, InvalidResponse, reason_of_loss
 from sordini.client.versions import run_steps
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class PipelinedConnection:
                     return
                 unsent.popleft()
         except OSError as error:
-            self.close(str(error.strerror or error).lower())
+            self.close(reason_of_loss(error))
             return
         self._loop.remove_writer(self._socket)
 
@@ -106,7 +106,7 @@ class PipelinedConnection:
             if self.is_open:
                 self._loop.call_soon(self._on_readable)  # A TLS socket may hold what it has received.
         except OSError as error:
-            self.close(str(error.strerror or error).lower())
+            self.close(reason_of_loss(error))
         except InvalidResponse as error:
             self._fail(error)
 
