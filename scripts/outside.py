@@ -129,11 +129,7 @@ def install_programs(wanted: Iterable[str] = PACKAGES) -> None:
 
 def fetch_kafka(version: str, *options: str) -> None:
     """Apache Kafka's server and tools of one release with all they depend on."""
-    folder = JARS / version / "lib"
-    if (folder / versions.server_jar(version)).exists():
-        return
-    goal = f"{COPY_PLUGIN}:copy-dependencies"
-    fetch(folder, [*maven(), "-f", str(POM), f"-Dkafka.version={version}", "-DincludeScope=runtime", *options, goal])
+    fetch_dependencies(JARS / version / "lib", versions.server_jar(version), POM, version, *options)
 
 
 def fetch_newest() -> None:
@@ -156,20 +152,20 @@ def fetch_clients(version: str) -> None:
 
 def fetch_streams(version: str) -> None:
     """Kafka Streams of one release with all that it needs."""
-    folder = STREAMS / version / "lib"
-    if (folder / f"kafka-streams-{version}.jar").exists():
-        return
-    goal = f"{COPY_PLUGIN}:copy-dependencies"
-    fetch(folder, [*maven(), "-f", str(STREAMS_POM), f"-Dkafka.version={version}", "-DincludeScope=runtime", goal])
+    fetch_dependencies(STREAMS / version / "lib", f"kafka-streams-{version}.jar", STREAMS_POM, version)
 
 
 def fetch_mirror(version: str) -> None:
     """MirrorMaker 2 of one release, with Kafka Connect that runs it."""
-    folder = MIRROR / version / "lib"
-    if (folder / f"connect-mirror-{version}.jar").exists():
+    fetch_dependencies(MIRROR / version / "lib", f"connect-mirror-{version}.jar", MIRROR_POM, version)
+
+
+def fetch_dependencies(folder: Path, jar: str, pom: Path, version: str, *options: str) -> None:
+    """What a POM names in one release of Apache Kafka, unless `jar` is there: it is one of them."""
+    if (folder / jar).exists():
         return
     goal = f"{COPY_PLUGIN}:copy-dependencies"
-    fetch(folder, [*maven(), "-f", str(MIRROR_POM), f"-Dkafka.version={version}", "-DincludeScope=runtime", goal])
+    fetch(folder, [*maven(), "-f", str(pom), f"-Dkafka.version={version}", "-DincludeScope=runtime", *options, goal])
 
 
 def fetch_python_clients() -> None:

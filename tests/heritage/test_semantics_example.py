@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from threading import Thread
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+from examples.semantics.__main__ import Crash, restarted
 from examples.semantics.consuming import at_least_once, at_most_once, exactly_once, since
 from examples.semantics.sharing import share
 from sordini.heritage.simple_consumer import SimpleConsumer
@@ -26,10 +27,6 @@ COUNT = 6
 VALUES = [str(number) for number in range(COUNT)]
 
 
-class Crash(Exception):
-    """The process ends here."""
-
-
 class Crashes:
     """Raises at some of the calls, by their numbers."""
 
@@ -41,15 +38,6 @@ class Crashes:
         self._calls += 1
         if self._calls in self._left:
             raise Crash
-
-
-def until_it_ends(consume: Callable[[], None]) -> None:
-    while True:
-        try:
-            consume()
-        except Crash:
-            continue
-        return
 
 
 class Place:
@@ -94,7 +82,7 @@ def test_at_most_once_processes_no_message_twice_and_loses_those_of_crashes(plac
         crash()
         done.append(value_of(message))
 
-    until_it_ends(lambda: at_most_once(place.consumer, group, place.partition, work))
+    restarted(lambda: at_most_once(place.consumer, group, place.partition, work))
     assert tries == VALUES
     assert done == [value for number, value in enumerate(VALUES, 1) if number not in crashes]
 
@@ -109,7 +97,7 @@ def test_at_least_once_loses_no_message_and_repeats_those_of_crashes(place: Plac
         done.append(value_of(message))
         crash()
 
-    until_it_ends(lambda: at_least_once(place.consumer, group, place.partition, work))
+    restarted(lambda: at_least_once(place.consumer, group, place.partition, work))
     assert list(dict.fromkeys(done)) == VALUES
     assert len(done) == COUNT + len([number for number in crashes if number <= len(done)])
 
@@ -128,7 +116,7 @@ def test_offsets_in_the_transaction_of_the_results_make_each_message_count_once(
             connection.execute("INSERT INTO results VALUES (?)", [value_of(message)])
             late()
 
-        until_it_ends(lambda: exactly_once(place.consumer, database, place.partition, work))
+        restarted(lambda: exactly_once(place.consumer, database, place.partition, work))
         results = [value for (value,) in database.execute("SELECT value FROM results ORDER BY rowid")]
         assert Counter(results) == Counter(VALUES)
         assert database.execute("SELECT next FROM offsets").fetchall() == [(COUNT,)]

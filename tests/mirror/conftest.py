@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from sordini.testing import Kafka, make_kafka
 
 EVERYTHING = os.environ.get("SORDINI_MIRROR") == "all"
 SEED = int(os.environ.get("SORDINI_MIRROR_SEED", "1"))
@@ -24,3 +27,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture
+def central() -> Iterator[Kafka]:
+    """The target."""
+    with make_kafka() as kafka:
+        yield kafka

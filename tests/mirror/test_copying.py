@@ -57,12 +57,6 @@ def west() -> Iterator[Kafka]:
         yield kafka
 
 
-@pytest.fixture
-def central() -> Iterator[Kafka]:
-    with make_kafka() as kafka:
-        yield kafka
-
-
 def administer(kafka: Kafka, operation: Callable[[AdminClient], dict[Any, Any]]) -> list[Any]:
     """The results of an operation of an admin client."""
     client = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})

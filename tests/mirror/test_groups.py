@@ -22,12 +22,6 @@ def east() -> Iterator[Kafka]:
         yield kafka
 
 
-@pytest.fixture
-def central() -> Iterator[Kafka]:
-    with make_kafka() as kafka:
-        yield kafka
-
-
 def consumer(kafka: Kafka, group: str) -> Consumer:
     return Consumer(
         {

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from aiokafka import AIOKafkaConsumer
@@ -43,6 +43,12 @@ class Read(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
+def read_of(row: Any) -> Read:
+    """A record of kafka-python or aiokafka."""
+    is_append = row.timestamp_type == 1
+    return Read(row.partition, row.offset, row.timestamp, is_append, row.key, row.value, tuple(row.headers))
+
+
 def with_kafka_python(kafka: Kafka, topic: str, partitions: int) -> list[Read]:
     names = [TopicPartition(topic, number) for number in range(partitions)]
     found = []
@@ -58,13 +64,7 @@ def with_kafka_python(kafka: Kafka, topic: str, partitions: int) -> list[Read]:
         ends = consumer.end_offsets(names)
         while any(consumer.position(name) < ends[name] for name in names):
             for rows in consumer.poll(timeout_ms=500).values():
-                found += [
-                    Read(
-                        row.partition, row.offset, row.timestamp, row.timestamp_type == 1, row.key, row.value,
-                        tuple(row.headers),
-                    )
-                    for row in rows
-                ]  # fmt: skip
+                found += map(read_of, rows)
     return sorted(found)
 
 
@@ -82,13 +82,7 @@ def with_aiokafka(kafka: Kafka, topic: str, partitions: int) -> list[Read]:
             ends = await consumer.end_offsets(names)
             while not all([await consumer.position(name) >= ends[name] for name in names]):
                 for rows in (await consumer.getmany(timeout_ms=500)).values():
-                    found += [
-                        Read(
-                            row.partition, row.offset, row.timestamp, row.timestamp_type == 1, row.key, row.value,
-                            tuple(row.headers),
-                        )
-                        for row in rows
-                    ]  # fmt: skip
+                    found += map(read_of, rows)
         return sorted(found)
 
     return asyncio.run(read())
