@@ -2,7 +2,7 @@
 
 A fetch lasts no longer than the leases of its partitions: it begins while all last, is given up when the first is over,
 and what comes after that is dropped. So of a partition no two members ever have a fetch at the same time, also when one
-of them was stopped in the middle of a fetch and goes on much later, or has lost ZooKeeper (docs/heritage.md).
+of them was stopped in the middle of a fetch and continues much later, or has lost ZooKeeper (docs/heritage.md).
 """
 
 from __future__ import annotations

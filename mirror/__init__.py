@@ -7,9 +7,9 @@
 
 One `Flow` copies from one source. Record batches are not opened: the mirror writes its own producer id, epoch and
 sequence into their headers and computes the CRC again (`batches.py`). What it has copied up to is a record in the
-target, in the transaction of what was copied, so a copier that is killed at any moment goes on where its last committed
-transaction ended. A flow that fails is torn down and begins again from there, as after a kill: there is no other
-recovery.
+target, in the transaction of what was copied, so a copier that is killed at any moment continues where its last
+committed transaction ended. A flow that fails is torn down and begins again from there, as after a kill: there is no
+other recovery.
 
 Pure: `naming`, `batches`, `formats`, `offset_map`, `plan`. The rest carries out requests on `client/`. Internal topics
 have MirrorMaker 2's names and formats (docs/mirror.md).

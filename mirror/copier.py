@@ -87,7 +87,7 @@ class Copier:
     # Beginning.
 
     async def open(self) -> None:
-        """Fence earlier sessions, and find out where to go on. Raises MirrorError."""
+        """Fence earlier sessions, and find out where to continue. Raises MirrorError."""
         plan, names, target = self._shared.plan, self._names, self._target
         if plan.heartbeat_s:
             await self._noticed(self._make_heartbeats)()
@@ -153,7 +153,7 @@ class Copier:
         wanted = [TopicPartition(topic.name, number) for topic in topics.values() for number in range(topic.partitions)]
         positions = self.reader.positions
         for partition in positions.keys() - set(wanted):
-            # It goes on there if it comes back: what was read until now may be on its way into the target.
+            # It continues there if it comes back: what was read until now may be on its way into the target.
             self._left[partition] = positions.pop(partition)
             self._figures.lags.pop(partition, None)
         new = await self._led([partition for partition in wanted if partition not in positions])
@@ -178,7 +178,7 @@ class Copier:
         return found
 
     async def _starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where partitions go on; a topic that was created again begins anew."""
+        """Where partitions continue; a topic that was created again begins anew."""
         starts, unknown = {}, []
         for partition in partitions:
             known = self._known.get(partition)
@@ -200,7 +200,7 @@ class Copier:
     # Beside the copying.
 
     def helpers(self) -> list[Coroutine[None, None, None]]:
-        """What runs until it is cancelled. Raises MirrorError where copying cannot go on."""
+        """What runs until it is cancelled. Raises MirrorError where copying cannot continue."""
         plan = self._shared.plan
         helpers = [self.reader.run(), self._every(plan.refresh_s, self._follow_topics)]
         helpers.append(self._every(plan.groups_s, self._noticed(self._translate_groups)))

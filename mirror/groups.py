@@ -1,7 +1,7 @@
 """Committed offsets of the source's groups, translated: checkpoints, and where asked the target's own offsets.
 
 A checkpoint is written when a group's offset in the source or its translation changed. A translation never goes back
-while the group goes on, although less is known after a restart. Into the target's `__consumer_offsets` an offset is
+while the group continues, although less is known after a restart. Into the target's `__consumer_offsets` an offset is
 written only while the group has no members there, and only forward.
 
 Where several sources are merged into one topic a group has one offset for all of them: the smallest, and none while it

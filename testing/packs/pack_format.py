@@ -82,7 +82,7 @@ class Ending(NamedTuple):
 
 
 def framed(kind: int, content: bytes, checksum: int) -> tuple[bytes, int]:
-    """A frame, and the checksum to go on with; `checksum` is that of the frame before, 0 without one."""
+    """A frame, and the checksum to continue with; `checksum` is that of the frame before, 0 without one."""
     checksum = checksum_of(kind, content, checksum)
     return FRAME.pack(kind, len(content), checksum) + content, checksum
 

@@ -58,8 +58,8 @@ def mirror() -> None:
 def run(file: Path, *, as_json: bool) -> None:
     """Copy until SIGTERM or Ctrl-C, and commit what is under way before it ends.
 
-    It can be killed at any moment: it goes on from what it committed last, and no record is lost or repeated. Only one
-    mirror of a name runs at a time; a second one takes over, and the first one ends. On a terminal a line shows the
+    It can be killed at any moment: it continues from what it committed last, and no record is lost or repeated. Only
+    one mirror of a name runs at a time; a second one takes over, and the first one ends. On a terminal a line shows the
     progress of each source, elsewhere one line is printed every ten seconds in which records were copied.
 
     \b

@@ -47,7 +47,7 @@ async def _run(plan: Plan, *, as_json: bool) -> None:
     except MirrorError as error:
         raise Failure(str(error)) from None
     except asyncio.CancelledError:
-        raise Failure("it was not waited for the last commit: the next start goes on from the one before") from None
+        raise Failure("the last commit was not waited for: the next start continues from the one before") from None
     finally:
         shown.cancel()
         progress.end(mirror.flows)

@@ -89,6 +89,6 @@ def test_kills_of_members_and_brokers_during_the_move_lose_nothing(
     group.stop()
     assert sent >= MESSAGES_MIN
     assert {message.value for message in group.messages()} == set(range(sent))
-    # What was read was read in every offset of the log, whoever was killed.
+    # What was read was read in every offset of the log, despite the kills.
     read = {message[:2] for message in group.messages()}
     assert read == {(number, at) for number, end in group.in_zookeeper().items() for at in range(end)}
