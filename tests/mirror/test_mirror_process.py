@@ -152,7 +152,8 @@ class Site:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Brokers and a mirror that the tests share; what one commits is there for the others."""
     home = tmp_path_factory.mktemp("mirror")
-    with SordiniProcess(home / "east", SMALL) as east, SordiniProcess(home / "central", SMALL) as central:
+    two = {**SMALL, "num.partitions": 2}  # Of which the second has no records.
+    with SordiniProcess(home / "east", two) as east, SordiniProcess(home / "central", SMALL) as central:
         made = Site(home / "mirror", east, central, metrics="127.0.0.1:0")
         made.produce(100)
         made.commit("billing", 40)
@@ -169,8 +170,8 @@ def test_a_running_mirror_reports_and_measures(site: Site) -> None:
         "source": "east",
         "topic": "orders",
         "target": "east.orders",
-        "partitions": 1,
-        "copied": 1,
+        "partitions": 2,
+        "copied": 2,
         "behind": 0,
     }
     wanted = {

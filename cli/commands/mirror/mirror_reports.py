@@ -73,6 +73,7 @@ async def _topics(
         led = [partition for partition in partitions if upstream.leader_of(partition) >= 0]
         ends = await offsets_of(upstream, led, LATEST)
         starts = await offsets_of(upstream, led, EARLIEST)
+        empty = {one for one in led if ends[one] == starts[one]}  # No position is written of these.
         behind = sum(
             max(0, ends[one] - (positions[one].next_offset if one in positions else starts[one])) for one in led
         )
@@ -82,7 +83,7 @@ async def _topics(
                 "topic": topic.name,
                 "target": names.remote_topic(topic.name or ""),
                 "partitions": len(partitions),
-                "copied": sum(one in positions for one in partitions),
+                "copied": sum(one in positions or one in empty for one in partitions),
                 "behind": behind,
             }
         )
