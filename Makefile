@@ -111,7 +111,6 @@ recipes: .venv/.installed-dev
 
 mirror: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	@$(PYTHON) scripts/outside.py mirror
 	SORDINI_MIRROR=all $(BIN)/python -m pytest tests/mirror -s $(ARGS)
 
 pipeline: .venv/.installed-dev
@@ -174,7 +173,6 @@ lint: .venv/.installed-dev
 
 bench: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	@$(PYTHON) scripts/outside.py mirror
 	$(BIN)/python -m bench $(ARGS)
 
 clean:

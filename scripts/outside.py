@@ -7,7 +7,7 @@
     python3 scripts/outside.py clients 1.1.1    the jar of one release's Java client
     python3 scripts/outside.py originals        the last release with the Scala clients of the documents; 26 MB
     python3 scripts/outside.py streams          Kafka Streams with its state store, of two releases; 170 MB
-    python3 scripts/outside.py mirror           Apache Kafka's MirrorMaker 2 with its client; 60 MB
+    python3 scripts/outside.py mirror           Apache Kafka's MirrorMaker 2 with its client; 31 MB
     python3 scripts/outside.py python-clients   the oldest Python clients, in their own environment; 20 MB
     python3 scripts/outside.py spark 4.2.0      an older PySpark with its Kafka source; about a minute and 500 MB
     python3 scripts/outside.py connector        the Kafka source of the PySpark in .venv, as pipeline/jars locks it
@@ -76,6 +76,7 @@ def main(arguments: list[str]) -> None:
                 fetch_newest()
                 fetch_clients(versions.OLDEST_JAVA_CLIENT)
                 fetch_originals()
+                fetch_mirror(versions.APACHE_KAFKA)
                 fetch_spark(versions.OLDEST_PYSPARK)
                 fetch_connector()
             fetch_python_clients()

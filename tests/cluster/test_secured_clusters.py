@@ -124,12 +124,17 @@ def secured(tmp_path: Path, zookeeper: str, version: str) -> Iterator[Secured]:
         made.tree.close()
 
 
-def _written(settings: dict[str, str], topic: str, value: bytes) -> list[object]:
-    """The error of a record for each partition, None for those that all in-sync replicas have."""
+def _written(settings: dict[str, str], topic: str, value: bytes) -> list[str]:
+    """The error of a record for each partition, empty for those that all in-sync replicas have."""
     producer = Producer(settings | {"acks": "all", "message.timeout.ms": 60_000})
-    outcomes: list[object] = []
+    outcomes: list[str] = []
     for partition in range(PARTITIONS):
-        producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: outcomes.append(error))
+        producer.produce(
+            topic,
+            value,
+            partition=partition,
+            on_delivery=lambda error, _: outcomes.append(error.str() if error else ""),
+        )
     producer.flush(90)
     return outcomes
 
@@ -165,17 +170,17 @@ def test_brokers_of_both_kinds_replicate_as_users_and_share_their_access_control
     secured.allow(AclOperation.READ, ResourceType.TOPIC, topic, by=OURS)
     secured.allow(AclOperation.READ, ResourceType.GROUP, topic, by=THEIRS)
     secured.wait(lambda: secured.is_writable(topic), "all know the entries")
-    assert _written(clients, topic, b"0") == [None] * PARTITIONS
+    assert _written(clients, topic, b"0") == [""] * PARTITIONS
     _unauthorized_requests_are_refused(secured, topic)
 
     # The controller is killed; one of the other kind may be elected.
     first = secured.tree.controller()
     secured.brokers[first].kill()
     secured.wait(lambda: secured.tree.controller() not in (first, -1), "another controller is elected")
-    assert _written(clients, topic, b"1") == [None] * PARTITIONS
+    assert _written(clients, topic, b"1") == [""] * PARTITIONS
     secured.brokers[first].start()
     secured.wait(lambda: secured.is_full(topic), "all replicas are in sync")
-    assert _written(clients, topic, b"2") == [None] * PARTITIONS
+    assert _written(clients, topic, b"2") == [""] * PARTITIONS
     written = {b"probe", b"0", b"1", b"2"}
     assert _read(clients, topic, written) == written
 

@@ -4,7 +4,8 @@
     notified  the pattern that a notification names is read again
     session   after a new session everything is read again: notifications may have been deleted meanwhile
 
-An entry that this broker was asked to add or remove is answered once its own authorizer decides by it.
+An entry that this broker was asked to add or remove is answered once its own authorizer decides by it. Reads of the
+store never overlap: else what an earlier one found would replace what a later one did.
 """
 
 from __future__ import annotations
@@ -43,8 +44,11 @@ class AclStore:
         self._spawn = spawn
         self._log = log
         self._timeout_s = timeout_ms / 1000
-        self._lock = asyncio.Lock()
-        self._is_reading = False
+        self._writing = asyncio.Lock()
+        self._reading = asyncio.Lock()
+        """Held from a read of the store until the authorizer has what was found."""
+        self._is_outdated = False
+        """Whether everything has to be read again."""
         self._notifications = {
             directory: ChangeNotifications(session, directory, self._notified, clock, log)
             for directory in (paths.ACL_CHANGES, paths.EXTENDED_ACL_CHANGES)
@@ -72,7 +76,7 @@ class AclStore:
         try:
             async with asyncio.timeout(self._timeout_s):
                 # One at a time, so that this broker's writers do not conflict with each other.
-                async with self._lock:
+                async with self._writing:
                     written = await change_entries(self._session, pattern, decide)
                 if written is not None:
                     await self._notifications[written.directory].applied(written.number)
@@ -82,18 +86,20 @@ class AclStore:
             raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"the change may not be applied: {error}") from error
 
     def _session_changed(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED and not self._is_reading:
-            self._is_reading = True
+        if state is SessionState.CONNECTED:
+            self._is_outdated = True
             self._spawn(self._read_again())
 
     async def _read_again(self) -> None:
-        try:
-            await self._read_all()
-        except CoordinationError as error:
-            # The next connection reads again; until then the entries stay as they are.
-            self._log.warning("access control entries not read", reason=str(error))
-        finally:
-            self._is_reading = False
+        async with self._reading:
+            if not self._is_outdated:
+                return
+            self._is_outdated = False
+            try:
+                await self._read_all()
+            except CoordinationError as error:
+                # The next connection reads again; until then the entries stay as they are.
+                self._log.warning("access control entries not read", reason=str(error))
 
     async def _read_all(self) -> None:
         found = await read_acls(self._session)
@@ -102,12 +108,13 @@ class AclStore:
 
     async def _notified(self, path: str, data: bytes) -> None:
         pattern = decode_notification(path, data)
-        if isinstance(pattern, Malformed):
-            # It may be about any pattern.
-            self._log.warning("unreadable change of access control entries", path=path, reason=pattern.reason)
-            await self._read_all()
-            return
-        self.authorizer.set(pattern, self._known(await read_entries(self._session, pattern)))
+        async with self._reading:
+            if isinstance(pattern, Malformed):
+                # It may be about any pattern.
+                self._log.warning("unreadable change of access control entries", path=path, reason=pattern.reason)
+                await self._read_all()
+                return
+            self.authorizer.set(pattern, self._known(await read_entries(self._session, pattern)))
         self._log.info(
             "access control entries changed",
             resource_type=pattern.resource_type.name,
