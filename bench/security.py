@@ -1,9 +1,11 @@
 """What TLS and access control cost, and what handshakes do to the others, beside Apache Kafka.
 
-Each side has two brokers: one with a plaintext and a TLS listener (TLS 1.3, an ECDSA key), one with an authorizer and
-entries for the topics that are used. Rates are records per second of the broker's CPU, so that they say the same on a
-busy machine; each figure is of the same broker, in turns. The handshakes are with a key of RSA-2048, on a listener of
-their own.
+Rates are records per second of the broker's CPU, so that they say the same on a busy machine. What TLS costs is
+measured at one broker with a plaintext and a TLS listener (TLS 1.3, an ECDSA key), in turns. Access control is on or
+off for a whole process, and two processes alike differ by some percent all their lives: so its cost is the median of
+several pairs, each started anew, one with an authorizer and entries for the topics that are used. The handshakes are
+with a key of RSA-2048, on a listener of their own; their clients have the lowest priority, since they stand for other
+machines.
 """
 
 from __future__ import annotations
@@ -34,9 +36,11 @@ from tests.support.wire_client import Client
 
 PART: Final = "security"
 ROUNDS_MAX: Final = 5
+PAIRS: Final = 5
 RSA_BITS: Final = 2048
 HANDSHAKES_PER_SECOND: Final = 500
 SHAKERS: Final = 8
+LOWEST_PRIORITY: Final = 19
 AS_MUCH: Final = at_least(1.0)
 ACLS_COST: Final = ours_at_most(1.02, "")
 """The CPU of a record with access control by that without."""
@@ -63,19 +67,26 @@ class Extent(NamedTuple):
     batched: int
     singles: int
     runs_to_settle: int
+    pairs: int
 
 
-FULL: Final = Extent(1_000_000, 20_000, 6)
-QUICK: Final = Extent(10_000, 200, 1)
+FULL: Final = Extent(1_000_000, 20_000, 6, PAIRS)
+QUICK: Final = Extent(10_000, 200, 1, 1)
 
 
-class Set(NamedTuple):
-    """The brokers of one side, by their listeners."""
+class Listeners(NamedTuple):
+    """Those of the broker with TLS."""
 
     plain: Place
     tls: Place
-    guarded: Place
     rsa_port: int
+
+
+class Pair(NamedTuple):
+    """Two brokers that differ in access control alone."""
+
+    open: Place
+    guarded: Place
 
 
 def _works(extent: Extent) -> list[Work]:
@@ -94,22 +105,25 @@ def rows(directory: Path, labels: Labels, rounds: int, say: Say, *, apache_only:
     with ExitStack() as running:
         zookeeper = running.enter_context(ZooKeeperProcess(directory / "zookeeper"))
         pair = sides.both(*labels, zookeeper.connect, apache_only=apache_only)
-        sets = [running.enter_context(_started(directory / name, side)) for name, side in pair._asdict().items()]
-        for work in _works(extent):
-            found += _compared(work, sets, rounds, extent, say)
-        found += _handshakes(sets, rounds, extent, say)
+        starts = list(pair._asdict().items())
+        with ExitStack() as serving:
+            both = [serving.enter_context(_with_tls(directory / name, side)) for name, side in starts]
+            for work in _works(extent):
+                found += _tls(work, both, rounds, extent, say)
+            found += _handshakes(both, rounds, extent, say)
+        found += _access_control([(directory / name, side) for name, side in starts], rounds, extent, say)
     say(summary(found))
     return found
 
 
 def note(rounds: int) -> str:
     again = f"`make bench ARGS='--only {PART} --write'`"
-    return f"medians of {min(rounds, ROUNDS_MAX)} rounds. Again: {again}."
+    return f"medians of {min(rounds, ROUNDS_MAX)} rounds, of access control for each of {PAIRS} pairs. Again: {again}."
 
 
 @contextmanager
-def _started(home: Path, side: sides.Side) -> Iterator[Set]:
-    """The brokers of one side."""
+def _with_tls(home: Path, side: sides.Side) -> Iterator[Listeners]:
+    """A broker of one side with listeners of all kinds."""
     home.mkdir()
     authority = Authority()
     ca = authority.pem_file(home / "ca.pem")
@@ -126,27 +140,33 @@ def _started(home: Path, side: sides.Side) -> Iterator[Set]:
         "listener.name.rsa.ssl.key.password": stores["ssl.key.password"],
         "inter.broker.listener.name": "PLAINTEXT",
     }
-    opened = side.start(home / "open", settings)
+    opened = side.start(home / "tls", settings)
     _listen(opened, f"PLAINTEXT://{opened.bootstrap},SSL://127.0.0.1:{port},RSA://127.0.0.1:{rsa_port}")
-    guarded = side.start(
-        home / "guarded",
-        {
-            "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-            "allow.everyone.if.no.acl.found": "true",
-        },
-    )
+    starting.timed_start(opened, watch_idle=False)
+    try:
+        bench = Bench("tls", opened)
+        yield Listeners(
+            Place(opened.bootstrap, opened.pid, bench), Place(f"127.0.0.1:{port}", opened.pid, bench, ca), rsa_port
+        )
+    finally:
+        opened.stop()
+
+
+@contextmanager
+def _pair(home: Path, side: sides.Side) -> Iterator[Pair]:
+    """Two brokers of one side, one of them with an authorizer."""
+    home.mkdir()
+    guarding: dict[str, object] = {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    brokers = [side.start(home / "open", {}), side.start(home / "guarded", guarding)]
     with ExitStack() as running:
-        for process in (opened, guarded):
+        for process in brokers:
             starting.timed_start(process, watch_idle=False)
             running.callback(process.stop)
-        _allow(guarded)
-        bench = Bench("open", opened)
-        yield Set(
-            Place(opened.bootstrap, opened.pid, bench),
-            Place(f"127.0.0.1:{port}", opened.pid, bench, ca),
-            Place(guarded.bootstrap, guarded.pid, Bench("guarded", guarded)),
-            rsa_port,
-        )
+        _allow(brokers[1])
+        yield Pair(*(Place(one.bootstrap, one.pid, Bench("pair", one)) for one in brokers))
 
 
 def _listen(process: BrokerProcess, listeners: str) -> None:
@@ -192,7 +212,7 @@ class _Measured:
     """One kind of work at one listener."""
 
     def __init__(self, place: Place, work: Work, extent: Extent) -> None:
-        self.place, self._work, self._bench = place, work, place.bench
+        self.place, self.work, self._bench = place, work, place.bench
         self.seen: list[Figures] = []
         with _as_client(place):
             self._topic = self._bench.filled_topic(extent.batched) if work.kind == "consume" else ""
@@ -202,7 +222,7 @@ class _Measured:
     def measure(self) -> Figures:
         with _as_client(self.place):
             found = (
-                self._bench.measure(self._work, self._topic) if self._topic else self._bench.measure_afresh(self._work)
+                self._bench.measure(self.work, self._topic) if self._topic else self._bench.measure_afresh(self.work)
             )
         self.seen.append(found)
         return found
@@ -214,25 +234,41 @@ class _Measured:
         return 1e6 / self.middle("cpu_us")
 
 
-def _compared(work: Work, sets: Sequence[Set], rounds: int, extent: Extent, say: Say) -> list[str]:
-    sides_seen = [[_Measured(place, work, extent) for place in (one.plain, one.tls, one.guarded)] for one in sets]
+def _in_turns(measured: Sequence[_Measured], rounds: int, say: Say) -> None:
     for _ in range(rounds):
-        for side in sides_seen:
-            for one in side:
-                figures = one.measure()
-                say(f"{work.name}, {one.place.bootstrap}: {figures.per_second:,.0f}/s, CPU {figures.cpu_us:.2f} µs")
-    theirs, ours = sides_seen
-    both = (theirs, ours)
+        for one in measured:
+            figures = one.measure()
+            say(f"{one.work.name}, {one.place.bootstrap}: {figures.per_second:,.0f}/s, CPU {figures.cpu_us:.2f} µs")
+
+
+def _tls(work: Work, brokers: Sequence[Listeners], rounds: int, extent: Extent, say: Say) -> list[str]:
+    both = [[_Measured(place, work, extent) for place in (one.plain, one.tls)] for one in brokers]
+    _in_turns([one for side in both for one in side], rounds, say)
     unit = "requests" if work.is_single else "records"
-    rates = [side[1].per_cpu_second() for side in both]
+    rates = [tls.per_cpu_second() for _, tls in both]
     found = [_row(f"TLS: {work.name}", f"{unit} per CPU second", rates, AS_MUCH)]
     if work.is_single:
-        found.append(_row("", "p99, µs", [side[1].middle("p99_us") for side in both], None))
-    costs = [side[1].middle("cpu_us") / side[0].middle("cpu_us") for side in both]
+        found.append(_row("", "p99, µs", [tls.middle("p99_us") for _, tls in both], None))
+    costs = [tls.middle("cpu_us") / plain.middle("cpu_us") for plain, tls in both]
     found.append(_row("", "CPU by that without TLS", costs, None, digits=2))
-    costs = [side[2].middle("cpu_us") / side[0].middle("cpu_us") for side in both]
-    found.append(_row(f"access control: {work.name}", "CPU by that without", costs, ACLS_COST, digits=3))
     return found
+
+
+def _access_control(homes: Sequence[tuple[Path, sides.Side]], rounds: int, extent: Extent, say: Say) -> list[str]:
+    works = _works(extent)
+    costs: list[list[list[float]]] = [[[] for _ in homes] for _ in works]
+    for number in range(extent.pairs):
+        for which, (home, side) in enumerate(homes):
+            with _pair(home / f"pair-{number}", side) as pair:
+                for work, seen in zip(works, costs, strict=True):
+                    opened, guarded = both = [_Measured(place, work, extent) for place in pair]
+                    _in_turns(both, rounds, say)
+                    seen[which].append(guarded.middle("cpu_us") / opened.middle("cpu_us"))
+                    say(f"access control, {work.name}, pair {number + 1} of {side.label}: {seen[which][-1]:.3f}")
+    return [
+        _row(f"access control: {work.name}", "CPU by that without", [median(one) for one in seen], ACLS_COST, digits=3)
+        for work, seen in zip(works, costs, strict=True)
+    ]
 
 
 def _row(work: str, figure: str, values: Sequence[float], goal: Goal | None, *, digits: int = 0) -> str:
@@ -240,14 +276,14 @@ def _row(work: str, figure: str, values: Sequence[float], goal: Goal | None, *, 
     return table.judged_row(work, figure, theirs, ours, goal, digits=digits)
 
 
-def _handshakes(sets: Sequence[Set], rounds: int, extent: Extent, say: Say) -> list[str]:
+def _handshakes(brokers: Sequence[Listeners], rounds: int, extent: Extent, say: Say) -> list[str]:
     """Small requests of one plaintext client, alone and beside handshakes at the RSA listener."""
     work = Work("one record per request, 1 in flight", "single", extent.singles)
-    alone = [_Measured(one.plain, work, extent) for one in sets]
-    beside = [_Measured(one.plain, work, extent) for one in sets]
+    alone = [_Measured(one.plain, work, extent) for one in brokers]
+    beside = [_Measured(one.plain, work, extent) for one in brokers]
     rates: list[list[float]] = [[], []]
     for _ in range(rounds):
-        for number, one in enumerate(sets):
+        for number, one in enumerate(brokers):
             alone[number].measure()
             with _shaking(one.rsa_port) as rate:
                 figures = beside[number].measure()
@@ -282,6 +318,7 @@ def _shake(port: int, number: int, stop: threading.Event, done: list[int]) -> No
     """One handshake after the other, at most at one thread's part of the rate."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
     due = time.monotonic()
     while not stop.is_set():
         with socket.create_connection(("127.0.0.1", port)) as raw, context.wrap_socket(raw):

@@ -216,10 +216,16 @@ def unwind(processes: Sequence[LoopProcess]) -> None:
 def close_task(task: asyncio.Task[Any]) -> None:
     """Close the coroutine of a task that will not run again."""
     task._log_destroy_pending = False  # type: ignore[attr-defined]
-    # Warnings of a crashed process's code while it unwinds are no errors.
-    with contextlib.suppress(BaseException), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Such as: a coroutine that had not started when its process crashed.
-        task.get_coro().close()
+    running = asyncio._get_running_loop()
+    # Without a running loop, asyncio.gather in a `finally` makes one that nobody closes, and whose tasks live for ever.
+    asyncio._set_running_loop(task.get_loop())
+    try:
+        # Warnings of a crashed process's code while it unwinds are no errors.
+        with contextlib.suppress(BaseException), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Such as: a coroutine that had not started when its process crashed.
+            task.get_coro().close()
+    finally:
+        asyncio._set_running_loop(running)
 
 
 def _nothing() -> None:

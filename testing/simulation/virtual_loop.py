@@ -30,6 +30,7 @@ T = TypeVar("T")
 STEPS_MAX = 3_000_000
 CALLS_MAX = 200_000
 """System calls in one iteration of the loop: beyond this something polls without waiting."""
+UNWINDING_ROUNDS_MAX = 10
 START_S = 1_000.0
 """No clock starts at zero."""
 WALL_CLOCK_START_MS = 1_760_000_000_000
@@ -195,8 +196,12 @@ class SimLoop(ProcessLoop):
         self.set_exception_handler(lambda _loop, _context: None)
         left = asyncio.all_tasks(self)
         unwind(self.processes)
-        for task in left:
-            close_task(task)
+        closed = {task for process in self.processes for task in process.tasks}
+        for _ in range(UNWINDING_ROUNDS_MAX):
+            for task in left - closed:
+                close_task(task)
+            closed |= left
+            left = asyncio.all_tasks(self)  # Code that unwinds may have made some more.
         self._readers.clear()
         self._writers.clear()
         self.close()

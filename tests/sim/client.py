@@ -152,7 +152,12 @@ class Connection:
         self._loop.remove_writer(self.socket)
 
     def release(self) -> Any:
-        """Give up the socket to the caller: it is not watched any more, and stays open."""
+        """Give up the socket to the caller: it is not watched any more, and stays open.
+
+        Raises ConnectionResetError when the broker has closed it right after its last response.
+        """
+        if not self.is_open:
+            raise ConnectionResetError("closed by the broker")
         assert not self._awaited
         assert not self._in
         assert not self._out

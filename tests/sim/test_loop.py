@@ -2,6 +2,8 @@
 
 import asyncio
 import contextvars
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -176,3 +178,30 @@ def test_a_task_made_with_a_name_belongs_to_its_process_and_has_it() -> None:
 
     run(loop, outside())
     assert made[0].get_name() == "counts"
+
+
+def test_nothing_outlives_a_run_whose_unfinished_code_waits_for_others_while_it_unwinds() -> None:
+    class Held:
+        """What an unfinished coroutine refers to."""
+
+    async def end(held: Held) -> None:
+        await asyncio.sleep(1)
+        assert held
+
+    async def unfinished(held: Held) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.gather(end(held), end(held))
+
+    async def main(held: Held) -> None:
+        pending = asyncio.create_task(unfinished(held))
+        await asyncio.sleep(1)
+        assert not pending.done()
+
+    loop, held = SimLoop(), Held()
+    seen = weakref.ref(held)
+    run(loop, main(held))
+    del loop, held
+    gc.collect()
+    assert seen() is None
