@@ -6,6 +6,7 @@ which process holds a lock  fcntl F_GETLK                   a shared lock is tri
 wait for a signal, at most  sigtimedwait                    sigpending every STEP_S
 limit of descriptors        the hard limit                  DESCRIPTORS_MAX: macOS refuses its own hard limit
 limit of address space      RLIMIT_AS                       none: macOS does not keep to it
+priority of a thread        setpriority of its number       none: it would be that of the whole process
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import select
 import signal
 import struct
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -106,6 +108,17 @@ def limit_address_space(bytes_max: int) -> None:
     """End larger allocations of this process with MemoryError, where the system can."""
     if USES_LINUX_CALLS:
         resource.setrlimit(resource.RLIMIT_AS, (bytes_max, bytes_max))
+
+
+def lower_thread_priority(niceness: int) -> None:
+    """Let other threads, of this process too, go before the calling one, where the system can.
+
+    `niceness` is added to that of the process, and counts as nice(1) says: 1 is a little, 19 the most.
+    """
+    if USES_LINUX_CALLS:
+        thread = threading.get_native_id()
+        with contextlib.suppress(OSError):  # It matters to speed alone.
+            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + niceness)
 
 
 def _waited(condition: Callable[[], bool], timeout_s: float) -> bool:

@@ -14,15 +14,20 @@ import contextlib
 import ssl
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, Protocol
 
 from sordini.broker.network.ports import Socket
 from sordini.broker.network.tls_socket import BrokerTlsSocket
 from sordini.broker.security.principal import Principal
 from sordini.client.tls.contexts import reason_of
+from sordini.system.processes import lower_thread_priority
 
 HANDSHAKE_RECORD: Final = 0x16
 """The first byte that a TLS client sends."""
+
+THREAD_NICENESS: Final = 10
+"""The event loop goes first; beside a busy one on the same processor a tenth is left for handshakes."""
 
 NOT_TLS: Final = "its first bytes are not TLS; this is a TLS listener"
 
@@ -63,7 +68,9 @@ class ThreadWorker:
     """Threads of this process."""
 
     def __init__(self, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(threads, "sordini-tls")
+        self._pool = ThreadPoolExecutor(
+            threads, "sordini-tls", initializer=partial(lower_thread_priority, THREAD_NICENESS)
+        )
 
     def submit(self, step: Callable[[], Any], done: Done) -> None:
         loop = asyncio.get_running_loop()

@@ -36,6 +36,7 @@ QUICK: dict[str, object] = {
     "offsets.topic.num.partitions": 5,
     "default.replication.factor": 3,
 }
+MOVED = "An earlier coordinator may have."
 long = pytest.mark.skipif(not EVERYTHING, reason="sessions have to expire, or brokers of their own: SORDINI_MIXED=all")
 
 
@@ -148,9 +149,13 @@ def test_what_was_begun_in_one_process_goes_on_as_a_cluster_and_is_watched(site:
 
 
 def test_the_history_of_a_group_tells_who_caused_its_rebalances(site: Site) -> None:
-    site.operator.run("sordini consume orders --group billing --from beginning --max-messages 1")
-    site.operator.follow(PAGE[REBALANCES])
-    assert "joined: " in site.operator.outputs["sordini groups history billing"]
+    for _ in range(5):
+        site.operator.run("sordini consume orders --group billing --from beginning --max-messages 1")
+        site.operator.follow(PAGE[REBALANCES])
+        found = site.operator.outputs["sordini groups history billing"]
+        if MOVED not in found:  # It goes to its preferred replica once, seconds after the controller's election.
+            break
+    assert "joined: " in found
 
 
 def test_brokers_are_upgraded_one_at_a_time_and_a_check_that_waits_in_vain_says_what_is_not_well(site: Site) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 import yaml
-from check_jsonschema import main as check_jsonschema
 from click.testing import CliRunner
 
 from tests.testing.recipes.page import GITHUB, GITLAB, ROOT, files, write
@@ -33,6 +32,8 @@ SCHEMAS = {
 
 def refused(schema: str, *paths: Path) -> str:
     """What check-jsonschema says against the files; empty when it says nothing."""
+    from check_jsonschema import main as check_jsonschema  # Its import takes seconds, which every worker would spend.
+
     done = CliRunner().invoke(check_jsonschema, ["--builtin-schema", schema, *map(str, paths)])
     assert done.exit_code in (0, 1), done.output
     return done.output if done.exit_code else ""

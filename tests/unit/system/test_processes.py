@@ -33,6 +33,16 @@ limit = raise_descriptor_limit()
 limit_address_space(1 << 32)
 print(limit, resource.getrlimit(resource.RLIMIT_NOFILE)[0], hard, DESCRIPTORS_MAX, resource.getrlimit(resource.RLIMIT_AS)[0])
 """
+PRIORITIES = """
+import os, threading
+from sordini.system.processes import lower_thread_priority
+niceness = lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+found = [niceness()]
+thread = threading.Thread(target=lambda: (lower_thread_priority(3), found.append(niceness())))
+thread.start()
+thread.join()
+print(*found, niceness())
+"""
 
 
 @pytest.fixture
@@ -90,6 +100,16 @@ def test_a_pending_signal_is_taken_and_only_one_that_is_waited_for(processes: Mo
         assert processes.wait_for_signal(numbers, 0.05) is None
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
+@pytest.mark.parametrize("switch", ["", "1"])
+def test_a_thread_lets_others_go_first_where_the_system_can_and_they_stay_as_they_are(switch: str) -> None:
+    environment = {**os.environ, "SORDINI_PORTABLE": switch, "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = [sys.executable, "-c", PRIORITIES]
+    ended = subprocess.run(program, env=environment, check=True, capture_output=True, text=True)
+    before, of_thread, of_main = map(int, ended.stdout.split())
+    assert of_main == before
+    assert of_thread == (before if switch else min(before + 3, 19))
 
 
 @pytest.mark.parametrize("switch", ["", "1"])
