@@ -4,8 +4,8 @@ Rates are records per second of the broker's CPU, so that they say the same on a
 measured at one broker with a plaintext and a TLS listener (TLS 1.3, an ECDSA key), in turns. Access control is on or
 off for a whole process, and two processes alike differ by some percent all their lives: so its cost is the median of
 several pairs, each started anew, one with an authorizer and entries for the topics that are used. The handshakes are
-with a key of RSA-2048, on a listener of their own; their clients run where a processor has nothing else to do, since they
-stand for other machines.
+with a key of RSA-2048, on a listener of their own; their clients run where a processor has nothing else to do, since
+they stand for other machines.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
+from uuid import uuid4
 
 from bench import sides, starting, table
 from bench.clusters import Labels
@@ -36,7 +37,8 @@ from tests.support.wire_client import Client
 
 PART: Final = "security"
 ROUNDS_MAX: Final = 5
-PAIRS: Final = 5
+PAIRS: Final = 3
+ROUNDS_OF_PAIRS: Final = 3
 RSA_BITS: Final = 2048
 HANDSHAKES_PER_SECOND: Final = 500
 SHAKERS: Final = 8
@@ -66,11 +68,11 @@ class Extent(NamedTuple):
     batched: int
     singles: int
     runs_to_settle: int
-    pairs: int
 
 
-FULL: Final = Extent(1_000_000, 20_000, 6, PAIRS)
-QUICK: Final = Extent(10_000, 200, 1, 1)
+FULL: Final = Extent(1_000_000, 20_000, 6)
+OF_PAIRS: Final = Extent(3_000_000, 20_000, 4)
+QUICK: Final = Extent(10_000, 200, 1)
 
 
 class Listeners(NamedTuple):
@@ -110,14 +112,16 @@ def rows(directory: Path, labels: Labels, rounds: int, say: Say, *, apache_only:
             for work in _works(extent):
                 found += _tls(work, both, rounds, extent, say)
             found += _handshakes(both, rounds, extent, say)
-        found += _access_control([(directory / name, side) for name, side in starts], rounds, extent, say)
+        homes = [(directory / name, side) for name, side in starts]
+        found += _access_control(homes, 1 if quick else PAIRS, QUICK if quick else OF_PAIRS, say)
     say(summary(found))
     return found
 
 
 def note(rounds: int) -> str:
+    pairs = f"of access control, of {PAIRS} pairs with {ROUNDS_OF_PAIRS} rounds each"
     again = f"`make bench ARGS='--only {PART} --write'`"
-    return f"medians of {min(rounds, ROUNDS_MAX)} rounds, of access control for each of {PAIRS} pairs. Again: {again}."
+    return f"medians of {min(rounds, ROUNDS_MAX)} rounds; {pairs}. Again: {again}."
 
 
 @contextmanager
@@ -139,7 +143,7 @@ def _with_tls(home: Path, side: sides.Side) -> Iterator[Listeners]:
         "listener.name.rsa.ssl.key.password": stores["ssl.key.password"],
         "inter.broker.listener.name": "PLAINTEXT",
     }
-    opened = side.start(home / "tls", settings)
+    opened = side.start(home / f"tls-{uuid4().hex[:8]}", settings)
     _listen(opened, f"PLAINTEXT://{opened.bootstrap},SSL://127.0.0.1:{port},RSA://127.0.0.1:{rsa_port}")
     starting.timed_start(opened, watch_idle=False)
     try:
@@ -159,7 +163,9 @@ def _pair(home: Path, side: sides.Side) -> Iterator[Pair]:
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
     }
-    brokers = [side.start(home / "open", {}), side.start(home / "guarded", guarding)]
+    # Each in a part of ZooKeeper's tree of its own, which is named like its directory.
+    directories = [home / f"{name}-{uuid4().hex[:8]}" for name in ("open", "guarded")]
+    brokers = [side.start(*one) for one in zip(directories, ({}, guarding), strict=True)]
     with ExitStack() as running:
         for process in brokers:
             starting.timed_start(process, watch_idle=False)
@@ -253,15 +259,15 @@ def _tls(work: Work, brokers: Sequence[Listeners], rounds: int, extent: Extent, 
     return found
 
 
-def _access_control(homes: Sequence[tuple[Path, sides.Side]], rounds: int, extent: Extent, say: Say) -> list[str]:
+def _access_control(homes: Sequence[tuple[Path, sides.Side]], pairs: int, extent: Extent, say: Say) -> list[str]:
     works = _works(extent)
     costs: list[list[list[float]]] = [[[] for _ in homes] for _ in works]
-    for number in range(extent.pairs):
+    for number in range(pairs):
         for which, (home, side) in enumerate(homes):
             with _pair(home / f"pair-{number}", side) as pair:
                 for work, seen in zip(works, costs, strict=True):
                     opened, guarded = both = [_Measured(place, work, extent) for place in pair]
-                    _in_turns(both, rounds, say)
+                    _in_turns(both, ROUNDS_OF_PAIRS, say)
                     seen[which].append(guarded.middle("cpu_us") / opened.middle("cpu_us"))
                     say(f"access control, {work.name}, pair {number + 1} of {side.label}: {seen[which][-1]:.3f}")
     return [

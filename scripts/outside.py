@@ -53,7 +53,8 @@ POM = ROOT / "tests" / "outside" / "kafka.pom.xml"
 SPARK_POM = POM.with_name("spark.pom.xml")
 STREAMS_POM = POM.with_name("streams.pom.xml")
 MIRROR_POM = POM.with_name("mirror.pom.xml")
-PIP = [str(ROOT / ".venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
+PYTHON = str(ROOT / ".venv" / "bin" / "python")
+PIP = [PYTHON, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 # What kafka-python and aiokafka compress with.
 CODECS = ("lz4", "python-snappy", "zstandard", "crc32c")
 # aiokafka itself comes from the package index: its sources beside the tests would be imported instead.
@@ -73,6 +74,7 @@ def main(arguments: list[str]) -> None:
             if shutil.which("mvn"):
                 fetch_kafka(versions.APACHE_KAFKA)
                 fetch_kafka(versions.OLDER_APACHE_KAFKA)
+                run([PYTHON, "-m", "tests.outside.class_archives"], {**os.environ, "PYTHONPATH": str(ROOT)})
                 fetch_newest()
                 fetch_clients(versions.OLDEST_JAVA_CLIENT)
                 fetch_originals()

@@ -30,7 +30,7 @@ from tests.cluster.delayed_schedules import (
 )
 from tests.cluster.delaying_proxy import DelayingProxy, Fault, Notice
 from tests.cluster.transactional_clients import Aiokafka, Librdkafka, TransactionalClient
-from tests.outside.java import ApacheKafkaProcess
+from tests.outside.java import SHORT_LIVED, ApacheKafkaProcess
 from tests.outside.processes import BrokerProcess, SordiniProcess
 from tests.outside.versions import APACHE_KAFKA, BESIDE_OURS
 
@@ -55,7 +55,9 @@ def made(kind: str, request: pytest.FixtureRequest, proxy: DelayingProxy) -> Bro
     settings = {**SETTINGS, "advertised.listeners": f"PLAINTEXT://{proxy.bootstrap}"}
     if kind == APACHE_KAFKA:
         zookeeper = request.getfixturevalue("zookeeper")
-        return ApacheKafkaProcess(directory, f"{zookeeper}/{uuid4().hex}", settings, flags=("-Xms256m", "-Xmx512m"))
+        return ApacheKafkaProcess(
+            directory, f"{zookeeper}/{uuid4().hex}", settings, flags=("-Xms256m", "-Xmx512m", *SHORT_LIVED)
+        )
     del settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"]
     if kind == WITHOUT_RULE:
         settings["sordini.transactional.newest.connection.enable"] = "false"

@@ -19,6 +19,7 @@ import pytest
 from sordini.pipeline.jars import packages
 from tests.outside.needs import ROOT, need_connector
 from tests.outside.processes import DevProcess
+from tests.outside.spark import driver_options
 from tests.outside.versions import OLDEST_PYSPARK
 from tests.pipeline.topics import Place
 
@@ -62,7 +63,7 @@ def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={home}",
+        "spark.driver.extraJavaOptions": driver_options(f"-Djava.io.tmpdir={home}"),
         **_connector(),
         "spark.local.dir": str(home),
         "spark.log.level": "ERROR",

@@ -20,14 +20,15 @@ from sordini.pipeline.jobs.batch_writer import open_sink_table
 from sordini.pipeline.jobs.job import Job, Sink
 from sordini.pipeline.jobs.status import status
 from tests.outside.needs import ROOT
+from tests.outside.spark import driver_options
 from tests.pipeline.test_jobs import BROKEN_EACH, JOB, KEEP, a_job, produce
 from tests.support.frames import plain_rows
 
 SECONDS_MAX = 300
-SPARK = """\
+SPARK = f"""\
 spark:
   master: local[2]
-  config: {spark.driver.memory: 1g, spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1}
+  config: {{spark.driver.memory: 1g, spark.driver.extraJavaOptions: "{driver_options()}"}}
 """
 
 

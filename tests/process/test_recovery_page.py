@@ -21,7 +21,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from sordini.replication.controller.machine.restored_epochs import LEADER_EPOCH_RAISE
-from tests.outside.java import SHORT_LIVED, java_command
+from tests.outside.java import SHORT_LIVED, ZOOKEEPER_CLASS, java_command
 from tests.outside.ports import free_port
 from tests.outside.versions import APACHE_KAFKA
 
@@ -53,7 +53,7 @@ class Shell:
         programs = directory / "programs"
         programs.mkdir()
         flags = [*SHORT_LIVED, "-Xmx256m", "-Dzookeeper.forceSync=no", "-Dzookeeper.admin.enableServer=false"]
-        java = java_command("org.apache.zookeeper.server.quorum.QuorumPeerMain", [], APACHE_KAFKA, flags)
+        java = java_command(ZOOKEEPER_CLASS, [], APACHE_KAFKA, flags)
         (programs / "zkServer.sh").write_text(SCRIPT.format(java=shlex.join(java)), encoding="utf-8")
         (programs / "zkServer.sh").chmod(0o755)
         path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
