@@ -93,15 +93,25 @@ def held(other: Session) -> HeldSession:
 
 
 @pytest.fixture
-async def acls(held: HeldSession) -> AsyncIterator[AclStore]:
-    made = AclStore(held, Authorizer(frozenset()), asyncio.ensure_future, StillClock(), ListLog(), 20_000)
+def log() -> ListLog:
+    return ListLog()
+
+
+@pytest.fixture
+async def acls(held: HeldSession, log: ListLog) -> AsyncIterator[AclStore]:
+    made = AclStore(held, Authorizer(frozenset()), asyncio.ensure_future, StillClock(), log, 20_000)
     await made.start()
     yield made
     await made.stop()
 
 
+def reads(log: ListLog) -> int:
+    """How often all entries were read, with the start."""
+    return [event for event, _ in log.at("info")].count("access control entries read")
+
+
 async def test_entries_that_are_notified_while_all_are_read_again_stay_in_force(
-    held: HeldSession, acls: AclStore, other: Session
+    held: HeldSession, acls: AclStore, log: ListLog, other: Session
 ) -> None:
     held.hold()
     held.connect()
@@ -110,9 +120,21 @@ async def test_entries_that_are_notified_while_all_are_read_again_stay_in_force(
     for _ in range(100):  # Long enough for a notification to be processed.
         await asyncio.sleep(0)
     held.released.set()
-    await until(lambda: acls.authorizer.entries(ORDERS) == ENTRIES)
-    await until(lambda: not acls._reading.locked())
+    await until(lambda: acls.authorizer.entries(ORDERS) == ENTRIES and reads(log) == 2)
     assert acls.authorizer.entries(ORDERS) == ENTRIES
+
+
+async def test_connections_that_come_during_a_read_have_everything_read_once_more(
+    held: HeldSession, acls: AclStore, log: ListLog
+) -> None:
+    held.hold()
+    held.connect()
+    await held.waiting.wait()
+    for _ in range(3):
+        held.connect()
+    held.released.set()
+    await acls.change(ORDERS, lambda _: ENTRIES)  # Its own read comes after theirs.
+    assert reads(log) == 3
 
 
 async def test_an_entry_is_in_force_here_once_its_change_is_answered(held: HeldSession, acls: AclStore) -> None:
