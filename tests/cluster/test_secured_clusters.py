@@ -17,7 +17,6 @@ from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     NewTopic,
     ResourcePatternType,
     ResourceType,
@@ -32,6 +31,7 @@ from tests.cluster.security import BROKER, CLIENT, GUEST, Security, connected
 from tests.cluster.tree import Tree
 from tests.outside.java import ApacheKafkaProcess
 from tests.outside.processes import BrokerProcess, SordiniProcess
+from tests.support.confluent_admin import admin_of
 from tests.support.secured_client import User
 
 pytestmark = pytest.mark.skipif(not EVERYTHING, reason="a cluster of its own: with SORDINI_MIXED=all")
@@ -103,8 +103,7 @@ class Secured:
         entry = AclBinding(
             kind, name, ResourcePatternType.LITERAL, f"User:{CLIENT}", "*", operation, AclPermissionType.ALLOW
         )
-        admin = AdminClient(self.settings(BROKER, by))
-        admin.list_topics(timeout=60)  # Else it may wait for its controller until it times out.
+        admin = admin_of(self.settings(BROKER, by))
         admin.create_acls([entry])[entry].result(60)
 
 
@@ -157,7 +156,7 @@ def _made_topic(secured: Secured, topic: str) -> None:
     order = [OURS, THEIRS, ALSO_OURS]
     replicas = [order[shift:] + order[:shift] for shift in range(PARTITIONS)]
     wanted = NewTopic(topic, PARTITIONS, replica_assignment=replicas, config={"min.insync.replicas": "2"})
-    admin = AdminClient(secured.settings(BROKER))
+    admin = admin_of(secured.settings(BROKER))
     admin.create_topics([wanted], request_timeout=60)[topic].result(90)
 
 
@@ -198,4 +197,4 @@ def _unauthorized_requests_are_refused(secured: Secured, topic: str) -> None:
                 codes = attempt(connect, asked, orders, "unauthorized")
                 assert 0 not in codes, f"broker {number} served a request {way}: {what}"
     with pytest.raises(KafkaException):
-        AdminClient(guest).create_topics([NewTopic("x", 1, 1)])["x"].result(30)
+        admin_of(guest).create_topics([NewTopic("x", 1, 1)])["x"].result(30)

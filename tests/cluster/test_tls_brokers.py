@@ -12,7 +12,6 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import (
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -25,6 +24,7 @@ from tests.outside.java import ApacheKafkaProcess
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
 from tests.support.certificates import Authority, java_store_settings
+from tests.support.confluent_admin import admin_of
 
 API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 0000")
 CONNECTIONS = 1_000 if os.environ.get("SORDINI_MIXED") else 100
@@ -91,7 +91,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, zookeeper: str) -> Iterato
 
 
 def test_records_are_replicated_by_all_and_read_by_a_group(cluster: TlsCluster, topic: str) -> None:
-    admin = AdminClient(cluster.settings)
+    admin = admin_of(cluster.settings)
     admin.create_topics([NewTopic(topic, 6, 3)])[topic].result(30)
     producer = Producer(cluster.settings | {"acks": "all"})
     failures: list[object] = []
@@ -138,7 +138,7 @@ def _served_serial(address: str, ca: Path) -> int:
 def _alter(cluster: TlsCluster, number: int, path: str) -> None:
     entry = ConfigEntry(LOCATION, path, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, str(number), incremental_configs=[entry])
-    admin = AdminClient(cluster.settings)  # Named: a client that is collected drops its requests.
+    admin = admin_of(cluster.settings)  # Named: a client that is collected drops its requests.
     admin.incremental_alter_configs([resource])[resource].result(30)
 
 
@@ -196,7 +196,7 @@ def test_a_broker_of_apache_kafka_and_ours_replicate_from_each_other_over_mutual
     ours.overrides |= {"min.insync.replicas": 2, "offsets.topic.replication.factor": 1, **protocol}
     with theirs, ours:
         settings = mixed.settings | {"bootstrap.servers": f"{ours.bootstrap},{theirs.bootstrap}"}
-        admin = AdminClient(settings)
+        admin = admin_of(settings)
         admin.create_topics([NewTopic(topic, 4, 2, config={"min.insync.replicas": "2"})])[topic].result(60)
         described = admin.list_topics(topic, timeout=60).topics[topic].partitions.values()
         assert {partition.leader for partition in described} == {1, 4}

@@ -10,10 +10,11 @@ from uuid import uuid4
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from sordini.cli.__main__ import main
 from sordini.testing import make_kafka
+from tests.support.confluent_admin import admin_of
 
 Row = tuple[int, int, tuple[int, int], bytes | None, bytes | None, object]
 
@@ -22,7 +23,7 @@ Row = tuple[int, int, tuple[int, int], bytes | None, bytes | None, object]
 def apache_topic(apache_kafka: str) -> Iterator[str]:
     """A compacted topic of two partitions, with compressed batches, tombstones, headers and transactions."""
     topic = f"packed-{uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": apache_kafka})
+    admin = admin_of({"bootstrap.servers": apache_kafka})
     made = admin.create_topics([NewTopic(topic, 2, 1, config={"cleanup.policy": "compact"})])
     made[topic].result(30)
     plain = Producer({"bootstrap.servers": apache_kafka, "compression.type": "snappy", "linger.ms": 20})

@@ -15,10 +15,11 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from tests.mirror.mirror_process import MirrorProcess, settings
 from tests.outside.processes import BrokerProcess
+from tests.support.confluent_admin import admin_of
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 3
@@ -48,7 +49,7 @@ def drawn(seed: int, sources: Sequence[str], count: int) -> list[Kill]:
 
 
 def create(bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    admin = admin_of({"bootstrap.servers": bootstrap, **QUIET})
     for future in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
         future.result(30)
 

@@ -11,7 +11,7 @@ from threading import Event, Thread
 from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from tests.compat.groups.waiting import eventually
 from tests.compat.interchange import loads
@@ -19,6 +19,7 @@ from tests.compat.interchange.cluster import Exchange, harm, wait_for_retention
 from tests.compat.interchange.served import Served, served
 from tests.outside.java import ApacheKafkaProcess
 from tests.outside.processes import SordiniProcess
+from tests.support.confluent_admin import admin_of
 
 STRAY: Final = f"nobodys-0.{7:032x}-stray"
 """As Apache Kafka 3.9.1 renames what no topic claims; 2.7.2 takes no directory of that name."""
@@ -102,7 +103,7 @@ def _stage(exchange: Exchange, seed: int) -> Passed:
 
 def _delete_a_topic(bootstrap: str) -> None:
     """Its directory is there still when the broker stops."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = admin_of({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic("doomed", 1, 1)]).values():
         future.result(STEP_SECONDS_MAX)
     loads.send(bootstrap, "doomed", 0, [{"value": b"gone"}])

@@ -8,9 +8,10 @@ from random import Random
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from tests.compat.sent import CODECS
+from tests.support.confluent_admin import admin_of
 
 SECONDS_MAX: Final = 30
 SMALL_FILES: Final = {"segment.bytes": "16384", "index.interval.bytes": "512"}
@@ -29,7 +30,7 @@ RECORDS: Final = 400
 
 
 def create_topics(bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = admin_of({"bootstrap.servers": bootstrap})
     wanted = [NewTopic(name, partitions, 1, config=config) for name, (partitions, config) in TOPICS.items()]
     for future in admin.create_topics(wanted).values():
         future.result(SECONDS_MAX)
@@ -86,7 +87,7 @@ def write(bootstrap: str, seed: int) -> None:
 
 
 def delete_records(bootstrap: str, topic: str, before: int) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = admin_of({"bootstrap.servers": bootstrap})
     for future in admin.delete_records([TopicPartition(topic, 0, before)]).values():
         future.result(SECONDS_MAX)
 

@@ -32,6 +32,7 @@ from tests.compat.sent import CODECS
 from tests.outside.java import ApacheKafkaProcess
 from tests.outside.tools import JavaTools
 from tests.support.compacted_logs import Reported, cleaning_of
+from tests.support.confluent_admin import admin_of
 
 THEIRS, OURS = "theirs", "ours"
 STAGED, SWAPPED = "staged", "swapped"
@@ -289,9 +290,7 @@ async def test_both_cleaners_leave_the_same_records_in_the_same_batches_and_read
     apache.start()
     data = apache.data_directory
     ours, theirs = data / f"{OURS}-0", data / f"{THEIRS}-0"
-    admin = AdminClient({"bootstrap.servers": apache.bootstrap, "log_level": 0})
-    # A broker that has just started may not know the controller yet, and the client retries only minutes later.
-    eventually(lambda: admin.list_topics(timeout=10).controller_id >= 0, "there is a controller")
+    admin = admin_of({"bootstrap.servers": apache.bootstrap, "log_level": 0})
     made = admin.create_topics([NewTopic(name, 1, 1, config=TOPIC) for name in TOPICS])
     for future in made.values():
         future.result(30)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from tests.compat.groups.waiting import eventually
 from tests.compat.interchange.cluster import Exchange
@@ -19,6 +19,7 @@ from tests.compat.interchange.loads import SECONDS_MAX, transactional
 from tests.compat.interchange.served import bounds, committed_offsets, records
 from tests.outside.ports import free_port
 from tests.outside.processes import BrokerProcess
+from tests.support.confluent_admin import admin_of
 
 TOPIC = "across"
 PARTITIONS = [TopicPartition(TOPIC, number) for number in range(2)]
@@ -66,7 +67,7 @@ def test_open_transactions_are_ended_by_their_client_or_their_timeout_with_the_n
         cluster.stop()
         broker = cluster.apache(version)
     bootstrap = broker.bootstrap
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = admin_of({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(TOPIC, len(PARTITIONS), 1)])[TOPIC].result(SECONDS_MAX)
     committing = transactional(bootstrap, "commits", **CONTINUES)
     aborting = transactional(bootstrap, "aborts", **CONTINUES)
