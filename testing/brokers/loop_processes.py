@@ -217,7 +217,7 @@ def close_task(task: asyncio.Task[Any]) -> None:
     """Close the coroutine of a task that will not run again."""
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     running = asyncio._get_running_loop()
-    # Without a running loop, asyncio.gather in a `finally` makes one that nobody closes, and whose tasks live for ever.
+    # Without a running loop, asyncio.gather in a `finally` creates one that is never closed; its tasks are never freed.
     asyncio._set_running_loop(task.get_loop())
     try:
         # Warnings of a crashed process's code while it unwinds are no errors.

@@ -31,6 +31,7 @@ STEPS_MAX = 3_000_000
 CALLS_MAX = 200_000
 """System calls in one iteration of the loop: beyond this something polls without waiting."""
 UNWINDING_ROUNDS_MAX = 10
+"""Code that unwinds may create tasks, which are closed in the next round."""
 START_S = 1_000.0
 """No clock starts at zero."""
 WALL_CLOCK_START_MS = 1_760_000_000_000
@@ -198,10 +199,13 @@ class SimLoop(ProcessLoop):
         unwind(self.processes)
         closed = {task for process in self.processes for task in process.tasks}
         for _ in range(UNWINDING_ROUNDS_MAX):
-            for task in left - closed:
+            left -= closed
+            if not left:
+                break
+            for task in left:
                 close_task(task)
             closed |= left
-            left = asyncio.all_tasks(self)  # Code that unwinds may have made some more.
+            left = asyncio.all_tasks(self)
         self._readers.clear()
         self._writers.clear()
         self.close()

@@ -1,17 +1,19 @@
 """TLS listeners on loopback sockets: handshakes, what ends them, their bounds, and frames through them."""
 
 import asyncio
+import os
 import random
 import socket
 import ssl
 import struct
+import threading
 
 import pytest
 
 from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLimits
 from sordini.broker.network.ports import SocketOptions
 from sordini.broker.network.sockets import SystemNetwork
-from sordini.broker.network.tls_handshakes import NOT_TLS, HandshakeRefused, Handshakes, ThreadWorker
+from sordini.broker.network.tls_handshakes import NOT_TLS, THREAD_NICENESS, HandshakeRefused, Handshakes, ThreadWorker
 from sordini.broker.network.tls_network import TlsNetwork
 from sordini.broker.network.tls_socket import BrokerTlsSocket
 from sordini.broker.security.principal import ANONYMOUS, Principal
@@ -19,6 +21,7 @@ from sordini.client.tls.contexts import TlsMaterial, client_context, server_cont
 from sordini.client.tls.stores import pem_key_store, pem_trust_store
 from tests.support.certificates import Authority
 from tests.support.fake_ports import FakeFile, FakeSlice
+from tests.support.linux_calls import needs_linux_calls
 from tests.support.socket_bench import Bench, answer, request, until
 
 AUTHORITY = Authority()
@@ -31,6 +34,10 @@ PROTOCOLS = ("TLSv1.2", "TLSv1.3")
 def material(issued, trust=AUTHORITY, protocols=PROTOCOLS):
     keys = None if issued is None else pem_key_store(issued.key_pem(), issued.chain_pem, None)
     return TlsMaterial(protocols, (), keys, pem_trust_store(trust.pem))
+
+
+def niceness():
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
 
 class TlsOfATest:
@@ -465,3 +472,13 @@ async def test_connections_over_tls_count_against_the_quotas():
         await bench.open()
         with pytest.raises((OSError, ssl.SSLError)):
             await bench.open()
+
+
+@needs_linux_calls
+async def test_handshakes_are_computed_at_a_lower_priority_than_the_event_loop():
+    worker, ended = ThreadWorker(1), asyncio.get_running_loop().create_future()
+    try:
+        worker.submit(niceness, lambda found, _: ended.set_result(found))
+        assert await ended == min(niceness() + THREAD_NICENESS, 19)
+    finally:
+        worker.close()

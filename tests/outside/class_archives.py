@@ -1,8 +1,8 @@
 """Archives of the classes that Apache Kafka's broker, ZooKeeper and Spark load: `python -m tests.outside.class_archives`.
 
-A JVM that maps such an archive (JEP 350) neither reads nor verifies those classes: it starts with half the processor
-time, and the tests start a hundred brokers and dozens of Sparks. Each archive is written at the end of a program that
-has started and worked a little. It is good for the jars and the JVM that made it; another JVM ignores it.
+A JVM that maps such an archive (JEP 350) neither reads nor verifies those classes, so it starts with far less processor
+time. Each archive is written at the end of a program that has started and worked a little. It is good for the jars and
+the JVM that made it; another JVM ignores it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.outside.java import (
     BROKER_CLASS,
+    QUICK_COMPILER,
     SHORT_LIVED,
     ZOOKEEPER_CLASS,
     ApacheKafkaProcess,
     ZooKeeperProcess,
     class_archive,
 )
-from tests.outside.spark import DRIVER_ARCHIVE, QUICK_COMPILER
+from tests.outside.spark import DRIVER_ARCHIVE
 from tests.outside.versions import APACHE_KAFKA, OLDER_APACHE_KAFKA
 from tests.support.wire_client import Client
 

@@ -17,15 +17,15 @@ from tests.outside.versions import APACHE_KAFKA
 
 _LOG4J = Path(__file__).with_name("log4j.properties")
 # A short life: the quick compiler and the small collector start sooner and leave the cores to others.
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+SHORT_LIVED = (QUICK_COMPILER, "-XX:+UseSerialGC", "-Xshare:auto")
 BROKER_CLASS, ZOOKEEPER_CLASS = "kafka.Kafka", "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 def java_command(main_class: str, arguments: Sequence[str], version: str, flags: Sequence[str]) -> list[str]:
     """The command line of one Java program out of the jars of an Apache Kafka release; of two flags the later counts.
 
-    A program with a short life uses the archive of loaded classes that `class_archives.py` has made for it: it starts
-    with half the processor time.
+    A program with a short life uses the archive of loaded classes that `class_archives.py` has made for it.
     """
     class_path = f"{kafka_jars(version)}/*"
     archive = class_archive(main_class, version)
