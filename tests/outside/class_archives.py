@@ -7,6 +7,7 @@ the JVM that made it; another JVM ignores it.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,7 @@ java.wait()
 
 def main() -> None:
     """Make the archives that do not exist yet."""
+    logging.getLogger("kazoo").addHandler(logging.NullHandler())  # It reports each connection that it closes.
     with tempfile.TemporaryDirectory() as name:
         _make_of_brokers(Path(name))
         _make_of_spark(Path(name) / DRIVER_ARCHIVE.name)
