@@ -14,10 +14,12 @@ import heapq
 import warnings
 from asyncio import base_events
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+UNWINDING_ROUNDS_MAX = 10
+"""Code that unwinds may create tasks, which are closed in the next round."""
 
 
 class Died(BaseException):
@@ -204,13 +206,23 @@ def unless_dead(handle: asyncio.Handle) -> asyncio.Handle:
     return handle
 
 
-def unwind(processes: Sequence[LoopProcess]) -> None:
-    """Kill all, and close what they left suspended."""
+def unwind(processes: Sequence[LoopProcess], others: Callable[[], Iterable[asyncio.Task[Any]]] = tuple) -> None:
+    """Kill all, and close what they left suspended, the tasks that are made meanwhile included.
+
+    `others` names tasks of no process that are closed, too; it is called again after each round.
+    """
     for process in processes:
         process.kill()
-    # All at once: closing one coroutine lets go of others, which would complain that they were never awaited.
-    for task in [task for process in processes for task in process.tasks]:
-        close_task(task)
+    closed: dict[asyncio.Task[Any], None] = {}  # A set would be ordered by addresses.
+    for _ in range(UNWINDING_ROUNDS_MAX):
+        # All at once: closing one coroutine lets go of others, which would complain that they were never awaited.
+        found = [task for process in processes for task in process.tasks]
+        left = dict.fromkeys(task for task in [*found, *others()] if task not in closed)
+        if not left:
+            return
+        for task in left:
+            close_task(task)
+        closed |= left
 
 
 def close_task(task: asyncio.Task[Any]) -> None:

@@ -20,7 +20,6 @@ from sordini.testing.brokers.loop_processes import (
     Died,
     LoopProcess,
     ProcessLoop,
-    close_task,
     owner,
     unless_dead,
     unwind,
@@ -30,8 +29,6 @@ T = TypeVar("T")
 STEPS_MAX = 3_000_000
 CALLS_MAX = 200_000
 """System calls in one iteration of the loop: beyond this something polls without waiting."""
-UNWINDING_ROUNDS_MAX = 10
-"""Code that unwinds may create tasks, which are closed in the next round."""
 START_S = 1_000.0
 """No clock starts at zero."""
 WALL_CLOCK_START_MS = 1_760_000_000_000
@@ -195,17 +192,7 @@ class SimLoop(ProcessLoop):
     def finish(self) -> None:
         """End every process and close. Call it once the run is judged: unfinished code unwinds here, in silence."""
         self.set_exception_handler(lambda _loop, _context: None)
-        left = asyncio.all_tasks(self)
-        unwind(self.processes)
-        closed = {task for process in self.processes for task in process.tasks}
-        for _ in range(UNWINDING_ROUNDS_MAX):
-            left -= closed
-            if not left:
-                break
-            for task in left:
-                close_task(task)
-            closed |= left
-            left = asyncio.all_tasks(self)
+        unwind(self.processes, lambda: asyncio.all_tasks(self))
         self._readers.clear()
         self._writers.clear()
         self.close()

@@ -64,7 +64,10 @@ _ALLOWED: Final[tuple[tuple[str, str], ...]] = (
     (r"cannot become follower since the new leader -1 is unavailable", "the same, on that replica"),
     (r"api(?:Key)?=UPDATE_METADATA[^\n]*\n.*ControllerMovedException", "a deposed controller's last words"),
     (r"Controller \d fails to send a request to broker", "it is deposed while it sends"),
-    (r"Received error STALE_CONTROLLER_EPOCH in UpdateMetadata response", "it was frozen while another was elected"),
+    (
+        r"Received error STALE_CONTROLLER_EPOCH in (?:LeaderAndIsr|StopReplica|UpdateMetadata) response",
+        "it was frozen while another was elected, or was deposed while it sent",
+    ),
     (r"\] log directory is offline ", "so ours says it when the directory is its own"),
     (
         r"Error processing append operation on partition[^\n]*\n[^\n]*OutOfOrderSequenceException",

@@ -3,12 +3,14 @@
 import asyncio
 import contextvars
 import gc
+import inspect
 import weakref
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
-from sordini.testing.brokers.loop_processes import ProcessKilled
+from sordini.testing.brokers.loop_processes import OUTSIDE, ProcessKilled
 from sordini.testing.simulation.virtual_loop import Deadlock, Runaway, SimClock, SimLoop, elapse, run
 
 
@@ -205,3 +207,27 @@ def test_nothing_outlives_a_run_whose_unfinished_code_waits_for_others_while_it_
     del loop, held
     gc.collect()
     assert seen() is None
+
+
+@pytest.mark.parametrize("context", [None, OUTSIDE], ids=["its own task", "a task of no process"])
+def test_what_a_process_starts_while_it_unwinds_at_the_end_is_closed_too(context: contextvars.Context | None) -> None:
+    started: list[Coroutine[Any, Any, None]] = []
+
+    async def never_run() -> None:
+        raise AssertionError("nothing runs after the end")
+
+    async def unfinished() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            started.append(never_run())
+            await asyncio.create_task(started[0], context=context)
+
+    async def main() -> None:
+        process.spawn(unfinished())
+        await asyncio.sleep(1)
+
+    loop = SimLoop()
+    process = loop.process("broker")
+    run(loop, main())
+    assert [inspect.getcoroutinestate(one) for one in started] == [inspect.CORO_CLOSED]
