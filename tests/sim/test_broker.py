@@ -16,12 +16,6 @@ ROOT = pathlib.Path(__file__).parents[2]
 SEEDS = range(4)
 SEED_RUN_AGAIN = 12
 
-# When a run is over, the coroutines of its killed processes are collected: they were killed in the middle.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning"),
-]
-
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_broker_keeps_its_promises_under_faults(seed: int):

@@ -25,12 +25,6 @@ TRANSACTIONAL_SEEDS = (4, 5)
 SEEDS_OF_TWO_PROCESSES = (3, 4)
 """The second has transactions."""
 
-# When a run is over, the coroutines of its killed processes are collected: they were killed in the middle.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning"),
-]
-
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_cluster_keeps_its_promises_under_faults(seed: int):

@@ -8,12 +8,6 @@ from tests.sim.transactions.single import POWER_STRUCK, STRUCK, run_single_seed,
 
 SEEDS = (0, 1, 2)
 
-# When a run is over, the coroutines of its killed processes are collected: they were killed in the middle.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning"),
-]
-
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_transactions_are_all_or_nothing_whatever_ends_the_broker(seed: int):
