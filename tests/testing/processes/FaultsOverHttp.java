@@ -62,8 +62,9 @@ class FaultsOverHttp {
     }
 
     static KafkaConsumer<String, String> consumer(Map<String, Object> more) {
-        var settings = new HashMap<String, Object>(Map.of(
-                "bootstrap.servers", servers, "auto.offset.reset", "earliest", "enable.auto.commit", "false"));
+        var settings = new HashMap<String, Object>(Map.of(  // A consumer's close waits for the fetch that is delayed.
+                "bootstrap.servers", servers, "auto.offset.reset", "earliest", "enable.auto.commit", "false",
+                "fetch.max.wait.ms", 20));
         settings.putAll(more);
         return new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
     }
