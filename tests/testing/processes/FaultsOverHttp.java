@@ -105,7 +105,9 @@ class FaultsOverHttp {
 
     static void sent(String name, String rest) throws Exception {
         var topic = topic(1);
-        try (var producer = producer(Map.of("enable.idempotence", !rest.contains("after_handling")))) {
+        var timeout = rest.contains("drop_") ? 300 : 1000;  // A request that is sent again has no effect of its own.
+        var settings = Map.<String, Object>of("enable.idempotence", !rest.contains("after_handling"), "request.timeout.ms", timeout);
+        try (var producer = producer(settings)) {
             producer.partitionsFor(topic);
             var fault = fault(topic, rest);
             producer.send(new ProducerRecord<>(topic, "one")).get();
@@ -183,7 +185,7 @@ class FaultsOverHttp {
         var led = topic(3);
         var path = "/topics/" + led + "/partitions/0";
         var leader = field(ask("GET", path, ""), "leader");
-        try (var producer = producer(Map.of("acks", "all"))) {
+        try (var producer = producer(Map.of("acks", "all", "request.timeout.ms", 300))) {
             producer.send(new ProducerRecord<>(led, "one")).get();
             var moved = field(ask("POST", path + "/leader", ""), "leader");
             producer.send(new ProducerRecord<>(led, "two")).get();
