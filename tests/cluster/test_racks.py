@@ -90,9 +90,9 @@ def expected(reader: int) -> list[int]:
 
 def consume(cluster: Cluster, topic: str, rack: str, **settings: Any) -> Consumer:
     """A librdkafka consumer that stands in a rack and has read all records."""
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap, "group.id": "none", "client.rack": rack, "log_level": 0, **settings}
-    )
+    common = {"bootstrap.servers": cluster.bootstrap, "group.id": "none", "client.rack": rack, "log_level": 0}
+    # A consumer's close waits for the fetch that is delayed.
+    consumer = Consumer({**common, "fetch.wait.max.ms": 50, **settings})
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     values = []
     while len(values) < RECORDS:
@@ -146,6 +146,7 @@ def java() -> Iterator[JavaTools]:
 def test_a_consumer_at_a_follower_gets_what_is_produced_while_it_waits(cluster: Cluster) -> None:
     reported: list[dict[str, Any]] = []
     settings = {"statistics.interval.ms": 100, "stats_cb": lambda text: reported.append(json.loads(text))}
+    settings |= {"fetch.wait.max.ms": 500}
     cluster.create("live", [[1, 2]])
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
     for number in range(RECORDS):

@@ -28,6 +28,8 @@ AFTER_MAX: Final = 400
 PAUSE_S: Final = 0.002
 SECONDS_MAX: Final = 120.0
 QUIET: Final = {"log_level": 0}
+READING: Final = {"fetch.wait.max.ms": 50, "reconnect.backoff.max.ms": 500, **QUIET}
+"""A consumer's close waits for the fetch that is delayed, and a broker that was killed serves again within a second."""
 
 Contents = dict[int, list[str]]
 """The values of each partition."""
@@ -103,7 +105,7 @@ class Collector:
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
-                **QUIET,
+                **READING,
             }
         )
         self._consumer.assign([TopicPartition(topic, number, 0) for topic in topics for number in range(PARTITIONS)])
@@ -130,7 +132,7 @@ def contents_of(bootstrap: str, topic: str) -> Contents:
             "group.id": "judge",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
-            **QUIET,
+            **READING,
         }
     )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])

@@ -29,6 +29,7 @@ def consumer(kafka: Kafka, group: str) -> Consumer:
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            "fetch.wait.max.ms": 50,  # Its close waits for the fetch that is delayed.
         }
     )
 

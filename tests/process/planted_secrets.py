@@ -10,6 +10,7 @@ import subprocess
 import sys
 import urllib.parse
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ class Site:
         self.broker.command = lambda: self._serve(self.settings, "server.properties")  # type: ignore[method-assign]
         self.broker.prefix = ["bash", "-c", 'ulimit -c 0; exec "$@"', "bash"]
         self.broker.environment = lambda: {**os.environ, "PYTHONFAULTHANDLER": "1"}  # type: ignore[method-assign]
-        self._outputs = 0
+        self._numbers = count(1)
         self.connections = ExitStack()
 
     def _settings(self) -> dict[str, object]:
@@ -126,9 +127,8 @@ class Site:
 
     def keep(self, what: str, data: bytes | str) -> None:
         """Keep what was written somewhere else than in a file."""
-        self._outputs += 1
         text = data.encode() if isinstance(data, str) else data
-        (self.written / f"output-{self._outputs}").write_bytes(what.encode() + b"\n" + text)
+        (self.written / f"output-{next(self._numbers)}").write_bytes(what.encode() + b"\n" + text)
 
     def run(self, *words: str, properties: str = "admin", given: str = "") -> int:
         """Run a command, and keep its output; its exit status."""

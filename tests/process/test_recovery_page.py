@@ -60,7 +60,7 @@ class Shell:
         self.environment = {**os.environ, "PATH": path, "SORDINI_BOOTSTRAP": self.broker}
 
     def text(self) -> str:
-        """The page, for this directory: free ports, a shorter session timeout, and time for ZooKeeper's start."""
+        """The page, for this directory: free ports, shorter waits for sessions and for members of a group, and time for ZooKeeper's start."""
         found = PAGE.read_text(encoding="utf-8")
         found = found.replace("127.0.0.1:9092", self.broker).replace("127.0.0.1:2181", self.zookeeper)
         found = found.replace("clientPort=2181", f"clientPort={self.zookeeper.partition(':')[2]}")
@@ -68,7 +68,8 @@ class Shell:
         found = found.replace(
             "session.timeout.ms=6000", "session.timeout.ms=1500\nzookeeper.connection.timeout.ms=60000"
         )
-        return found.replace("factor=1\n", "factor=1\noffsets.topic.num.partitions=3\n")
+        groups = "offsets.topic.num.partitions=3\ngroup.initial.rebalance.delay.ms=0\n"
+        return found.replace("factor=1\n", f"factor=1\n{groups}")
 
     def run(self, block: str) -> str:
         """What a block prints. One that fails, or does not end, fails the test with what all programs have said."""

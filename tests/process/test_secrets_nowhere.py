@@ -13,6 +13,7 @@ import signal
 import struct
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -27,6 +28,8 @@ from tests.process.planted_secrets import MODULE, PLANTED, Site, forms
 from tests.support.wire_client import PATIENCE_S
 
 BROKER, TOPIC = 4, 2
+SIDE_BY_SIDE = 3
+"""How many commands run at a time."""
 
 
 def log_in_and_fail_to(site: Site) -> None:
@@ -114,7 +117,7 @@ def ask_for_everything(site: Site) -> None:
         answer, frame = admin.exchange(ApiKey.DESCRIBE_CONFIGS, 4, request)
         assert answer.results[0].error_code == 0
         site.keep("DescribeConfigs", frame)
-    for words in (
+    commands = (
         "configs describe --broker 1 --all",
         "configs describe --broker 1",
         "users list",
@@ -123,8 +126,9 @@ def ask_for_everything(site: Site) -> None:
         "topics describe orders",
         "groups list",
         "ping",
-    ):
-        site.run(*words.split())
+    )
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        assert list(pool.map(lambda words: site.run(*words.split()), commands)) == [0] * len(commands)
     for path in ("metrics", "health"):
         with urllib.request.urlopen(f"http://127.0.0.1:{site.metrics_port}/{path}", timeout=PATIENCE_S) as page:
             site.keep(path, page.read())
@@ -135,20 +139,24 @@ def refuse_starts(site: Site) -> None:
     plain = f"{MODULE}.plain.PlainLoginModule required"
     line = "listener.name.sasl_ssl.plain.sasl.jaas.config"
     store = "listener.name.sasl_ssl.ssl.keystore.password"
-    site.refused("wrong-store", **{store: secret, "listener.name.sasl_ssl.ssl.key.password": secret})
-    site.refused("wrong-trust", **{"ssl.truststore.password": secret})
-    site.refused("wrong-key", **{"listener.name.inside.ssl.key.password": secret})
-    site.refused("no-key", **{"listener.name.inside.ssl.keystore.key": secret})
-    site.refused("no-chain", **{"listener.name.inside.ssl.keystore.certificate.chain": secret})
-    site.refused("open-line", **{line: f'{plain} username="admin" password="{secret}'})
-    site.refused("no-end", **{line: f'{plain} username="admin" password="{secret}"'})
-    site.refused("module", **{line: f'x.Y required username="admin" password="{secret}";'})
-    site.refused("bare-line", **{line: secret})
-    site.refused("unnamed", **{line: f'{plain} password="{secret}";'})
-    site.refused("nobodys", **{"listener.name.nobody.ssl.key.password": secret})
-    site.refused("encoder", **{"delegation.token.secret.key": secret, "delegation.token.master.key": secret})
-    site.refused("number", **{"num.partitions": "none", store: secret})
-    site.refused("torn", **{"\n": f'"{secret}"'})
+    starts = {
+        "wrong-store": {store: secret, "listener.name.sasl_ssl.ssl.key.password": secret},
+        "wrong-trust": {"ssl.truststore.password": secret},
+        "wrong-key": {"listener.name.inside.ssl.key.password": secret},
+        "no-key": {"listener.name.inside.ssl.keystore.key": secret},
+        "no-chain": {"listener.name.inside.ssl.keystore.certificate.chain": secret},
+        "open-line": {line: f'{plain} username="admin" password="{secret}'},
+        "no-end": {line: f'{plain} username="admin" password="{secret}"'},
+        "module": {line: f'x.Y required username="admin" password="{secret}";'},
+        "bare-line": {line: secret},
+        "unnamed": {line: f'{plain} password="{secret}";'},
+        "nobodys": {"listener.name.nobody.ssl.key.password": secret},
+        "encoder": {"delegation.token.secret.key": secret, "delegation.token.master.key": secret},
+        "number": {"num.partitions": "none", store: secret},
+        "torn": {"\n": f'"{secret}"'},
+    }
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        list(pool.map(lambda name: site.refused(name, **starts[name]), starts))
 
 
 @pytest.fixture(scope="module")

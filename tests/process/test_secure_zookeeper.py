@@ -25,6 +25,7 @@ AUTHORIZER: dict[str, object] = {
     "super.users": "User:ANONYMOUS",
 }
 """So that there are znodes of access control entries, too."""
+REFERENCE_CHROOT = "/reference"
 SECRET = "digest-secret-5"
 WAIT_S_MAX = 30
 
@@ -187,34 +188,37 @@ class Reference(ApacheKafkaProcess):
         """Nothing: its id is new in the tree, and the check would connect without TLS."""
 
 
+@pytest.fixture(scope="module")
+def reference(ensemble: Ensemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
+    """Broker 1 of a cluster with a user and a topic."""
+    with Reference(tmp_path_factory.mktemp("reference"), ensemble, REFERENCE_CHROOT, 1) as started:
+        make_user_and_topic(started.bootstrap)
+        yield started
+
+
+@pytest.mark.usefixtures("reference")
 def test_the_lists_are_those_that_apache_kafka_makes(ensemble: Ensemble, chroot: str, tmp_path: Path) -> None:
-    with (
-        broker(tmp_path / "b", ensemble, chroot, ensemble.certificate) as ours,
-        Reference(tmp_path / "a", ensemble, f"{chroot}-a", 1) as theirs,
-    ):
-        for started in (ours, theirs):
-            make_user_and_topic(started.bootstrap)
+    with broker(tmp_path / "b", ensemble, chroot, ensemble.certificate) as ours:
+        make_user_and_topic(ours.bootstrap)
         with stranger(ensemble, chroot) as client:
             made = acls(client)
             assert_closed_to(client)
-        with stranger(ensemble, f"{chroot}-a") as client:
-            reference = acls(client)
-    common = made.keys() & reference.keys()
+        with stranger(ensemble, REFERENCE_CHROOT) as client:
+            expected = acls(client)
+    common = made.keys() & expected.keys()
     assert {"/config/users", "/config/topics/orders", "/consumers", "/controller", "/brokers/ids/1"} <= common
-    assert {path: made[path] for path in common} == {path: reference[path] for path in common}
+    assert {path: made[path] for path in common} == {path: expected[path] for path in common}
     assert made["/config/users"] == set()
     assert made["/controller"] == {("x509", 31), ("world", 1)}
     assert made["/consumers"] == {("world", 31)}
 
 
+@pytest.mark.usefixtures("reference")
 def test_a_broker_of_ours_and_one_of_apache_kafka_with_one_certificate_share_a_tree(
-    ensemble: Ensemble, chroot: str, tmp_path: Path
+    ensemble: Ensemble, tmp_path: Path
 ) -> None:
-    with (
-        Reference(tmp_path / "a", ensemble, chroot, 2) as theirs,
-        broker(tmp_path / "b", ensemble, chroot, ensemble.certificate) as ours,
-    ):
-        make_user_and_topic(theirs.bootstrap)
+    settings = {**ensemble.certificate, "broker.id": 2}
+    with broker(tmp_path / "b", ensemble, REFERENCE_CHROOT, settings) as ours:
         assert "orders" in done("topics", "list", "--bootstrap", ours.bootstrap)
         assert "alice" in done("users", "list", "--bootstrap", ours.bootstrap)
 
@@ -223,13 +227,14 @@ def test_a_certificate_that_the_trust_store_does_not_know_is_named_as_the_reason
     ensemble: Ensemble, chroot: str, tmp_path: Path
 ) -> None:
     other = Authority("Another Authority").pem_file(tmp_path / "other.pem")
-    for trust in ({"zookeeper.ssl.truststore.location": other}, {}):
-        # Without a trust store, too: the system's authorities are not a test's.
-        settings = {**ensemble.digest, **trust, "zookeeper.connection.timeout.ms": 1_500}
-        if not trust:
-            del settings["zookeeper.ssl.truststore.location"]
-        refused = broker(tmp_path / uuid4().hex, ensemble, chroot, settings)
+    settings = {**ensemble.digest, "zookeeper.connection.timeout.ms": 1_500}
+    mistrusts = broker(tmp_path / "other", ensemble, chroot, {**settings, "zookeeper.ssl.truststore.location": other})
+    # Without a trust store, too: the system's authorities are not a test's.
+    del settings["zookeeper.ssl.truststore.location"]
+    system = broker(tmp_path / "system", ensemble, chroot, settings)
+    for refused in (mistrusts, system):
         refused.launch()
+    for refused in (mistrusts, system):
         assert refused.wait_for_exit(WAIT_S_MAX) == 1
         assert f"no ZooKeeper at {ensemble.process.secure_connect} answered within 1500 ms" in refused.output()
         assert "the TLS connection failed" in refused.output()
@@ -239,17 +244,14 @@ def test_a_certificate_that_the_trust_store_does_not_know_is_named_as_the_reason
 def test_the_certificate_is_for_the_host_unless_the_check_is_switched_off(
     ensemble: Ensemble, chroot: str, tmp_path: Path
 ) -> None:
-    connect = {
-        "zookeeper.connect": f"127.0.0.1:{ensemble.process.secure_port}{chroot}",
-        "zookeeper.connection.timeout.ms": 5_000,
-    }
-    refused = broker(tmp_path / "refused", ensemble, chroot, {**ensemble.digest, **connect})
+    settings = {**ensemble.digest, "zookeeper.connect": f"127.0.0.1:{ensemble.process.secure_port}{chroot}"}
+    refused = broker(tmp_path / "refused", ensemble, chroot, {**settings, "zookeeper.connection.timeout.ms": 1_500})
     refused.launch()
+    unchecked = {**settings, "zookeeper.ssl.endpoint.identification.algorithm": ""}
+    with broker(tmp_path / "unchecked", ensemble, chroot, unchecked):
+        pass
     assert refused.wait_for_exit(WAIT_S_MAX) == 1
     assert "the certificate is not trusted: IP address mismatch" in refused.output()
-    unchecked = {**connect, "zookeeper.ssl.endpoint.identification.algorithm": ""}
-    with broker(tmp_path / "unchecked", ensemble, chroot, {**ensemble.digest, **unchecked}):
-        pass
 
 
 def test_another_user_gets_nothing_of_the_tree_and_its_broker_says_why(

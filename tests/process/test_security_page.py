@@ -17,7 +17,9 @@ BLOCK_S_MAX = 60
 
 def test_each_block_of_the_set_up_does_what_the_page_says(tmp_path: Path) -> None:
     need_program("openssl", "openssl")
-    blocks = BLOCK.findall(PAGE.read_text())
+    # Groups that do not wait for more members, and keys that are made sooner.
+    text = PAGE.read_text().replace("log.dirs=", "group.initial.rebalance.delay.ms=0\nlog.dirs=")
+    blocks = BLOCK.findall(text.replace("rsa:3072", "rsa:2048"))
     for port in (9093, 9094, 9095):
         address = f"127.0.0.1:{free_port()}"
         blocks = [block.replace(f"127.0.0.1:{port}", address) for block in blocks]

@@ -95,6 +95,7 @@ def with_confluent(kafka: Kafka, topic: str, partitions: int) -> list[Read]:
         "group.id": "reader",
         "auto.offset.reset": "earliest",
         "enable.partition.eof": True,
+        "fetch.wait.max.ms": 50,  # Its close waits for the fetch that is delayed.
         "log_level": 0,
     }
     with closing(Consumer(settings)) as consumer:

@@ -62,8 +62,9 @@ class FaultsOverHttp {
     }
 
     static KafkaConsumer<String, String> consumer(Map<String, Object> more) {
-        var settings = new HashMap<String, Object>(Map.of(
-                "bootstrap.servers", servers, "auto.offset.reset", "earliest", "enable.auto.commit", "false"));
+        var settings = new HashMap<String, Object>(Map.of(  // A consumer's close waits for the fetch that is delayed.
+                "bootstrap.servers", servers, "auto.offset.reset", "earliest", "enable.auto.commit", "false",
+                "fetch.max.wait.ms", 20));
         settings.putAll(more);
         return new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
     }
@@ -104,7 +105,9 @@ class FaultsOverHttp {
 
     static void sent(String name, String rest) throws Exception {
         var topic = topic(1);
-        try (var producer = producer(Map.of("enable.idempotence", !rest.contains("after_handling")))) {
+        var timeout = rest.contains("drop_") ? 300 : 1000;  // A request that is sent again has no effect of its own.
+        var settings = Map.<String, Object>of("enable.idempotence", !rest.contains("after_handling"), "request.timeout.ms", timeout);
+        try (var producer = producer(settings)) {
             producer.partitionsFor(topic);
             var fault = fault(topic, rest);
             producer.send(new ProducerRecord<>(topic, "one")).get();
@@ -182,7 +185,7 @@ class FaultsOverHttp {
         var led = topic(3);
         var path = "/topics/" + led + "/partitions/0";
         var leader = field(ask("GET", path, ""), "leader");
-        try (var producer = producer(Map.of("acks", "all"))) {
+        try (var producer = producer(Map.of("acks", "all", "request.timeout.ms", 300))) {
             producer.send(new ProducerRecord<>(led, "one")).get();
             var moved = field(ask("POST", path + "/leader", ""), "leader");
             producer.send(new ProducerRecord<>(led, "two")).get();

@@ -42,7 +42,14 @@ def produce(bootstrap: str, topic: str, *texts: str) -> None:
 
 
 def consume(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", "log_level": 0})
+    settings = {"bootstrap.servers": bootstrap, "group.id": "readers", "enable.auto.commit": False, "log_level": 0}
+    reader = Consumer(settings)
+    # After a start the leader is elected behind the ready line, and librdkafka reads metadata again only each second.
+    end = time.monotonic() + 20
+    while not any(
+        partition.leader > 0 for partition in reader.list_topics(topic, 20).topics[topic].partitions.values()
+    ):
+        assert time.monotonic() < end
     reader.assign([TopicPartition(topic, 0, 0)])
     found = [message.value() for message in reader.consume(count, 20)]
     reader.close()

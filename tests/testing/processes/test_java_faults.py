@@ -1,4 +1,4 @@
-"""Every fault over HTTP, as the Java client sees it: one program of it, in one JVM."""
+"""Every fault over HTTP, as the Java client sees it: one program of it, in one JVM for each release of the client."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.outside.java import SHORT_LIVED
 from tests.outside.needs import client_jars, need_java
 from tests.outside.processes import DevProcess
 from tests.outside.versions import APACHE_KAFKA, NEWEST_APACHE_KAFKA
@@ -38,11 +39,24 @@ EXPECTED = {
 }
 
 
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the program's classes are: compiled once, with the older client, as an application that is upgraded."""
+    target = tmp_path_factory.mktemp("classes")
+    compiler = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(target), str(PROGRAM)]
+    class_path = os.pathsep.join(map(str, client_jars(APACHE_KAFKA)))
+    done = subprocess.run(
+        [need_java(), *SHORT_LIVED, "-cp", class_path, *compiler], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
 @pytest.mark.parametrize("version", [APACHE_KAFKA, NEWEST_APACHE_KAFKA])
-def test_every_fault_is_seen_by_the_java_client(dev: DevProcess, version: str) -> None:
-    class_path = os.pathsep.join(map(str, client_jars(version)))
+def test_every_fault_is_seen_by_the_java_client(dev: DevProcess, classes: Path, version: str) -> None:
+    class_path = os.pathsep.join(map(str, [classes, *client_jars(version)]))
     log = f"-Dlog4j.configuration=file:{LOG4J}"
-    command = [need_java(), "-XX:TieredStopAtLevel=1", log, "-cp", class_path, str(PROGRAM), dev.control]
+    command = [need_java(), *SHORT_LIVED, log, "-cp", class_path, PROGRAM.stem, dev.control]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert dict(line.split(": ", 1) for line in done.stdout.splitlines()) == EXPECTED
