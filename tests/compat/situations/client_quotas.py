@@ -235,8 +235,10 @@ def mutations(broker: Broker) -> Any:
     _seen(broker, 0)
     # A broker applies this change, too, after it is described.
     numbers = itertools.count()
-    until(
-        lambda: create("without a quota", 6, broker.name(f"unlimited-{next(numbers)}"), 5),
-        lambda _: seen["without a quota"] == [[0], False],
-    )
+
+    def create_more() -> Any:
+        create("without a quota", 6, broker.name(f"unlimited-{next(numbers)}"), 5)
+        return seen["without a quota"]
+
+    until(create_more, lambda found: found == [[0], False])
     return seen
