@@ -30,6 +30,8 @@ def consuming(bootstrap: str, *partitions: TopicPartition, **settings: Any) -> I
         }
     )
     try:
+        # One that is assigned partitions before it knows their leaders looks for these half a second later.
+        consumer.list_topics(timeout=15)
         consumer.assign(list(partitions))
         yield consumer
     finally:

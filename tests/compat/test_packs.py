@@ -49,6 +49,8 @@ def rows(bootstrap: str, topic: str) -> list[Row]:
     """All that a consumer reads, up to the end of both partitions."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True}
     consumer, found, left = Consumer({**settings, "isolation.level": "read_committed"}), [], {0, 1}
+    # One that is assigned partitions before it knows their leaders looks for these half a second later.
+    consumer.list_topics(timeout=30)
     consumer.assign([TopicPartition(topic, number, 0) for number in left])
     while left:
         row = consumer.poll(30)

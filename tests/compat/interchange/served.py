@@ -56,6 +56,8 @@ def records(bootstrap: str, partitions: list[TopicPartition], isolation: str) ->
     found: dict[str, list[Record]] = {name(partition): [] for partition in partitions}
     unread = set(found)
     try:
+        # One that is assigned partitions before it knows their leaders looks for these half a second later.
+        consumer.list_topics(timeout=SECONDS_MAX)
         consumer.assign([TopicPartition(one.topic, one.partition, OFFSET_BEGINNING) for one in partitions])
         while unread:
             message = consumer.poll(SECONDS_MAX)

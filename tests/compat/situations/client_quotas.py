@@ -3,6 +3,7 @@
 Every situation takes back what it has set: the broker is shared.
 """
 
+import itertools
 from typing import Any
 
 from tests.compat.situations.registry import situation
@@ -12,6 +13,8 @@ from tests.compat.situations.wire import Broker
 EXACT, IS_DEFAULT, ANY = range(3)
 PRODUCE, CONSUME, TIME = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 MUTATIONS, CONNECTIONS = "controller_mutation_rate", "connection_creation_rate"
+BURST = 11
+"""Mutations that a rate of one a second lets through at once: one for each of controller.quota.window.num."""
 Parts = dict[str, str | None]
 
 
@@ -179,23 +182,32 @@ def _topics(names: list[str], partitions: int) -> list[dict[str, Any]]:
     return [{"name": name, "num_partitions": partitions, "replication_factor": 1} for name in names]
 
 
-def _is_refused(broker: Broker, name: str) -> bool:
-    """Whether another client, which overdraws its quota, is refused: a broker applies a quota after it is described."""
-    conversation = broker.connect()
-    conversation.client_id = "overdraws"
-    row = {"name": name, "num_partitions": 40, "replication_factor": 1}
-    answer = conversation.ask("CreateTopics", 6, topics=[row], validate_only=True, timeout_ms=30_000)
-    conversation.close()
-    return bool(answer["topics"][0]["error_code"])
+def _make_the_quota_count(broker: Broker) -> None:
+    """Wait until another client is refused: a broker applies a quota after it is described.
+
+    It makes topics until one is refused. Those that are only validated take nothing from a quota.
+    """
+    numbers = itertools.count()
+
+    def is_refused() -> bool:
+        conversation = broker.connect()
+        conversation.client_id = "overdraws"
+        name = broker.name(f"overdrawn-{next(numbers)}")
+        row = {"name": name, "num_partitions": BURST + 1, "replication_factor": 1}
+        answer = conversation.ask("CreateTopics", 6, topics=[row], validate_only=False, timeout_ms=30_000)
+        conversation.close()
+        return bool(answer["topics"][0]["error_code"])
+
+    assert until(is_refused, bool), "no quota is applied"
 
 
 @situation("mutations above a client's quota are refused in new versions and made in old ones")
 def mutations(broker: Broker) -> Any:
     all_clients: Parts = {"client-id": None}
-    names = [broker.name(f"quota-{number}") for number in range(6)]
+    names = [broker.name(f"quota-{number}") for number in range(2)]
     _alter(broker, _entry(all_clients, **{MUTATIONS: 1.0}))
     _seen(broker, 1)
-    until(lambda: _is_refused(broker, names[5]), bool)
+    _make_the_quota_count(broker)
     seen: dict[str, Any] = {}
 
     def ask(what: str, api: str, version: int, rows: str, **fields: Any) -> None:
@@ -221,5 +233,12 @@ def mutations(broker: Broker) -> Any:
     ask("deletion for an old client", "DeleteTopics", 4, "responses", topic_names=[names[1]])
     _alter(broker, _entry(all_clients, **{MUTATIONS: None}))
     _seen(broker, 0)
-    create("without a quota", 6, names[2], 5)
+    # A broker applies this change, too, after it is described.
+    numbers = itertools.count()
+
+    def create_more() -> Any:
+        create("without a quota", 6, broker.name(f"unlimited-{next(numbers)}"), 5)
+        return seen["without a quota"]
+
+    until(create_more, lambda found: found == [[0], False])
     return seen

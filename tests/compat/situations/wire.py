@@ -19,9 +19,9 @@ PATIENCE_S = 5.0
 class Conversation:
     """One connection. Answers are plain values, or CLOSED, or SILENCE."""
 
-    def __init__(self, host: str, port: int, definitions: Definitions) -> None:
+    def __init__(self, host: str, port: int, definitions: Definitions, patience_s: float = PATIENCE_S) -> None:
         self._definitions = definitions
-        self._socket = socket.create_connection((host, port), timeout=PATIENCE_S)
+        self._socket = socket.create_connection((host, port), timeout=patience_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.client_id = "situations"
         self._correlation_id = 0
