@@ -60,7 +60,10 @@ class Shell:
         self.environment = {**os.environ, "PATH": path, "SORDINI_BOOTSTRAP": self.broker}
 
     def text(self) -> str:
-        """The page, for this directory: free ports, shorter waits for sessions and for members of a group, and time for ZooKeeper's start."""
+        """The page, for this directory: free ports, and other waits.
+
+        Sessions end sooner, groups wait for no more members, and ZooKeeper has time for its start.
+        """
         found = PAGE.read_text(encoding="utf-8")
         found = found.replace("127.0.0.1:9092", self.broker).replace("127.0.0.1:2181", self.zookeeper)
         found = found.replace("clientPort=2181", f"clientPort={self.zookeeper.partition(':')[2]}")
