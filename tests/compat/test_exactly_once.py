@@ -28,7 +28,7 @@ with warnings.catch_warnings():
     from kafka import TopicPartition as PyTopicPartition
     from kafka.structs import OffsetAndMetadata
 
-RECORDS = 18
+RECORDS = 24
 PIECE = 6
 PARTITION = 0
 

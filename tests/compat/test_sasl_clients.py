@@ -144,7 +144,7 @@ def test_java_tools_log_in_and_see_what_they_may(secured: Secured, topic: str, t
 @EACH_MECHANISM
 def test_a_wrong_password_is_refused_and_the_client_says_so(secured: Secured, mechanism: str) -> None:
     with pytest.raises(KafkaPythonError):
-        KafkaProducer(**secured.python(mechanism, "wrong"), bootstrap_timeout_ms=1000)
+        KafkaProducer(**secured.python(mechanism, "wrong"), bootstrap_timeout_ms=3000)
     said: list[str] = []
     settings = secured.librdkafka(mechanism, "wrong") | {"error_cb": lambda error: said.append(error.name())}
     producer = Producer(settings | {"log_level": 0})

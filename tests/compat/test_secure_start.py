@@ -110,8 +110,8 @@ def test_a_wrong_password_or_none_is_refused(secured: SecureProcess) -> None:
         "sasl_plain_username": "admin",
     }
     with pytest.raises(KafkaError):
-        KafkaProducer(**settings, sasl_plain_password=secured.password[:-1], bootstrap_timeout_ms=1000)
-    done = run(f"sordini ping --bootstrap {secured.bootstrap} --timeout 1", secured)
+        KafkaProducer(**settings, sasl_plain_password=secured.password[:-1], bootstrap_timeout_ms=3000)
+    done = run(f"sordini ping --bootstrap {secured.bootstrap} --timeout 3", secured)
     assert done.returncode == 1
 
 

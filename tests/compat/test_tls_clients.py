@@ -148,7 +148,7 @@ def test_kafka_python_without_a_trusted_certificate_is_refused(secured: Secured,
     context = secured.context(who)
     with pytest.raises((KafkaPythonError, OSError)):
         KafkaProducer(
-            bootstrap_servers=secured.mutual, security_protocol="SSL", ssl_context=context, bootstrap_timeout_ms=1000
+            bootstrap_servers=secured.mutual, security_protocol="SSL", ssl_context=context, bootstrap_timeout_ms=3000
         )
 
 
@@ -156,14 +156,14 @@ def test_kafka_python_without_a_trusted_certificate_is_refused(secured: Secured,
 def test_librdkafka_without_a_trusted_certificate_is_refused(secured: Secured, who: str | None) -> None:
     admin = AdminClient(secured.librdkafka(secured.mutual, who) | {"log_level": 0})
     with pytest.raises(KafkaException, match=r"_TRANSPORT|_TIMED_OUT"):
-        admin.list_topics(timeout=1)
+        admin.list_topics(timeout=2)
 
 
 def test_a_client_that_does_not_trust_the_broker_says_so(secured: Secured) -> None:
     context = ssl.create_default_context(cadata=Authority("Stranger").pem)
     with pytest.raises((KafkaPythonError, OSError)):
         KafkaProducer(
-            bootstrap_servers=secured.bootstrap, security_protocol="SSL", ssl_context=context, bootstrap_timeout_ms=1000
+            bootstrap_servers=secured.bootstrap, security_protocol="SSL", ssl_context=context, bootstrap_timeout_ms=3000
         )
 
 
