@@ -9,8 +9,8 @@ import pytest
 from tests.outside.processes import DevProcess
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevProcess]:
-    """Three brokers with a control, shared."""
+    """Three brokers with a control, shared by a module: the ids of its faults begin with 1."""
     with DevProcess(tmp_path_factory.mktemp("dev"), "--control", "0") as running:
         yield running
