@@ -213,16 +213,16 @@ def unwind(processes: Sequence[LoopProcess], others: Callable[[], Iterable[async
     """
     for process in processes:
         process.kill()
-    closed: dict[asyncio.Task[Any], None] = {}  # A set would be ordered by addresses.
+    closed: set[asyncio.Task[Any]] = set()
     for _ in range(UNWINDING_ROUNDS_MAX):
         # All at once: closing one coroutine lets go of others, which would complain that they were never awaited.
         found = [task for process in processes for task in process.tasks]
-        left = dict.fromkeys(task for task in [*found, *others()] if task not in closed)
+        left = [task for task in dict.fromkeys([*found, *others()]) if task not in closed]
         if not left:
             return
         for task in left:
             close_task(task)
-        closed |= left
+        closed.update(left)
 
 
 def close_task(task: asyncio.Task[Any]) -> None:

@@ -150,7 +150,7 @@ def refuse_starts(site: Site) -> None:
         "module": {line: f'x.Y required username="admin" password="{secret}";'},
         "bare-line": {line: secret},
         "unnamed": {line: f'{plain} password="{secret}";'},
-        "nobodys": {"listener.name.nobody.ssl.key.password": secret},
+        "unknown-listener": {"listener.name.nobody.ssl.key.password": secret},
         "encoder": {"delegation.token.secret.key": secret, "delegation.token.master.key": secret},
         "number": {"num.partitions": "none", store: secret},
         "torn": {"\n": f'"{secret}"'},
