@@ -19,7 +19,7 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.partition import Partition
 from sordini.replication.replica_quota import ReplicaQuota
@@ -315,6 +315,21 @@ async def test_a_session_checks_an_idle_partition_again_and_sends_its_new_log_st
     partition.log.advance_log_start(2)
     side.clock.ms += 500
     assert only(side.fetch(session_id=number, session_epoch=2)).log_start_offset == 2
+
+
+async def test_a_topic_that_does_not_exist_ends_no_wait_for_partitions_that_are_passed_over() -> None:
+    side = Side()
+    side.lead(isr=(ME, OTHER))
+    number = await a_session_of(side, 0)
+    request = a_fetch(session_id=number, session_epoch=1, max_wait_ms=500, min_bytes=1)
+    request.topics = [FetchTopic(topic_id=TopicId(b"\x09" * 16), partitions=[requested(0)])]
+    pending = side.serve(ApiKey.FETCH, 17, request)
+    assert isinstance(pending, DelayedResponse)
+    again = side.park(session_id=number, session_epoch=2)
+    side.append()
+    for answered in (pending, again):
+        codes = [topic.partitions[0].error_code for topic in answer_of(answered).responses]
+        assert sorted(codes) == [0, ErrorCode.UNKNOWN_TOPIC_ID]
 
 
 async def test_a_new_term_is_never_passed_over() -> None:
