@@ -45,6 +45,8 @@ SERVED_BY_FOLLOWERS = 11
 """The first version in which consumers name their rack and may fetch from followers (KIP-392)."""
 NAMES_THE_LEADER = 16
 """The first version in which the response names the current leader (KIP-951)."""
+GONE_CODES = UNKNOWN_TOPIC_CODES | {ErrorCode.INCONSISTENT_TOPIC_ID}
+"""Of topics that are deleted: another request for them gets the same error."""
 LEADER_MOVED_CODES = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 PreferredReplica = Callable[[Leader, int], BrokerId | None]
@@ -58,8 +60,10 @@ class Reading:
         "_answers",
         "_by_id",
         "_committed_only",
+        "_has_new_unknown",
         "_plan",
         "_preference",
+        "_repeats",
         "_replicas",
         "_version",
         "bytes_max",
@@ -91,17 +95,19 @@ class Reading:
         self.size = 0
         self.urgent = False
         """Whether a row says what its reader has to act on, so that the response does not wait for records."""
+        self._has_new_unknown = self._repeats = False
         self.unconverted: list[Unconverted] = []
         """What was read for versions below 4, and is down-converted before the response."""
 
     @property
     def may_wait(self) -> bool:
-        """Whether nothing of the last pass is to be sent at once, and there is a log to wait for.
+        """Whether nothing of the last pass is to be sent at once.
 
         As at Apache Kafka, a topic or partition that does not exist ends the wait only where no other one is requested:
-        else a client that requests a deleted topic again and again would fetch without pause.
+        else a client that requests a deleted topic again and again would fetch without pause. For the same reason it
+        does not even there once the session was sent that error.
         """
-        return not self.urgent and bool(self.partitions)
+        return not self.urgent and (bool(self.partitions) or (self._repeats and not self._has_new_unknown))
 
     @property
     def is_long(self) -> bool:
@@ -185,8 +191,14 @@ class Reading:
             code = error.code
             if code == ErrorCode.UNKNOWN_TOPIC_ID and target.topic:
                 code = self._code_of_former_topic(target)
-            if code not in UNKNOWN_TOPIC_CODES:
+            if code not in GONE_CODES:
                 self.urgent = True
+            elif target.sent_error == code:
+                self._repeats = True
+            elif code == ErrorCode.INCONSISTENT_TOPIC_ID:
+                self.urgent = True
+            else:
+                self._has_new_unknown = True
             answer = refused(requested.partition, code)
             if partition is not None and code in LEADER_MOVED_CODES and self._version >= NAMES_THE_LEADER:
                 answer.current_leader = leader_of(partition)
@@ -297,6 +309,7 @@ class Reading:
             or answer.diverging_epoch is not None
             or answer.preferred_read_replica >= 0
         )
+        target.sent_error = answer.error_code
         target.sent_high_watermark = -1 if answer.error_code else answer.high_watermark
         target.sent_log_start_offset = answer.log_start_offset
         if has_records and self._plan.incremental:

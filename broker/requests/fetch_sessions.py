@@ -31,6 +31,7 @@ class SessionPartition:
     __slots__ = (
         "quiet",
         "requested",
+        "sent_error",
         "sent_high_watermark",
         "sent_log_start_offset",
         "template",
@@ -42,6 +43,7 @@ class SessionPartition:
         self.topic = topic
         self.topic_id = topic_id
         self.requested = requested
+        self.sent_error = 0
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
         self.quiet: object = None

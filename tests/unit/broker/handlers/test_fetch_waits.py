@@ -15,6 +15,7 @@ from tests.unit.broker.handlers.test_fetch import (
     append,
     open_pins,
     parked,
+    request,
     requested,
     rows_of,
     waiting,
@@ -33,9 +34,9 @@ def beside(topic: str, partition: FetchPartition, max_wait_ms: int = 500, **fiel
     return FetchRequest(topics=topics, max_wait_ms=max_wait_ms, min_bytes=1, **fields)
 
 
-def codes(broker: UnitBroker, version: int, request: FetchRequest) -> list[int]:
+def codes(broker: UnitBroker, version: int, fetch: FetchRequest) -> list[int]:
     """Of each row, of an answer at once."""
-    return [row.error_code for topic in broker.ask(FETCH, version, request).responses for row in topic.partitions]
+    return [row.error_code for topic in broker.ask(FETCH, version, fetch).responses for row in topic.partitions]
 
 
 def delete(broker: UnitBroker, topic: str) -> None:
@@ -113,6 +114,52 @@ async def test_a_topic_made_again_is_inconsistent_with_its_former_id_in_a_sessio
         assert [row.error_code for row in rows] == [ErrorCode.UNKNOWN_TOPIC_ID, 0]
 
 
+def answered_later(broker: UnitBroker, fetch: FetchRequest) -> list[int]:
+    pending = parked(broker, 13, fetch)
+    broker.timers.fire()
+    return [row.error_code for topic in answer_of(pending, FETCH, 13).responses for row in topic.partitions]
+
+
+async def test_a_session_of_deleted_topics_alone_gets_the_error_at_once_and_waits_after_that() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        opened = broker.ask(FETCH, 13, request(requested(), session_epoch=0))
+        session = {"session_id": opened.session_id, "max_wait_ms": 500, "min_bytes": 1}
+        delete(broker, "orders")
+        gone, unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
+        assert codes(broker, 13, FetchRequest(**session, session_epoch=1)) == [gone]
+        assert answered_later(broker, FetchRequest(**session, session_epoch=2)) == [gone]
+        more = request(requested(), topic="nothing").topics
+        assert codes(broker, 13, FetchRequest(**session, session_epoch=3, topics=more)) == [gone, unknown]
+        assert answered_later(broker, FetchRequest(**session, session_epoch=4)) == [gone, unknown]
+
+
+async def test_a_session_gets_the_error_of_a_topic_made_again_at_once_and_waits_after_that() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        await broker.lead("others")
+        opened = broker.ask(FETCH, 13, beside("others", requested(), 0, session_epoch=0))
+        session = {"session_id": opened.session_id, "max_wait_ms": 500, "min_bytes": 1}
+        delete(broker, "others")
+        await broker.lead("others", topic_id=NEW_ID)
+        assert codes(broker, 13, FetchRequest(**session, session_epoch=1)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+        again = answered_later(broker, FetchRequest(**session, session_epoch=2))
+        assert again == [ErrorCode.INCONSISTENT_TOPIC_ID]
+        delete(broker, "others")
+        assert answered_later(broker, FetchRequest(**session, session_epoch=3)) == [
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ], "beside another topic"
+
+
+async def test_an_error_that_the_client_can_mend_ends_every_wait_of_a_session() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        opened = broker.ask(FETCH, 13, request(requested(offset=99), session_epoch=0))
+        session = {"session_id": opened.session_id, "max_wait_ms": 500, "min_bytes": 1}
+        for epoch in (1, 2):
+            assert codes(broker, 13, FetchRequest(**session, session_epoch=epoch)) == [ErrorCode.OFFSET_OUT_OF_RANGE]
+
+
 async def test_a_topic_made_again_on_another_broker_is_led_elsewhere_in_a_session() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")
@@ -145,13 +192,13 @@ async def test_records_that_an_old_version_may_not_have_count_for_min_bytes(min_
     async with a_broker({"log.message.downconversion.enable": "false"}) as broker:
         await broker.lead("orders")
         append(broker)
-        request = waiting(requested(), min_bytes=min_bytes)
+        fetch = waiting(requested(), min_bytes=min_bytes)
         if waits:
-            pending = parked(broker, 3, request)
+            pending = parked(broker, 3, fetch)
             broker.timers.fire()
             answer = answer_of(pending, FETCH, 3)
         else:
-            answer = broker.ask(FETCH, 3, request)
+            answer = broker.ask(FETCH, 3, fetch)
         assert [row.error_code for row in answer.responses[0].partitions] == [ErrorCode.UNSUPPORTED_VERSION]
         assert open_pins(broker) == 0
 
