@@ -183,6 +183,8 @@ class Reading:
         partition = None
         try:
             if self._by_id:
+                if not target.topic:  # It was unknown when the request was checked.
+                    raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "there was no topic of that id")
                 partition = self._replicas.partition_by_id(target.topic_id, requested.partition)
             else:
                 partition = self._replicas.partition(target.topic, requested.partition)
