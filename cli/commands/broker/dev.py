@@ -110,10 +110,12 @@ def dev(
     """
     from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.process.dev_cluster import DevClusterPlan, run_brokers  # Imported here: --help needs no broker.
+    from sordini.broker.process.library_lines import take_over_libraries
     from sordini.broker.process.log_writer import standard_error
-    from sordini.broker.process.logging import Logger
+    from sordini.broker.process.logging import make_logger
 
-    plan, log = DevClusterPlan(count, directory, host, port), Logger(log_level, standard_error())
+    plan, log = DevClusterPlan(count, directory, host, port), make_logger(log_level, standard_error())
+    take_over_libraries(log)
     try:
         if control is None:
             code = run_brokers(plan, overrides, log, STARTED_MS)
