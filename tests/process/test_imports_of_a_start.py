@@ -22,7 +22,7 @@ NOT_FOR_A_START = frozenset(
         "jwt",
         "kazoo",
         "prometheus_client",
-        "rich",
+        "rich.pretty",
         "twisted",
         "yaml",
         "zipfile",
