@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sordini import __version__
+from sordini.cli.common.collector import collect_again
 from sordini.system.supported import UnsupportedSystem, check_system
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ MODULES = {
 }
 """The module of each command, below `sordini`; the click command in it has the command's name."""
 
+IMPORT_MORE = ("serve", "dev")
+"""Commands that let the garbage collector begin themselves, behind imports of their own."""
+
 
 def module_of(name: str) -> str:
     """The module of a command, below `sordini`."""
@@ -82,6 +86,8 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"sordini.{module_of(cmd_name)}"), cmd_name)
+        if cmd_name not in IMPORT_MORE:
+            collect_again()
         return command
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **named: Any) -> Any:

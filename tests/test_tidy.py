@@ -84,6 +84,7 @@ def is_beside_the_broker(module: str) -> bool:
 # Reached by name: the command, and the commands below it that its table names.
 ENTRY_POINTS = frozenset(
     {
+        "cli.entry",
         "cli.__main__",
         "pipeline.jars.__main__",
         "testing.plugin",

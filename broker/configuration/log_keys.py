@@ -21,7 +21,7 @@ from sordini.broker.configuration.settings import (
 )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class LogSettings:
     """Settings of storage and of produced batches, also the defaults of topics."""
 

@@ -2,6 +2,9 @@
 
 A `Setting` has its key, its default, its parser and the allowed values, so that every error text names the key, the
 value, and what is allowed.
+
+Keys are fields of dataclasses, one for each group, which `Config` inherits. A dataclass compiles its methods when its
+module is imported, at every start: groups that only `Config` uses have none (`init=False, repr=False, eq=False`).
 """
 
 from __future__ import annotations

@@ -17,9 +17,6 @@ from typing import NamedTuple
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.coordination_store.embedded import open_embedded
-from sordini.broker.coordination_store.kazoo_lines import KazooLines
-from sordini.broker.coordination_store.store_location import STORE_FILE, moved_to, refuse_moved
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sd_notify import ServiceManager
 from sordini.broker.network.sockets import SystemNetwork
@@ -45,15 +42,17 @@ from sordini.broker.process.daemon import (
 )
 from sordini.broker.process.descriptors import Descriptors, allow_open_files
 from sordini.broker.process.interpreter import is_profile_optimised
+from sordini.broker.process.library_lines import take_over_libraries
 from sordini.broker.process.log_writer import file_output, standard_error, standard_output, write_before_exit
-from sordini.broker.process.logging import LogFile, Logger
+from sordini.broker.process.logging import LogFile, ProcessLogger, make_logger
 from sordini.broker.process.pid_file import PidFile, PidFileRefused
 from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
+from sordini.broker.process.store_opening import open_store
 from sordini.broker.record_jobs.children import RecordWorkerProcesses
 from sordini.broker.wiring.server import Server
-from sordini.broker.wiring.startup import Ports, StartRefused, refuse_lost_file
+from sordini.broker.wiring.startup import Ports, StartRefused
 from sordini.protocol.printable import shown_lines
-from sordini.replication.ports import CoordinationStore, StoreUnusable
+from sordini.replication.ports import CoordinationStore
 from sordini.storage.disk import SystemDisk
 
 LOG_FILE = "sordini.log"
@@ -144,7 +143,8 @@ def _run_process(given: LoadedConfig, launch: Launch, report: StartReport) -> in
     except OSError as error:
         report.failed(f"sordini: {given.config.audit_log_file} (sordini.audit.log.file): {error.strerror}\n")
         return EXIT_FAILED
-    log = Logger(launch.log_level, file_output(log_file.fileno) if log_file else errors, launch.log_form)
+    log = make_logger(launch.log_level, file_output(log_file.fileno) if log_file else errors, launch.log_form)
+    take_over_libraries(log)
     log_ignored_keys(given, log)
     log_open_listeners(given.config, log)
     for note in given.notes:
@@ -211,7 +211,7 @@ class ProcessContext(NamedTuple):
 
     launch: Launch
     disk: SystemDisk
-    log: Logger
+    log: ProcessLogger
     log_file: LogFile | None
     audit: AuditFile | None
     report: StartReport
@@ -239,8 +239,8 @@ async def _run(
     config, log, clock, disk = given.config, process.log, SystemClock(), process.disk
     loop = asyncio.get_running_loop()
 
-    async def open_store() -> CoordinationStore:
-        return await _open_store(config, disk, clock, log)
+    async def open_configured() -> CoordinationStore:
+        return await open_store(config, disk, clock, log)
 
     ports = Ports(
         clock=clock,
@@ -248,7 +248,7 @@ async def _run(
         disk=disk,
         network=SystemNetwork(use_sendfile=config.sendfile_enable),
         page_cache=SystemPageCache(clock, disk.offload),
-        open_store=open_store,
+        open_store=open_configured,
         worker=CleaningChildren(),
         record_worker=RecordWorkerProcesses(),
         descriptors=descriptors,
@@ -306,7 +306,7 @@ def _ready(server: Server, manager: ServiceManager, process: ProcessContext, clo
     asyncio.get_running_loop().call_later(INTERPRETER_CHECK_S, _check_interpreter, process.log)
 
 
-def _check_interpreter(log: Logger) -> None:
+def _check_interpreter(log: ProcessLogger) -> None:
     """Say once that another build of Python would need less CPU time, where this is known."""
     import sysconfig  # Late: the start does not need it.
 
@@ -350,7 +350,7 @@ def _reopen(process: ProcessContext) -> None:
         _reopen_file(process.log, process.audit, "audit log reopened", "audit log not reopened")
 
 
-def _reopen_file(log: Logger, file: LogFile | AuditFile, done: str, failed: str) -> None:
+def _reopen_file(log: ProcessLogger, file: LogFile | AuditFile, done: str, failed: str) -> None:
     try:
         file.reopen()
     except OSError as error:
@@ -364,37 +364,3 @@ def _before_forced_exit(server: Server, reason: str) -> None:
     write_before_exit(
         f"sordini: stop forced after {reason}, not finished: {server.activity}; the next start recovers it\n"
     )
-
-
-async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock, log: Logger) -> CoordinationStore:
-    """ZooKeeper if it is configured, otherwise the embedded store in the first log directory."""
-    if config.zookeeper_connect:
-        # Late: kazoo is slow to import.
-        from sordini.broker.coordination_store.zookeeper import ZooKeeperStore
-        from sordini.broker.security.tls.zookeeper_material import access_of
-
-        try:
-            access = access_of(config, disk)
-        except ConfigError as error:
-            raise StoreUnusable(str(error)) from None
-        if access.login is not None and access.tls is None:
-            log.warning("the login to ZooKeeper is sent without TLS", user=access.login.user)
-        KazooLines(log, asyncio.get_running_loop().call_soon_threadsafe).install()
-        return ZooKeeperStore(
-            config.zookeeper_connect,
-            access,
-            session_timeout_ms=config.zookeeper_session_timeout_ms,
-            connection_timeout_ms=config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms,
-        )
-    directory = config.log_directories[0]
-    disk.make_directory(directory)
-    file = f"{directory}/{STORE_FILE}"
-    if moved_to(disk, file) is None:
-        refuse_lost_file(disk, file, config.log_directories)
-    store = await open_embedded(file, clock)
-    try:
-        refuse_moved(disk, file)
-    except StoreUnusable:
-        await store.close()
-        raise
-    return store

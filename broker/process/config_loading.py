@@ -18,7 +18,7 @@ from sordini.broker.configuration.environment import environment_entries, unknow
 from sordini.broker.configuration.open_listeners import open_listeners
 from sordini.broker.configuration.protection import is_without_effect
 from sordini.broker.configuration.settings import ConfigError, Provided, read_properties
-from sordini.broker.process.logging import Logger
+from sordini.broker.process.logging import ProcessLogger
 from sordini.broker.security.sasl.first_user import FirstUser
 from sordini.storage.disk import SystemDisk
 
@@ -129,7 +129,7 @@ def with_absolute_paths(given: LoadedConfig) -> LoadedConfig:
     return given._replace(config=config)
 
 
-def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:
+def log_ignored_keys(given: LoadedConfig, log: ProcessLogger) -> None:
     """Log the keys that are unknown or have no effect."""
     for key in given.unknown:
         log.warning("unknown configuration key", key=key)
@@ -144,7 +144,7 @@ def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:
         log.info("configuration keys without effect", keys=", ".join(given.without_effect))
 
 
-def log_open_listeners(config: Config, log: Logger) -> None:
+def log_open_listeners(config: Config, log: ProcessLogger) -> None:
     """Warn, in one line, of listeners without access control."""
     if not (found := open_listeners(config)):
         return

@@ -15,7 +15,10 @@ import gc
 import os
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+import structlog
+from structlog.typing import EventDict
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.settings import ConfigError
@@ -37,7 +40,7 @@ from sordini.broker.process.config_loading import (
 )
 from sordini.broker.process.descriptors import Descriptors, allow_open_files
 from sordini.broker.process.log_writer import write_before_exit
-from sordini.broker.process.logging import Logger
+from sordini.broker.process.logging import INFO, LineOutput, ProcessLogger
 from sordini.broker.process.pid_file import PidFile, PidFileRefused
 from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
 from sordini.broker.record_jobs.children import RecordWorkerProcesses
@@ -137,7 +140,7 @@ def _own(plan: DevClusterPlan, number: int) -> dict[str, str]:
     }
 
 
-def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: Logger, started_ms: int) -> int:
+def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: ProcessLogger, started_ms: int) -> int:
     """Run the brokers until SIGTERM or Ctrl-C; returns the exit code. `started_ms` is the process's monotonic start.
 
     Raises ConfigError for a wrong configuration.
@@ -190,7 +193,7 @@ class _DevCluster:
         plan: DevClusterPlan,
         given: Mapping[int, LoadedConfig],
         disk: SystemDisk,
-        log: Logger,
+        log: ProcessLogger,
         started_ms: int,
         descriptors: Descriptors,
         audit: AuditFile | None,
@@ -256,7 +259,7 @@ class _DevCluster:
             is_store_shared=True,
             audit=self._audit,
         )
-        return Server(config, explicit, ports, BrokerLog(self._log, number, stop))
+        return Server(config, explicit, ports, broker_log(self._log, number, stop))
 
     async def _report_when_ready(self, up: Sequence[asyncio.Event]) -> None:
         """Write the ready line once each broker serves and knows all others: a new topic can be placed on all."""
@@ -291,36 +294,15 @@ class _DevCluster:
         write_before_exit(f"sordini: stop forced after {reason}, not finished: {activities}\n")
 
 
-class BrokerLog:
-    """The process's log for one of its brokers: adds `this_broker` to each line."""
+def broker_log(log: ProcessLogger, broker_id: int, stop: asyncio.Event) -> ProcessLogger:
+    """The process's log for one of its brokers: with `this_broker` in each line."""
 
-    def __init__(self, log: Logger, broker_id: int, stop: asyncio.Event) -> None:
-        self._log = log
-        self._fields = {"this_broker": broker_id}
-        self._stop = stop
-
-    @property
-    def level(self) -> str:
-        return self._log.level
-
-    @level.setter
-    def level(self, name: str) -> None:
-        self._log.level = name
-
-    @property
-    def lines_lost(self) -> int:
-        return self._log.lines_lost
-
-    def debug(self, event: str, **fields: Any) -> None:
-        self._log.debug(event, **fields, **self._fields)
-
-    def info(self, event: str, **fields: Any) -> None:
-        self._log.info(event, **fields, **self._fields)
-
-    def warning(self, event: str, **fields: Any) -> None:
+    def expect_warnings(output: LineOutput, level: str, fields: EventDict) -> EventDict:
         # While all brokers stop, warnings about the others are expected.
-        write = self._log.info if self._stop.is_set() else self._log.warning
-        write(event, **fields, **self._fields)
+        if level != "warning" or not stop.is_set():
+            return fields
+        if output.level > INFO:
+            raise structlog.DropEvent
+        return {**fields, "level": "info"}
 
-    def error(self, event: str, **fields: Any) -> None:
-        self._log.error(event, **fields, **self._fields)
+    return log.adjusted(expect_warnings).bind(this_broker=broker_id)

@@ -22,7 +22,7 @@ from sordini.broker.process.broker_process import EXIT_CLEAN, EXIT_FAILED, Stand
 from sordini.broker.process.descriptors import allow_open_files
 from sordini.broker.process.dev_cluster import DevClusterPlan, claim_directory, shared_entries
 from sordini.broker.process.log_writer import write_before_exit
-from sordini.broker.process.logging import Logger
+from sordini.broker.process.logging import ProcessLogger
 from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
 from sordini.broker.wiring.startup import StartRefused
 from sordini.replication.ports import StoreUnusable
@@ -45,7 +45,7 @@ FAILURES: Final = (StartRefused, StoreUnusable, SiteFailed)
 
 
 def run_controlled(
-    plan: DevClusterPlan, overrides: Sequence[str], control: Address, log: Logger, started_ms: int
+    plan: DevClusterPlan, overrides: Sequence[str], control: Address, log: ProcessLogger, started_ms: int
 ) -> int:
     """Run until SIGTERM or Ctrl-C; returns the exit code. Raises ConfigError for a wrong configuration."""
     entries = _entries(overrides)
@@ -82,7 +82,7 @@ def _entries(overrides: Sequence[str]) -> dict[str, str]:
 class _Running:
     """The brokers and their control; `run` starts them, serves, and stops them."""
 
-    def __init__(self, site: Site, log: Logger, deadline_ms: int) -> None:
+    def __init__(self, site: Site, log: ProcessLogger, deadline_ms: int) -> None:
         self._site = site
         self._log = log
         self._deadline_ms = deadline_ms
