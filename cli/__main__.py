@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sordini import __version__
+from sordini.cli.common.named_commands import NamedCommands
 from sordini.system.supported import UnsupportedSystem, check_system
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def module_of(name: str) -> str:
     return MODULES[name]
 
 
-class Commands(click.Group):
+class Commands(NamedCommands):
     """The commands by name; each is imported when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature, here and below.

@@ -100,7 +100,8 @@ def serve(
 
     \b
     One line on standard output says that it is ready. SIGTERM and SIGINT shut it down cleanly, within
-    sordini.shutdown.deadline.ms; a second signal forces it. SIGHUP reopens the log file.
+    sordini.shutdown.deadline.ms; a second signal, half a second later or more, forces it. SIGHUP reopens
+    the log file.
     """
     from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.process.broker_process import Launch, run_broker  # Imported here: --help needs no broker.
