@@ -13,6 +13,7 @@ import click
 
 from sordini import __version__
 from sordini.cli.common.collector import collect_again
+from sordini.cli.common.named_commands import NamedCommands
 from sordini.system.supported import UnsupportedSystem, check_system
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def module_of(name: str) -> str:
     return MODULES[name]
 
 
-class Commands(click.Group):
+class Commands(NamedCommands):
     """The commands by name; each is imported when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature, here and below.

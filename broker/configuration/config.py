@@ -295,6 +295,9 @@ def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
     provided = frozenset(key for key, text in entries.items() if isinstance(text, Provided))
     config = Config(**values, listener_overrides=as_overrides(entries), provided_keys=provided)
     check_cleaner(config)
+    if not config.log_directories or entries.get("log.dirs", ".").strip() == "":
+        key = "log.dir" if config.log_dirs is None else "log.dirs"
+        raise ConfigError(f"{key}={entries[key]!r} is not valid: allowed is at least one directory")
     check_cordoned(config)
     return config, unknown
 

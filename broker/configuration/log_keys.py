@@ -28,7 +28,7 @@ class LogSettings:
     # Storage. Apache Kafka's default is in /tmp, which many systems clear.
     log_dir: str = setting("log.dir", string, "data", "The directory of the logs, when log.dirs is not set.")
     log_dirs: str | None = setting(
-        "log.dirs", string, None, "Directories of the logs, comma-separated; empty uses log.dir."
+        "log.dirs", string, None, "Directories of the logs, comma-separated; unset uses log.dir."
     )
     cordoned_log_dirs: str = setting(
         "cordoned.log.dirs",

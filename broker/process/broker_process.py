@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.kraft_keys import taken_over
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sd_notify import ServiceManager
@@ -27,8 +28,7 @@ from sordini.broker.process.config_loading import (
     LoadedConfig,
     choose_loop,
     load_config,
-    log_ignored_keys,
-    log_open_listeners,
+    log_configuration,
     read_entries,
     resolved,
     with_absolute_paths,
@@ -41,8 +41,9 @@ from sordini.broker.process.daemon import (
     take_over_standard_files,
 )
 from sordini.broker.process.descriptors import Descriptors, allow_open_files
-from sordini.broker.process.interpreter import is_profile_optimised
+from sordini.broker.process.interpreter import INTERPRETER_CHECK_S, report_interpreter
 from sordini.broker.process.library_lines import take_over_libraries
+from sordini.broker.process.log_directories import DirectoryRefused, check_log_directories
 from sordini.broker.process.log_writer import file_output, standard_error, standard_output, write_before_exit
 from sordini.broker.process.logging import LogFile, ProcessLogger, make_logger
 from sordini.broker.process.pid_file import PidFile, PidFileRefused
@@ -57,9 +58,6 @@ from sordini.storage.disk import SystemDisk
 
 LOG_FILE = "sordini.log"
 """In the first log directory, for a daemon that was given no other."""
-
-INTERPRETER_CHECK_S = 5.0
-"""When the broker checks how its Python was built: the first answers do not wait for that."""
 
 EXIT_CLEAN, EXIT_FAILED, EXIT_CONFIG = 0, 1, 2
 
@@ -84,14 +82,19 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
 
     Raises ConfigError for a wrong configuration.
     """
-    entries = resolved(read_entries(properties, overrides, os.environ), os.environ)
+    entries, kraft = taken_over(resolved(read_entries(properties, overrides, os.environ), os.environ))
     secure = None
     if launch.is_secure:
         from sordini.broker.process.secure_launch import secure_launch  # Late: only here are certificates made.
 
         secure = secure_launch(SystemDisk(), SystemClock(), entries, launch.secure_directory)
         entries = secure.entries
-    given = load_config(entries)
+    given = load_config(entries)._replace(kraft=kraft)
+    try:
+        check_log_directories(SystemDisk(), given.config)
+    except DirectoryRefused as error:
+        sys.stderr.write(shown_lines(f"sordini: {error}\n"))
+        return EXIT_FAILED
     if secure is not None:
         given = given._replace(first_user=secure.first_user, notes=secure.notes)
         sys.stdout.write(secure.words)
@@ -102,6 +105,8 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
     outcome = detach(lambda report: _run_process(given, launch, report))
     if isinstance(outcome, int):
         return outcome
+    # The daemon has them in its log, which is read when it is too late.
+    log_configuration(given, make_logger("error" if launch.log_level == "error" else "warning", standard_error()))
     if outcome.is_ready:
         sys.stdout.write(outcome.line)
         return EXIT_CLEAN
@@ -145,10 +150,7 @@ def _run_process(given: LoadedConfig, launch: Launch, report: StartReport) -> in
         return EXIT_FAILED
     log = make_logger(launch.log_level, file_output(log_file.fileno) if log_file else errors, launch.log_form)
     take_over_libraries(log)
-    log_ignored_keys(given, log)
-    log_open_listeners(given.config, log)
-    for note in given.notes:
-        log.warning("secured broker", note=note)
+    log_configuration(given, log)
     block_signals()
     try:
         pid_files, found = _claim_pid_files(disk, given.config, launch)
@@ -303,19 +305,7 @@ def _ready(server: Server, manager: ServiceManager, process: ProcessContext, clo
         )
     if process.pid_file_error:
         process.log.warning("no pid file in the log directory", reason=process.pid_file_error)
-    asyncio.get_running_loop().call_later(INTERPRETER_CHECK_S, _check_interpreter, process.log)
-
-
-def _check_interpreter(log: ProcessLogger) -> None:
-    """Say once that another build of Python would need less CPU time, where this is known."""
-    import sysconfig  # Late: the start does not need it.
-
-    if is_profile_optimised(sysconfig.get_config_vars()) is False:
-        log.info(
-            "Python was not configured with --enable-optimizations: a build with profile-guided optimisation needs "
-            "6 to 19 % less CPU time",
-            python=sys.executable,
-        )
+    asyncio.get_running_loop().call_later(INTERPRETER_CHECK_S, report_interpreter, process.log)
 
 
 def _advertised(server: Server, process: ProcessContext) -> str:

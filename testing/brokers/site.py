@@ -10,6 +10,7 @@ ends, however it does.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -18,6 +19,8 @@ from typing import Any, Final, TypeVar
 
 from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.process.dev_cluster import open_shared_store
+from sordini.broker.topics.leaderships import are_led
+from sordini.protocol.types import BrokerId
 from sordini.replication.ports import Log
 from sordini.storage.disk import SystemDisk
 from sordini.testing.brokers.broker_loop import BrokerClock, BrokerLoop
@@ -34,6 +37,7 @@ T = TypeVar("T")
 RESTART_S: Final = 5.0
 """Bound of the start of one broker of several."""
 SETTLE_S: Final = 20.0
+LEADERS_S: Final = 5.0
 """Bound of what is waited for between brokers."""
 
 
@@ -255,6 +259,8 @@ class Site:
                 number, self._entries, shared, interposer, self._is_cut_from(number), tuple(self.listeners)
             )
         await self._start_nodes(list(self.nodes.values()))
+        with contextlib.suppress(SiteFailed):  # Files of an earlier run may be damaged: their topics say so themselves.
+            await self.until(self._all_led, "every partition has a leader", LEADERS_S)
 
     async def _opened_store(self) -> EmbeddedStore:
         directory = self._options.directory
@@ -278,6 +284,17 @@ class Site:
             and node.server.metadata is not None
             and numbers <= {int(number) for number in node.server.metadata.brokers}
             for node in running
+        )
+
+    def _all_led(self) -> bool:
+        """Whether topics of an earlier run, in a directory that was kept, have leaders."""
+        numbers = {node.number for node in self.running}
+        return all(
+            node.server is not None
+            and node.server.metadata is not None
+            and node.server.replicas is not None
+            and are_led(node.server.metadata, node.server.replicas, BrokerId(node.number), numbers)
+            for node in self.running
         )
 
     def _is_cut_from(self, number: int) -> Callable[[Address], bool]:

@@ -33,7 +33,7 @@ def test_the_wheel_holds_every_module_and_runs_without_the_checkout(tmp_path: Pa
         archive.extractall(tmp_path / "site")
     modules = {f"sordini/{path.relative_to(ROOT)}" for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
     clusters = {f"sordini/{path.relative_to(ROOT)}" for path in (ROOT / "config" / "cluster").iterdir()}
-    data = {"sordini/__init__.py", "sordini/py.typed", "sordini/config/server.properties"}
+    data = {"sordini/__init__.py", "sordini/__main__.py", "sordini/py.typed", "sordini/config/server.properties"}
     assert names == modules | data | clusters | {
         "sordini/config/sordini.service",
         "sordini/pipeline/jobs/log4j2.properties",

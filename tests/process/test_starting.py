@@ -176,14 +176,15 @@ def test_a_second_log_directory_of_another_broker_is_refused_too(start_sordini: 
     first.start()
     line = refused(tmp_path, {"log.dirs": f"{tmp_path / 'own'},{first.data_directory}"})
     assert str(first.data_directory) in line
-    assert "another process holds .lock" in line
+    assert f"is in use by another broker, process {first.pid}" in line
 
 
 def test_a_taken_port_is_named(start_sordini: Start, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         line = refused(tmp_path, {"listeners": f"PLAINTEXT://127.0.0.1:{port}"})
-    assert line == f"sordini: cannot listen on 127.0.0.1 port {port}: Address already in use"
+    where = f"PLAINTEXT://127.0.0.1:{port}"
+    assert line == f"sordini: listeners: {where}: cannot listen on 127.0.0.1 port {port}: Address already in use"
 
 
 @pytest.mark.parametrize(("key", "value"), [("broker.id", "99"), ("cluster.id", "AAAAAAAAAAAAAAAAAAAAAA")])

@@ -101,7 +101,8 @@ def serve(
 
     \b
     One line on standard output says that it is ready. SIGTERM and SIGINT shut it down cleanly, within
-    sordini.shutdown.deadline.ms; a second signal forces it. SIGHUP reopens the log file.
+    sordini.shutdown.deadline.ms; a second signal, half a second later or more, forces it. SIGHUP reopens
+    the log file.
     """
     from sordini.broker.process.log_library import import_without_extras
 
