@@ -200,6 +200,7 @@ BAD = {
     "of another issuer": lambda: alices(iss="https://evil.example"),
     "for another audience": lambda: alices(aud="other"),
     "without a name": lambda: alices(sub=None),
+    "of a name with a line break": lambda: alices(sub="alice\nUser:admin"),
     "of an unknown key": lambda: alices(algorithm="ES384"),
     "altered": lambda: alices()[:-10] + "AAAAAAAAAA",
 }
