@@ -46,8 +46,10 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@sed -n 's/^# make/make/p' Makefile
 
+# One line says that it is ready; warnings and errors are printed, too.
 run: .venv/.installed-serve
-	exec $(BIN)/sordini serve --override listeners=PLAINTEXT://127.0.0.1:9092 --override log.dirs=data --override group.initial.rebalance.delay.ms=0
+	@exec $(BIN)/sordini serve --log-level warning --override listeners=PLAINTEXT://127.0.0.1:9092 --override log.dirs=data \
+		--override group.initial.rebalance.delay.ms=0 $(ARGS)
 
 cluster: .venv/.installed-serve
 	@$(PYTHON) scripts/outside.py cluster

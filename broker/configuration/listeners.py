@@ -24,8 +24,13 @@ class Endpoint(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        """Render as in server.properties; IPv6 addresses stand in brackets."""
-        return f"{self.name}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        """Render as in server.properties."""
+        return f"{self.name}://{self.address}"
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT as clients and our own commands take it; IPv6 addresses stand in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def read_protocol_map(text: str) -> dict[str, str]:
