@@ -17,6 +17,7 @@ from typing import NamedTuple
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.kraft_keys import taken_over
+from sordini.broker.configuration.listeners import addresses_of
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sd_notify import ServiceManager
@@ -286,9 +287,8 @@ def _ready(server: Server, manager: ServiceManager, process: ProcessContext, clo
     identity = server.identity
     assert identity is not None
     seconds = (clock.monotonic_ms() - process.launch.started_ms) / 1000
-    listeners = ", ".join(str(endpoint) for endpoint in server.bound)
-    advertised = _advertised(server, process)
-    line = f"broker {identity.broker_id} of cluster {identity.cluster_id} listens on {listeners}{advertised}"
+    addresses = f"{addresses_of(server.bound)}{_advertised(server, process)}"
+    line = f"broker {identity.broker_id} of cluster {identity.cluster_id} listens on {addresses}"
     process.report.ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
     manager.notify(READY=1, STATUS=line)
     if manager.watchdog_s is not None:
@@ -298,7 +298,7 @@ def _ready(server: Server, manager: ServiceManager, process: ProcessContext, clo
             "broker ready",
             broker=identity.broker_id,
             cluster=identity.cluster_id,
-            listeners=listeners,
+            listeners=", ".join(str(endpoint) for endpoint in server.bound),
             advertised=", ".join(str(endpoint) for endpoint in server.advertised),
             seconds=round(seconds, 2),
             process=os.getpid(),
@@ -315,7 +315,7 @@ def _advertised(server: Server, process: ProcessContext) -> str:
     """
     if set(server.advertised) <= set(server.bound):
         return ""
-    text = f" and advertises {', '.join(str(endpoint) for endpoint in server.advertised)}"
+    text = f" and advertises {addresses_of(server.advertised)}"
     if process.is_advertised_by_name:
         return text
     return f"{text} (clients elsewhere need advertised.listeners, or KAFKA_ADVERTISED_LISTENERS in the environment)"

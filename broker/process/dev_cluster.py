@@ -292,7 +292,7 @@ class _DevCluster:
         identity = self._servers[1].identity
         assert identity is not None
         seconds = (self._clock.monotonic_ms() - self._started_ms) / 1000
-        bootstrap = ",".join(f"{end.host}:{end.port}" for server in self._servers.values() for end in server.bound)
+        bootstrap = ",".join(f"{end.address}" for server in self._servers.values() for end in server.bound)
         brokers = "1 broker" if len(all_ids) == 1 else f"{len(all_ids)} brokers"
         line = f"{brokers} of cluster {identity.cluster_id} at {bootstrap}"
         StandardReport().ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
