@@ -60,7 +60,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """What the rules of a test got wrong is its failure, more so than what came of it."""
     try:
         result = yield
-    except (Exception, pytest.fail.Exception):  # noqa: BLE001 - raised again.
+    except (Exception, pytest.fail.Exception):  # Raised again - after what the rules got wrong.
         _check_rules(item)
         raise
     _check_rules(item)
