@@ -17,6 +17,7 @@
 # make recipes  all recipes of docs/testing-recipes.md, with Quix Streams and Spark; two minutes
 # make mirror  clusters copied into one: fifty kills of mirror and brokers, two ways for ten minutes; half an hour
 # make pipeline  Spark's Kafka source and Sordini's in all scenarios, jobs killed while they write; half an hour
+# make docker  the images and compose files under a Docker engine of its own: faults, restarts, pages; root; ten minutes
 # make demo   activity of a web site, from topics through Spark to tables and a report; five to fifteen minutes
 # make sim    seeds of a simulated broker, a cluster, transactions; ARGS, CLUSTER_ARGS, TRANSACTION_ARGS="--seeds 0-9999"
 # make simulate  example services under 200 seeds each, and mistakes planted in them; half an hour
@@ -42,7 +43,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed originals heritage matrix spin stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
+.PHONY: help run cluster test crash model interchange mixed originals heritage matrix spin stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline docker demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
 	clean
 
 help:
@@ -124,6 +125,10 @@ mirror: .venv/.installed-dev
 pipeline: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	SORDINI_PIPELINE=all $(BIN)/python -m pytest tests/pipeline $(ARGS)
+
+docker: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py docker
+	SORDINI_DOCKER=all $(BIN)/python -m pytest tests/docker $(ARGS)
 
 demo:
 	@$(PYTHON) scripts/demo.py $(ARGS)

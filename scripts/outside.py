@@ -14,6 +14,7 @@
     python3 scripts/outside.py franz-go         a test's Go client, into the module cache of a Go that is installed
     python3 scripts/outside.py quixstreams      Quix Streams with all that it needs, in an environment; 150 MB
     python3 scripts/outside.py aiokafka-suite   aiokafka's own tests, and an environment for them; 60 MB
+    python3 scripts/outside.py docker           a Docker engine, debootstrap and Docker Compose; some minutes
 
 Programs come from Debian (only root may install them), jars from Maven's configured repository into
 `.cache/kafka/<version>/lib`, PySpark from pip's configured index into its own environment. aiokafka's tests are in no
@@ -32,7 +33,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,6 +64,9 @@ COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 # Prefixes of the jars that are moved last, and mark a folder as complete.
 MARKS = ("kafka_2.1", "spark-sql-kafka", "kafka-streams", "connect-mirror-3")
+
+# Compose is in no package of Debian 12.
+COMPOSE = ROOT / ".cache" / "docker" / "client" / "cli-plugins" / "docker-compose"
 
 PACKAGES = {"kcat": "kcat", "java": "default-jre-headless", "mvn": "maven", "strace": "strace", "ip": "iproute2"}
 
@@ -112,12 +116,24 @@ def main(arguments: list[str]) -> None:
             fetch_environment(QUIXSTREAMS, *own_requirements(), *versions.QUIXSTREAMS)
         case ["aiokafka-suite"]:
             fetch_aiokafka_suite()
+        case ["docker"]:
+            fetch_docker()
         case _:
             sys.exit(__doc__)
 
 
-def install_programs(wanted: Iterable[str] = PACKAGES) -> None:
-    missing = [PACKAGES[program] for program in wanted if shutil.which(program) is None]
+DOCKER_PACKAGES = {
+    "dockerd": "docker.io",
+    "debootstrap": "debootstrap",
+    "iptables": "iptables",
+    "ip": "iproute2",
+    "kcat": "kcat",
+    "curl": "curl",
+}
+
+
+def install_programs(wanted: Iterable[str] = PACKAGES, packages: Mapping[str, str] = PACKAGES) -> None:
+    missing = [packages[program] for program in wanted if shutil.which(program) is None]
     if not missing:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
@@ -226,6 +242,24 @@ def fetch_franz_go() -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "go.mod").write_text(versions.go_module(), encoding="utf-8")
         run(["go", "-C", folder, "mod", "download", "all"], {**os.environ, "GOFLAGS": "-mod=mod"})
+
+
+def fetch_docker() -> None:
+    """What `make docker` runs. The engine is Debian's; no service of it is needed, the tests start their own."""
+    install_programs(DOCKER_PACKAGES, DOCKER_PACKAGES)
+    if COMPOSE.exists():
+        return
+    if shutil.which("go") is None:
+        sys.exit("Docker Compose is built with Go, which is not here")
+    print(f"building {COMPOSE.relative_to(ROOT)}", file=sys.stderr)
+    with tempfile.TemporaryDirectory(dir=existing(COMPOSE.parent)) as folder:
+        run(["go", "install", versions.COMPOSE], {**os.environ, "GOBIN": folder, "GOFLAGS": ""})
+        Path(folder, "cmd").replace(COMPOSE)
+
+
+def existing(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def has_go() -> bool:

@@ -109,3 +109,6 @@ TESTED = (
     ),
 )
 """What docs/compatibility.md says."""
+
+COMPOSE = "github.com/docker/compose/v2/cmd@v2.29.7"
+"""Docker Compose as a Go module."""
