@@ -87,6 +87,32 @@ these limits are reached quickly. Sordini runs with `sordini.validate.compressed
 Kafka opens every compressed batch; by default we open one only where a rule needs its records, see
 [record-checks.md](record-checks.md).
 
+## When a Fetch waits, and clients in states of error
+
+`tests/compat/test_fetch_waits.py` sends every version of Fetch with each row that is an error, of consumers and followers,
+without a session, in a new one and later in it, alone and beside a partition without news, to both brokers, and compares
+which of them wait for `max_wait`. A topic or partition that does not exist, an id that is unknown and a topic that may not be
+read end no wait of other partitions. OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
+KAFKA_STORAGE_ERROR, a diverging epoch and the first INCONSISTENT_TOPIC_ID (a session knows the id of a topic that was made
+again; without a session the id is UNKNOWN_TOPIC_ID) end it, and so does the rest of an older segment however large
+`min_bytes` is.
+
+`tests/compat/test_spin.py` has each client library in fourteen states at once (topics deleted, made again, unknown, without a
+leader or refused; read, subscribed to, written to; no coordinator), and counts the requests of each in four seconds
+behind a proxy: kafka-python, aiokafka, confluent-kafka and the Java client, oldest and newest, franz-go, and kcat. None
+sends more than at Apache Kafka 3.9.1. Some of it, measured by `make spin`:
+
+| client | state | Apache Kafka | Sordini |
+| --- | --- | --: | --: |
+| franz-go 1.20.2 | one of two topics deleted | 2 | 2 |
+| franz-go 1.20.2 | one of two topics made again | 488 to 2,143 | 2 |
+| Java 4.4.0 | its only topic deleted | 1,276 to 1,554 | 11 |
+| every other one | one of two topics deleted | 12 to 24 | 11 to 24 |
+
+Two clients have no pause of their own, with any broker. aiokafka requests metadata again as soon as it has it when its only
+assigned topic is deleted, or a topic that it writes to has no leader (150 to 350 requests per second at Apache Kafka).
+kafka-python 2.0.2 fetches without a session, and gets the error of its only topic at once each time.
+
 ## The same files
 
 `tests/compat/interchange/` starts Apache Kafka 2.7.2 and 3.9.1 on directories written by Sordini, and Sordini on
@@ -154,6 +180,12 @@ Beyond single answers:
   Apache Kafka does it before, and where no other broker is the controller then, its start fails (3.9.1).
 - **`preallocate`** reserves disk space without making the file longer, up to an eighth of the free space; Apache
   Kafka makes the file longer, and on Linux reserves nothing.
+- **A topic that is gone** ends one wait of a fetch session: once the session was sent UNKNOWN_TOPIC_OR_PARTITION,
+  UNKNOWN_TOPIC_ID or INCONSISTENT_TOPIC_ID for a partition, later fetches wait for `max_wait` before they repeat it. Apache
+  Kafka repeats it at once if nothing else is requested, or if the topic was made again, and some clients fetch without pause.
+- **Topics that may not be read** make no fetch session alone; beside others they are part of it, as at Apache Kafka, and are
+  read in it once that is allowed.
+- **A log directory that fails** ends the wait of fetches of its partitions; at Apache Kafka they wait for `max_wait`.
 - **A commit that arrives while its group is loading** waits for the load, for `offsets.commit.timeout.ms` at most; Apache
   Kafka answers COORDINATOR_LOAD_IN_PROGRESS at once. Offsets are returned only when all in-sync replicas have them, so
   that an offset returned to a consumer is known to the next coordinator.

@@ -151,6 +151,35 @@ async def test_a_session_gets_the_error_of_a_topic_made_again_at_once_and_waits_
         ], "beside another topic"
 
 
+async def test_a_topic_that_gets_known_during_a_wait_is_read_by_the_next_request_of_the_session() -> None:
+    """Whether it may be read is checked before a request is served, by its name."""
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        opened = broker.ask(FETCH, 13, beside("others", requested(), 0, session_epoch=0))
+        session = {"session_id": opened.session_id, "max_wait_ms": 500, "min_bytes": 1}
+        pending = parked(broker, 13, FetchRequest(**session, session_epoch=1))
+        await broker.lead("others")
+        append(broker, topic="others")
+        assert not pending.is_answered
+        broker.timers.fire()
+        rows = [row for topic in answer_of(pending, FETCH, 13).responses for row in topic.partitions]
+        assert [row.error_code for row in rows] == [ErrorCode.UNKNOWN_TOPIC_ID]
+        found = broker.ask(FETCH, 13, FetchRequest(**session, session_epoch=2))
+        assert [bytes(row.records) for topic in found.responses for row in topic.partitions] == [BATCH]
+
+
+async def test_a_partition_whose_topic_the_metadata_do_not_have_is_not_waited_for_by_its_id() -> None:
+    async with a_broker() as broker:
+        await broker.lead("orders")
+        broker.parts.metadata.drop_partition("orders", 0)
+        opened = broker.ask(FETCH, 13, request(requested(), session_epoch=0))
+        session = {"session_id": opened.session_id, "max_wait_ms": 500, "min_bytes": 1}
+        pending = parked(broker, 13, FetchRequest(**session, session_epoch=1))
+        append(broker)
+        assert not pending.is_answered
+        pending.abandon()
+
+
 async def test_an_error_that_the_client_can_mend_ends_every_wait_of_a_session() -> None:
     async with a_broker() as broker:
         await broker.lead("orders")

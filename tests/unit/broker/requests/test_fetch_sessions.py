@@ -163,6 +163,20 @@ def test_for_a_follower_the_largest_of_consumers_sessions_goes_and_a_stale_one_b
     assert sessions.partitions <= 100
 
 
+def test_what_may_not_be_read_counts_for_the_bound_of_all_sessions() -> None:
+    sessions = some_sessions(partitions_max=3)
+    session = sessions.plan(a_fetch(0, 0, {0: 0}), VERSION, 0).session
+    assert session is not None
+    sessions.deny(session, a_fetch(0, 0, {1: 0, 2: 0, 3: 0}).topics)
+    assert (sessions.partitions, sorted(index for _, index in session.denied)) == (3, [1, 2])
+    sessions.deny(session, a_fetch(0, 0, {1: 5}).topics)
+    assert session.denied["t", 1].requested.fetch_offset == 5
+    sessions.deny(session, [FetchTopic(topic="x" * 30_000, partitions=[FetchPartition(partition=0)])])
+    assert sessions.partitions == 3
+    sessions.plan(a_fetch(session.number, -1, {}), VERSION, 0)
+    assert sessions.partitions == 0
+
+
 def test_a_name_that_no_topic_can_have_is_kept_in_no_session() -> None:
     sessions = some_sessions()
     partitions = [FetchPartition(partition=0, fetch_offset=0)]

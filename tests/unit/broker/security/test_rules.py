@@ -473,6 +473,33 @@ async def test_a_fetch_session_forgets_a_topic_that_may_not_be_read_when_its_cli
         assert sessions.partitions == 1
 
 
+async def test_a_fetch_with_another_epoch_than_its_sessions_gets_no_rows_of_topics_that_may_not_be_read() -> None:
+    async with guarded() as broker:
+        allow(broker, Kind.TOPIC, "open", Op.READ)
+        opened = await answered(broker, ApiKey.FETCH, 11, fetch_of("open", "shut", session_epoch=0))
+        refused = await answered(broker, ApiKey.FETCH, 11, fetch_of(session_id=opened.session_id, session_epoch=9))
+        assert (refused.error_code, refused.responses) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
+
+
+async def test_a_topic_that_a_fetch_session_knew_by_an_unknown_id_is_checked_once_it_has_a_name() -> None:
+    async with guarded() as broker:
+        acls = broker.parts.security.acls
+        assert acls is not None
+        allow(broker, Kind.TOPIC, "*", Op.READ)
+        denied = AclEntry("User:alice", "*", Op.READ, Permission.DENY)
+        acls.authorizer.set(ResourcePattern(Kind.TOPIC, "late"), frozenset({denied}))
+        rows = [
+            fetch.FetchTopic(topic_id=topic_id_of(name), partitions=[fetch.FetchPartition()])
+            for name in ("open", "late")
+        ]
+        opened = await answered(broker, ApiKey.FETCH, 13, fetch_of(session_epoch=0, topics=rows))
+        following = fetch_of(session_id=opened.session_id, session_epoch=1)
+        assert codes(await answered(broker, ApiKey.FETCH, 13, following)) == {0, ErrorCode.UNKNOWN_TOPIC_ID}
+        await broker.lead("late")
+        following.session_epoch = 2
+        assert codes(await answered(broker, ApiKey.FETCH, 13, following)) == {0, NO_TOPIC}
+
+
 async def test_a_session_with_topics_that_may_not_be_read_is_not_served_in_the_prepared_way() -> None:
     async with guarded() as broker:
         allow(broker, Kind.TOPIC, "open", Op.READ)
