@@ -16,7 +16,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -90,6 +89,8 @@ class MemoryFile:
             self._descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
             self.path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
         else:
+            import tempfile  # Late: with shutil and what that compresses with, 5 ms of a start.
+
             self._descriptor, self.path = tempfile.mkstemp(suffix=f"-{name}")
             atexit.register(self._remove)
         try:

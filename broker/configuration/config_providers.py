@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from sordini.broker.configuration.settings import ConfigError, Provided, read_properties
@@ -146,6 +145,8 @@ def _read(provider: Provider, path: str, sources: ProviderSources) -> str:
     if not path.startswith("/"):
         raise ConfigError("allowed is an absolute path")
     try:
+        from pathlib import Path  # Late: a start without such a provider does not need it.
+
         real = Path(path).resolve(strict=True)
         allowed = [Path(one.strip()).resolve() for one in provider.allowed.split(",") if one.strip().startswith("/")]
         if not any(real == one or one in real.parents for one in allowed):

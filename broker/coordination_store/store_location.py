@@ -14,13 +14,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sordini.broker.coordination_store.embedded import open_embedded
-from sordini.broker.coordination_store.store_migration import MigrationRefused, StoreTree
 from sordini.broker.coordination_store.znode_tree import check_path
 from sordini.replication.ports import Clock, CoordinationStore, StoreUnusable
 from sordini.storage.checkpoints import DamagedFile, read_whole, write_whole
 from sordini.storage.disk import Disk
 
 if TYPE_CHECKING:
+    from sordini.broker.coordination_store.store_migration import StoreTree
     from sordini.broker.coordination_store.zookeeper_access import ZooKeeperAccess
 
 STORE_FILE: Final = "coordination.sqlite"
@@ -115,6 +115,8 @@ class StoreLocations:
             store = ZooKeeperStore(
                 location.where, access, session_timeout_ms=timeout_ms, connection_timeout_ms=timeout_ms
             )
+        from sordini.broker.coordination_store.store_migration import StoreTree  # Late: a broker migrates nothing.
+
         try:
             session = await store.open_session()
             yield StoreTree(session, location.root, str(location), location.kind == EMBEDDED)
@@ -123,6 +125,8 @@ class StoreLocations:
 
     def refuse(self, source: StoreLocation, target: StoreLocation) -> None:
         """Raise MigrationRefused for a migration that is invalid whatever the trees hold."""
+        from sordini.broker.coordination_store.store_migration import MigrationRefused  # Late: as above.
+
         if self._is_same(source, target):
             raise MigrationRefused(f"{source} and {target} are the same store")
         if not self.may_exist(source):

@@ -6,7 +6,6 @@ Replicas are not moved between directories, so there are no future replicas.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.requests.slice_scheduler import Work
@@ -123,6 +122,8 @@ def _altered(
 
 
 def _absolute(path: str) -> str:
+    from pathlib import Path  # Late: a start does not need it.
+
     return str(Path(path).absolute())
 
 

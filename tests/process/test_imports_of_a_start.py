@@ -20,11 +20,13 @@ NOT_FOR_A_START = frozenset(
         "email",
         "importlib.metadata",
         "jwt",
+        "lzma",
         "kazoo",
         "prometheus_client",
         "rich.pretty",
         "twisted",
         "yaml",
+        "tempfile",
         "zipfile",
     ]
 )
