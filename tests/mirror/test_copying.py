@@ -266,8 +266,33 @@ def test_a_topic_that_is_created_again_is_copied_from_its_beginning(east: Kafka,
     eventually(lambda: "orders" not in topics_of(east))
     east.topic("orders", partitions=3)
     east.produce("orders", ["4"])
-    with RunningMirror(plan(central, source("east", east))):
+    with RunningMirror(plan(central, source("east", east))) as mirror:
         wait_for_values(central, EAST_TOPIC, ["1", "2", "3", "4"])
+    (said,) = [notice for notice in mirror.notices if "created again" in notice]
+    assert said == (
+        "east: topic 'orders' was created again since it was copied: the new one is copied from its first record, "
+        "behind what 'east.orders' has of the old one"
+    )
+
+
+def test_a_topic_that_is_deleted_and_created_again_while_it_is_copied_is_named_each_time(
+    east: Kafka, central: Kafka
+) -> None:
+    east.produce("orders", "1")
+    with RunningMirror(plan(central, source("east", east))) as mirror:
+        wait_for_values(central, EAST_TOPIC, ["1"])
+        administer(east, lambda client: client.delete_topics(["orders"]))
+        gone = (
+            "east: topic 'orders' is gone: it was deleted, or may not be described any more; what was copied into "
+            "'east.orders' stays"
+        )
+        eventually(lambda: gone in mirror.notices)
+        east.topic("orders", partitions=3)
+        east.produce("orders", "2")
+        wait_for_values(central, EAST_TOPIC, ["1", "2"])
+    assert mirror.notices.count(gone) == 1
+    assert any("topic 'orders' was deleted and created again" in notice for notice in mirror.notices)
+    assert any("topic 'orders' was created again since it was copied" in notice for notice in mirror.notices)
 
 
 def test_records_that_the_source_deletes_before_they_are_copied_are_counted(east: Kafka, central: Kafka) -> None:

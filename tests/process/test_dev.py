@@ -48,6 +48,7 @@ def test_three_brokers_are_a_cluster_that_stops_at_ctrl_c_and_comes_back_whole(
         dev.start()
         assert dev.cluster_id == cluster_id
         again = connect(dev.ports[0])
+        # Ready means that partitions of the run before have their leaders: no request is repeated here.
         for partition, port in enumerate(ports_of_leaders(again, "orders")):
             assert len(connect(port).fetch("orders", index=partition)) == len(a_batch(1))
         assert dev.stop() == 0

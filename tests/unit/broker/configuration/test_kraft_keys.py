@@ -24,7 +24,7 @@ KAFKA_4 = {
     "socket.send.buffer.bytes": "102400",
     "socket.receive.buffer.bytes": "102400",
     "socket.request.max.bytes": "104857600",
-    "log.dirs": "data/kraft-combined-logs",
+    "log.dirs": "kraft-combined-logs",
     "num.partitions": "1",
     "num.recovery.threads.per.data.dir": "1",
     "offsets.topic.replication.factor": "1",

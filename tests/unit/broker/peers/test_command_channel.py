@@ -235,6 +235,26 @@ async def silence_as_unreachable(sent: Sent) -> Any:
     await refused(sent)
 
 
+def test_a_broker_that_is_not_reached_is_named_with_the_reason_until_it_answers_or_is_gone() -> None:
+    async def main(loop: SimLoop) -> None:
+        line = Line(refused)
+        line.channel.set_brokers(alive((OTHER, 2), (THIRD, 3)))
+        assert line.channel.unreached == {}
+        line.send(1, OTHER)
+        line.send(1, THIRD)
+        await elapse(1)
+        assert line.channel.unreached.keys() == {OTHER, THIRD}
+        assert all(line.channel.unreached.values())
+        line.links.answer = done
+        line.channel.set_brokers(alive((OTHER, 2)))
+        assert line.channel.unreached.keys() == {OTHER}
+        await elapse(1)
+        assert line.channel.unreached == {}
+        await line.close()
+
+    in_virtual_time(main)
+
+
 def test_an_answer_with_an_error_is_an_answer() -> None:
     async def main(loop: SimLoop) -> None:
         async def stale(_sent: Sent) -> UpdateMetadataResponse:

@@ -34,6 +34,32 @@ def test_a_topic_that_may_not_have_been_received_yet_is_not_reported_as_unknown(
     assert cache.unknown_topic_code("orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "all topics are received at once"
 
 
+def test_a_partition_may_exist_until_the_first_topics_are_received() -> None:
+    cache = MetadataCache("a-cluster")
+    assert not cache.may_exist("orders", 0)
+    cache.awaits_first_topics = True
+    assert (cache.may_exist("orders", 0), cache.exists("orders", 0)) == (True, False)
+    cache.set_partition("payments", OLD_ID, 0, led())
+    assert [cache.may_exist(name, 0) for name in ("orders", "payments")] == [False, True]
+
+
+def test_topics_are_awaited_until_this_broker_is_in_the_metadata_though_all_were_deleted_meanwhile() -> None:
+    cache = MetadataCache("a-cluster")
+    cache.awaits_first_topics = True
+    cache.awaits_first_topics_until(lambda: ME in cache.brokers)
+    cache.set_brokers(OTHER, [known_broker(OTHER)])
+    cache.changed()
+    assert cache.awaits_first_topics
+    cache.set_brokers(OTHER, [known_broker(OTHER), known_broker(ME)])
+    cache.changed()
+    assert not cache.awaits_first_topics
+    cache.awaits_first_topics = True
+    cache.changed()
+    assert cache.awaits_first_topics, "it is told once"
+    cache.awaits_first_topics_until(lambda: True)
+    assert not cache.awaits_first_topics
+
+
 def test_a_partition_exists_on_whichever_broker_it_is() -> None:
     cache = a_cache()
     cache.set_partition("orders", OLD_ID, 2, led(OTHER))

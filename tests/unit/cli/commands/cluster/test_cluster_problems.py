@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.membership.health_keys import SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER
+from sordini.broker.membership.health_keys import SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER, UNREACHED
 from sordini.cli.commands.cluster.cluster_problems import (
     EXAMPLES_MAX,
     NO_WITNESS,
@@ -59,6 +59,18 @@ def problems(
 
 def test_a_cluster_in_which_all_is_well_has_no_problems() -> None:
     assert problems() == []
+
+
+def test_a_broker_that_commands_do_not_reach_is_named_with_the_reason_before_what_follows_from_it() -> None:
+    reason = "broker 2 at broker-2:9092: Name or service not known"
+    views = {1: a_view({**WORDS, UNREACHED: reason}), 2: a_view(leaders={})}
+    found = problems(views)
+    assert found[0] == (
+        f"commands of broker 1, the controller, do not reach {reason} (each broker's advertised.listeners need a name "
+        "and a port that all brokers can connect to)"
+    )
+    assert any(text.startswith("broker 2 has another leader") for text in found[1:])
+    assert problems({1: a_view({**WORDS, UNREACHED: ""})}) == []
 
 
 def test_a_store_that_answers_no_broker_is_a_problem_of_each() -> None:
