@@ -8,6 +8,7 @@
 # make originals  the Scala clients of Kafka 1.1.1 before Sordini and Apache Kafka 2.7.2, with kills; four minutes
 # make heritage  the documents' clients in Python, members stopped and cut off from ZooKeeper again and again; two minutes
 # make matrix  every API with every kind of access control entry, beside Apache Kafka 3.9.1; two minutes
+# make tools   every call of the newest tools of Apache Kafka before three brokers, with what it must print; a minute
 # make stall  every request at its largest 1 MiB body: CPU, and how long another client waits; ARGS="--api METADATA"
 # make hostile  hostile requests to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
 # make chaos  three brokers and transactions under 37 faults in ten minutes, two outages of ZooKeeper too; ARGS="--minutes 2"
@@ -40,7 +41,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed originals heritage matrix stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies lint bench \
+.PHONY: help run cluster test crash model interchange mixed originals heritage matrix tools stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies lint bench \
 	clean
 
 help:
@@ -82,6 +83,10 @@ heritage: .venv/.installed-dev
 matrix: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	SORDINI_ACL_MATRIX=all $(BIN)/python -m pytest tests/compat/test_acl_matrix.py $(ARGS)
+
+tools: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_TOOLS=all $(BIN)/python -m pytest tests/compat/test_tools.py $(ARGS)
 
 stall: .venv/.installed-dev
 	$(BIN)/python -m tests.support.longest_requests $(ARGS)
