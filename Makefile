@@ -9,6 +9,7 @@
 # make heritage  the documents' clients in Python, members stopped and cut off from ZooKeeper again and again; two minutes
 # make matrix  every API with every kind of access control entry, beside Apache Kafka 3.9.1; two minutes
 # make spin   which rows end the wait of a Fetch, and requests of every client library in states of error; five minutes
+# make tools   every call of the newest tools of Apache Kafka before three brokers, with what it must print; a minute
 # make stall  every request at its largest 1 MiB body: CPU, and how long another client waits; ARGS="--api METADATA"
 # make hostile  hostile requests to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
 # make chaos  three brokers and transactions under 37 faults in ten minutes, two outages of ZooKeeper too; ARGS="--minutes 2"
@@ -43,7 +44,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed originals heritage matrix spin stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline docker demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
+.PHONY: help run cluster test crash model interchange mixed originals heritage matrix spin tools stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline docker demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
 	clean
 
 help:
@@ -91,6 +92,10 @@ matrix: .venv/.installed-dev
 spin: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	SORDINI_SPIN=all $(BIN)/python -m pytest tests/compat/test_fetch_waits.py tests/compat/test_spin.py -s $(ARGS)
+
+tools: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_TOOLS=all $(BIN)/python -m pytest tests/compat/test_tools.py $(ARGS)
 
 stall: .venv/.installed-dev
 	$(BIN)/python -m tests.support.longest_requests $(ARGS)

@@ -7,6 +7,7 @@
     python3 scripts/outside.py clients 1.1.1    the jar of one release's Java client
     python3 scripts/outside.py originals        the last release with the Scala clients of the documents; 26 MB
     python3 scripts/outside.py streams          Kafka Streams with its state store, of two releases; 170 MB
+    python3 scripts/outside.py tools            the command-line tools of the newest Apache Kafka; 44 MB
     python3 scripts/outside.py mirror           Apache Kafka's MirrorMaker 2 with its client; 31 MB
     python3 scripts/outside.py python-clients   the oldest Python clients, in their own environment; 20 MB
     python3 scripts/outside.py spark 4.2.0      an older PySpark with its Kafka source; about a minute and 500 MB
@@ -43,6 +44,7 @@ from tests.outside import versions  # noqa: E402  Found once the repository is o
 
 JARS = ROOT / ".cache" / "kafka"
 STREAMS = ROOT / ".cache" / "kafka-streams"
+TOOLS = ROOT / ".cache" / "kafka-tools"
 MIRROR = ROOT / ".cache" / "kafka-mirror"
 SPARK = ROOT / ".cache" / "spark"
 CONNECTOR = SPARK / "connector"
@@ -53,6 +55,7 @@ AIOKAFKA_REPOSITORY = "https://github.com/aio-libs/aiokafka.git"
 POM = ROOT / "tests" / "outside" / "kafka.pom.xml"
 SPARK_POM = POM.with_name("spark.pom.xml")
 STREAMS_POM = POM.with_name("streams.pom.xml")
+TOOLS_POM = POM.with_name("tools.pom.xml")
 MIRROR_POM = POM.with_name("mirror.pom.xml")
 PYTHON = str(ROOT / ".venv" / "bin" / "python")
 PIP = [PYTHON, "-m", "pip", "--disable-pip-version-check", "--quiet"]
@@ -63,7 +66,7 @@ SUITE_FILES = ("tests", "pyproject.toml")
 COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 # Prefixes of the jars that are moved last, and mark a folder as complete.
-MARKS = ("kafka_2.1", "spark-sql-kafka", "kafka-streams", "connect-mirror-3")
+MARKS = ("kafka_2.1", "spark-sql-kafka", "kafka-streams", "kafka-tools-4", "connect-mirror-3")
 
 # Compose is in no package of Debian 12.
 COMPOSE = ROOT / ".cache" / "docker" / "client" / "cli-plugins" / "docker-compose"
@@ -80,6 +83,7 @@ def main(arguments: list[str]) -> None:
                 fetch_kafka(versions.OLDER_APACHE_KAFKA)
                 run([PYTHON, "-m", "tests.outside.class_archives"], {**os.environ, "PYTHONPATH": str(ROOT)})
                 fetch_newest()
+                fetch_tools_if_there()
                 fetch_clients(versions.OLDEST_JAVA_CLIENT)
                 fetch_originals()
                 fetch_mirror(versions.APACHE_KAFKA)
@@ -98,6 +102,8 @@ def main(arguments: list[str]) -> None:
         case ["streams"]:
             for version in versions.KAFKA_STREAMS:
                 fetch_streams(version)
+        case ["tools"]:
+            fetch_tools(versions.NEWEST_APACHE_KAFKA)
         case ["mirror"]:
             fetch_mirror(versions.APACHE_KAFKA)
         case ["python-clients"]:
@@ -172,6 +178,21 @@ def fetch_clients(version: str) -> None:
 def fetch_streams(version: str) -> None:
     """Kafka Streams of one release with all that it needs."""
     fetch_dependencies(STREAMS / version / "lib", f"kafka-streams-{version}.jar", STREAMS_POM, version)
+
+
+def fetch_tools(version: str) -> None:
+    """The command-line tools of one release with all that they need."""
+    fetch_dependencies(TOOLS / version / "lib", f"kafka-tools-{version}.jar", TOOLS_POM, version)
+
+
+def fetch_tools_if_there() -> None:
+    """Not every repository has the tools of the newest release: without them their test is skipped, but not in CI."""
+    try:
+        fetch_tools(versions.NEWEST_APACHE_KAFKA)
+    except SystemExit as failure:
+        if os.environ.get("CI"):
+            raise
+        print(f"the newest tools are left out: {failure}", file=sys.stderr)
 
 
 def fetch_mirror(version: str) -> None:

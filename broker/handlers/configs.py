@@ -50,6 +50,12 @@ FAMILIES = (
 )
 """Keys of one setting, the finest unit first, which takes precedence where it is set."""
 
+WITHOUT_SETTINGS = frozenset({ResourceKind.GROUP, ResourceKind.CLIENT_METRICS})
+"""Described without an error, as tools describe them beside others: here none of them has a setting.
+
+Those of groups belong to the protocol of KIP-848 and to share groups, which are not served.
+"""
+
 DESCRIPTION_STEPS = 200
 PACKING_STEPS = 10
 DESCRIPTIONS_MAX = 2_000
@@ -186,6 +192,10 @@ class ConfigsHandler:
                 raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
             topic = self._config_of(name)
             return (kind, *sorted(topic.overrides.items())), lambda: self._hidden(_of_topic(topic))
+        if kind in WITHOUT_SETTINGS:
+            if not name:
+                raise BrokerError(ErrorCode.INVALID_REQUEST, f"{describe_kind(kind)} need its name")
+            return (kind,), list
         if kind not in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"{describe_kind(kind)} are not supported")
         if name or kind == ResourceKind.BROKER_LOGGER:

@@ -15,6 +15,7 @@ import pytest
 from sordini.pipeline.jars import LOCKED
 from tests.outside.versions import (
     APACHE_KAFKA,
+    NEWEST_APACHE_KAFKA,
     OLDEST_CLIENTS_PYTHON,
     OLDEST_PYSPARK,
     ORIGINAL_CLIENTS,
@@ -53,6 +54,16 @@ def kafka_jars(version: str = APACHE_KAFKA) -> Path:
     complete = (folder / server_jar(version)).exists()
     asked = "originals" if version == ORIGINAL_CLIENTS else f"kafka {version}"
     need(complete, f"Apache Kafka {version}", f"`python3 scripts/outside.py {asked}` fetches it")
+    return folder
+
+
+def tool_jars(version: str) -> Path:
+    """The folder that holds the command-line tools of a release and all they depend on."""
+    if version != NEWEST_APACHE_KAFKA:
+        return kafka_jars(version)  # The server and its tools are one folder then.
+    folder = ROOT / ".cache" / "kafka-tools" / version / "lib"
+    complete = (folder / f"kafka-tools-{version}.jar").exists()
+    need(complete, f"the tools of Apache Kafka {version}", "`python3 scripts/outside.py tools` fetches them")
     return folder
 
 

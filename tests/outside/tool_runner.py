@@ -30,8 +30,7 @@ class Tools:
         self._system.setOut(stream(self._output, True))
         self._system.setErr(stream(self._errors, True))
         self._statuses: list[int] = []
-        name = "org.apache.kafka.common.utils.Exit"
-        leave = jpype.JClass(name)
+        name, leave = _exit_class()
         procedure = jpype.JProxy(f"{name}$Procedure", dict={"execute": self._end})
         leave.setExitProcedure(procedure)
         leave.setHaltProcedure(procedure)
@@ -55,6 +54,17 @@ class Tools:
         # Tools catch everything and end themselves once more, with 1: the first word counts.
         status = self._statuses[0] if self._statuses else 0
         return {"status": status, "output": str(self._output), "errors": str(self._errors)}
+
+
+def _exit_class() -> tuple[str, Any]:
+    """What tools end themselves with; 4.4 has it in another package than 4.3 and all before."""
+    for package in ("utils", "utils.internals"):
+        name = f"org.apache.kafka.common.{package}.Exit"
+        try:
+            return name, jpype.JClass(name)
+        except TypeError:
+            continue
+    raise AssertionError("these are not the jars of Apache Kafka's tools")
 
 
 def main() -> None:

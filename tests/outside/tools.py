@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from tests.outside.needs import kafka_jars, need_java
+from tests.outside.needs import need_java, tool_jars
 from tests.outside.versions import APACHE_KAFKA
 
 _RUNNER = Path(__file__).with_name("tool_runner.py")
@@ -32,7 +32,7 @@ class JavaTools:
 
     def __init__(self, version: str = APACHE_KAFKA) -> None:
         need_java()
-        jars = sorted(map(str, kafka_jars(version).glob("*.jar")))
+        jars = sorted(map(str, tool_jars(version).glob("*.jar")))
         command = [sys.executable, str(_RUNNER), str(_LOG4J), *jars]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, start_new_session=True)

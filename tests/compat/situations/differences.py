@@ -43,6 +43,12 @@ DIFFERENCES: list[Difference] = [
         "password would suggest protection that is not there, so it is refused: no class is loaded, and no password "
         "is kept in the store for it.",
     ),
+    *several(
+        "DescribeConfigs of groups and of client metrics",
+        {"a group/results/0/configs*": ANYTHING, "client metrics/results/0/configs*": ANYTHING},
+        "Settings of groups belong to the protocols of KIP-848, of share groups and of streams groups, and those of "
+        "client metrics to KIP-714. None of these is served, so there are no settings.",
+    ),
     Difference(
         "a cordon around directories of a broker: none, an unknown one, and all of them",
         "all/responses/0/error_code",

@@ -82,3 +82,21 @@ def cordons(broker: Broker) -> Any:
     values = {"none": "", "unknown": "/nowhere", "all and more": "*,/nowhere", "all": "*"}
     seen = {name: _cordon(broker, "0", value) for name, value in values.items()}
     return seen | {"of all brokers": _cordon(broker, "", "*")}
+
+
+@situation("DescribeConfigs of groups and of client metrics", judge=KRAFT)
+def configs_of_groups(broker: Broker) -> Any:
+    def described(kind: int, name: str) -> Any:
+        resource = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+        answer = broker.ask("DescribeConfigs", 4, resources=[resource])
+        for row in answer["results"]:
+            row["configs"] = sorted(entry["name"] for entry in row["configs"])
+        return answer
+
+    group, metrics = 32, 16
+    return {
+        "a group": described(group, broker.name("group-without-members")),
+        "no group": described(group, ""),
+        "client metrics": described(metrics, broker.name("metrics")),
+        "no client metrics": described(metrics, ""),
+    }

@@ -466,3 +466,13 @@ async def test_topics_of_the_same_settings_are_described_alike_and_those_that_ar
         for count, code in ((DESCRIPTIONS_MAX, 0), (DESCRIPTIONS_MAX + 1, ErrorCode.INVALID_REQUEST)):
             answer = broker.ask(ApiKey.DESCRIBE_CONFIGS, 4, asking(count))
             assert {row.error_code for row in answer.results} == {code}
+
+
+@pytest.mark.parametrize("kind", [GROUP, METRICS])
+async def test_a_group_and_client_metrics_are_described_without_settings_whether_they_exist_or_not(kind: int) -> None:
+    """Tools describe every group of a cluster. Their settings belong to protocols that are not served."""
+    async with a_broker_with_orders() as broker:
+        resources = [DescribeConfigsResource(resource_type=kind, resource_name=name) for name in ("g", "")]
+        named, unnamed = broker.ask(ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources=resources)).results
+        assert (named.error_code, named.configs, named.resource_name) == (0, [], "g")
+        assert (unnamed.error_code, unnamed.configs) == (ErrorCode.INVALID_REQUEST, [])

@@ -26,7 +26,7 @@ from tests.support.fake_ports import ListLog
 
 MECHANISM = "SCRAM-SHA-256"
 SECRET = b"s" * 32
-NAMES = [f"name-{number}" for number in range(4_000)]
+NAMES = [f"name-{number}" for number in range(2_000)]
 _BASE_36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 Salt = Callable[[random.Random], bytes]
@@ -108,7 +108,7 @@ def test_a_made_up_salt_has_the_bytes_of_a_real_one() -> None:
             shape.salt_bytes for shape in answered(users, NAMES) if shape.salt_kind is kind and shape.salt_bytes < 64
         }:
             made_up = [salt for salt in salts if len(salt) == size and shape_of(real(salt, 1)).salt_kind is kind]
-            drawn = [salt for salt in (maker(chance) for _ in range(8_000)) if len(salt) == size]
+            drawn = [salt for salt in (maker(chance) for _ in range(6_000)) if len(salt) == size]
             for position in range(size):
                 ours, theirs = (Counter(salt[position] >> 4 for salt in one) for one in (made_up, drawn))
                 assert ours.keys() <= theirs.keys(), (kind, size, position)
