@@ -27,6 +27,7 @@
 # make lock   write requirements/*.lock anew: the newest versions that pyproject.toml allows, with their hashes
 # make sbom   dist/sordini-broker.cdx.json and dist/sordini-pipeline.cdx.json: what the images hold (CycloneDX)
 # make audit-dependencies  known vulnerabilities of what is locked; needs the index's vulnerability service
+# make dist   dist/sordini-VERSION.tar.gz and the wheel, checked; SORDINI_REPOSITORY=https://... is the address of the repository
 # make lint   style, types, import contracts
 # make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
 # make clean  remove the environment and all caches; ./data stays
@@ -40,7 +41,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed originals heritage matrix stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies lint bench \
+.PHONY: help run cluster test crash model interchange mixed originals heritage matrix stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
 	clean
 
 help:
@@ -166,6 +167,9 @@ sbom: .venv/.installed-dev
 audit-dependencies: .venv/.installed-dev
 	$(BIN)/python scripts/audit_dependencies.py
 
+dist: .venv/.installed-dev
+	$(BIN)/python scripts/dist.py $(ARGS)
+
 lint: .venv/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -182,9 +186,9 @@ clean:
 
 # A stamp older than its sources means that the installation is out of date.
 .venv/.installed-serve: pyproject.toml scripts/venv.py
-	$(PYTHON) scripts/venv.py
+	@$(PYTHON) scripts/venv.py
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml scripts/venv.py
-	$(PYTHON) scripts/venv.py dev
+	@$(PYTHON) scripts/venv.py dev
 	@touch $@ .venv/.installed-serve
