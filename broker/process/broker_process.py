@@ -11,12 +11,12 @@ import contextlib
 import os
 import random
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.config import Config
-from sordini.broker.configuration.listeners import Endpoint
+from sordini.broker.configuration.listeners import addresses_of
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.coordination_store.embedded import open_embedded
 from sordini.broker.coordination_store.kazoo_lines import KazooLines
@@ -285,7 +285,7 @@ def _ready(server: Server, manager: ServiceManager, process: ProcessContext, clo
     identity = server.identity
     assert identity is not None
     seconds = (clock.monotonic_ms() - process.launch.started_ms) / 1000
-    addresses = f"{_addresses(server.bound)}{_advertised(server, process)}"
+    addresses = f"{addresses_of(server.bound)}{_advertised(server, process)}"
     line = f"broker {identity.broker_id} of cluster {identity.cluster_id} listens on {addresses}"
     process.report.ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
     manager.notify(READY=1, STATUS=line)
@@ -325,18 +325,10 @@ def _advertised(server: Server, process: ProcessContext) -> str:
     """
     if set(server.advertised) <= set(server.bound):
         return ""
-    text = f" and advertises {_addresses(server.advertised)}"
+    text = f" and advertises {addresses_of(server.advertised)}"
     if process.is_advertised_by_name:
         return text
     return f"{text} (clients elsewhere need advertised.listeners, or KAFKA_ADVERTISED_LISTENERS in the environment)"
-
-
-def _addresses(endpoints: Iterable[Endpoint]) -> str:
-    """As they are pasted into options and clients' settings, with the name of each listener that is not PLAINTEXT."""
-    return ", ".join(
-        endpoint.address if endpoint.name == "PLAINTEXT" else f"{endpoint.address} ({endpoint.name})"
-        for endpoint in endpoints
-    )
 
 
 def _beat(manager: ServiceManager, interval_s: float) -> None:
