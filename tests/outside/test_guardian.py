@@ -44,6 +44,7 @@ def start_run(folder: Path, wait: str, *options: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,
     )
 
 
@@ -73,8 +74,8 @@ def until_gone(pids: list[int]) -> list[int]:
     return left
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda kind: kind.name)
-def test_a_signal_to_the_controller_of_workers_ends_what_their_tests_have_started(
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL], ids=lambda kind: kind.name)
+def test_a_signal_to_the_controller_alone_ends_what_tests_of_its_workers_have_started(
     tmp_path: Path, kind: signal.Signals
 ) -> None:
     with start_run(tmp_path, "while True: time.sleep(0.1)", "--numprocesses", "1") as run:
@@ -83,10 +84,21 @@ def test_a_signal_to_the_controller_of_workers_ends_what_their_tests_have_starte
         run.send_signal(kind)
         printed, _ = run.communicate(timeout=DEADLINE_S)
         assert run.returncode != 0
-    if kind is signal.SIGKILL:  # The guardian ends them soon after it.
-        assert until_gone(pids) == []
-    else:
+    if kind is signal.SIGINT:
         assert [pid for pid in pids if is_running(pid)] == [], printed
+    else:
+        assert until_gone(pids) == []  # The guardian ends them soon after the run.
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM], ids=lambda kind: kind.name)
+def test_a_signal_to_the_whole_group_as_of_a_terminal_or_of_make_ends_them_as_well(
+    tmp_path: Path, kind: signal.Signals
+) -> None:
+    with start_run(tmp_path, "while True: time.sleep(0.1)") as run:
+        pids = pids_of(tmp_path, run)
+        os.killpg(run.pid, kind)
+        printed, _ = run.communicate(timeout=DEADLINE_S)
+    assert [pid for pid in pids if is_running(pid)] == [], printed
 
 
 def test_a_run_that_ends_by_itself_names_what_its_tests_have_left_and_ends_it(tmp_path: Path) -> None:
