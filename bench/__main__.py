@@ -116,7 +116,10 @@ def _pipeline(home: Path, arguments: argparse.Namespace) -> list[str]:
 def _publish(name: str, lines: list[str], arguments: argparse.Namespace) -> None:
     """Each table as soon as it is known: the next one takes minutes."""
     note = _note(name, arguments)
-    text = "\n".join([f"{time.strftime('%Y-%m-%d')}; {starting.machine()}; {interpreter.name()}; {note}", "", *lines])
+    head = (
+        f"{time.strftime('%Y-%m-%d')}, commit {starting.commit()}; {starting.machine()}; {interpreter.name()}; {note}"
+    )
+    text = "\n".join([head, "", *lines])
     print(f"\n{name}: {text}", flush=True)
     if arguments.write and not arguments.apache_only:
         table.write(ROOT / "docs" / "benchmarks.md", name, text)

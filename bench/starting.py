@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -92,3 +93,9 @@ def machine() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), "unknown processor")
     return f"{cores} cores, {memory:.0f} GiB, {model}"
+
+
+def commit() -> str:
+    """The commit that is measured, with a plus sign where files differ from it."""
+    words = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=8", "--exclude=*", "--dirty=+"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()

@@ -55,18 +55,11 @@ def work_rows(work: Work, theirs: list[Figures], ours: list[Figures], goals: Goa
 
 
 def start_rows(theirs: list[Start], ours: list[Start], goals: Goals | None = None) -> list[str]:
-    rows = []
-    for first, label, name, scale, digits in (
-        ("process start to first answer", "s", "seconds", 1.0, 2),
-        ("", "CPU, s", "cpu_seconds", 1.0, 2),
-        ("memory, idle", "MiB", "idle_bytes", 2.0**20, 0),
-    ):
-        theirs_value, ours_value = (median(getattr(one, name) for one in side) / scale for side in (theirs, ours))
-        if goals is None:
-            rows.append(row(first, label, theirs_value, ours_value, digits=digits))
-        else:
-            rows.append(judged_row(first, label, theirs_value, ours_value, goals.get(name), digits=digits))
-    return rows
+    """What started brokers need when idle; the start itself has a table of its own (`bench.installed_start`)."""
+    theirs_value, ours_value = (median(one.idle_bytes for one in side) / 2.0**20 for side in (theirs, ours))
+    if goals is None:
+        return [row("memory, idle", "MiB", theirs_value, ours_value)]
+    return [judged_row("memory, idle", "MiB", theirs_value, ours_value, goals.get("idle_bytes"))]
 
 
 def write(page: Path, name: str, table: str) -> None:

@@ -38,6 +38,24 @@ def test_a_new_directory_is_marked_as_this_brokers() -> None:
     assert sorted(text.splitlines()) == ["broker.id=1", f"cluster.id={CLUSTER}", "version=0"]
 
 
+async def test_a_marker_is_gone_for_good_where_the_same_start_also_wrote_meta_properties() -> None:
+    disk = a_disk()
+    manager = a_manager(disk)
+    manager.open(0)
+    await manager.close()
+    disk.replace("/data/meta.properties", b"version=0\n")  # As an operator who takes the directory to another cluster.
+    marker = f"/data/{names.CLEAN_MARKER}"
+    assert disk.exists(marker)
+    a_manager(disk).open(0)
+    assert not any(disk.power_lost(seed).exists(marker) for seed in range(20))
+
+
+def test_a_new_directorys_names_are_synced_once() -> None:
+    disk = a_disk()
+    a_manager(disk).open(0)
+    assert disk.log.count(("sync directory", "/data")) == 1
+
+
 async def test_another_brokers_or_clusters_directory_is_refused() -> None:
     disk = a_disk()
     manager = a_manager(disk)

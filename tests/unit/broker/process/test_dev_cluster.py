@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 
 import pytest
 
@@ -64,6 +65,17 @@ def test_port_0_leaves_every_port_to_the_system_and_metrics_ports_follow_the_fir
     for unmoved in ("0", "-1"):
         same = configurations(PLAN, [f"sordini.metrics.port={unmoved}"], {})
         assert [given.config.metrics_port for given in same.values()] == [int(unmoved)] * 3
+
+
+def test_while_all_stop_a_warning_is_an_ordinary_line_and_the_fields_bound_before_stay() -> None:
+    lines, stop = io.StringIO(), asyncio.Event()
+    log = broker_log(make_logger("info", lines, "json").bind(role="dev"), 2, stop)
+    log.warning("leader unreachable")
+    stop.set()
+    log.warning("leader unreachable")
+    running, stopping = map(json.loads, lines.getvalue().splitlines())
+    assert (running["level"], stopping["level"]) == ("warning", "info")
+    assert (stopping["role"], stopping["this_broker"]) == ("dev", 2)
 
 
 def test_each_line_says_whose_it_is_and_while_all_stop_nobodys_end_is_alarming() -> None:
