@@ -27,7 +27,8 @@ ARG PYTHON_IMAGE=python:3.11-slim@sha256:90744cff8f32887f075c47d747a173ff333e9e9
 
 FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE __init__.py py.typed ./
+COPY pyproject.toml README.md LICENSE __init__.py __main__.py py.typed ./
+COPY scripts/package_metadata.py scripts/
 COPY broker broker
 COPY cli cli
 COPY client client

@@ -8,6 +8,7 @@
 # make originals  the Scala clients of Kafka 1.1.1 before Sordini and Apache Kafka 2.7.2, with kills; four minutes
 # make heritage  the documents' clients in Python, members stopped and cut off from ZooKeeper again and again; two minutes
 # make matrix  every API with every kind of access control entry, beside Apache Kafka 3.9.1; two minutes
+# make spin   which rows end the wait of a Fetch, and requests of every client library in states of error; five minutes
 # make stall  every request at its largest 1 MiB body: CPU, and how long another client waits; ARGS="--api METADATA"
 # make hostile  hostile requests to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
 # make chaos  three brokers and transactions under 37 faults in ten minutes, two outages of ZooKeeper too; ARGS="--minutes 2"
@@ -28,6 +29,7 @@
 # make lock   write requirements/*.lock anew: the newest versions that pyproject.toml allows, with their hashes
 # make sbom   dist/sordini-broker.cdx.json and dist/sordini-pipeline.cdx.json: what the images hold (CycloneDX)
 # make audit-dependencies  known vulnerabilities of what is locked; needs the index's vulnerability service
+# make dist   dist/sordini-VERSION.tar.gz and the wheel, checked; SORDINI_REPOSITORY=https://... is the address of the repository
 # make lint   style, types, import contracts
 # make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
 # make clean  remove the environment and all caches; ./data stays
@@ -41,14 +43,16 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed originals heritage matrix stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline docker demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies lint bench \
+.PHONY: help run cluster test crash model interchange mixed originals heritage matrix spin stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline docker demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
 	clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
 
+# One line says that it is ready; warnings and errors are printed, too.
 run: .venv/.installed-serve
-	exec $(BIN)/sordini serve --override listeners=PLAINTEXT://127.0.0.1:9092 --override log.dirs=data --override group.initial.rebalance.delay.ms=0
+	@exec $(BIN)/sordini serve --log-level warning --override listeners=PLAINTEXT://127.0.0.1:9092 --override log.dirs=data \
+		--override group.initial.rebalance.delay.ms=0 $(ARGS)
 
 cluster: .venv/.installed-serve
 	@$(PYTHON) scripts/outside.py cluster
@@ -83,6 +87,10 @@ heritage: .venv/.installed-dev
 matrix: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	SORDINI_ACL_MATRIX=all $(BIN)/python -m pytest tests/compat/test_acl_matrix.py $(ARGS)
+
+spin: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_SPIN=all $(BIN)/python -m pytest tests/compat/test_fetch_waits.py tests/compat/test_spin.py -s $(ARGS)
 
 stall: .venv/.installed-dev
 	$(BIN)/python -m tests.support.longest_requests $(ARGS)
@@ -169,6 +177,9 @@ sbom: .venv/.installed-dev
 audit-dependencies: .venv/.installed-dev
 	$(BIN)/python scripts/audit_dependencies.py
 
+dist: .venv/.installed-dev
+	$(BIN)/python scripts/dist.py $(ARGS)
+
 lint: .venv/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -185,9 +196,9 @@ clean:
 
 # A stamp older than its sources means that the installation is out of date.
 .venv/.installed-serve: pyproject.toml scripts/venv.py
-	$(PYTHON) scripts/venv.py
+	@$(PYTHON) scripts/venv.py
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml scripts/venv.py
-	$(PYTHON) scripts/venv.py dev
+	@$(PYTHON) scripts/venv.py dev
 	@touch $@ .venv/.installed-serve

@@ -1,3 +1,3 @@
 """Sordini: a standalone asyncio broker that speaks the Kafka wire protocol."""
 
-__version__ = "0.1.0"
+__version__ = "0.9.0"

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sordini import __version__
+from sordini.cli.common.collector import collect_again
+from sordini.cli.common.named_commands import NamedCommands
 from sordini.system.supported import UnsupportedSystem, check_system
 
 if TYPE_CHECKING:
@@ -66,13 +68,16 @@ MODULES = {
 }
 """The module of each command, below `sordini`; the click command in it has the command's name."""
 
+IMPORT_MORE = ("serve", "dev")
+"""Commands that let the garbage collector begin themselves, behind imports of their own."""
+
 
 def module_of(name: str) -> str:
     """The module of a command, below `sordini`."""
     return MODULES[name]
 
 
-class Commands(click.Group):
+class Commands(NamedCommands):
     """The commands by name; each is imported when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature, here and below.
@@ -82,6 +87,8 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"sordini.{module_of(cmd_name)}"), cmd_name)
+        if cmd_name not in IMPORT_MORE:
+            collect_again()
         return command
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **named: Any) -> Any:

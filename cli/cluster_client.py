@@ -131,10 +131,12 @@ class ClusterClient:
         check(f"the coordinator of transactional id '{transactional_id}'", found.error_code, found.error_message)
         return await self._known(found.address)
 
-    async def metadata(self, topics: Iterable[str] | None, link: BrokerConnection | None = None) -> MetadataResponse:
-        """The cluster and some topics (None: all) as one broker knows them, or any; it creates no topic."""
+    async def metadata(
+        self, topics: Iterable[str] | None, link: BrokerConnection | None = None, *, creates: bool = False
+    ) -> MetadataResponse:
+        """The cluster and some topics (None: all) as one broker knows them, or any; `creates` lets it create them."""
         link = await self.any_broker() if link is None else link
-        response: MetadataResponse = await link.ask(routing.metadata_request(topics))
+        response: MetadataResponse = await link.ask(routing.metadata_request(topics, creates=creates))
         self._brokers = routing.broker_addresses(response)
         return response
 

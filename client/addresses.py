@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 DEFAULT_PORT: Final = "9092"
+WEB: Final = frozenset({"http", "https"})
+"""Words before `://` that are no listener's name."""
 
 
 class Address(NamedTuple):
@@ -17,18 +19,19 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_bootstrap(bootstrap: str, *, allows_scheme: bool = False) -> list[Address]:
+def parse_bootstrap(bootstrap: str) -> list[Address]:
     """Read `HOST:PORT,HOST:PORT`, also `[::1]:9092`; the port may be left out (9092).
 
-    With `allows_scheme`, `PLAINTEXT://HOST:PORT` is read, too, and the scheme ignored. Raises ValueError.
+    A listener's name before it, as brokers print it (`PLAINTEXT://HOST:PORT`), is skipped. Raises ValueError.
     """
     found = []
-    for part in filter(None, (part.strip() for part in bootstrap.split(","))):
-        host, colon, port = part.rpartition(":")
-        if not colon or part.endswith("]"):
-            host, port = part, DEFAULT_PORT
-        if allows_scheme:
-            host = host.rpartition("://")[2]
+    for part in _parts(bootstrap):
+        scheme, _, address = part.rpartition("://")
+        if scheme.lower() in WEB:
+            raise ValueError(f"{part!r} is not HOST:PORT: brokers do not speak HTTP, leave {scheme}:// out")
+        host, colon, port = address.rpartition(":")
+        if not colon or address.endswith("]"):
+            host, port = address, DEFAULT_PORT
         host = host.removeprefix("[").removesuffix("]")
         if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65536:
             raise ValueError(f"{part!r} is not HOST:PORT")
@@ -36,3 +39,12 @@ def parse_bootstrap(bootstrap: str, *, allows_scheme: bool = False) -> list[Addr
     if not found:
         raise ValueError("no address is given")
     return found
+
+
+def listener_names(bootstrap: str) -> list[str]:
+    """The listener names that stand before the addresses, in upper case."""
+    return [part.partition("://")[0].upper() for part in _parts(bootstrap) if "://" in part]
+
+
+def _parts(bootstrap: str) -> list[str]:
+    return [part for part in (part.strip() for part in bootstrap.split(",")) if part]

@@ -42,10 +42,13 @@ class GroupCoordinator(NamedTuple):
     address: Address
 
 
-def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
-    """For some topics, for the brokers alone (no topic), or for all topics (None); it creates no topic."""
+def metadata_request(topics: Iterable[str] | None, *, creates: bool = False) -> MetadataRequest:
+    """For some topics, for the brokers alone (no topic), or for all topics (None).
+
+    With `creates`, a broker with auto.create.topics.enable creates those that do not exist.
+    """
     named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-    return MetadataRequest(topics=named, allow_auto_topic_creation=False)
+    return MetadataRequest(topics=named, allow_auto_topic_creation=creates)
 
 
 def broker_addresses(response: MetadataResponse) -> dict[int, Address]:

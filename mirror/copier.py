@@ -147,7 +147,13 @@ class Copier:
         topics = {topic.name: topic for topic in await self._topic_sync.sync(plan.replication_factor, configs)}
         for name, topic in topics.items():
             if self._topic_ids.setdefault(name, topic.topic_id) != topic.topic_id:
-                raise MirrorError(f"topic '{name}' was created again")
+                raise MirrorError(f"topic '{name}' was deleted and created again")
+        for name in sorted(self._topics.keys() - topics.keys()):
+            if not self._topic_sync.is_refused(name):
+                self._shared.notice(
+                    f"{self._names.source}: topic '{name}' is gone: it was deleted, or may not be described any more; "
+                    f"what was copied into '{self._names.remote_topic(name)}' stays"
+                )
         self._topics = topics
         self._shared.merged.copies(self._names.source, map(self._names.remote_topic, topics))
         wanted = [TopicPartition(topic.name, number) for topic in topics.values() for number in range(topic.partitions)]
@@ -180,6 +186,7 @@ class Copier:
     async def _starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where partitions continue; a topic that was created again begins anew."""
         starts, unknown = {}, []
+        created_again: set[str] = set()
         for partition in partitions:
             known = self._known.get(partition)
             topic_id = self._topics[partition.topic].topic_id
@@ -189,6 +196,13 @@ class Copier:
                 starts[partition] = known.next_offset
             else:
                 unknown.append(partition)
+                if known is not None:
+                    created_again.add(partition.topic)
+        for name in sorted(created_again):
+            self._shared.notice(
+                f"{self._names.source}: topic '{name}' was created again since it was copied: the new one is copied "
+                f"from its first record, behind what '{self._names.remote_topic(name)}' has of the old one"
+            )
         if not self._is_first or self._source.start is Start.EARLIEST:
             return starts | await offsets_of(self._upstream, unknown, EARLIEST)
         ends = await offsets_of(self._upstream, unknown, LATEST)

@@ -80,6 +80,10 @@ class TopicSync:
             await self._configure(existing, configs, excluded_configs)
         return ready
 
+    def is_refused(self, topic: str) -> bool:
+        """Whether a topic of the source is left out because the target refused it, which was noticed."""
+        return self._names.remote_topic(topic) in self._refused
+
     async def _offered(self) -> list[Topic]:
         """What the source has of what the patterns select. One that is being created has no partitions yet."""
         found = []

@@ -6,9 +6,12 @@ without a traceback. Every subclass can be pickled, since errors travel from Spa
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from sordini.protocol.types import TopicPartition
+
+INSTALL: Final = "pip install '../sordini[spark]' (docs/installation.md)"
+"""What helps where a package of the extra is missing."""
 
 
 class PipelineError(Exception):

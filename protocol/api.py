@@ -1,7 +1,7 @@
 """The API keys of the protocol, and the versions that this broker serves.
 
-`APIS` is the one list of Kafka's: the response to ApiVersions and README's table follow it. `OWN_APIS` are requests of
-Sordini's commands that Kafka has no request for; only clients that name themselves `sordini` learn of them.
+`APIS` is the one list of Kafka's: the response to ApiVersions and the table of docs/apis.md follow it. `OWN_APIS` are
+requests of Sordini's commands that Kafka has no request for; only clients that name themselves `sordini` learn of them.
 Served are the versions from the oldest that Apache Kafka 3.9 accepts to the newest of 4.4, and each message is declared
 for them. Requests between brokers of a ZooKeeper cluster end with 3.9, the last release with ZooKeeper.
 """

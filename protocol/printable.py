@@ -38,3 +38,9 @@ def counted(number: int, what: str) -> str:
     """`1 batch`, `2 batches`."""
     plural = f"{what}es" if what.endswith("ch") else f"{what}s"
     return f"{number} {what if number == 1 else plural}"
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """Where bytes of a file are no UTF-8: the line and the byte, and no more, since it may be a part of a password."""
+    line = error.object.count(b"\n", 0, error.start) + 1
+    return f"line {line} is not UTF-8: it has the byte 0x{error.object[error.start]:02x}"

@@ -7,7 +7,6 @@ in the broker's `control` and `handlers`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
@@ -34,8 +33,7 @@ class Endpoint(NamedTuple):
     security_protocol: str = "PLAINTEXT"
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
+class Broker(NamedTuple):
     """A registered broker; `epoch` is the transaction that created its node, so each incarnation has its own."""
 
     broker_id: BrokerId
@@ -46,15 +44,14 @@ class Broker:
     """Registered with `sordini.cluster.pure`: it supports transaction.version 2."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicAssignment:
+class TopicAssignment(NamedTuple):
     """The content of /brokers/topics/T: the replicas of each partition. `version` is that of the node."""
 
     name: str
     replicas: Mapping[int, tuple[BrokerId, ...]]
     topic_id: TopicId = NO_TOPIC_ID
-    adding: Mapping[int, tuple[BrokerId, ...]] = field(default_factory=lambda: frozen({}))
-    removing: Mapping[int, tuple[BrokerId, ...]] = field(default_factory=lambda: frozen({}))
+    adding: Mapping[int, tuple[BrokerId, ...]] = frozen({})
+    removing: Mapping[int, tuple[BrokerId, ...]] = frozen({})
     version: int = 0
 
     def is_reassigning(self, partition: int) -> bool:
@@ -80,16 +77,14 @@ class ReplicaAssignment(NamedTuple):
     removing: tuple[BrokerId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ZkReassignments:
+class ZkReassignments(NamedTuple):
     """The incomplete reassignments of /admin/reassign_partitions. `version` is that of the node."""
 
     targets: Mapping[TopicPartition, tuple[BrokerId, ...]]
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """A partition's leader and ISR; `controller_epoch` is that of the controller that decided it."""
 
     leader: BrokerId | None
@@ -142,8 +137,7 @@ class StoppedReplica(NamedTuple):
     delete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderAndIsr:
+class LeaderAndIsr(NamedTuple):
     """Become leader or follower of these; sent only to brokers with a replica."""
 
     controller_id: BrokerId
@@ -155,8 +149,7 @@ class LeaderAndIsr:
     """Sent to find out which replicas are offline (see `log_directories`). Known to the controller, not on the wire."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateMetadata:
+class UpdateMetadata(NamedTuple):
     """The metadata for clients. Partitions are changes to those sent before, live brokers replace them."""
 
     controller_id: BrokerId
@@ -167,8 +160,7 @@ class UpdateMetadata:
     deleted: tuple[DeletedPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StopReplica:
+class StopReplica(NamedTuple):
     """Stop serving and fetching these, and remove the data of those marked `delete`."""
 
     controller_id: BrokerId
@@ -187,16 +179,14 @@ class Answer(NamedTuple):
     partitions: Mapping[TopicPartition, int] = frozen({})
 
 
-@dataclass(frozen=True, slots=True)
-class TopicState:
+class TopicState(NamedTuple):
     """A topic as the controller knows it: the assignment, and the states of the partitions that have one."""
 
     assignment: TopicAssignment
     states: Mapping[int, KnownState]
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(NamedTuple):
     """The progress of a topic's deletion, which is complete when both sets are empty."""
 
     pending: frozenset[tuple[BrokerId, int]]
@@ -226,15 +216,14 @@ DEFAULT_CLUSTER_SETTINGS = ClusterSettings()
 """Those of inter.broker.protocol.version 3.3 and later, on any listener."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterState:
+class ClusterState(NamedTuple):
     """The state of the controller's machine: the cluster as the active controller knows it."""
 
     controller_id: BrokerId
     epoch: int
     brokers: Mapping[BrokerId, Broker]
     topics: Mapping[str, TopicState]
-    deletions: Mapping[str, Deletion] = field(default_factory=lambda: frozen({}))
+    deletions: Mapping[str, Deletion] = frozen({})
     shutting_down: frozenset[BrokerId] = frozenset()
     """Brokers in controlled shutdown: registered, but not eligible to lead or to join an ISR."""
     offline: frozenset[Replica] = frozenset()

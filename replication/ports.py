@@ -321,7 +321,7 @@ class Clock(Protocol):
 
 
 class Log(Protocol):
-    """One event, one line, with fields, as structlog's bound loggers write them."""
+    """One event, one line, with fields."""
 
     def debug(self, event: str, **fields: object) -> object: ...
 

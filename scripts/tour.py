@@ -4,7 +4,7 @@
     python3 scripts/tour.py "sordini stop server.properties" "sordini serve server.properties --daemon" 127.0.0.1:19092
 
 The first argument stops it, the second starts it, the third is its address (default 127.0.0.1:9092). They replace the
-lines of the tour that start, await and stop a broker; all others are run unchanged, in one shell that ends at the first
+lines of the tour that start and stop a broker; all others are run unchanged, in one shell that ends at the first
 failing command. The tour leaves the broker stopped. `sordini` and `kcat` have to be on the path.
 """
 
@@ -19,18 +19,22 @@ ROOT = Path(__file__).resolve().parents[1]
 SECTION = re.compile(r"^## A tour in three minutes\n(.*?)^## ", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ADDRESS = "127.0.0.1:9092"
-STARTS = """make run > broker.log 2>&1 & BROKER=$!
-until grep -qs "is ready" broker.log; do sleep 0.2; done; cat broker.log
-"""
-STOPS = "kill $BROKER; wait $BROKER\n"
+STARTS = "make run ARGS=--daemon\n"
+STOPS = "sordini stop --override log.dirs=data\n"
 OWN_PATH = 'export PATH="$PWD/.venv/bin:$PATH"\n'
+
+
+def blocks(readme: str) -> list[str]:
+    """What a reader of the tour pastes."""
+    section = SECTION.search(readme)
+    assert section is not None, "README.md has no tour"
+    found: list[str] = BLOCK.findall(section[1])
+    return found
 
 
 def tour(stop: str, start: str, address: str) -> str:
     """The shell script."""
-    section = SECTION.search((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert section is not None, "README.md has no tour"
-    script = "\n".join(BLOCK.findall(section[1]))
+    script = "\n".join(blocks((ROOT / "README.md").read_text(encoding="utf-8")))
     assert script.count(STARTS) == script.count(STOPS) == 2, "the tour starts and stops a broker twice"
     assert script.count(OWN_PATH) == 1
     script = script.replace(OWN_PATH, "")

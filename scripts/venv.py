@@ -51,6 +51,18 @@ def main(groups: list[str]) -> None:
     run([*pip, "install", PIP_WANTED])
     chosen = [word for group in groups for word in ("--group", group)]
     run([*pip, "install", "--editable", str(ROOT), *chosen])
+    compile_package(python)
+
+
+def compile_package(python: Path, root: Path = ROOT) -> None:
+    """Compile our modules now, as pip has compiled those of libraries: the first start would take seconds for it."""
+    import tomllib  # Late: an older Python is told so by `main`.
+
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    names = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    # By the path by which they are imported.
+    folders = [str(root / ".import" / "sordini" / name) for name in names if (root / name).is_dir()]
+    run([str(python), "-m", "compileall", "-q", "-j", "0", *folders])
 
 
 def run(command: list[str]) -> None:

@@ -24,6 +24,10 @@ class DamagedFile(Exception):
     """A text file does not hold what its format says."""
 
 
+class KraftDirectory(DamagedFile):
+    """A log directory of Apache Kafka in KRaft mode: its topics are in a log of their metadata, not in ZooKeeper."""
+
+
 class Meta(NamedTuple):
     """Whose log directory this is; None where the file does not say."""
 
@@ -172,6 +176,10 @@ def read_meta(disk: Disk, directory: str) -> tuple[Meta, dict[str, str]] | None:
         return None
     fields = _fields(text, "=")
     path = f"{directory}/{META_PROPERTIES}"
+    if "node.id" in fields:
+        raise KraftDirectory(
+            f"{path} is of Apache Kafka in KRaft mode, whose directories cannot be taken over (docs/kraft.md)"
+        )
     if fields.get("version") != VERSION:
         raise DamagedFile(f"{path} has version {fields.get('version')!r}, only {VERSION} is known")
     broker_id = fields.get("broker.id")

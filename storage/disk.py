@@ -235,6 +235,24 @@ def make_private_file(path: str) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL, FILE_MODE))
 
 
+def publish_private_file(fresh: str, path: str) -> None:
+    """Give a file that a library has written and closed its name: it is there whole and synced, or not at all.
+
+    Raises FileExistsError when the name is taken. `fresh` is gone in any case. The name is durable with the next sync
+    of the directory.
+    """
+    try:
+        descriptor = os.open(fresh, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            files.sync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.link(fresh, path)  # A rename would replace the file of another process.
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(fresh)  # noqa: PTH108 - as above.
+
+
 class SystemDisk:
     """The machine's file systems; `offload` waits in a small pool of threads that only make system calls."""
 

@@ -38,6 +38,8 @@ class LogDirectory:
         self._deleted: set[TopicPartition] = set()
         """Partitions deleted since the directory was last synced."""
         self._lock_file: File | None = None
+        self._names_are_synced = False
+        """Whether the directory was synced since it was locked."""
         # Threads write the checkpoints; the loop writes one itself before a truncation.
         self._writing = threading.Lock()
         self._requested = 0
@@ -71,6 +73,7 @@ class LogDirectory:
             raise WrongDirectory(path, f"belongs to cluster {meta.cluster_id}, this broker's is {cluster_id}")
         if meta != checkpoints.Meta(broker_id, cluster_id):
             checkpoints.write_meta(disk, path, broker_id, cluster_id, fields)
+            self._names_are_synced = True
 
     def _sync_parents(self) -> None:
         """Make a new directory's name durable, and those of its parents."""
@@ -289,8 +292,9 @@ class LogDirectory:
         if is_clean:
             disk.remove(marker)
         # After a power failure an undurable removal would leave the marker beside newer writes. An earlier start that
-        # crashed may have removed it.
-        disk.sync_directory(path)
+        # crashed may have removed it; then a sync of the directory by this start is enough.
+        if is_clean or not self._names_are_synced:
+            disk.sync_directory(path)
         return is_clean
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int]:

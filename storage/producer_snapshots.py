@@ -15,8 +15,7 @@ from __future__ import annotations
 import errno
 import struct
 
-from crc32c import crc32c
-
+from sordini.protocol.crc import crc32c
 from sordini.storage.disk import Disk
 from sordini.storage.names import SNAPSHOT, file_name, offset_of
 from sordini.storage.producer_state import ProducerEntry, ProducerState

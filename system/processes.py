@@ -28,6 +28,9 @@ from typing import Final
 from sordini.system.linux import USES_LINUX_CALLS
 
 STEP_S: Final = 0.02
+SIGNALS_TOGETHER_MS: Final = 500
+"""GNU timeout signals its child and then the process group that the child is in. A terminal sends Ctrl-C to a whole
+group, and a wrapper in it passes its own one on. By hand a second signal comes later."""
 DESCRIPTORS_MAX: Final = 10_240
 """OPEN_MAX of macOS: a soft limit above it is refused, also below an unlimited hard one."""
 
@@ -79,6 +82,11 @@ def lock_holder(descriptor: int) -> int | None:
         return int(text) if text.isdigit() else 0
     fcntl.lockf(descriptor, fcntl.LOCK_UN)
     return None
+
+
+def is_repeated(first_ms: int, now_ms: int) -> bool:
+    """Whether a signal to stop repeats an earlier one, and is no second request."""
+    return now_ms - first_ms < SIGNALS_TOGETHER_MS
 
 
 def wait_for_signal(numbers: AbstractSet[signal.Signals], timeout_s: float) -> int | None:

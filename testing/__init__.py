@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sordini.testing.brokers.site import SiteFailed
     from sordini.testing.faults.seen import SeenRequest
-    from sordini.testing.kafka import Kafka, make_kafka
+    from sordini.testing.kafka import Kafka
+    from sordini.testing.making import make_kafka
     from sordini.testing.own_client import KitError
     from sordini.testing.packs.pack_format import PackError
     from sordini.testing.packs.pack_reader import read_pack
@@ -58,7 +59,7 @@ _WHERE = {
     "Sasl": "security",
     "SeenRequest": "faults.seen",
     "SiteFailed": "brokers.site",
-    "make_kafka": "kafka",
+    "make_kafka": "making",
     "read_pack": "packs.pack_reader",
 }
 

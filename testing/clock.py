@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from sordini.testing.arguments import number
 from sordini.testing.cluster import Cluster
+
+ADVANCE_S_MAX: Final = 366 * 86_400
+"""A clock moves forward only, and by a year at once."""
 
 
 class KafkaClock:
@@ -13,9 +19,7 @@ class KafkaClock:
 
     def advance(self, seconds: float) -> None:
         """Move it forward. What becomes due meanwhile happens in its order: retention, timeouts, sessions of groups."""
-        if seconds < 0:
-            raise ValueError(f"seconds={seconds:g}: a clock moves forward only")
-        self._cluster.advance(seconds)
+        self._cluster.advance(number("seconds", seconds, 0, ADVANCE_S_MAX))
 
     def now_ms(self) -> int:
         """The time of day by it, in milliseconds since 1970."""

@@ -94,5 +94,5 @@ class Cluster(Protocol):
     def forget_requests(self) -> None:
         """Begin that list again."""
 
-    def log_lines(self, count: int) -> list[str]:
-        """The last lines that brokers have logged, oldest first."""
+    def log_lines(self, count: int, since_s: float = 0.0) -> list[str]:
+        """The last lines that brokers have logged since a time, as `elapsed_s` has it, oldest first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sordini.protocol.errors import ErrorCode
@@ -51,10 +52,9 @@ class Groups:
         described = self._client.ask(DescribeGroupsRequest(groups=[group]), self._client.coordinator(group)).groups[0]
         return [member.member_id for member in described.members]
 
-    def expel(self, group: str, member: str | None = None) -> None:
-        """Remove a member from its group, or all of them: each learns it from its next heartbeat."""
-        gone = self.members(group) if member is None else [member]
-        request = LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=one) for one in gone])
+    def expel(self, group: str, members: Sequence[str]) -> None:
+        """Remove members from their group: each learns it from its next heartbeat."""
+        request = LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=one) for one in members])
         response = self._client.ask(request, self._client.coordinator(group))
         for row in response.members:
             if row.error_code:

@@ -12,31 +12,43 @@ Every method may be called from any thread but that of the brokers, one thread a
 from __future__ import annotations
 
 import os
+import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from sordini.protocol.records.batch import Record
-from sordini.testing.brokers.node import CLIENTS, SiteOptions
-from sordini.testing.brokers.site import Site
+from sordini.testing.arguments import (
+    INT32_MAX,
+    ArgumentRefused,
+    header_pairs,
+    many,
+    mapping,
+    one_of,
+    partitions_by_topic,
+    text,
+    texts,
+    whole,
+)
+from sordini.testing.brokers.node import CLIENTS
 from sordini.testing.clock import KafkaClock
 from sordini.testing.cluster import Cluster
 from sordini.testing.faults.names import ApiName, api_of
-from sordini.testing.faults.script import Rule
+from sordini.testing.faults.script import REMOVED_MAX, Rule
 from sordini.testing.faults.seen import SeenRequest
-from sordini.testing.faults.selection import Selection
+from sordini.testing.faults.validation import rule
 from sordini.testing.groups import Groups
+from sordini.testing.lags import Lags
 from sordini.testing.node_handle import NodeHandle
-from sordini.testing.own_client import KitError, OwnClient
-from sordini.testing.partitions import END, START, Partitions
+from sordini.testing.own_client import OwnClient
+from sordini.testing.owned_keys import setting_text
+from sordini.testing.partitions import END, Partitions
 from sordini.testing.records import KitRecord, Value, difference, encoded
-from sordini.testing.security import MUTUAL, Sasl, Security
+from sordini.testing.report import Report
+from sordini.testing.security import Sasl, Security
 from sordini.testing.topics import Topics
-
-BROKERS_MAX: Final = 9
-THREAD: Final = "thread"
-PROCESS: Final = "process"
 
 
 class Kafka:
@@ -45,11 +57,11 @@ class Kafka:
     def __init__(
         self, cluster: Cluster, topics: Mapping[str, int] | Iterable[str] = (), security: Security | None = None
     ) -> None:
-        """`topics` are names, or numbers of partitions by name; they are created at the start."""
+        """`topics` are names, or numbers of partitions by name; they are created at the start. Raises ValueError."""
         self._cluster = cluster
         self._security = security or Security({CLIENTS: "PLAINTEXT"}, Sasl({}), is_mutual=False)
-        self._first_topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
-        self._client = OwnClient(self._broker_addresses)
+        self._first_topics = partitions_by_topic("topics", topics)
+        self._client = OwnClient(cluster.states)
         self._topics, self._partitions, self._groups = (
             Topics(self._client),
             Partitions(self._client),
@@ -59,6 +71,9 @@ class Kafka:
         self.clock = KafkaClock(cluster)
         self.brokers: list[NodeHandle] = []
         """In the order of their ids, which begin at 1."""
+        self._report = Report(cluster)
+        self._made: deque[Rule] = deque(maxlen=REMOVED_MAX)
+        """Rules of the test that `check_rules` has not judged."""
 
     def start(self) -> Self:
         """Start, and wait until all brokers serve. Raises SiteFailed, ConfigError."""
@@ -83,11 +98,15 @@ class Kafka:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None:
-            report = self.report()
-            if report:
-                error.add_note(report)
-        self.close()
+        try:
+            if error is not None:
+                report = self.report()
+                if report:
+                    error.add_note(report)
+            if error is None or isinstance(error, Exception):
+                self.check_rules()
+        finally:
+            self.close()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -124,8 +143,11 @@ class Kafka:
         config: Mapping[str, object] | None = None,
     ) -> str:
         """Create a topic and wait until it can be used; its name, which is a new one unless given. Raises KitError."""
-        name = name or f"topic-{next(self._names)}"
-        self._topics.create(name, partitions, replicas, {key: _text(value) for key, value in (config or {}).items()})
+        name = f"topic-{next(self._names)}" if name is None else text("name", name)
+        whole("partitions", partitions, 1, INT32_MAX)
+        if replicas is not None:
+            whole("replicas", replicas, 1, INT32_MAX)
+        self._topics.create(name, partitions, replicas, _settings(config))
         return name
 
     def produce(
@@ -135,29 +157,31 @@ class Kafka:
         *,
         key: Value = None,
         partition: int = 0,
-        headers: Mapping[str, Value] | None = None,
+        headers: Mapping[str, Value] | Iterable[tuple[str, Value]] | None = None,
         timestamp_ms: int | None = None,
         acks: int = -1,
     ) -> int:
-        """Append one record, or a list of them, in one batch; the offset of the first. Raises KitError.
+        """Append one record, or several of them, in one batch; the offset of the first. Raises KitError, ValueError.
 
         With `acks=1` the leader alone is waited for.
         """
-        listed = list(values) if isinstance(values, (list, tuple)) else [values]
-        now_ms = self._cluster.now_ms() if timestamp_ms is None else timestamp_ms
-        pairs = tuple((name, encoded(value)) for name, value in (headers or {}).items())
-        records = [
-            Record(index, now_ms, encoded(key), encoded(value), pairs)  # type: ignore[arg-type]
-            for index, value in enumerate(listed)
-        ]
+        listed = many(values)
+        if not listed:
+            raise ArgumentRefused("values", values, "one value, or several")
+        whole("partition", partition, 0, INT32_MAX)
+        one_of("acks", acks, (-1, 1))
+        now_ms = self._cluster.now_ms() if timestamp_ms is None else whole("timestamp_ms", timestamp_ms, 0)
+        pairs = tuple((name, encoded(value)) for name, value in header_pairs("headers", headers))
+        records = [Record(index, now_ms, encoded(key), encoded(value), pairs) for index, value in enumerate(listed)]
         return self._partitions.append(topic, partition, records, acks)
 
     def records(
         self, topic: str, partition: int | None = None, *, isolation: str = "read_committed"
     ) -> list[KitRecord]:
         """All records of a topic, or of one partition, up to the high watermark, by partition and offset."""
-        if isolation not in ("read_committed", "read_uncommitted"):
-            raise ValueError(f"isolation={isolation!r}: allowed are 'read_committed' and 'read_uncommitted'")
+        one_of("isolation", isolation, ("read_committed", "read_uncommitted"))
+        if partition is not None:
+            whole("partition", partition, 0, INT32_MAX)
         found = []
         for index in self._partitions.numbers(topic) if partition is None else [partition]:
             found += self._partitions.read(topic, index, is_committed=isolation == "read_committed")
@@ -170,7 +194,7 @@ class Kafka:
     def controller(self) -> int:
         """The id of the active controller, or of a broker that knows none. Raises KitError when no broker runs."""
         controller = self._client.metadata("").controller_id
-        return controller if controller in self._broker_addresses() else next(iter(self._broker_addresses()))
+        return controller if controller in self._client.brokers else self._client.brokers[0]
 
     def in_sync(self, topic: str, partition: int = 0) -> list[int]:
         """The ids of the brokers whose replicas of a partition are in sync, sorted."""
@@ -182,10 +206,10 @@ class Kafka:
         return self._partitions.offsets(topic, END)
 
     def assert_produced(
-        self, topic: str, values: Iterable[Value], *, partition: int | None = None, in_order: bool = True
+        self, topic: str, values: Value | Iterable[Value], *, partition: int | None = None, in_order: bool = True
     ) -> None:
-        """Assert that a topic has just these values. Raises AssertionError with the difference."""
-        found = difference(values, self.records(topic, partition), is_ordered=in_order)
+        """Assert that a topic has just these values, or this one. Raises AssertionError with the difference."""
+        found = difference(many(values), self.records(topic, partition), is_ordered=in_order)
         if found is not None:
             raise AssertionError(f"topic {topic!r} has other records than expected:\n{found}")
 
@@ -205,8 +229,9 @@ class Kafka:
         """
         from sordini.testing.packs.loading import PackLoading  # Few tests need it.
 
-        settings = {key: _text(value) for key, value in (config or {}).items()}
-        return PackLoading(self._cluster, self._topics, self._partitions).load(path, topics, offsets, settings)
+        chosen = texts("topics", topics) if isinstance(topics, str) else topics
+        settings = _settings(config)
+        return PackLoading(self._cluster, self._topics, self._partitions).load(path, chosen, offsets, settings)
 
     def expire(self, topic: str) -> None:
         """Remove all records of a topic, as retention would: a reader's offset is out of range then."""
@@ -220,40 +245,26 @@ class Kafka:
 
     def lag(self, group: str, topic: str) -> int:
         """How many records of a topic the group has not committed, over all partitions."""
-        committed, starts = self.committed(group), self._partitions.offsets(topic, START)
-        return sum(
-            max(0, end - committed.get((topic, partition), starts[partition]))
-            for partition, end in self.end_offsets(topic).items()
-        )
+        return Lags(self._client, self._groups, self._partitions).of(group, topic)
 
-    def wait_until_consumed(self, group: str, topic: str | None = None, *, lag: int = 0, timeout_s: float = 10) -> None:
-        """Wait until a group has committed a topic, or all topics it has offsets of, but for `lag` records.
+    def wait_until_consumed(
+        self, group: str, topic: str | Iterable[str] | None = None, *, lag: int = 0, timeout_s: float = 10
+    ) -> None:
+        """Wait until a group has committed topics, or all topics it has offsets of, but for `lag` records.
 
         Raises KitError with what is left.
         """
-        left: dict[str, int] = {}
-
-        def consumed() -> bool | None:
-            names = [topic] if topic is not None else sorted({name for name, _ in self.committed(group)})
-            left.clear()
-            left.update({name: self.lag(group, name) for name in names})
-            return True if names and all(behind <= lag for behind in left.values()) else None
-
-        try:
-            self._client.wait(consumed, f"group {group!r} is at most {lag} records behind", timeout_s)
-        except KitError as error:
-            shown = (
-                ", ".join(f"{behind} of topic {name!r}" for name, behind in left.items()) or "no offset is committed"
-            )
-            raise KitError(f"{error}; left are {shown}") from None
+        chosen = None if topic is None else texts("topic", topic)
+        lags = Lags(self._client, self._groups, self._partitions)
+        lags.wait(group, chosen, whole("lag", lag, 0), timeout_s)
 
     def members(self, group: str) -> list[str]:
         """The ids of a group's members."""
         return self._groups.members(group)
 
-    def expel(self, group: str, member: str | None = None) -> None:
-        """Remove a member from its group, or all of them: each learns it from its next heartbeat. Raises KitError."""
-        self._groups.expel(group, member)
+    def expel(self, group: str, member: str | Iterable[str] | None = None) -> None:
+        """Remove members from their group, or all of them: each learns it from its next heartbeat. Raises KitError."""
+        self._groups.expel(group, self.members(group) if member is None else texts("member", member))
 
     def fence(self, transactional_id: str) -> None:
         """Begin a new epoch of a transactional id, as a second producer does: the first one is fenced."""
@@ -263,7 +274,8 @@ class Kafka:
         """Let another replica in sync lead a partition; its broker. Raises KitError when there is none."""
         from sordini.testing.leaders import move_leader
 
-        return move_leader(self._client, topic, partition, to)
+        whole("partition", partition, 0, INT32_MAX)
+        return move_leader(self._client, topic, partition, None if to is None else whole("to", to, 1))
 
     # Faults.
 
@@ -283,10 +295,31 @@ class Kafka:
     ) -> Rule:
         """A rule for the requests of clients that match; see `Rule` for what it can do. Raises ValueError.
 
-        It is for at most `times` requests, of which the first `after` pass. `when` is asked of the decoded request.
+        It is for at most `times` requests, of which the first `after` pass. `when` is asked of the decoded request;
+        what it raises fails the test.
         """
-        selected = Selection(api_of(api), topic, partition, group, transactional_id, client_id, broker, when)
-        return Rule(self._cluster.script, selected, times, after)
+        selected = {
+            "topic": topic,
+            "partition": partition,
+            "group": group,
+            "transactional_id": transactional_id,
+            "client_id": client_id,
+            "broker": broker,
+            "when": when,
+        }
+        caller = sys._getframe(1)  # noqa: SLF001 - the place is shown when the rule is a mistake.
+        made_at = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        numbers = [one.id for one in self.brokers]
+        made = rule(self._cluster.script, api, selected, numbers, times, after, made_at)
+        self._made.append(made)
+        return made
+
+    def check_rules(self) -> None:
+        """Raise what a `when` of this test has raised, and ValueError for a rule of it that does nothing."""
+        made = list(self._made)
+        self._made.clear()
+        for one in made:
+            one.check()
 
     def undo_faults(self) -> None:
         """Undo every fault: of requests, of disks and between brokers; and resume paused brokers."""
@@ -300,8 +333,12 @@ class Kafka:
         """Forget the requests and faults of an earlier test."""
         self._cluster.script.clear()
         self.forget_requests()
-        for broker in self.brokers:
-            broker.notes.clear()
+        self.begin_report()
+
+    def begin_report(self) -> None:
+        """What was done until now is of an earlier test: a report is not to show it."""
+        self._made.clear()
+        self._report.begin()
 
     def end_test(self) -> None:
         """Undo every fault, and start the brokers again that were stopped or killed."""
@@ -332,7 +369,14 @@ class Kafka:
 
     def wait_for(self, holds: Callable[[], bool], timeout_s: float = 10) -> None:
         """Wait until something holds that the test asks for. Raises KitError."""
-        self._client.wait(lambda: True if holds() else None, "what the test waits for", timeout_s)
+
+        def found() -> bool | None:
+            for one in self._made:
+                if one.mistake is not None:  # What is waited for may never come.
+                    one.check()
+            return True if holds() else None
+
+        self._client.wait(found, "what the test waits for", timeout_s)
 
     def log_lines(self, count: int = 50) -> list[str]:
         """The last lines that brokers have logged."""
@@ -340,57 +384,13 @@ class Kafka:
 
     def report(self) -> str:
         """The faults of this test and what they did, for the report of a failure; empty without any."""
-        script = self._cluster.script
-        rules = [f"{rule.text()}, {rule.use()}" for rule in [*script.removed, *script.rules]]
-        done = [str(one) for one in self._cluster.requests() if one.fault]
-        brokers = [note for broker in self.brokers for note in broker.notes]
-        lines = [*rules, *brokers, *done]
-        return "\n".join(["Faults that were injected:", *(f"  {line}" for line in lines)]) if lines else ""
+        return self._report.faults(self.brokers)
 
-    # For the methods above.
-
-    def _broker_addresses(self) -> dict[int, tuple[str, int]]:
-        # The first one is asked what any broker can answer: a paused one would not, and one that is cut off knows less.
-        running = [state for state in self._cluster.states() if state.is_running]
-        running.sort(key=lambda state: (state.is_paused, len(state.cut_from)))
-        return {state.id: state.brokers for state in running}
+    def report_log(self, count: int) -> str:
+        """The last lines that brokers have logged since this test began; empty without any."""
+        return self._report.log(count)
 
 
-def make_kafka(
-    brokers: int = 1,
-    *,
-    topics: Mapping[str, int] | Iterable[str] = (),
-    config: Mapping[str, object] | None = None,
-    listeners: Mapping[str, str] | None = None,
-    tls: bool | str = False,
-    sasl: Sasl | Mapping[str, str] | None = None,
-    seed: int = 0,
-    isolation: str = THREAD,
-) -> Kafka:
-    """A cluster for a `with` block; also to be started and closed by hand.
-
-    `topics` are names, or numbers of partitions by name; `config` are keys of server.properties. `sasl` are passwords
-    by users, or `Sasl` for other mechanisms than PLAIN and SCRAM-SHA-256; `tls` is True, or "mutual" for clients with
-    certificates. `listeners` are protocols by name, for clients: by default one, with what `tls` and `sasl` ask for.
-    The brokers are on a thread of this process; with `isolation="process"` they are in a process of their own, which
-    ends with this one. Raises ValueError.
-    """
-    if not 1 <= brokers <= BROKERS_MAX:
-        raise ValueError(f"brokers={brokers}: allowed are 1 to {BROKERS_MAX}")
-    if tls not in (True, False, MUTUAL):
-        raise ValueError(f"tls={tls!r}: allowed are True, False and {MUTUAL!r}")
-    if isolation not in (THREAD, PROCESS):
-        raise ValueError(f"isolation={isolation!r}: allowed are {THREAD!r} and {PROCESS!r}")
-    protocol = f"{'SASL_' if sasl else ''}{'SSL' if tls else 'PLAINTEXT'}"
-    login = sasl if isinstance(sasl, Sasl) else Sasl(sasl or {})
-    security = Security(listeners or {CLIENTS: protocol}, login, is_mutual=tls == MUTUAL)
-    entries = security.entries() | {key: _text(value) for key, value in (config or {}).items()}
-    if isolation == THREAD:
-        return Kafka(Site(brokers, entries, seed, SiteOptions(listeners=security.listeners)), topics, security)
-    from sordini.testing.control.remote_site import RemoteSite  # Most tests do not need it.
-
-    return Kafka(RemoteSite(brokers, entries, seed, security.listeners), topics, security)
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _settings(config: Mapping[str, object] | None) -> dict[str, str]:
+    """Settings as a broker reads them. Raises ValueError."""
+    return {key: setting_text(value) for key, value in mapping("config", config, "values by key").items()}

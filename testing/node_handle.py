@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
+from sordini.testing.arguments import ArgumentRefused, flag, number
 from sordini.testing.cluster import BrokerState, Cluster
 
 NOTES_MAX: Final = 1_000
+SLOW_MS_MAX: Final = 86_400_000
+
+
+class Note(NamedTuple):
+    """Something that was done to a broker."""
+
+    time_s: float
+    """Since the cluster was made."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.time_s:9.3f} {self.text}"
 
 
 class NodeHandle:
@@ -16,7 +29,7 @@ class NodeHandle:
     def __init__(self, cluster: Cluster, number: int) -> None:
         self._cluster = cluster
         self.id = number
-        self.notes: deque[str] = deque(maxlen=NOTES_MAX)
+        self.notes: deque[Note] = deque(maxlen=NOTES_MAX)
         """What was done to it, for the report of a failure."""
 
     @property
@@ -53,6 +66,7 @@ class NodeHandle:
 
     def pause(self, *, detected: bool = False) -> None:
         """Let nothing of it run, as SIGSTOP does. With `detected` its session expires, and others take over."""
+        flag("detected", detected)
         self._note("paused")
         self._cluster.pause(self.id, detected=detected)
 
@@ -61,12 +75,18 @@ class NodeHandle:
         self._cluster.resume(self.id)
 
     def partition_from(self, *others: NodeHandle | int) -> None:
-        """Let it and others, or all, reach each other no more, until `heal`. Clients and the store reach it."""
-        numbers = {other if isinstance(other, int) else other.id for other in others} or (
-            {state.id for state in self._cluster.states()} - {self.id}
-        )
+        """Let it and others, or all, reach each other no more, until `heal`. Clients and the store reach it.
+
+        Raises ValueError for a broker that there is not.
+        """
+        known = {state.id for state in self._cluster.states()} - {self.id}
+        given: list[object] = [other.id if isinstance(other, NodeHandle) else other for other in others]
+        numbers = {one for one in given if isinstance(one, int) and one in known} if given else known
+        if not numbers or len(numbers) < len(given):
+            listed = ", ".join(map(str, sorted(known))) or "none, as there is no other broker"
+            raise ArgumentRefused("others", others, f"each of these once: {listed}")
         self._note(f"cut off from broker {', '.join(map(str, sorted(numbers)))}")
-        self._cluster.cut(self.id, numbers - {self.id})
+        self._cluster.cut(self.id, numbers)
 
     def heal(self) -> None:
         """Let it and all others reach each other again."""
@@ -79,6 +99,7 @@ class NodeHandle:
 
     def slow_disk(self, ms: float) -> None:
         """Let each synchronisation of its disk take so long, until `heal_disk`."""
+        number("ms", ms, 0, SLOW_MS_MAX)
         self._note(f"each synchronisation of its disk takes {ms:g} ms")
         self._cluster.set_disk(self.id, slow_ms=ms)
 
@@ -91,7 +112,7 @@ class NodeHandle:
         return next(state for state in self._cluster.states() if state.id == self.id)
 
     def _note(self, what: str) -> None:
-        self.notes.append(f"{self._cluster.elapsed_s():9.3f} broker {self.id}: {what}")
+        self.notes.append(Note(self._cluster.elapsed_s(), f"broker {self.id}: {what}"))
 
     def __repr__(self) -> str:
         return f"<broker {self.id} at {self.bootstrap_server}>"

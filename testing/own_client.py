@@ -15,8 +15,11 @@ from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.metadata import MetadataResponse
+from sordini.testing.cluster import BrokerState
 
 PATIENCE_S: Final = 20.0
+SOON_S: Final = 2.0
+"""So long a condition that only the test can end, as a paused broker, is given the time of an election."""
 NEWEST_WITH_NAMES: Final = {
     ApiKey.PRODUCE: 12,
     ApiKey.FETCH: 12,
@@ -44,12 +47,16 @@ class KitError(Exception):
     """A request of the kit was refused, or something did not happen in time; the text says what."""
 
 
+class NotServed(KitError):
+    """It cannot be until the test does something: a broker is paused, or a partition does not exist."""
+
+
 class OwnClient:
     """Connections to the brokers of a site."""
 
-    def __init__(self, addresses: Callable[[], dict[int, tuple[str, int]]]) -> None:
-        """`addresses` are those of the running brokers, by their ids."""
-        self._addresses = addresses
+    def __init__(self, states: Callable[[], list[BrokerState]]) -> None:
+        """`states` are those of all brokers."""
+        self._states = states
         self._links: dict[Address, BlockingLink] = {}
 
     def __enter__(self) -> Self:
@@ -66,16 +73,20 @@ class OwnClient:
     @property
     def brokers(self) -> list[int]:
         """The ids of those that run."""
-        return list(self._addresses())
+        return list(self._running())
 
     def ask(self, request: Any, broker: int | None = None) -> Any:
-        """The response of a broker, by default of any. Raises KitError when it cannot be reached."""
-        addresses = self._addresses()
+        """The response of a broker, by default of any. Raises KitError when it cannot be reached, NotServed when it
+        is paused.
+        """
+        running = self._running()
         if broker is None:
-            broker = next(iter(addresses), -1)
-        if broker not in addresses:
+            broker = next(iter(running), -1)
+        if broker not in running:
             raise KitError(f"broker {broker} does not run" if broker >= 0 else "no broker runs")
-        address = Address(*addresses[broker])
+        if running[broker].is_paused:
+            raise NotServed(f"broker {broker} is paused, and answers nothing until `resume`")
+        address = Address(*running[broker].brokers)
         link = self._links.setdefault(address, BlockingLink(address, "sordini-testing", PATIENCE_S))
         newest = NEWEST_WITH_NAMES.get(ApiKey(API_OF[type(request)].key))
         for may_repeat in (link.is_open, False):  # A connection that was open may have been closed meanwhile.
@@ -83,7 +94,9 @@ class OwnClient:
                 return link.ask(request, at_most=newest)
             except (OSError, ConnectionLost) as error:
                 if not may_repeat:
-                    raise KitError(f"broker {broker} at {address}: {error}") from error
+                    paused = ", ".join(str(number) for number, state in running.items() if state.is_paused)
+                    why = f" (paused is broker {paused})" if paused else ""
+                    raise KitError(f"broker {broker} at {address}: {error}{why}") from error
         raise AssertionError
 
     def metadata(self, topic: str | None = None) -> MetadataResponse:
@@ -91,18 +104,47 @@ class OwnClient:
         response: MetadataResponse = self.ask(metadata_request(None if topic is None else [topic]))
         return response
 
-    def leader(self, topic: str, partition: int) -> int:
-        """The broker that leads a partition. Raises KitError when there is none in time."""
+    def leader(self, topic: str, partition: int, soon_s: float = SOON_S) -> int:
+        """The broker that leads a partition. Raises KitError when there is none in time, and NotServed with the reason
+        when there is none after `soon_s` because of what the test did.
+        """
 
         def found() -> int | None:
             row = self.metadata(topic).topics[0]
             if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                return None
-            leaders = {one.partition_index: one.leader_id for one in row.partitions}
-            return leaders.get(partition) if leaders.get(partition, -1) in self._addresses() else None
+                raise NotServed(f"there is no topic {topic!r}")
+            one = next((one for one in row.partitions if one.partition_index == partition), None)
+            if one is None:
+                raise NotServed(f"topic {topic!r} has no partition {partition}: it has {len(row.partitions)}")
+            return self._serving(one, topic)
 
-        leader: int = self.wait(found, f"partition {partition} of topic {topic!r} has a leader")
+        leader: int = self.wait(found, f"partition {partition} of topic {topic!r} has a leader", soon_s=soon_s)
         return leader
+
+    def _serving(self, row: Any, topic: str) -> int | None:
+        """The leader of a partition's row, None while another one may be elected. Raises NotServed."""
+        running = self._running()
+        able = {number for number, state in running.items() if not state.is_paused}
+        leader: int = row.leader_id
+        if leader in able:
+            return leader
+        if able.intersection(row.isr_nodes) and not (leader in running and running[leader].is_paused):
+            return None
+        states = [
+            f"broker {number} {'runs' if number in able else 'is paused' if number in running else 'does not run'}"
+            for number in row.replica_nodes
+        ]
+        raise NotServed(
+            f"partition {row.partition_index} of topic {topic!r} has no leader that answers: {', '.join(states)}"
+        )
+
+    def _running(self) -> dict[int, BrokerState]:
+        """Those that run, by their ids; the first one is sent what any broker can answer.
+
+        A paused one would not, and one that is cut off knows less.
+        """
+        running = [state for state in self._states() if state.is_running]
+        return {state.id: state for state in sorted(running, key=lambda one: (one.is_paused, len(one.cut_from)))}
 
     def coordinator(self, key: str, kind: int = 0) -> int:
         """The broker that coordinates a group (kind 0) or a transactional id (1)."""
@@ -114,13 +156,24 @@ class OwnClient:
         broker: int = self.wait(found, f"there is a coordinator of {key!r}")
         return broker
 
-    def wait(self, find: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
-        """The first result that is not None. Raises KitError naming what was waited for."""
-        end = time.monotonic() + timeout_s
+    def wait(self, find: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S, *, soon_s: float = SOON_S) -> Any:
+        """The first result that is not None. Raises KitError naming what was waited for, and NotServed of `find` when
+        it is still so after `soon_s`.
+        """
+        began = time.monotonic()
         pause_s = 0.001
-        while (found := find()) is None:
-            if time.monotonic() > end:
+        while (found := self._attempt(find, began + soon_s)) is None:
+            if time.monotonic() > began + timeout_s:
                 raise KitError(f"not so after {timeout_s:g} s: {what}")
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.02)
         return found
+
+    @staticmethod
+    def _attempt(find: Callable[[], Any], end: float) -> Any:
+        try:
+            return find()
+        except NotServed:
+            if time.monotonic() > end:
+                raise
+            return None

@@ -44,6 +44,8 @@ def encoded(value: Value) -> bytes | None:
     """The bytes of a key or a value."""
     if value is None or isinstance(value, bytes):
         return value
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
     return value.encode() if isinstance(value, str) else json.dumps(value).encode()
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from sordini.broker.security.secure_start.authority import Pair, issue, make_authority
 from sordini.system.files import MemoryFile
+from sordini.testing.arguments import mapping, text, texts
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -44,12 +45,13 @@ class Security:
         for name, protocol in listeners.items():
             if protocol not in PROTOCOLS:
                 raise ValueError(f"listeners[{name!r}]={protocol!r}: allowed are {', '.join(PROTOCOLS)}")
-        unknown = [mechanism for mechanism in sasl.mechanisms if mechanism not in MECHANISMS]
+        users, mechanisms = mapping("users", sasl.users, "passwords by user"), texts("mechanisms", sasl.mechanisms)
+        unknown = [mechanism for mechanism in mechanisms if mechanism not in MECHANISMS]
         if unknown:
             raise ValueError(f"mechanisms={unknown[0]!r}: allowed are {', '.join(MECHANISMS)}")
         self.listeners = dict(listeners)
-        self.logins = [Login(user, password) for user, password in sasl.users.items()]
-        self.mechanisms = tuple(sasl.mechanisms)
+        self.logins = [Login(user, text(f"users[{user!r}]", password)) for user, password in users.items()]
+        self.mechanisms = tuple(mechanisms)
         self._is_mutual = is_mutual
         self._now_ms = int(time.time() * 1000)
         uses_tls = any("SSL" in protocol.split("_") for protocol in listeners.values())

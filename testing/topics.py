@@ -8,7 +8,7 @@ from typing import Any
 from sordini.client.routing import metadata_request
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from sordini.testing.own_client import KitError, OwnClient
+from sordini.testing.own_client import PATIENCE_S, KitError, OwnClient
 
 
 class Topics:
@@ -37,7 +37,7 @@ class Topics:
         if row.error_code:
             raise KitError(f"topic {name!r}: {row.error_message or ''} ({ErrorCode(row.error_code).name})")
         for partition in range(partitions):
-            self._client.leader(name, partition)
+            self._client.leader(name, partition, PATIENCE_S)  # Not every broker knows the topic yet.
         self._client.wait(lambda: self._is_known(name, partitions) or None, f"every broker knows topic {name!r}")
 
     def partitions(self) -> dict[str, int]:

@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.outside.guardian import Guardian, start_guardian
 from tests.outside.java import ApacheKafkaProcess, ZooKeeperProcess
 from tests.outside.processes import BrokerProcess, SordiniProcess
 
@@ -23,6 +24,8 @@ CLIENTS_WITH_THREADS = frozenset({"kafka", "kazoo", "aiokafka"})
 
 # Groups that wait neither for a second member when the first has come, nor six seconds for one that died.
 QUICK_GROUPS: dict[str, object] = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 500}
+
+GUARDIAN = pytest.StashKey[Guardian | None]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,6 +44,16 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # kafka-python loads its schemas through a function that Python 3.11 calls deprecated.
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
+    if not hasattr(config, "workerinput"):  # A worker and its programs are the run's.
+        config.stash[GUARDIAN] = start_guardian()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    guardian = config.stash.get(GUARDIAN, None)
+    left = guardian.end() if guardian is not None else []
+    for words in left:
+        sys.stderr.write(f"left by the tests, now killed: {words}\n")
 
 
 TOGETHER = {
@@ -121,7 +134,9 @@ def zookeeper(zookeeper_process: ZooKeeperProcess) -> str:
 def apache_kafka(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The bootstrap address of one Apache Kafka broker, shared by the session: use topics of your own."""
     directory = tmp_path_factory.mktemp("apache-kafka")
-    with ApacheKafkaProcess(directory, f"{zookeeper}/shared", QUICK_GROUPS) as process:
+    # Nobody kills it and waits for the end of its session: that outlasts pauses of a busy machine.
+    settings = {**QUICK_GROUPS, "zookeeper.session.timeout.ms": 10_000}
+    with ApacheKafkaProcess(directory, f"{zookeeper}/shared", settings) as process:
         yield process.bootstrap
 
 

@@ -84,6 +84,7 @@ def is_beside_the_broker(module: str) -> bool:
 # Reached by name: the command, and the commands below it that its table names.
 ENTRY_POINTS = frozenset(
     {
+        "cli.entry",
         "cli.__main__",
         "pipeline.jars.__main__",
         "testing.plugin",
@@ -461,11 +462,11 @@ def really_sleeps(call: ast.Call) -> bool:
     return is_sleep and [ast.unparse(argument) for argument in call.args] != ["0"]
 
 
-def test_the_readme_lists_the_requests_that_are_served() -> None:
+def test_the_page_of_apis_lists_the_requests_that_are_served() -> None:
     from sordini.protocol.api import APIS, ApiKey
 
     rows = re.findall(
-        r"^\| *`?([A-Za-z]+)`? *\|(.*)\|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+        r"^\| *`?([A-Za-z]+)`? *\|(.*)\|$", (ROOT / "docs" / "apis.md").read_text(encoding="utf-8"), re.MULTILINE
     )
     names = {key.name.replace("_", ""): key.name for key in ApiKey}
     listed = {
@@ -475,11 +476,11 @@ def test_the_readme_lists_the_requests_that_are_served() -> None:
     }
     served = {ApiKey(key).name: (api.min_version, api.max_version) for key, api in APIS.items()}
     findings = [
-        f"README.md says {listed.get(name, 'nothing')} of {name}, protocol/api.py {served.get(name, 'nothing')}"
+        f"docs/apis.md says {listed.get(name, 'nothing')} of {name}, protocol/api.py {served.get(name, 'nothing')}"
         for name in sorted(listed.keys() | served.keys())
         if listed.get(name) != served.get(name)
     ]
-    none_of(findings, "README.md has one table row for each: `| Produce | 0-13 |`")
+    none_of(findings, "docs/apis.md has one table row for each: `| Produce | 0-13 |`")
 
 
 def test_every_configuration_key_is_in_the_properties_file() -> None:

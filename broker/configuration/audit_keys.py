@@ -7,7 +7,7 @@ import dataclasses
 from sordini.broker.configuration.settings import boolean, setting, string
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class AuditSettings:
     """Who failed to log in, who was denied what, and who changed what: where that is written."""
 

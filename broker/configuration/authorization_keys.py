@@ -36,7 +36,7 @@ def _parse_users(text: str) -> str:
     return text
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class AuthorizationSettings:
     """Who may do what, and who may do everything."""
 

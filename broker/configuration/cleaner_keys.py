@@ -18,7 +18,7 @@ from sordini.broker.configuration.settings import (
 THREAD_BUFFER_BYTES_MIN = 1024 * 1024
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class CleanerSettings:
     """The cleaner's settings, also the defaults of compacted topics. Defaults are Apache Kafka's."""
 

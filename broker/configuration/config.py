@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from sordini.broker.configuration.audit_keys import AuditSettings
 from sordini.broker.configuration.authorization_keys import AuthorizationSettings, check_authorization
@@ -60,7 +60,7 @@ from sordini.broker.configuration.unserved_protection import check_served
 from sordini.broker.configuration.zookeeper_keys import ZooKeeperSettings, check_zookeeper
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class Config(
     MembershipSettings,
     ControllerSettings,
@@ -143,7 +143,20 @@ class Config(
         "Partitions in all incremental fetch sessions together.",
     )
 
-    def __post_init__(self) -> None:
+    # These in place of what dataclasses would compile of the names of all keys, at every start.
+    def __init__(self, **values: Any) -> None:
+        """`values` by the names of the fields; what is not among them has its default. Raises ConfigError."""
+        if strange := values.keys() - _DEFAULTS.keys():
+            raise TypeError(f"Config has no field {min(strange)}")
+        vars(self).update({**_DEFAULTS, **values})
+        self._check()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _check(self) -> None:
         check_membership(self)
         check_replica(self)
         check_authorization(self)
@@ -234,6 +247,7 @@ class Config(
         return counts_by_address(text) if text else {}
 
 
+_DEFAULTS: Final = {field.name: field.default for field in dataclasses.fields(Config)}
 SETTINGS: dict[str, tuple[str, Setting]] = settings_of(Config)
 
 
@@ -281,6 +295,9 @@ def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
     provided = frozenset(key for key, text in entries.items() if isinstance(text, Provided))
     config = Config(**values, listener_overrides=as_overrides(entries), provided_keys=provided)
     check_cleaner(config)
+    if not config.log_directories or entries.get("log.dirs", ".").strip() == "":
+        key = "log.dir" if config.log_dirs is None else "log.dirs"
+        raise ConfigError(f"{key}={entries[key]!r} is not valid: allowed is at least one directory")
     check_cordoned(config)
     return config, unknown
 

@@ -7,7 +7,7 @@ import dataclasses
 from sordini.broker.configuration.settings import boolean, integer, long, setting
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class ControllerSettings:
     """What a broker does while it is the controller. Defaults are Apache Kafka's."""
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 
 from sordini.broker.configuration.config import SETTINGS
+from sordini.broker.configuration.kraft_keys import is_kraft_key
 from sordini.broker.configuration.listener_keys import find_listener_key
 from sordini.broker.configuration.protection import FAMILY, is_without_effect, requested_protection
 from sordini.broker.configuration.protection_keys import CLIENTS_KEYS
@@ -62,7 +63,7 @@ def _spelled(rest: str) -> str:
 
 def _is_known(key: str) -> bool:
     is_served = key in SETTINGS or find_listener_key(key) is not None
-    return is_served or (is_without_effect(key) and key not in CLIENTS_KEYS)
+    return is_served or is_kraft_key(key) or (is_without_effect(key) and key not in CLIENTS_KEYS)
 
 
 def environment_entries(environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,8 +1,9 @@
 """Keys of Apache Kafka that are accepted in a configuration without effect, and why.
 
 A typical server.properties, or the environment of a container, has many of them. They are accepted without a warning
-for each, so that a warning about a misspelt key is noticed. Any other key is unknown and logged with a warning, those
-of KRaft included. Keys of encryption, authentication, authorization, quotas and policies are in `protection_keys.py`.
+for each, so that a warning about a misspelt key is noticed. Any other key is unknown and logged with a warning. Keys
+of KRaft are in `kraft_keys.py`; keys of encryption, authentication, authorization, quotas and policies in
+`protection_keys.py`.
 """
 
 from __future__ import annotations

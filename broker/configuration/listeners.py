@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from sordini.broker.configuration.settings import ConfigError
@@ -24,8 +25,21 @@ class Endpoint(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        """Render as in server.properties; IPv6 addresses stand in brackets."""
-        return f"{self.name}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        """Render as in server.properties."""
+        return f"{self.name}://{self.address}"
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT as clients and our own commands take it; IPv6 addresses stand in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def addresses_of(endpoints: Iterable[Endpoint]) -> str:
+    """As they are pasted into options and clients' settings, with the name of each listener that is not PLAINTEXT."""
+    return ", ".join(
+        endpoint.address if endpoint.name == "PLAINTEXT" else f"{endpoint.address} ({endpoint.name})"
+        for endpoint in endpoints
+    )
 
 
 def read_protocol_map(text: str) -> dict[str, str]:

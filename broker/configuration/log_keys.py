@@ -21,14 +21,14 @@ from sordini.broker.configuration.settings import (
 )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class LogSettings:
     """Settings of storage and of produced batches, also the defaults of topics."""
 
     # Storage. Apache Kafka's default is in /tmp, which many systems clear.
     log_dir: str = setting("log.dir", string, "data", "The directory of the logs, when log.dirs is not set.")
     log_dirs: str | None = setting(
-        "log.dirs", string, None, "Directories of the logs, comma-separated; empty uses log.dir."
+        "log.dirs", string, None, "Directories of the logs, comma-separated; unset uses log.dir."
     )
     cordoned_log_dirs: str = setting(
         "cordoned.log.dirs",

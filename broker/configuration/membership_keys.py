@@ -7,7 +7,7 @@ import dataclasses
 from sordini.broker.configuration.settings import ConfigError, boolean, integer, long, setting, string
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class MembershipSettings:
     """Settings of registration and shutdown. Defaults are Apache Kafka's."""
 

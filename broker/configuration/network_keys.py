@@ -14,7 +14,7 @@ from sordini.broker.configuration.settings import (
 )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class NetworkSettings:
     """Settings of the acceptor, the processors and the loop's watchdog."""
 

@@ -9,7 +9,7 @@ from sordini.broker.configuration.settings import Prefix, integer, long, matchin
 _CLAIM = matching(r"\S(.*\S)?", "the name of a claim")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class OAuthBearerSettings:
     """Settings of OAUTHBEARER on one SASL listener, or of the broker where a listener has none."""
 

@@ -29,7 +29,7 @@ def _key_length(text: str) -> int:
     return int(text)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class PasswordEncoderSettings:
     """Settings of the encoder of passwords."""
 

@@ -7,7 +7,7 @@ import dataclasses
 from sordini.broker.configuration.settings import integer, setting
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class QuotaSettings:
     """Settings of quotas; the quotas themselves are in the coordination store."""
 

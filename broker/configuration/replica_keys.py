@@ -9,7 +9,7 @@ from sordini.broker.configuration.settings import INT64_MAX, ConfigError, intege
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class ReplicaSettings:
     """Settings of followers, and of leaders for their followers. Defaults are Apache Kafka's."""
 

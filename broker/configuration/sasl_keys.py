@@ -28,7 +28,7 @@ _OWN: Final = one_of(*WITH_PASSWORDS)
 _NO_KERBEROS: Final = "Kerberos (GSSAPI) is not served"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class SaslSettings(OAuthBearerSettings):
     """Settings of one SASL listener, or of the broker where a listener has none."""
 

@@ -2,16 +2,22 @@
 
 A `Setting` has its key, its default, its parser and the allowed values, so that every error text names the key, the
 value, and what is allowed.
+
+Keys are fields of dataclasses, one for each group, which `Config` inherits. A dataclass compiles its methods when its
+module is imported, at every start: groups that only `Config` uses have none (`init=False, repr=False, eq=False`).
 """
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import hmac
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple
+
+from sordini.protocol.printable import not_utf8
 
 INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
@@ -271,6 +277,16 @@ def settings_of(cls: type[Any]) -> dict[str, tuple[str, Setting]]:
         if declared is not None:
             found[declared.key] = (field.name, declared)
     return found
+
+
+def decode_properties(data: bytes) -> str:
+    """The text of a properties file. Raises ConfigError, which names the line that is not UTF-8 and shows no more."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ConfigError("the file is UTF-16: save it as UTF-8")
+    try:
+        return data.decode("utf-8-sig")  # Editors of Windows write a byte order mark.
+    except UnicodeDecodeError as error:
+        raise ConfigError(not_utf8(error)) from None
 
 
 def read_properties(text: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ import dataclasses
 from sordini.broker.configuration.settings import boolean, integer, setting, short
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class TransactionSettings:
     """The transaction coordinator's settings. Defaults are Apache Kafka's."""
 

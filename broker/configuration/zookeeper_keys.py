@@ -34,7 +34,7 @@ FILE_TYPES: Final = {".jks": "JKS", ".pem": "PEM", ".p12": "PKCS12"}
 """The type of a store whose type is not set, by the end of its name, as in ZooKeeper."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class ZooKeeperSettings:
     """Settings of the protection of ZooKeeper."""
 

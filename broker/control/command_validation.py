@@ -8,7 +8,6 @@ broker, and one such znode must not keep the other changes from this broker.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import replace
 from typing import Final, NamedTuple, Protocol, TypeVar, assert_never
 
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -56,7 +55,7 @@ def filter_command(command: Command) -> Generator[int, None, FilteredCommand]:
             refused = yield from _refused(command.partitions, _invalid_state)
             leaders = yield from _valid_brokers(command.live_leaders)
             return FilteredCommand(
-                replace(command, partitions=_kept(command.partitions, refused), live_leaders=leaders), refused
+                command._replace(partitions=_kept(command.partitions, refused), live_leaders=leaders), refused
             )
         case UpdateMetadata():
             refused = yield from _refused(command.partitions, _invalid_name)
@@ -64,12 +63,12 @@ def filter_command(command: Command) -> Generator[int, None, FilteredCommand]:
             live_brokers = yield from _valid_brokers(command.live_brokers)
             partitions, deleted = _kept(command.partitions, refused), _kept(command.deleted, refused)
             return FilteredCommand(
-                replace(command, live_brokers=live_brokers, partitions=partitions, deleted=deleted), refused
+                command._replace(live_brokers=live_brokers, partitions=partitions, deleted=deleted), refused
             )
         case StopReplica():
             refused = yield from _refused(command.partitions, _invalid_stop)
             stopped = _kept(command.partitions, refused)
-            return FilteredCommand(replace(command, partitions=stopped), refused)
+            return FilteredCommand(command._replace(partitions=stopped), refused)
         case _:
             assert_never(command)
 
@@ -104,7 +103,7 @@ def _valid_brokers(brokers: tuple[Broker, ...]) -> Generator[int, None, tuple[Br
     for broker in brokers:
         if broker.broker_id >= 0:
             ends = tuple(end for end in broker.endpoints if 0 <= end.port <= PORT_MAX)
-            kept.append(broker if len(ends) == len(broker.endpoints) else replace(broker, endpoints=ends))
+            kept.append(broker if len(ends) == len(broker.endpoints) else broker._replace(endpoints=ends))
         yield STEPS_EACH
     return tuple(kept)
 

@@ -4,6 +4,7 @@ The lists are those of Apache Kafka 3.9 with `zookeeper.set.acl=true`, by the pa
 
     /consumers itself                                       the world: everything
     below /config/users, /config/brokers, delegation tokens  the login: everything      the world: nothing
+    /sordini/unknown_users                                   the login: everything      the world: nothing
     every other                                              the login: everything      the world: reading
 
 "The login" is each identity that a session has proved (ZooKeeper's scheme `auth`). Lists are given to znodes that are

@@ -6,7 +6,6 @@ detected when the command is run.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from itertools import chain
 from typing import Any
 
@@ -63,9 +62,9 @@ class ControlHandler:
         first, *others = commands
         if not others:
             return first
-        arrays = [field.name for field in fields(first) if isinstance(getattr(first, field.name), tuple)]
+        arrays = [name for name in first._fields if isinstance(getattr(first, name), tuple)]
         whole: dict[str, Any] = {name: tuple(chain(*(getattr(one, name) for one in commands))) for name in arrays}
-        return replace(first, **whole)
+        return first._replace(**whole)
 
     async def _carry_out(self, call: Call, command: Command) -> Response:
         code = await self._origin.refusal(command, self._receiver.broker_epoch)
@@ -98,6 +97,6 @@ def _response_of(command: Command, answer: Answer) -> Work[Response]:
         return response_of(command, answer)
     starts = range(0, len(command.partitions), ROWS_PER_PIECE)
     whole: Any = command
-    some = (replace(whole, partitions=command.partitions[start : start + ROWS_PER_PIECE]) for start in starts)
+    some = (whole._replace(partitions=command.partitions[start : start + ROWS_PER_PIECE]) for start in starts)
     response: Response = yield from merged(response_of(one, answer) for one in some)
     return response

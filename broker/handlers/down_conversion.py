@@ -17,13 +17,12 @@ from sordini.broker.dispatch import Call
 from sordini.broker.handlers.fetched_rows import refused
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.record_jobs.queue import RETRY, CpuAllowance, JobQueue
-from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.errors import BrokerError
 from sordini.protocol.messages.fetch import FetchResponse, PartitionData
 from sordini.protocol.records.batch import HEADER_SIZE
 from sordini.protocol.records.jobs import Converted, ConvertJob
 from sordini.protocol.records.legacy import down_convert, entries
 from sordini.protocol.records.work_budget import WorkBudget
-from sordini.replication.partition import Partition
 from sordini.storage.file_slice import FileSlice
 
 FIRST_OF_FORMAT_1 = 2
@@ -52,8 +51,8 @@ class DownConversions:
         self._later = later
         self.bytes_max = bytes_max
 
-    def at_once(self, call: Call, found: list[Unconverted]) -> int:
-        """Convert what was found, from the start; the size of the result. What is done is removed from `found`.
+    def at_once(self, call: Call, found: list[Unconverted]) -> None:
+        """Convert what was found, from the start. What is done is removed from `found`.
 
         Raises BudgetExceeded when that takes too long.
         """
@@ -69,7 +68,6 @@ class DownConversions:
                 _refuse(row, error)
             piece.release()
             del found[0]
-        return made
 
     def later(self, call: Call, found: list[Unconverted], respond: Callable[[], FetchResponse]) -> DelayedResponse:
         """Convert the rest in a child process, and respond."""
@@ -105,13 +103,6 @@ class DownConversions:
         finally:
             _release(found)
         return respond()
-
-
-def check_allowed(partition: Partition, piece: FileSlice) -> None:
-    """Raises BrokerError, and releases the piece, where the topic does not allow down-conversion."""
-    if not partition.settings.down_conversion:
-        piece.release()
-        raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, "message.downconversion.enable is false for this topic")
 
 
 def _magic(call: Call) -> int:

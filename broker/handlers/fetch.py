@@ -115,13 +115,13 @@ class FetchHandler:
     def _answered(self, call: Call, reading: Reading) -> FetchResponse | DelayedResponse:
         """The response, or a pending one if less was read than min.bytes."""
         request: FetchRequest = call.body
-        if reading.unconverted and not self._converted(call, reading):
-            return self._conversions.later(call, reading.unconverted, reading.response)
         # A response never holds more than its limit, so waiting for more would be in vain.
         missing = min(request.min_bytes, reading.bytes_max) - reading.size
-        if request.max_wait_ms <= 0 or missing <= 0 or reading.urgent or not reading.has_targets:
-            return reading.response()
-        return self._delay(call, reading, missing)
+        if request.max_wait_ms > 0 and missing > 0 and reading.may_wait and not reading.is_behind():
+            return self._delay(call, reading, missing)
+        if reading.unconverted and not self._converted(call, reading):
+            return self._conversions.later(call, reading.unconverted, reading.response)
+        return reading.response()
 
     def _long(self, call: Call, reading: Reading) -> Work[FetchResponse | DelayedResponse]:
         """As above, in slices. If a log is truncated meanwhile, the connection is reset (`Channel.may_hold`)."""
@@ -165,7 +165,7 @@ class FetchHandler:
     def _converted(self, call: Call, reading: Reading) -> bool:
         """Down-convert what was read, if that can be done at once."""
         try:
-            reading.size = self._conversions.at_once(call, reading.unconverted)
+            self._conversions.at_once(call, reading.unconverted)
         except BudgetExceeded:
             return False
         return True

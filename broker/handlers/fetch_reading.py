@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sordini.broker.dispatch import Call
-from sordini.broker.handlers.down_conversion import FIRST_OF_FORMAT_2, Unconverted, check_allowed
-from sordini.broker.handlers.fetched_rows import begins_whole, found, leader_of, refused
+from sordini.broker.handlers.down_conversion import FIRST_OF_FORMAT_2, Unconverted
+from sordini.broker.handlers.fetched_rows import UNKNOWN_TOPIC_CODES, begins_whole, found, leader_of, refused
 from sordini.broker.network.ports import release_parts
 from sordini.broker.requests.fetch_sessions import FetchPlan, SessionPartition
 from sordini.broker.requests.slice_scheduler import Work
@@ -45,6 +45,8 @@ SERVED_BY_FOLLOWERS = 11
 """The first version in which consumers name their rack and may fetch from followers (KIP-392)."""
 NAMES_THE_LEADER = 16
 """The first version in which the response names the current leader (KIP-951)."""
+GONE_CODES = UNKNOWN_TOPIC_CODES | {ErrorCode.INCONSISTENT_TOPIC_ID}
+"""Of topics that are deleted: another request for them gets the same error."""
 LEADER_MOVED_CODES = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 PreferredReplica = Callable[[Leader, int], BrokerId | None]
@@ -58,8 +60,10 @@ class Reading:
         "_answers",
         "_by_id",
         "_committed_only",
+        "_has_new_unknown",
         "_plan",
         "_preference",
+        "_repeats",
         "_replicas",
         "_version",
         "bytes_max",
@@ -90,18 +94,41 @@ class Reading:
         self.partitions: list[Partition] = []
         self.size = 0
         self.urgent = False
+        """Whether a row says what its reader has to act on, so that the response does not wait for records."""
+        self._has_new_unknown = self._repeats = False
         self.unconverted: list[Unconverted] = []
         """What was read for versions below 4, and is down-converted before the response."""
 
     @property
-    def has_targets(self) -> bool:
-        """Whether any partition is requested."""
-        return bool(self._plan.targets)
+    def may_wait(self) -> bool:
+        """Whether nothing of the last pass is to be sent at once.
+
+        As at Apache Kafka, a topic or partition that does not exist ends the wait only where no other one is requested:
+        else a client that requests a deleted topic again and again would fetch without pause. For the same reason it
+        does not even there once the session was sent that error.
+        """
+        return not self.urgent and (bool(self.partitions) or (self._repeats and not self._has_new_unknown))
 
     @property
     def is_long(self) -> bool:
         """Whether it has more partitions than are read at once."""
         return len(self._plan.targets) > TARGETS_AT_ONCE
+
+    def is_behind(self) -> bool:
+        """Whether a row's records are the rest of an older segment, which more of the log follows already.
+
+        A response does not reach past a segment, so its reader would wait for records that come in the next response.
+        """
+        for _, answer in self._answers:
+            piece = answer.records
+            if not isinstance(piece, FileSlice):
+                continue
+            partition = self._replicas.get(*piece.topic_partition)
+            if partition is not None:
+                segments = partition.log.segments
+                if segments.number_of(piece.base) < segments.number_of(piece.end_offset):
+                    return True
+        return False
 
     def read(self) -> None:
         """Read every partition, in order, until the response is full."""
@@ -156,21 +183,42 @@ class Reading:
         partition = None
         try:
             if self._by_id:
+                if not target.topic:  # It was unknown when the request was checked.
+                    raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "there was no topic of that id")
                 partition = self._replicas.partition_by_id(target.topic_id, requested.partition)
             else:
                 partition = self._replicas.partition(target.topic, requested.partition)
             return self._answer(partition, target, whole_first=whole_first)
         except BrokerError as error:
-            self.urgent = True
-            # For a topic that the session knew by name and that was deleted, the client knows the id.
-            was_known = error.code == ErrorCode.UNKNOWN_TOPIC_ID and target.topic
-            answer = refused(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if was_known else error.code)
-            if partition is not None and error.code in LEADER_MOVED_CODES and self._version >= NAMES_THE_LEADER:
+            code = error.code
+            if code == ErrorCode.UNKNOWN_TOPIC_ID and target.topic:
+                code = self._code_of_former_topic(target)
+            if code not in GONE_CODES:
+                self.urgent = True
+            elif target.sent_error == code:
+                self._repeats = True
+            elif code == ErrorCode.INCONSISTENT_TOPIC_ID:
+                self.urgent = True
+            else:
+                self._has_new_unknown = True
+            answer = refused(requested.partition, code)
+            if partition is not None and code in LEADER_MOVED_CODES and self._version >= NAMES_THE_LEADER:
                 answer.current_leader = leader_of(partition)
             return answer
         except StorageError:
             self.urgent = True
             return refused(requested.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _code_of_former_topic(self, target: SessionPartition) -> ErrorCode:
+        """For an id that was known when its partition was requested: the topic is deleted, or made again.
+
+        As at Apache Kafka, which keeps the name beside the id, and compares the ids when it reads.
+        """
+        try:
+            self._replicas.partition(target.topic, target.requested.partition)
+        except BrokerError as error:
+            return error.code
+        return ErrorCode.INCONSISTENT_TOPIC_ID
 
     def _answer(self, partition: Partition, target: SessionPartition, *, whole_first: bool) -> PartitionData:
         requested = target.requested
@@ -197,7 +245,8 @@ class Reading:
             if self._version >= 3 and not whole_first and not begins_whole(piece):
                 piece.release()  # From version 3 on, a batch that does not fit is left for the next fetch.
             elif self._version < FIRST_OF_FORMAT_2:
-                check_allowed(partition, piece)
+                if not partition.settings.down_conversion:
+                    return self._not_convertible(requested.partition, piece)
                 answer.records = piece
                 self.unconverted.append(Unconverted(answer, piece, requested.fetch_offset, allowed))
             else:
@@ -209,6 +258,12 @@ class Reading:
                 for aborted in log.aborted_transactions(requested.fetch_offset, log.end_bound(piece))
             ]
         return answer
+
+    def _not_convertible(self, index: int, piece: FileSlice) -> PartitionData:
+        """The row of a topic with message.downconversion.enable=false; its bytes end the wait as those of others do."""
+        self.size += piece.size
+        piece.release()
+        return refused(index, ErrorCode.UNSUPPORTED_VERSION)
 
     def _allowed(self, partition_bytes_max: int) -> int:
         """How many bytes the next partition may add."""
@@ -256,6 +311,7 @@ class Reading:
             or answer.diverging_epoch is not None
             or answer.preferred_read_replica >= 0
         )
+        target.sent_error = answer.error_code
         target.sent_high_watermark = -1 if answer.error_code else answer.high_watermark
         target.sent_log_start_offset = answer.log_start_offset
         if has_records and self._plan.incremental:

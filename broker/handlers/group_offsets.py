@@ -109,7 +109,7 @@ class GroupOffsetsHandler:
             yield 1
             for row in topic.partitions:
                 yield 1
-                if not self._metadata.exists(name, row.partition_index):
+                if not self._metadata.may_exist(name, row.partition_index):
                     codes[id(row)] = unknown
                 elif metadata_length(row.committed_metadata or "") > self._metadata_length_max:
                     codes[id(row)] = ErrorCode.OFFSET_METADATA_TOO_LARGE

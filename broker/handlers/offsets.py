@@ -1,12 +1,13 @@
 """ListOffsets and OffsetForLeaderEpoch: where a log begins and ends, and where an epoch ended.
 
-Clients get committed offsets, followers the log end; a request of a follower must come from a broker.
+A consumer (replica id -1) gets committed offsets, everything else the log end. Only the leader answers;
+a debugging consumer (-2) is answered by each replica of its own log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import DelayedResponse
@@ -31,6 +32,7 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
 from sordini.protocol.records.jobs import Found, SearchJob
 from sordini.protocol.records.work_budget import BudgetExceeded, WorkBudget
 from sordini.protocol.types import Offset
+from sordini.replication.follower import Follower
 from sordini.replication.leader import Leader
 from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
@@ -47,6 +49,11 @@ OLDEST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 READ_COMMITTED = 1
 
+CONSUMER: Final = -1
+"""As replica id: reads what is committed."""
+DEBUGGING_CONSUMER: Final = -2
+"""As replica id: reads one replica, whatever its role."""
+
 ROWS_CHECKED_PER_STEP = 10
 """Of rows that are only checked for duplicates."""
 
@@ -54,7 +61,7 @@ ROWS_CHECKED_PER_STEP = 10
 class _Range(NamedTuple):
     """How far the client may see the log."""
 
-    leader: Leader
+    term: Leader | Follower | None
     end: Offset
     is_late: bool
     """The high watermark is not known yet in this leader epoch (KIP-207)."""
@@ -80,13 +87,10 @@ class OffsetsHandler:
         replicas: ReplicaSet,
         later: Callable[[Call, Awaitable[Any]], DelayedResponse],
         jobs: JobQueue,
-        check_broker: Callable[[Call], None] | None = None,
     ) -> None:
-        """`check_broker` raises BrokerError for a call that is not a broker's; None: there are no other brokers."""
         self._replicas = replicas
         self._later = later
         self._jobs = jobs
-        self._check_broker = check_broker
 
     def routes(self) -> list[Route]:
         return [
@@ -94,15 +98,8 @@ class OffsetsHandler:
             Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, self.offset_for_leader_epoch, self.epochs_error_response),
         ]
 
-    def _check(self, call: Call) -> None:
-        if call.body.replica_id >= 0:
-            if self._check_broker is None:
-                raise BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "fetches of followers are not served here")
-            self._check_broker(call)
-
     def list_offsets(self, call: Call) -> Work[ListOffsetsResponse | DelayedResponse]:
         request: ListOffsetsRequest = call.body
-        self._check(call)
         seen: set[tuple[str, int]] = set()
         twice: set[tuple[str, int]] = set()
         for topic in request.topics:
@@ -158,13 +155,16 @@ class OffsetsHandler:
             return answer
         if partition.settings.rules.magic == 0 and row.timestamp not in (LATEST, EARLIEST):
             raise BrokerError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message format 0 has no timestamps")
-        found = _lookup(partition.log, row.timestamp, range_.end, range_.leader.leader_epoch, budget)
+        found = _lookup(partition.log, row.timestamp, range_.end, partition.leader_epoch, budget)
         return _listed(call, row, range_, found)
 
     def _range(self, call: Call, partition: Partition, row: ListOffsetsPartition) -> _Range:
-        """How far the client may see the log; raises BrokerError where this broker does not lead."""
+        """How far the client may see the log; raises BrokerError where this broker may not answer."""
+        if call.body.replica_id == DEBUGGING_CONSUMER:
+            leader_here = partition.require_leader_or_follower(row.current_leader_epoch)
+            return _Range(leader_here or partition.follower, Offset(partition.log.log_end_offset), is_late=False)
         leader = partition.require_leader(row.current_leader_epoch)
-        if call.body.replica_id >= 0:
+        if call.body.replica_id != CONSUMER:
             return _Range(leader, Offset(partition.log.log_end_offset), is_late=False)
         end = partition.readable_end(committed_only=call.body.isolation_level == READ_COMMITTED)
         # A new leader does not know its followers' log ends yet: its watermark may be below the one that the leader
@@ -186,13 +186,12 @@ class OffsetsHandler:
         timestamp = None if row.timestamp == MAX_TIMESTAMP else row.timestamp
         found = await search_log(partition.log, timestamp, range_.end, search)
         # Another leader may have been elected meanwhile, and the log been truncated.
-        if self._range(call, partition, row).leader is not range_.leader:
+        if self._range(call, partition, row).term is not range_.term:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.name} has another leader epoch")
         return _listed(call, row, range_, found)
 
     def offset_for_leader_epoch(self, call: Call) -> Work[OffsetForLeaderEpochResponse]:
         request: OffsetForLeaderEpochRequest = call.body
-        self._check(call)
         response = OffsetForLeaderEpochResponse()
         for topic in request.topics:
             answered = OffsetForLeaderTopicResult(topic=topic.topic)

@@ -1,5 +1,8 @@
 """DeleteRecords and DescribeProducers.
 
+DescribeProducers is answered by each replica of what its own log holds, by followers, too: the tools that look for
+hanging transactions ask the broker that they are given.
+
 DeleteRecords advances the log start offset in the leader's memory and waits for no other replica. The offset reaches
 the disk with the next checkpoint of log start offsets, and at a clean stop: as with Apache Kafka, after a kill before
 that deleted records may be readable again.
@@ -36,7 +39,7 @@ DELETION_STEPS = 5
 
 
 class RecordsHandler:
-    """Serves both from the partitions that this broker leads."""
+    """Serves both from the replicas on this broker."""
 
     def __init__(self, replicas: ReplicaSet) -> None:
         self._replicas = replicas
@@ -95,7 +98,7 @@ class RecordsHandler:
         try:
             check_topic_name(topic)
             partition = self._replicas.partition(topic, index)
-            partition.require_leader()
+            partition.require_leader_or_follower()
         except BrokerError as error:
             return PartitionResponse(partition_index=index, error_code=error.code, error_message=str(error))
         answer = PartitionResponse(partition_index=index)

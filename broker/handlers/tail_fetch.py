@@ -144,7 +144,7 @@ class TailFetches:
         """The partition of a target, if it is led in the leader epoch of the request."""
         requested = target.requested
         if version >= BY_TOPIC_ID_VERSION:
-            partition = self._replicas.get_by_id(target.topic_id, requested.partition)
+            partition = self._replicas.get_by_id(target.topic_id, requested.partition) if target.topic else None
         else:
             partition = self._replicas.get(target.topic, requested.partition)
         if partition is None or partition.leader is None:

@@ -133,7 +133,7 @@ class TransactionsHandler:
         """Why a partition can be in no transaction of a client; brokers name internal topics, too."""
         if version < FIRST_BATCHED_VERSION and partition.topic in INTERNAL_TOPICS:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return None if self._metadata.exists(*partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return None if self._metadata.may_exist(*partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     @staticmethod
     def add_partitions_error_response(

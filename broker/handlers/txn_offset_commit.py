@@ -126,7 +126,7 @@ class TxnOffsetCommitHandler:
                 yield 1
                 result = TxnOffsetCommitResponsePartition(partition_index=row.partition_index)
                 answered.partitions.append(result)
-                if not self._metadata.exists(name, row.partition_index):
+                if not self._metadata.may_exist(name, row.partition_index):
                     result.error_code = unknown
                 elif metadata_length(row.committed_metadata or "") > self._metadata_length_max:
                     result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE

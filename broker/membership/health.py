@@ -13,7 +13,8 @@ A broker that serves clients while the store is unreachable counts as serving.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from sordini.broker.membership.health_keys import (
@@ -22,6 +23,7 @@ from sordini.broker.membership.health_keys import (
     STORE_BROKERS,
     STORE_CONTACT,
     STORE_CONTROLLER,
+    UNREACHED,
     YES,
     StoreFinding,
 )
@@ -29,6 +31,7 @@ from sordini.broker.membership.identity import LocalBroker, broker_id_of
 from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.requests.slice_scheduler import SliceScheduler
 from sordini.broker.topics.metadata_cache import MetadataCache
+from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import ConnectionLoss, CoordinationError, NoNode, SessionExpired
@@ -36,6 +39,9 @@ from sordini.replication.replica_set import ReplicaSet
 
 TIMEOUT_MS_MAX = 2_000
 """How long a reading may take: commands that request the health wait for it."""
+
+UNREACHED_MAX = 10
+"""Brokers whose reasons are listed; of more there is the number."""
 
 
 class StoreReading(NamedTuple):
@@ -138,6 +144,8 @@ class BrokerHealth:
         self._slices = slices
         self.activity: Callable[[], str] = lambda: ""
         """What the broker does while it does not serve, before it is ready and while it stops; otherwise empty."""
+        self.unreached: Mapping[BrokerId, str] = {}
+        """Brokers that its commands do not reach, if it is the controller, and why."""
 
     async def values(self) -> dict[str, str | None]:
         """The value of each key of `health_keys`. Never raises because of the store."""
@@ -148,6 +156,7 @@ class BrokerHealth:
             SERVING: f"no: {reason}" if reason else YES,
             STORE_CONTACT: str(reading),
             STORE_BROKERS: None if reading.brokers is None else ",".join(map(str, reading.brokers)),
+            UNREACHED: _listed(self.unreached.values()),
             STORE_CONTROLLER: (NONE if reading.controller is None else str(reading.controller)) if is_read else None,
         }
 
@@ -177,3 +186,8 @@ class BrokerHealth:
                     if partition is None or partition.leader is None:
                         count, example = count + 1, f"{name}-{index}"
         return count, example
+
+
+def _listed(reasons: Collection[str]) -> str:
+    more = f"; {len(reasons) - UNREACHED_MAX} more" if len(reasons) > UNREACHED_MAX else ""
+    return "; ".join(islice(reasons, UNREACHED_MAX)) + more

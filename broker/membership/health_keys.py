@@ -13,6 +13,7 @@ SERVING: Final = "sordini.serving"
 STORE_CONTACT: Final = "sordini.store.contact"
 STORE_BROKERS: Final = "sordini.store.brokers"
 STORE_CONTROLLER: Final = "sordini.store.controller"
+UNREACHED: Final = "sordini.controller.unreached"
 
 MEANINGS: Final = {
     SERVING: "Whether the broker serves: `yes`, or `no: ` and the reason.",
@@ -20,6 +21,7 @@ MEANINGS: Final = {
     "unregistered, and the reason.",
     STORE_BROKERS: "Ids of the brokers that are registered in the coordination store; null where it cannot be read.",
     STORE_CONTROLLER: "Id of the controller by the coordination store, or `none`; null where it cannot be read.",
+    UNREACHED: "Brokers that commands of this broker, as the controller, do not reach now, and why; empty without one.",
 }
 """The keys and their documentation."""
 

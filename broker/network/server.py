@@ -16,7 +16,7 @@ from sordini.broker.network.limits import ConnectionLimits, ConnectionQuotas, Li
 from sordini.broker.network.memory import RequestMemory
 from sordini.broker.network.outbox import Outbox
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
-from sordini.broker.network.ports import Network, PageCache, Peer, Service
+from sordini.broker.network.ports import ListeningSocket, Network, PageCache, Peer, Service
 from sordini.broker.network.processor import Processor, ProcessorDeps, ProcessorRotation
 from sordini.broker.network.tls_handshakes import Handshakes
 from sordini.replication.ports import Clock, Log
@@ -59,14 +59,14 @@ class SocketServer:
         self._emptied: asyncio.Future[None] | None = None
 
     def bind(self, listeners: Sequence[Listener], handshakes: Handshakes | None = None) -> None:
-        """Bind every listener; peers wait in the backlog until `start`. Raises OSError naming the address.
+        """Bind every listener; peers wait in the backlog until `start`. Raises OSError naming listener and address.
 
         `handshakes` are needed by TLS listeners.
         """
         self._handshakes = handshakes
         try:
             for listener in listeners:
-                sockets = self._network.listen(listener.host, listener.port, listener.options)
+                sockets = self._listening(listener)
                 self.acceptors[listener.name] = Acceptor(
                     listener, sockets, self.quotas, self._rotation, self._peer_log, handshakes, self._on_closed
                 )
@@ -74,6 +74,13 @@ class SocketServer:
             for acceptor in self.acceptors.values():
                 acceptor.close()
             raise
+
+    def _listening(self, listener: Listener) -> list[ListeningSocket]:
+        try:
+            return self._network.listen(listener.host, listener.port, listener.options)
+        except OSError as error:
+            where = f"{listener.name}://{listener.host}:{listener.port}"
+            raise OSError(error.errno, f"{where}: {error.strerror}") from error
 
     def address(self, listener: str) -> tuple[str, int]:
         """The bound address of a listener, with the real port."""

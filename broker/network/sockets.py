@@ -209,7 +209,11 @@ def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
     if not host:
         any_ipv6 = [(socket.AF_INET6, "::")] if socket.has_dualstack_ipv6() else []
         return [*any_ipv6, (socket.AF_INET, _ANY_IPV4)]
-    found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError) as error:  # The latter of the codec for host names.
+        reason = error.strerror if isinstance(error, OSError) else "it is no host name"
+        raise OSError(errno.EADDRNOTAVAIL, f"the host {host!r} does not resolve here: {reason}") from error
     return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
 
 

@@ -64,6 +64,8 @@ class CommandChannel:
         self._brokers: dict[BrokerId, Broker] = {}
         self._queues: dict[BrokerId, Queue] = {}
         self._workers: dict[BrokerId, Task] = {}
+        self.unreached: dict[BrokerId, str] = {}
+        """Registered brokers that a command does not reach at present, and why."""
 
     def set_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
         """Drop the queues of brokers whose registration ended, and create one for each new registration."""
@@ -71,6 +73,7 @@ class CommandChannel:
             if number not in brokers or brokers[number].epoch != known.epoch:
                 self._workers.pop(number).cancel()
                 del self._queues[number]
+                self.unreached.pop(number, None)
         self._brokers = dict(brokers)
         for number in brokers:
             if number not in self._queues:
@@ -119,8 +122,10 @@ class CommandChannel:
                 if not failures:
                     self._log.warning("command not delivered", broker=broker_id, command=kind, reason=str(failure))
                 failures += 1
+                self.unreached[broker_id] = str(failure)
                 await asyncio.sleep(RETRY_PAUSE_MS / 1000)
                 continue
             if failures:
+                self.unreached.pop(broker_id, None)
                 self._log.info("command delivered", broker=broker_id, command=kind, failures=failures)
             return self._wire.answer(command, response)

@@ -9,7 +9,6 @@ was lost is read again before anything is decided. The controller does not watch
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Final
 
 from sordini.broker.peers.alter_partition import Answered, Change
@@ -112,7 +111,7 @@ class IsrInStore:
             return IsrRefusal.STALE
         version = stat.version
         if version == proposal.partition_epoch:
-            changed = replace(state, isr=proposal.isr, recovering=False)
+            changed = state._replace(isr=proposal.isr, recovering=False)
             try:
                 version = (await self._session.set(path, znodes.encode_state(changed), version)).version
             except (BadVersion, NoNode):

@@ -89,7 +89,7 @@ class FetchPreparer:
         held = None
         if request.session_epoch != LAST_EPOCH:
             session = self._deps.sessions.find(request.session_id)
-            if session is None or len(session.targets) != 1:
+            if session is None or len(session.targets) != 1 or session.denied:
                 return None
             (target,) = session.targets.values()
             held = HeldPartition(session, target, FetchPlan([target], session, incremental=True))
@@ -201,6 +201,8 @@ class PreparedFetch:
             session, target, plan = held
             targets = session.targets
             if not session.is_kept or session.epoch != epoch or len(targets) != 1 or self._key not in targets:
+                return _UNUSUAL
+            if session.denied:
                 return _UNUSUAL
             target.requested = self._requested
             target.quiet = None

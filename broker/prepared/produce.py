@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from sordini.broker.dispatch import Call
 from sordini.broker.membership.store_contact import Doubt
 from sordini.broker.network.ports import DelayedResponse, Peer
@@ -24,6 +22,7 @@ from sordini.broker.prepared.produce_shape import (
     prefix_of,
 )
 from sordini.broker.prepared.table import BODY_POSITION, Declined, PreparedRequest, Served
+from sordini.protocol.crc import crc32c
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, TopicProduceData
 from sordini.protocol.records.batch import (

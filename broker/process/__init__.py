@@ -3,6 +3,8 @@
 broker_process.py    `sordini serve`: one broker in the foreground or as a daemon
 dev_cluster.py       `sordini dev`: several brokers in one process
 daemon.py            forking into the background; signals.py, pid_file.py, descriptors.py (file descriptor limits)
-logging.py           log lines; log_writer.py writes them without ever waiting for their reader
+logging.py           the log, on structlog; log_lines.py its processors, library_lines.py what libraries log, and
+                     log_writer.py writes lines without ever waiting for their reader
+store_opening.py     the coordination store that the configuration names
 child_processes.py   processes for CPU-bound work: compaction, and jobs on records
 """

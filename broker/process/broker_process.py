@@ -16,10 +16,9 @@ from typing import NamedTuple
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.kraft_keys import taken_over
+from sordini.broker.configuration.listeners import addresses_of
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.coordination_store.embedded import open_embedded
-from sordini.broker.coordination_store.kazoo_lines import KazooLines
-from sordini.broker.coordination_store.store_location import STORE_FILE, moved_to, refuse_moved
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sd_notify import ServiceManager
 from sordini.broker.network.sockets import SystemNetwork
@@ -30,8 +29,7 @@ from sordini.broker.process.config_loading import (
     LoadedConfig,
     choose_loop,
     load_config,
-    log_ignored_keys,
-    log_open_listeners,
+    log_configuration,
     read_entries,
     resolved,
     with_absolute_paths,
@@ -44,23 +42,23 @@ from sordini.broker.process.daemon import (
     take_over_standard_files,
 )
 from sordini.broker.process.descriptors import Descriptors, allow_open_files
-from sordini.broker.process.interpreter import is_profile_optimised
+from sordini.broker.process.interpreter import INTERPRETER_CHECK_S, report_interpreter
+from sordini.broker.process.library_lines import take_over_libraries
+from sordini.broker.process.log_directories import DirectoryRefused, check_log_directories
 from sordini.broker.process.log_writer import file_output, standard_error, standard_output, write_before_exit
-from sordini.broker.process.logging import LogFile, Logger
+from sordini.broker.process.logging import LogFile, ProcessLogger, make_logger
 from sordini.broker.process.pid_file import PidFile, PidFileRefused
 from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
+from sordini.broker.process.store_opening import open_store
 from sordini.broker.record_jobs.children import RecordWorkerProcesses
 from sordini.broker.wiring.server import Server
-from sordini.broker.wiring.startup import Ports, StartRefused, refuse_lost_file
+from sordini.broker.wiring.startup import Ports, StartRefused
 from sordini.protocol.printable import shown_lines
-from sordini.replication.ports import CoordinationStore, StoreUnusable
+from sordini.replication.ports import CoordinationStore
 from sordini.storage.disk import SystemDisk
 
 LOG_FILE = "sordini.log"
 """In the first log directory, for a daemon that was given no other."""
-
-INTERPRETER_CHECK_S = 5.0
-"""When the broker checks how its Python was built: the first answers do not wait for that."""
 
 EXIT_CLEAN, EXIT_FAILED, EXIT_CONFIG = 0, 1, 2
 
@@ -85,14 +83,19 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
 
     Raises ConfigError for a wrong configuration.
     """
-    entries = resolved(read_entries(properties, overrides, os.environ), os.environ)
+    entries, kraft = taken_over(resolved(read_entries(properties, overrides, os.environ), os.environ))
     secure = None
     if launch.is_secure:
         from sordini.broker.process.secure_launch import secure_launch  # Late: only here are certificates made.
 
         secure = secure_launch(SystemDisk(), SystemClock(), entries, launch.secure_directory)
         entries = secure.entries
-    given = load_config(entries)
+    given = load_config(entries)._replace(kraft=kraft)
+    try:
+        check_log_directories(SystemDisk(), given.config)
+    except DirectoryRefused as error:
+        sys.stderr.write(shown_lines(f"sordini: {error}\n"))
+        return EXIT_FAILED
     if secure is not None:
         given = given._replace(first_user=secure.first_user, notes=secure.notes)
         sys.stdout.write(secure.words)
@@ -103,6 +106,8 @@ def run_broker(properties: str | None, overrides: Sequence[str], launch: Launch)
     outcome = detach(lambda report: _run_process(given, launch, report))
     if isinstance(outcome, int):
         return outcome
+    # The daemon has them in its log, which is read when it is too late.
+    log_configuration(given, make_logger("error" if launch.log_level == "error" else "warning", standard_error()))
     if outcome.is_ready:
         sys.stdout.write(outcome.line)
         return EXIT_CLEAN
@@ -144,11 +149,9 @@ def _run_process(given: LoadedConfig, launch: Launch, report: StartReport) -> in
     except OSError as error:
         report.failed(f"sordini: {given.config.audit_log_file} (sordini.audit.log.file): {error.strerror}\n")
         return EXIT_FAILED
-    log = Logger(launch.log_level, file_output(log_file.fileno) if log_file else errors, launch.log_form)
-    log_ignored_keys(given, log)
-    log_open_listeners(given.config, log)
-    for note in given.notes:
-        log.warning("secured broker", note=note)
+    log = make_logger(launch.log_level, file_output(log_file.fileno) if log_file else errors, launch.log_form)
+    take_over_libraries(log)
+    log_configuration(given, log)
     block_signals()
     try:
         pid_files, found = _claim_pid_files(disk, given.config, launch)
@@ -211,7 +214,7 @@ class ProcessContext(NamedTuple):
 
     launch: Launch
     disk: SystemDisk
-    log: Logger
+    log: ProcessLogger
     log_file: LogFile | None
     audit: AuditFile | None
     report: StartReport
@@ -239,8 +242,8 @@ async def _run(
     config, log, clock, disk = given.config, process.log, SystemClock(), process.disk
     loop = asyncio.get_running_loop()
 
-    async def open_store() -> CoordinationStore:
-        return await _open_store(config, disk, clock, log)
+    async def open_configured() -> CoordinationStore:
+        return await open_store(config, disk, clock, log)
 
     ports = Ports(
         clock=clock,
@@ -248,7 +251,7 @@ async def _run(
         disk=disk,
         network=SystemNetwork(use_sendfile=config.sendfile_enable),
         page_cache=SystemPageCache(clock, disk.offload),
-        open_store=open_store,
+        open_store=open_configured,
         worker=CleaningChildren(),
         record_worker=RecordWorkerProcesses(),
         descriptors=descriptors,
@@ -284,9 +287,8 @@ def _ready(server: Server, manager: ServiceManager, process: ProcessContext, clo
     identity = server.identity
     assert identity is not None
     seconds = (clock.monotonic_ms() - process.launch.started_ms) / 1000
-    listeners = ", ".join(str(endpoint) for endpoint in server.bound)
-    advertised = _advertised(server, process)
-    line = f"broker {identity.broker_id} of cluster {identity.cluster_id} listens on {listeners}{advertised}"
+    addresses = f"{addresses_of(server.bound)}{_advertised(server, process)}"
+    line = f"broker {identity.broker_id} of cluster {identity.cluster_id} listens on {addresses}"
     process.report.ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
     manager.notify(READY=1, STATUS=line)
     if manager.watchdog_s is not None:
@@ -296,26 +298,14 @@ def _ready(server: Server, manager: ServiceManager, process: ProcessContext, clo
             "broker ready",
             broker=identity.broker_id,
             cluster=identity.cluster_id,
-            listeners=listeners,
+            listeners=", ".join(str(endpoint) for endpoint in server.bound),
             advertised=", ".join(str(endpoint) for endpoint in server.advertised),
             seconds=round(seconds, 2),
             process=os.getpid(),
         )
     if process.pid_file_error:
         process.log.warning("no pid file in the log directory", reason=process.pid_file_error)
-    asyncio.get_running_loop().call_later(INTERPRETER_CHECK_S, _check_interpreter, process.log)
-
-
-def _check_interpreter(log: Logger) -> None:
-    """Say once that another build of Python would need less CPU time, where this is known."""
-    import sysconfig  # Late: the start does not need it.
-
-    if is_profile_optimised(sysconfig.get_config_vars()) is False:
-        log.info(
-            "Python was not configured with --enable-optimizations: a build with profile-guided optimisation needs "
-            "6 to 19 % less CPU time",
-            python=sys.executable,
-        )
+    asyncio.get_running_loop().call_later(INTERPRETER_CHECK_S, report_interpreter, process.log)
 
 
 def _advertised(server: Server, process: ProcessContext) -> str:
@@ -325,7 +315,7 @@ def _advertised(server: Server, process: ProcessContext) -> str:
     """
     if set(server.advertised) <= set(server.bound):
         return ""
-    text = f" and advertises {', '.join(str(endpoint) for endpoint in server.advertised)}"
+    text = f" and advertises {addresses_of(server.advertised)}"
     if process.is_advertised_by_name:
         return text
     return f"{text} (clients elsewhere need advertised.listeners, or KAFKA_ADVERTISED_LISTENERS in the environment)"
@@ -350,7 +340,7 @@ def _reopen(process: ProcessContext) -> None:
         _reopen_file(process.log, process.audit, "audit log reopened", "audit log not reopened")
 
 
-def _reopen_file(log: Logger, file: LogFile | AuditFile, done: str, failed: str) -> None:
+def _reopen_file(log: ProcessLogger, file: LogFile | AuditFile, done: str, failed: str) -> None:
     try:
         file.reopen()
     except OSError as error:
@@ -364,37 +354,3 @@ def _before_forced_exit(server: Server, reason: str) -> None:
     write_before_exit(
         f"sordini: stop forced after {reason}, not finished: {server.activity}; the next start recovers it\n"
     )
-
-
-async def _open_store(config: Config, disk: SystemDisk, clock: SystemClock, log: Logger) -> CoordinationStore:
-    """ZooKeeper if it is configured, otherwise the embedded store in the first log directory."""
-    if config.zookeeper_connect:
-        # Late: kazoo is slow to import.
-        from sordini.broker.coordination_store.zookeeper import ZooKeeperStore
-        from sordini.broker.security.tls.zookeeper_material import access_of
-
-        try:
-            access = access_of(config, disk)
-        except ConfigError as error:
-            raise StoreUnusable(str(error)) from None
-        if access.login is not None and access.tls is None:
-            log.warning("the login to ZooKeeper is sent without TLS", user=access.login.user)
-        KazooLines(log, asyncio.get_running_loop().call_soon_threadsafe).install()
-        return ZooKeeperStore(
-            config.zookeeper_connect,
-            access,
-            session_timeout_ms=config.zookeeper_session_timeout_ms,
-            connection_timeout_ms=config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms,
-        )
-    directory = config.log_directories[0]
-    disk.make_directory(directory)
-    file = f"{directory}/{STORE_FILE}"
-    if moved_to(disk, file) is None:
-        refuse_lost_file(disk, file, config.log_directories)
-    store = await open_embedded(file, clock)
-    try:
-        refuse_moved(disk, file)
-    except StoreUnusable:
-        await store.close()
-        raise
-    return store

@@ -17,8 +17,8 @@ from sordini.broker.configuration.config_providers import ProviderSources, resol
 from sordini.broker.configuration.environment import environment_entries, unknown_names
 from sordini.broker.configuration.open_listeners import open_listeners
 from sordini.broker.configuration.protection import is_without_effect
-from sordini.broker.configuration.settings import ConfigError, Provided, read_properties
-from sordini.broker.process.logging import Logger
+from sordini.broker.configuration.settings import ConfigError, Provided, decode_properties, read_properties
+from sordini.broker.process.logging import ProcessLogger
 from sordini.broker.security.sasl.first_user import FirstUser
 from sordini.storage.disk import SystemDisk
 
@@ -41,6 +41,8 @@ class LoadedConfig(NamedTuple):
     """Of a broker that secures itself."""
     notes: tuple[str, ...] = ()
     """What such a broker logs at its start."""
+    kraft: Mapping[str, str] = {}
+    """What was taken over of a configuration for KRaft mode."""
 
 
 def read_entries(properties: str | None, overrides: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -53,8 +55,8 @@ def read_entries(properties: str | None, overrides: Sequence[str], environment: 
         except OSError as error:
             raise ConfigError(f"{properties}: {error.strerror}") from None
         try:
-            entries.update(read_properties(file.read_at(0, file.size()).decode()))
-        except (ConfigError, UnicodeDecodeError) as error:
+            entries.update(read_properties(decode_properties(file.read_at(0, file.size()))))
+        except ConfigError as error:
             raise ConfigError(f"{properties}: {error}") from None
         finally:
             file.close()
@@ -129,8 +131,18 @@ def with_absolute_paths(given: LoadedConfig) -> LoadedConfig:
     return given._replace(config=config)
 
 
-def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:
+def log_configuration(given: LoadedConfig, log: ProcessLogger) -> None:
+    """Log what an operator should know of a configuration before the broker starts."""
+    log_ignored_keys(given, log)
+    log_open_listeners(given.config, log)
+    for note in given.notes:
+        log.warning("secured broker", note=note)
+
+
+def log_ignored_keys(given: LoadedConfig, log: ProcessLogger) -> None:
     """Log the keys that are unknown or have no effect."""
+    if given.kraft:
+        log.warning("KRaft configuration taken over, by a broker without KRaft (docs/kraft.md)", **given.kraft)
     for key in given.unknown:
         log.warning("unknown configuration key", key=key)
     for key in given.config.keys_of_unknown_listeners:
@@ -144,7 +156,7 @@ def log_ignored_keys(given: LoadedConfig, log: Logger) -> None:
         log.info("configuration keys without effect", keys=", ".join(given.without_effect))
 
 
-def log_open_listeners(config: Config, log: Logger) -> None:
+def log_open_listeners(config: Config, log: ProcessLogger) -> None:
     """Warn, in one line, of listeners without access control."""
     if not (found := open_listeners(config)):
         return

@@ -15,9 +15,16 @@ import gc
 import os
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Set as AbstractSet
+from functools import partial
+from typing import Final, NamedTuple
+
+import structlog
+from structlog.typing import EventDict
 
 from sordini.broker.clock import SystemClock
+from sordini.broker.configuration.kraft_keys import PAGE as KRAFT_PAGE
+from sordini.broker.configuration.kraft_keys import is_kraft_key
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.coordination_store.embedded import EmbeddedStore, StoreLease, open_embedded
 from sordini.broker.coordination_store.store_location import STORE_FILE, moved_to, refuse_moved
@@ -37,13 +44,17 @@ from sordini.broker.process.config_loading import (
 )
 from sordini.broker.process.descriptors import Descriptors, allow_open_files
 from sordini.broker.process.log_writer import write_before_exit
-from sordini.broker.process.logging import Logger
+from sordini.broker.process.logging import INFO, LineOutput, ProcessLogger
 from sordini.broker.process.pid_file import PidFile, PidFileRefused
 from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
 from sordini.broker.record_jobs.children import RecordWorkerProcesses
+from sordini.broker.topics.leaderships import are_led
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.server import Server
 from sordini.broker.wiring.startup import Ports, StartRefused, refuse_lost_file
+from sordini.protocol.types import BrokerId
 from sordini.replication.ports import Clock, CoordinationStore, StoreUnusable
+from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.disk import SystemDisk
 
 OWN_KEYS: Final = ("broker.id", "listeners", "advertised.listeners", "log.dirs", "log.dir", "zookeeper.connect")
@@ -87,8 +98,10 @@ def shared_entries(overrides: Sequence[str], environment: Mapping[str, str]) -> 
     for key in OWN_KEYS:
         if key in given:
             raise ConfigError(f"--override {key}={given[key]} is not valid here: each broker has its own {key}")
+    for key in filter(is_kraft_key, given):
+        raise ConfigError(f"--override {key}={given[key]} is not valid here: there is no KRaft ({KRAFT_PAGE})")
     entries = resolved({**read_entries(None, (), environment), **given}, environment)
-    return {key: text for key, text in entries.items() if key not in OWN_KEYS}
+    return {key: text for key, text in entries.items() if key not in OWN_KEYS and not is_kraft_key(key)}
 
 
 def with_own_metrics_port(entries: Mapping[str, str], number: int) -> dict[str, str]:
@@ -137,7 +150,7 @@ def _own(plan: DevClusterPlan, number: int) -> dict[str, str]:
     }
 
 
-def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: Logger, started_ms: int) -> int:
+def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: ProcessLogger, started_ms: int) -> int:
     """Run the brokers until SIGTERM or Ctrl-C; returns the exit code. `started_ms` is the process's monotonic start.
 
     Raises ConfigError for a wrong configuration.
@@ -147,14 +160,14 @@ def run_brokers(plan: DevClusterPlan, overrides: Sequence[str], log: Logger, sta
     log_ignored_keys(given[1], log)
     disk, report = SystemDisk(), StandardReport()
     block_signals()
-    try:
-        disk.make_directory(plan.directory)
-        audit = open_audit_file(disk, given[1].config)
-    except OSError as error:
-        report.failed(f"sordini: {error.filename or plan.directory}: {error.strerror}\n")
-        return EXIT_FAILED
     own_pid_file = claim_directory(disk, plan.directory, report)
     if own_pid_file is None:
+        return EXIT_FAILED
+    try:
+        audit = open_audit_file(disk, given[1].config)
+    except OSError as error:
+        own_pid_file.remove()
+        report.failed(f"sordini: {error.filename or plan.directory}: {error.strerror}\n")
         return EXIT_FAILED
     descriptors = allow_open_files(given[1].config, log, plan.brokers)
     gc.collect()
@@ -177,6 +190,8 @@ def claim_directory(disk: SystemDisk, directory: str, report: StandardReport) ->
         return pid_file.claim(disk, f"{directory}/{pid_file.NAME}", os.getpid())
     except PidFileRefused as error:
         report.failed(f"sordini: {error}\n")
+    except (FileExistsError, NotADirectoryError):
+        report.failed(f"sordini: {directory} is not a directory, and none can be made there: a file is in its place\n")
     except OSError as error:
         report.failed(f"sordini: {error.filename or directory}: {error.strerror}\n")
     return None
@@ -190,7 +205,7 @@ class _DevCluster:
         plan: DevClusterPlan,
         given: Mapping[int, LoadedConfig],
         disk: SystemDisk,
-        log: Logger,
+        log: ProcessLogger,
         started_ms: int,
         descriptors: Descriptors,
         audit: AuditFile | None,
@@ -256,23 +271,28 @@ class _DevCluster:
             is_store_shared=True,
             audit=self._audit,
         )
-        return Server(config, explicit, ports, BrokerLog(self._log, number, stop))
+        return Server(config, explicit, ports, broker_log(self._log, number, stop))
 
     async def _report_when_ready(self, up: Sequence[asyncio.Event]) -> None:
-        """Write the ready line once each broker serves and knows all others: a new topic can be placed on all."""
+        """Write the ready line once each broker serves, knows all others, and leads what it should lead.
+
+        A new topic can be placed on all, and the topics of an earlier run can be written to and read.
+        """
         for event in up:
             await event.wait()
         all_ids = set(self._plan.broker_ids)
-        for server in self._servers.values():
-            assert server.metadata is not None
-            await server.metadata.until(
-                lambda known=server.metadata: all_ids <= known.brokers.keys(),  # type: ignore[misc]
+        for number, server in self._servers.items():
+            metadata, replicas = server.metadata, server.replicas
+            assert metadata is not None
+            assert replicas is not None
+            await metadata.until(
+                partial(_is_ready, metadata, replicas, BrokerId(number), all_ids),
                 self._given[1].config.zookeeper_session_timeout_ms,
             )
         identity = self._servers[1].identity
         assert identity is not None
         seconds = (self._clock.monotonic_ms() - self._started_ms) / 1000
-        bootstrap = ",".join(f"{end.host}:{end.port}" for server in self._servers.values() for end in server.bound)
+        bootstrap = ",".join(f"{end.address}" for server in self._servers.values() for end in server.bound)
         brokers = "1 broker" if len(all_ids) == 1 else f"{len(all_ids)} brokers"
         line = f"{brokers} of cluster {identity.cluster_id} at {bootstrap}"
         StandardReport().ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
@@ -291,36 +311,19 @@ class _DevCluster:
         write_before_exit(f"sordini: stop forced after {reason}, not finished: {activities}\n")
 
 
-class BrokerLog:
-    """The process's log for one of its brokers: adds `this_broker` to each line."""
+def _is_ready(metadata: MetadataCache, replicas: ReplicaSet, number: BrokerId, all_ids: AbstractSet[int]) -> bool:
+    return all_ids <= metadata.brokers.keys() and are_led(metadata, replicas, number, all_ids)
 
-    def __init__(self, log: Logger, broker_id: int, stop: asyncio.Event) -> None:
-        self._log = log
-        self._fields = {"this_broker": broker_id}
-        self._stop = stop
 
-    @property
-    def level(self) -> str:
-        return self._log.level
+def broker_log(log: ProcessLogger, broker_id: int, stop: asyncio.Event) -> ProcessLogger:
+    """The process's log for one of its brokers: with `this_broker` in each line."""
 
-    @level.setter
-    def level(self, name: str) -> None:
-        self._log.level = name
-
-    @property
-    def lines_lost(self) -> int:
-        return self._log.lines_lost
-
-    def debug(self, event: str, **fields: Any) -> None:
-        self._log.debug(event, **fields, **self._fields)
-
-    def info(self, event: str, **fields: Any) -> None:
-        self._log.info(event, **fields, **self._fields)
-
-    def warning(self, event: str, **fields: Any) -> None:
+    def expect_warnings(output: LineOutput, level: str, fields: EventDict) -> EventDict:
         # While all brokers stop, warnings about the others are expected.
-        write = self._log.info if self._stop.is_set() else self._log.warning
-        write(event, **fields, **self._fields)
+        if level != "warning" or not stop.is_set():
+            return fields
+        if output.level > INFO:
+            raise structlog.DropEvent
+        return {**fields, "level": "info"}
 
-    def error(self, event: str, **fields: Any) -> None:
-        self._log.error(event, **fields, **self._fields)
+    return log.adjusted(expect_warnings).bind(this_broker=broker_id)

@@ -17,7 +17,15 @@ PGO_PROF_USE_FLAG alone says nothing: `configure` writes it for every build with
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sordini.replication.ports import Log
+
+INTERPRETER_CHECK_S = 5.0
+"""When a broker checks how its Python was built: the first answers do not wait for that."""
 
 _OPTION = re.compile(r"--(enable|disable)-optimizations(?:=(\w+))?")
 _USED_FLAG = re.compile(r"-fprofile(?:-instr)?-use")
@@ -39,3 +47,15 @@ def is_profile_optimised(variables: Mapping[str, object]) -> bool | None:
     if not generate:
         return None
     return not use
+
+
+def report_interpreter(log: Log) -> None:
+    """Say once that another build of Python would need less CPU time, where this is known."""
+    import sysconfig  # Late: the start does not need it.
+
+    if is_profile_optimised(sysconfig.get_config_vars()) is False:
+        log.info(
+            "Python was not configured with --enable-optimizations: a build with profile-guided optimisation needs "
+            "6 to 19 % less CPU time",
+            python=sys.executable,
+        )

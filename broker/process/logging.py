@@ -1,7 +1,11 @@
-"""Log lines: one event, one line, with fields; `log_lines` has their form.
+"""The log of a broker's process: structlog's bound logger over the writer that never blocks the loop.
 
-Control characters in values are escaped, so that a peer cannot forge a line. A line that cannot be written (a full
-disk, a closed or stalled reader) is counted and dropped: the log never stops the broker (`log_writer.py`).
+    ProcessLogger   structlog's bound logger: levels, bound fields, processors (`log_lines.py`)
+    LineOutput      what structlog's logger factory makes for it: the level in force, and whole lines to one output
+    LogWriter       the output of a process (`log_writer.py`)
+
+A line that cannot be written (a full disk, a closed or stalled reader) is counted and dropped: the log never stops the
+broker. Lines of libraries arrive in the same log: `library_lines.py`.
 """
 
 from __future__ import annotations
@@ -11,18 +15,17 @@ import fcntl
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, cast
 
-from sordini.broker.clock import local_timestamp
-from sordini.broker.process.log_lines import json_line, text_line
+import structlog
+from structlog.typing import Processor
+
+from sordini.broker.process.log_lines import completing, rendering
 from sordini.broker.process.log_writer import LogWriter
 from sordini.storage.disk import Disk, File
 
-LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-FORMATS = ("text", "json")
-FIELD_CHARACTERS_MAX = 256
-CALLS_CHARACTERS_MAX = 4096
-"""Of the field `calls`, a stack trace; of a longer one the end is kept, the innermost calls."""
+LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+DEBUG, INFO, WARNING = LEVELS["debug"], LEVELS["info"], LEVELS["warning"]
 
 
 class Output(Protocol):
@@ -35,61 +38,109 @@ class Output(Protocol):
     def isatty(self) -> bool: ...
 
 
-class Logger:
-    """Writes lines to one output."""
+class LineOutput:
+    """Writes finished lines to one output, and counts those that could not be written."""
 
-    __slots__ = ("_file", "_form", "_level", "_lost")
+    __slots__ = ("_file", "_lost", "form", "level")
 
-    def __init__(self, level: str = "info", file: Output | None = None, form: str = "text") -> None:
-        """`form` is text or json (one object a line)."""
-        assert form in FORMATS, form
-        self._level = LEVELS[level]
+    def __init__(self, level: int, file: Output | None, form: str) -> None:
+        self.level = level
+        """The lowest number of LEVELS that is written; may be set at any time, for every logger bound to it."""
+        self.form = form
         self._file = file
-        self._form = form
         self._lost = 0
-        if isinstance(file, LogWriter):
-            file.dropped_line = self._dropped_line
+
+    @property
+    def lines_lost(self) -> int:
+        return self._lost + (self._file.lines_lost if isinstance(self._file, LogWriter) else 0)
+
+    @property
+    def is_coloured(self) -> bool:
+        return self._current.isatty()
+
+    def write(self, line: str) -> None:
+        """Write a line without its newline. Never raises OSError."""
+        file = self._current
+        try:
+            file.write(line + "\n")
+            file.flush()
+        except OSError:
+            self._lost += 1
+
+    # What structlog calls, by the method of the logger.
+    debug = info = warning = error = critical = write
+
+    @property
+    def _current(self) -> Output:
+        return self._file or sys.stderr
+
+
+class ProcessLogger(structlog.BoundLoggerBase):
+    """The process's log, with fields that were bound to it. Make it with `make_logger`, and others of it with `bind`.
+
+    structlog's own filtering loggers have their level for good; that of this one may change while the broker runs.
+    """
+
+    _logger: LineOutput
+
+    @property
+    def output(self) -> LineOutput:
+        """Where its lines go."""
+        return self._logger
 
     @property
     def lines_lost(self) -> int:
         """Lines that could not be written since the start."""
-        return self._lost + (self._file.lines_lost if isinstance(self._file, LogWriter) else 0)
+        return self._logger.lines_lost
 
     @property
     def level(self) -> str:
-        """The lowest of LEVELS that is written; may be set at any time."""
-        return next(name for name, number in LEVELS.items() if number == self._level)
+        """The lowest of LEVELS that is written; may be set at any time, for all loggers of this output."""
+        return next(name for name, number in LEVELS.items() if number == self._logger.level)
 
     @level.setter
     def level(self, name: str) -> None:
-        self._level = LEVELS[name]
+        self._logger.level = LEVELS[name]
 
     def debug(self, event: str, **fields: Any) -> None:
-        if self._level <= LEVELS["debug"]:
+        if self._logger.level <= DEBUG:
             self._write("debug", event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
-        if self._level <= LEVELS["info"]:
+        if self._logger.level <= INFO:
             self._write("info", event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        if self._level <= LEVELS["warning"]:
+        if self._logger.level <= WARNING:
             self._write("warning", event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
         self._write("error", event, fields)
 
-    def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
-        file = self._file or sys.stderr
-        shown = {name: _one_line(name, value) for name, value in fields.items()}
-        try:
-            file.write(_line(self._form, level, event, shown, is_coloured=file.isatty()))
-            file.flush()
-        except OSError:
-            self._lost += 1
+    def line(self, level: str, event: str, fields: dict[str, Any]) -> str:
+        """The line of an event, without its newline. Raises structlog.DropEvent where a processor drops it."""
+        (line,), _ = self._process_event(level, event, fields)
+        return cast("str", line)
 
-    def _dropped_line(self, count: int) -> str:
-        return _line(self._form, "warning", "log lines dropped", {"count": count})
+    def adjusted(self, step: Processor) -> ProcessLogger:
+        """A logger to the same output with one more processor, which gets the completed fields before the renderer."""
+        output = self._logger
+        steps = [*completing(output.form), step, *rendering(output.form, is_coloured=output.is_coloured)]
+        return ProcessLogger(output, steps, self._context)
+
+    def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
+        with contextlib.suppress(structlog.DropEvent):
+            self._logger.write(self.line(level, event, fields))
+
+
+def make_logger(level: str = "info", file: Output | None = None, form: str = "text") -> ProcessLogger:
+    """A logger to `file`, or to what standard error is when a line is written. `form` is one of log_lines.FORMATS."""
+    output = LineOutput(LEVELS[level], file, form)
+    steps = [*completing(form), *rendering(form, is_coloured=output.is_coloured)]
+    logger: ProcessLogger = structlog.wrap_logger(output, steps, wrapper_class=ProcessLogger, context_class=dict).bind()
+    if isinstance(file, LogWriter):
+        file.dropped_line = lambda count: logger.line("warning", "log lines dropped", {"count": count}) + "\n"
+    return logger
 
 
 class LogFile:
@@ -127,19 +178,3 @@ def _open_to_append(disk: Disk, path: str) -> File:
 
 def _nothing() -> None:
     """The descriptor has no other user."""
-
-
-def _one_line(name: str, value: Any) -> Any:
-    if not isinstance(value, str) or name == "exc_info":
-        return value
-    shown = value if value.isprintable() else repr(value)[1:-1]
-    if name == "calls":
-        return shown if len(shown) <= CALLS_CHARACTERS_MAX else "..." + shown[-CALLS_CHARACTERS_MAX:]
-    return shown if len(shown) <= FIELD_CHARACTERS_MAX else shown[:FIELD_CHARACTERS_MAX] + "..."
-
-
-def _line(form: str, level: str, event: str, fields: dict[str, Any], *, is_coloured: bool = False) -> str:
-    now = local_timestamp()
-    if form == "json":
-        return json_line(now, level, event, fields)
-    return text_line(now, level, event, fields, is_coloured=is_coloured)

@@ -49,7 +49,7 @@ def claim(disk: Disk, path: str, process_id: int) -> PidFile:
         try:
             file = disk.lock(path)
         except BlockingIOError as error:
-            raise PidFileRefused(f"{path} is in use by process {holder(disk, path)}") from error
+            raise PidFileRefused(f"{path} is in use by another broker, {process_text(holder(disk, path))}") from error
         if disk.exists(path):
             break
         file.close()  # Its last owner removed it while it was being opened: the name is free now.
@@ -72,3 +72,8 @@ def holder(disk: Disk, path: str) -> int | None:
         return lock_holder(file.fileno())
     finally:
         file.close()
+
+
+def process_text(process_id: int | None) -> str:
+    """A holder for a message: without a number it is in another container, or has just ended."""
+    return f"process {process_id}" if process_id else "a process in another container"

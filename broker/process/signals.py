@@ -1,6 +1,6 @@
 """Signals, taken by a thread that does nothing but wait for them.
 
-    SIGTERM, SIGINT   stop in order; a second one, or the deadline, forces the end
+    SIGTERM, SIGINT   stop in order; a second one that does not repeat it, or the deadline, forces the end
     SIGHUP            reopen the files of the log and the audit log, and nothing else
 
 They are blocked in every thread and waited for in this one, so that they are handled also while the loop is blocked:
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from sordini.replication.ports import Clock
-from sordini.system.processes import wait_for_signal
+from sordini.system.processes import is_repeated, wait_for_signal
 
 EXIT_FORCED = 3
 STOPPING = frozenset({signal.SIGTERM, signal.SIGINT})
@@ -58,12 +58,14 @@ class SignalThread:
     def _wait(self) -> None:
         while signal.sigwait(WAITED_FOR) == signal.SIGHUP:
             self._on_loop(self._actions.reopen)
+        first_ms = self._clock.monotonic_ms()
         self._on_loop(self._actions.stop)
-        end_ms = self._clock.monotonic_ms() + self._deadline_ms
+        end_ms = first_ms + self._deadline_ms
         while (left_ms := end_ms - self._clock.monotonic_ms()) > 0:
             found = wait_for_signal(WAITED_FOR, left_ms / 1000)
             if found in STOPPING:
-                self._force("a second signal")
+                if not is_repeated(first_ms, self._clock.monotonic_ms()):
+                    self._force("a second signal")
             elif found is not None:
                 self._on_loop(self._actions.reopen)
         self._force(f"{self._deadline_ms} ms (sordini.shutdown.deadline.ms)")

@@ -9,10 +9,10 @@ partitions each time, and is served as well.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from sordini.protocol.topic_names import NAME_LENGTH_MAX
 from sordini.protocol.types import TopicId
 
@@ -31,6 +31,7 @@ class SessionPartition:
     __slots__ = (
         "quiet",
         "requested",
+        "sent_error",
         "sent_high_watermark",
         "sent_log_start_offset",
         "template",
@@ -42,6 +43,7 @@ class SessionPartition:
         self.topic = topic
         self.topic_id = topic_id
         self.requested = requested
+        self.sent_error = 0
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
         self.quiet: object = None
@@ -54,8 +56,10 @@ class Session:
     """The partitions of one client, kept between its requests."""
 
     __slots__ = (
+        "denied",
         "epoch",
         "full_scan_ms",
+        "has_nameless",
         "is_kept",
         "is_privileged",
         "last_used_ms",
@@ -78,6 +82,18 @@ class Session:
         self.full_scan_ms = now_ms
         """When every partition was last read, changed or not."""
         self.targets: dict[TargetKey, SessionPartition] = {}
+        self.denied: dict[TargetKey, SessionPartition] = {}
+        """Partitions of topics that its reader may not read. They are kept: a client requests a partition once."""
+        self.has_nameless = False
+        """Whether a topic id was unknown when it was requested."""
+
+    def move(self, key: TargetKey, *, is_denied: bool) -> None:
+        """A partition may be read no longer, or again."""
+        if is_denied:
+            target = self.denied[key] = self.targets.pop(key)
+            target.sent_high_watermark = -1  # When it may be read again, that is news.
+        else:
+            self.targets[key] = self.denied.pop(key)
 
     def move_to_end(self, target: SessionPartition) -> None:
         """Move a partition that was served behind the others, so that a full response starves none."""
@@ -172,6 +188,8 @@ class FetchSessions:
             raise BrokerError(
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "a session keeps no name that is too long for a topic"
             )
+        if session.has_nameless:
+            self.resolve_names(session)
         targets = session.targets
         before = len(targets)
         for topic in request.topics:
@@ -182,6 +200,7 @@ class FetchSessions:
                 if known is None:
                     name = self.name_of(topic, uses_topic_ids=uses_topic_ids)
                     targets[key_topic, requested.partition] = SessionPartition(name, topic_id, requested)
+                    session.has_nameless |= not name
                 else:
                     known.requested = requested
                     known.quiet = None
@@ -190,7 +209,7 @@ class FetchSessions:
             for index in forgotten.partitions:
                 session.targets.pop((named, index), None)
         self.partitions += len(targets) - before
-        if not targets:
+        if not targets and not session.denied:
             self._drop(session.number)
             return FetchPlan([], None, incremental=False)
         if self.partitions > self._partitions_max and len(targets) > before:
@@ -212,6 +231,37 @@ class FetchSessions:
         """The name of a requested topic; empty if its id is unknown."""
         return (self._names(TopicId(topic.topic_id)) or "") if uses_topic_ids else topic.topic
 
+    def resolve_names(self, session: Session) -> None:
+        """Find the names of topics that were unknown when they were requested; what has none is not read."""
+        session.has_nameless = False
+        for target in session.targets.values():
+            if not target.topic:
+                target.topic = self._names(target.topic_id) or ""
+                session.has_nameless |= not target.topic
+
+    def deny(self, session: Session, topics: Sequence[FetchTopic]) -> None:
+        """Keep partitions that the reader of a session may not read, as far as there is room."""
+        for topic in topics:
+            named: str | TopicId = TopicId(topic.topic_id) if session.uses_topic_ids else topic.topic
+            if len(topic.topic) > NAME_LENGTH_MAX:
+                continue
+            name = self.name_of(topic, uses_topic_ids=session.uses_topic_ids)
+            for requested in topic.partitions:
+                key = (named, requested.partition)
+                if key not in session.denied:
+                    if self.partitions >= self._partitions_max:
+                        return
+                    self.partitions += 1
+                session.denied[key] = SessionPartition(name, TopicId(topic.topic_id), requested)
+
+    def forget_denied(self, session: Session, forgotten: Sequence[ForgottenTopic]) -> None:
+        """Drop what the client of a session no longer requests."""
+        for topic in forgotten:
+            named: str | TopicId = TopicId(topic.topic_id) if session.uses_topic_ids else topic.topic
+            for index in topic.partitions:
+                if session.denied.pop((named, index), None) is not None:
+                    self.partitions -= 1
+
     def _open(
         self, targets: list[SessionPartition], *, uses_topic_ids: bool, privileged: bool, now_ms: int
     ) -> Session | None:
@@ -223,6 +273,7 @@ class FetchSessions:
         session = Session(number, uses_topic_ids=uses_topic_ids, is_privileged=privileged, now_ms=now_ms)
         for target in targets:
             session.targets[target_key(target, uses_topic_ids=uses_topic_ids)] = target
+            session.has_nameless |= not target.topic
         self._sessions[number] = session
         self.partitions += len(session.targets)
         return session
@@ -230,7 +281,7 @@ class FetchSessions:
     def _drop(self, number: int) -> None:
         session = self._sessions.pop(number, None)
         if session is not None:
-            self.partitions -= len(session.targets)
+            self.partitions -= len(session.targets) + len(session.denied)
             session.is_kept = False
 
     def _make_room(self, size: int, now_ms: int, *, privileged: bool) -> bool:

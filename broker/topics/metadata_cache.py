@@ -56,7 +56,7 @@ class MetadataCache:
         self.topics: dict[str, TopicMetadata] = {}
         self.epoch = 0
         self.awaits_first_topics = False
-        """The cluster had topics when this broker registered, and none has been received: see `unknown_topic_code`."""
+        """The cluster had topics when this broker registered, and none has been received: see `may_exist`."""
         self._names: dict[TopicId, str] = {}
         self._responses: dict[object, bytes] = {}
         self._response_bytes = 0
@@ -71,6 +71,25 @@ class MetadataCache:
         """Whether the cluster has this partition."""
         known = self.topics.get(topic)
         return known is not None and index in known.partitions
+
+    def may_exist(self, topic: str, index: int) -> bool:
+        """Whether the cluster has this partition, or may have it: no topic has been received yet.
+
+        A broker that does not know answers that it does not lead it, or coordinates nothing. A client of a partition
+        that does not exist drops its batches, and aborts its transaction.
+        """
+        return self.awaits_first_topics or self.exists(topic, index)
+
+    def awaits_first_topics_until(self, true: Callable[[], bool]) -> None:
+        """Topics do not exist from the first change on after which `true` holds, though none was received; or now."""
+
+        def check() -> None:
+            if true():
+                self.awaits_first_topics = False
+                end()
+
+        end = self.on_change(check)
+        check()
 
     def unknown_topic_code(self, name: str) -> ErrorCode:
         """The error code for an unknown topic: LEADER_NOT_AVAILABLE while it may still be received.

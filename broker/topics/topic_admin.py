@@ -171,8 +171,8 @@ class TopicAdmin:
         """Start to create a topic that a client requested, if enabled; the error code for the client meanwhile."""
         if not self._config.auto_create_topics_enable:
             return topics.unknown_topic_code(name)
-        if name in self._auto_creating:
-            return ErrorCode.LEADER_NOT_AVAILABLE
+        if name in self._auto_creating or not self._metadata.brokers:
+            return ErrorCode.LEADER_NOT_AVAILABLE  # No broker is known before the controller's first command.
         creating = len(self._auto_creating) + 1
         if (
             creating > AUTO_CREATING_MAX

@@ -128,7 +128,7 @@ def _replica_set(
         logs,
         replica_set.ReplicaSetDeps(
             topic_configs.settings_of,
-            metadata.exists,
+            metadata.may_exist,
             metadata.name_of,
             clock.now_ms,
             clock.monotonic_ms,

@@ -95,7 +95,7 @@ def _hooks(
         await warn_of_unknown_topics(parts.logs, deps.cluster.session, log)
         await parts.topic_configs.reload()
         parts.replicas.reconfigure()
-        await parts.security.users.load(deps.cluster.session)
+        await parts.security.load_users(deps.cluster.session)
         await parts.quotas.load(deps.cluster.session)
 
     def new_controller(session: Session) -> Controller:

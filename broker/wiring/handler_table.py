@@ -123,7 +123,7 @@ def _record_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrokerGua
             conversions=DownConversions(parts.record_jobs, later, bytes_max=config.fetch_converted_bytes_max),
             bytes_max=config.fetch_max_bytes,
         ).route(),
-        *OffsetsHandler(replicas, later, parts.record_jobs, brokers.check_listener).routes(),
+        *OffsetsHandler(replicas, later, parts.record_jobs).routes(),
         *RecordsHandler(replicas).routes(),
         *LogDirsHandler(parts.logs, deps.runtime.log).routes(),
         MarkersHandler(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import errno
+from typing import TYPE_CHECKING, Final
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.listeners import Endpoint
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from sordini.broker.metrics.endpoint import MetricsEndpoint
     from sordini.broker.wiring.security import SecurityParts
     from sordini.broker.wiring.tls import TlsParts
+
+NO_SUCH_INTERFACE: Final = (
+    ". A listener's host is an address of this machine, or empty for all of them; advertised.listeners has the address "
+    "that clients connect to"
+)
 
 
 def network_limits(config: Config, descriptors_max: int) -> tuple[NetworkLimits, ConnectionLimits]:
@@ -79,7 +85,8 @@ def bind(
             None if tls is None else tls.handshakes,
         )
     except OSError as error:
-        raise StartRefused(str(error.strerror)) from error
+        remedy = NO_SUCH_INTERFACE if error.errno == errno.EADDRNOTAVAIL else ""
+        raise StartRefused(f"listeners: {error.strerror}{remedy}") from error
     bound = [end._replace(port=sockets.address(end.name)[1]) for end in config.endpoints]
     return bound, config.advertised(tuple(bound))
 
@@ -94,6 +101,6 @@ async def listen_for_metrics(config: Config, dispatcher: Dispatcher, log: Log) -
     try:
         host, port = await metrics.listen(config.metrics_host, config.metrics_port)
     except OSError as error:
-        raise StartRefused(str(error.strerror)) from error
+        raise StartRefused(f"sordini.metrics.port: {error.strerror}") from error
     log.info("metrics endpoint listening", host=host, port=port)
     return metrics

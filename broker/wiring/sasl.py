@@ -40,7 +40,7 @@ def wire_logins(
     listeners = [endpoint.name for endpoint in config.endpoints if endpoint.protocol in SASL_PROTOCOLS]
     if not listeners:
         return None
-    makers = ExchangeMakers(users, key_sources, os.urandom(32))
+    makers = ExchangeMakers(users, key_sources)
     failures = FailedLogins(config.connection_failed_authentication_delay_ms)
     peer_log = PeerLogLimiter(runtime.log, runtime.clock.monotonic_ms())
     deps = LoginDeps(dispatcher, failures, runtime.clock, runtime.call_later, peer_log, events)
@@ -70,8 +70,6 @@ class ExchangeMakers(NamedTuple):
 
     users: ScramUsers
     key_sources: KeySources
-    secret: bytes
-    """See `fake_credential`."""
 
     def maker(self, mechanism: str, security: ListenerSecurity) -> Callable[[], Exchange]:
         """What makes a new exchange by a mechanism of a listener."""
@@ -81,4 +79,4 @@ class ExchangeMakers(NamedTuple):
             line = jaas_of(security, mechanism)
             passwords = {} if line is None else line.users
             return partial(PlainExchange, passwords.get)
-        return lambda: ScramExchange(mechanism, self.users.credential, self.secret, os.urandom(NONCE_BYTES).hex())
+        return lambda: ScramExchange(mechanism, self.users.answered_with, os.urandom(NONCE_BYTES).hex())

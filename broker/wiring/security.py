@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from sordini.broker.dispatch import Dispatcher
@@ -11,6 +12,7 @@ from sordini.broker.security.acls.authorizer import Authorizer
 from sordini.broker.security.audit.audit_log import AuditLog
 from sordini.broker.security.audit.denials import Denials
 from sordini.broker.security.audit.login_events import LoginEvents
+from sordini.broker.security.sasl.cluster_secret import SECRET_BYTES
 from sordini.broker.security.sasl.first_user import FirstUser, make_first_user
 from sordini.broker.security.sasl.logins import Logins
 from sordini.broker.security.sasl.users import ScramUsers
@@ -40,12 +42,18 @@ class SecurityParts(NamedTuple):
 
         Raises CoordinationError, and StartRefused for a file of keys that cannot be used.
         """
-        await self.users.load(session)
+        await self.load_users(session)
         if first_user is not None:
             await make_first_user(first_user, cluster_id, self.users, session)
         await self.key_sources.start()
         if self.acls is not None:
             await self.acls.start()
+
+    async def load_users(self, session: Session) -> None:
+        """Read users and, where there are logins, the secret of made-up credentials. Raises CoordinationError."""
+        await self.users.load(session)
+        if self.logins is not None:
+            await self.users.load_secret(session)
 
     def tick(self, now_ms: int) -> None:
         """Write the counts of log lines that were too many; `now_ms` on the monotonic clock."""
@@ -62,7 +70,7 @@ class SecurityParts(NamedTuple):
 
 def wire_security(deps: BrokerDeps, dispatcher: Dispatcher) -> SecurityParts:
     """Build it; nothing is read yet."""
-    users = ScramUsers(deps.runtime.log)
+    users = ScramUsers(deps.runtime.log, os.urandom(SECRET_BYTES))
     audit = AuditLog(deps.audit, deps.cluster.identity.broker_id, deps.runtime.clock)
     key_sources = KeySources(deps.fetch_keys, deps.runtime)
     events = LoginEvents(audit, with_successes=deps.config.audit_log_successes)

@@ -215,6 +215,7 @@ class Server:
             raise store_lost(error) from error
         parts.metadata.awaits_first_topics = self._is_clustered and self._has_topics
         cluster = wire_cluster(deps, session, store, parts, broker)
+        parts.health.unreached = cluster.channel.unreached
         return Running(session, contact, notes, parts, sockets, cluster, metrics, tls)
 
     async def _serve(self, running: Running, stop: asyncio.Event, ready: Callable[[], None]) -> None:
@@ -277,7 +278,7 @@ class Server:
                 await running.cluster.channel.drained()
         except TimeoutError:
             pass
-        metadata.awaits_first_topics = False
+        metadata.awaits_first_topics_until(lambda: self._is_in(metadata))
         if not self._is_in(metadata):
             self._log.warning(
                 "no metadata received from a controller yet; Metadata answers are incomplete", waited_ms=timeout_ms

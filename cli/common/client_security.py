@@ -44,12 +44,12 @@ class ClientSecurity(NamedTuple):
 
 def read_client_security(path: str) -> ClientSecurity:
     """Read a properties file and the stores that it names. Raises ConfigError, and OSError for the file itself."""
-    from sordini.broker.configuration.settings import ConfigError, read_properties
+    from sordini.broker.configuration.settings import ConfigError, decode_properties, read_properties
     from sordini.broker.process.config_loading import resolved, without_provided
     from sordini.storage.disk import SystemDisk
 
     disk = SystemDisk()
-    entries = resolved(read_properties(disk.read(path).decode()), os.environ)
+    entries = resolved(read_properties(decode_properties(disk.read(path))), os.environ)
     try:
         return _security_of(entries, disk)
     except ConfigError as error:
@@ -188,7 +188,7 @@ def _install(ctx: click.Context, parameter: click.Parameter, path: str | None) -
 
     try:
         ctx.meta[_META] = read_client_security(path)
-    except (ConfigError, UnicodeDecodeError) as error:
+    except ConfigError as error:
         raise click.BadParameter(f"{path}: {error}", ctx, parameter) from None
     except OSError as error:
         raise click.BadParameter(f"{path}: {(error.strerror or str(error)).lower()}", ctx, parameter) from None
@@ -200,6 +200,7 @@ command_config_option = click.option(
     envvar="SORDINI_COMMAND_CONFIG",
     show_envvar=True,
     expose_value=False,
+    is_eager=True,  # --bootstrap is compared with it.
     callback=_install,
     help="A properties file with security.protocol, ssl.*, sasl.mechanism, sasl.jaas.config and "
     "sasl.oauthbearer.token.endpoint.url, as for Apache Kafka's tools.",

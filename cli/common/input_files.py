@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sordini.cli.common.options import Failure
+from sordini.protocol.printable import not_utf8
 from sordini.storage.disk import File, SystemDisk
 
 CSV_BYTES_MAX = 64 * 1024 * 1024
@@ -26,8 +27,8 @@ def read_text(path: str) -> str:
         if file.size() > CSV_BYTES_MAX:
             raise Failure(f"{path}: more than {CSV_BYTES_MAX} bytes")
         return file.read_at(0, file.size()).decode()
-    except UnicodeDecodeError:
-        raise Failure(f"{path}: this is not text") from None
+    except UnicodeDecodeError as error:
+        raise Failure(f"{path}: {not_utf8(error)}") from None
     except OSError as error:
         raise Failure(f"{path}: {(error.strerror or str(error)).lower()}") from None
     finally:

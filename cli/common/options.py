@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
-from sordini.cli.common.client_security import command_config_option
+from sordini.cli.common.client_security import PROTOCOLS, command_config_option, current_security
+from sordini.cli.common.named_commands import NamedCommands
 from sordini.cli.common.output import print_json
 from sordini.cli.common.terminal import echo
 
@@ -91,7 +92,7 @@ class ClientCommand(click.Command):
         return result
 
 
-class ClientGroup(click.Group):
+class ClientGroup(NamedCommands):
     """Commands below a command."""
 
     command_class = ClientCommand
@@ -147,14 +148,21 @@ class Client(NamedTuple):
             raise Failure(f"gave up after {self.timeout_s:g} s: {problem}") from None
 
 
-def _bootstrap_is_valid(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    from sordini.client.addresses import parse_bootstrap
+def _addresses(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """The addresses without listener names, with ports. Raises BadParameter."""
+    from sordini.client.addresses import listener_names, parse_bootstrap
 
     try:
-        parse_bootstrap(value)
+        addresses = parse_bootstrap(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, parameter) from None
-    return value
+    protocol = current_security().protocol
+    for name in listener_names(value):
+        if name in PROTOCOLS and name != protocol:
+            reason = f"{value!r} is a listener of {name}, and this command connects by {protocol}"
+            remedy = f"--command-config takes a file with security.protocol={name} (docs/security.md)"
+            raise click.BadParameter(f"{reason}: {remedy}", ctx, parameter)
+    return ",".join(map(str, addresses))
 
 
 _bootstrap_option = click.option(
@@ -165,7 +173,7 @@ _bootstrap_option = click.option(
     default="127.0.0.1:9092",
     show_default=True,
     show_envvar=True,
-    callback=_bootstrap_is_valid,
+    callback=_addresses,
     help="One or more brokers of the cluster, separated by commas.",
 )
 
@@ -214,5 +222,12 @@ def report_each(client: Client, rows: Sequence[Mapping[str, Any]], words: Callab
 
 
 def is_confirmed(question: str, *, yes: bool) -> bool:
-    """Whether to do what cannot be undone: on a terminal the user confirms it, unless --yes was given."""
-    return yes or sys.stdin is None or not sys.stdin.isatty() or click.confirm(question, err=True)
+    """Whether to do what cannot be undone: --yes was given, or the user confirms it on a terminal.
+
+    Raises UsageError without both: a script that names the wrong cluster or topic must not be a confirmation.
+    """
+    if yes:
+        return True
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise click.UsageError(f"nothing was changed: without a terminal to answer on, --yes confirms it ({question})")
+    return click.confirm(question, err=True)

@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self, TypeVar
 
+from sordini.protocol.printable import not_utf8
 from sordini.storage.disk import SystemDisk
 
 Choice = TypeVar("Choice", bound=Enum)
@@ -53,7 +54,7 @@ def read_tree(path: Path, error: type[Exception] = SettingsFileError) -> Node:
     try:
         text = SystemDisk().read(str(path)).decode()
     except (OSError, UnicodeDecodeError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else "it is not text in UTF-8"
+        reason = problem.strerror if isinstance(problem, OSError) else not_utf8(problem)
         raise error(f"{path} cannot be read: {reason}") from None
     if path.suffix == ".toml":
         try:

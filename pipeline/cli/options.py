@@ -20,6 +20,7 @@ from sordini.cli.common.options import (
     Failure,
     json_option,
 )
+from sordini.pipeline.errors import INSTALL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 EXTRA: Final = frozenset({"pyspark", "pyarrow", "numpy", "pandas", "deltalake", "pyiceberg", "fastavro", "yaml"})
 """The packages of the extra `spark`."""
-INSTALL: Final = "pip install 'sordini[spark]'"
 
 
 TRACEBACK: Final = "sordini.pipeline.traceback"

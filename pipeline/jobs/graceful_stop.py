@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from sordini.system.processes import is_repeated
 
 
 class Stopped(Exception):
@@ -64,8 +67,14 @@ def stop_on_signals(gate: BatchGate) -> Iterator[None]:
         yield
         return
 
+    first_ms = 0
+
     def ask(number: int, _frame: FrameType | None) -> None:
-        if gate.is_shut and number == signal.SIGINT:
+        nonlocal first_ms
+        now_ms = int(time.monotonic() * 1000)
+        if not gate.is_shut:
+            first_ms = now_ms
+        elif number == signal.SIGINT and not is_repeated(first_ms, now_ms):
             raise KeyboardInterrupt
         gate.shut()
 

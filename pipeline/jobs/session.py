@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sordini.pipeline.error_messages import message_of
-from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.errors import INSTALL, PipelineError
 from sordini.pipeline.jars import locked, packages
 from sordini.pipeline.jobs.job import Job, SourceFormat
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 JAVA_MIN: Final = 17
 PYSPARK_MIN: Final = (4, 2)
 """The source `sordini` needs admission control for Python data sources, which 4.2 added."""
-INSTALL: Final = "pip install 'sordini[spark]'"
 
 _DEFAULTS: Final = {
     "spark.sql.session.timeZone": "UTC",

@@ -27,8 +27,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from sordini.protocol.crc import crc32c
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, compress, decompress
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint, varint

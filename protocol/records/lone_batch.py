@@ -8,8 +8,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
+from sordini.protocol.crc import crc32c
 from sordini.protocol.records.batch import (
     CHECKED_FROM,
     CRC_POSITION,

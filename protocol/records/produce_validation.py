@@ -12,8 +12,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from crc32c import crc32c
-
+from sordini.protocol.crc import crc32c
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
 from sordini.protocol.records import compiled_reader, legacy, record_scan
 from sordini.protocol.records.batch import (

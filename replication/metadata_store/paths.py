@@ -31,7 +31,9 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 ACL_CHANGES = "/kafka-acl-changes"
 EXTENDED_ACL_CHANGES = "/kafka-acl-extended-changes"
 SORDINI = "/sordini"
-"""The only node that is not Apache Kafka's: see `store_format.py`."""
+"""The only node that is not Apache Kafka's, with its children: see `store_format.py`."""
+UNKNOWN_USERS = "/sordini/unknown_users"
+"""See `sordini.broker.security.sasl.cluster_secret`."""
 
 TOP_LEVEL = (
     "/admin",
@@ -54,7 +56,7 @@ TOP_LEVEL = (
 )
 """The top-level nodes of a cluster; nodes with other names belong to other applications."""
 
-SENSITIVE_PATHS = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+SENSITIVE_PATHS = ("/config/users", "/config/brokers", "/delegation_token/tokens", UNKNOWN_USERS)
 """Beginnings of the paths of nodes that may hold credentials. With access control lists others do not read them."""
 
 OPEN_PATHS = frozenset({"/consumers"})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.topic_names import topic_name_error
@@ -258,7 +257,7 @@ async def add_partitions(
         more = plan(topic)
         if validate_only:
             return more
-        grown = replace(topic, replicas=frozen({**topic.replicas, **more}))
+        grown = topic._replace(replicas=frozen({**topic.replicas, **more}))
         try:
             await session.set(path, znodes.encode_topic(grown), stat.version)
         except BadVersion:

@@ -11,8 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from sordini.protocol.crc import crc32c
 from sordini.protocol.records.batch import (
     CHECKED_FROM,
     CURRENT_MAGIC,

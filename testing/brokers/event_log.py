@@ -21,7 +21,7 @@ class Lines:
         self._log = log
         self.is_stopping = False
         """While all brokers stop, warnings about the others are expected."""
-        self._kept: deque[str] = deque(maxlen=LINES_KEPT)
+        self._kept: deque[tuple[float, str]] = deque(maxlen=LINES_KEPT)
 
     def add(self, level: str, who: str, event: str, fields: dict[str, Any]) -> None:
         if self.is_stopping and level == "warning":
@@ -29,11 +29,12 @@ class Lines:
         if self._log is not None:
             getattr(self._log, level)(event, **fields, this_broker=who)
         shown = " ".join(f"{name}={value}" for name, value in fields.items())
-        self._kept.append(f"{self._elapsed_s():9.3f} {level:7} {who}: {event} {shown}".rstrip())
+        now_s = self._elapsed_s()
+        self._kept.append((now_s, f"{now_s:9.3f} {level:7} {who}: {event} {shown}".rstrip()))
 
-    def last(self, count: int) -> list[str]:
-        """The newest lines, oldest first."""
-        return list(self._kept)[-count:]
+    def last(self, count: int, since_s: float = 0.0) -> list[str]:
+        """The newest lines of those since a time, oldest first."""
+        return [text for time_s, text in list(self._kept) if time_s >= since_s][-count:]
 
 
 class BrokerLog:

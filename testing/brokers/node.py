@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
@@ -16,7 +17,10 @@ from sordini.broker.process.dev_cluster import with_own_metrics_port
 from sordini.broker.wiring.deps import Interposer
 from sordini.broker.wiring.server import Server
 from sordini.broker.wiring.startup import Ports, StartRefused
+from sordini.protocol.errors import BrokerError
+from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.disk import Disk
+from sordini.storage.errors import StorageError
 from sordini.testing.brokers.broker_loop import BrokerClock, BrokerLoop
 from sordini.testing.brokers.event_log import BrokerLog, Lines
 from sordini.testing.brokers.inline_workers import CleaningHere, RecordsHere
@@ -222,6 +226,14 @@ class Node:
         if self._store is not None:
             await self._store.expire()
 
+    async def apply_retention(self) -> None:
+        """Let it remove what its retention does not keep now. A paused or failing broker does not."""
+        server, process = self.server, self.process
+        if process is None or self._shared.loop.is_paused(process) or server is None or server.replicas is None:
+            return
+        job = process.spawn(_apply_retention(server.replicas, self._shared.clock.now_ms()))
+        await asyncio.wait([job, process.died], return_when=asyncio.FIRST_COMPLETED)
+
     def resume(self) -> None:
         """Let it continue."""
         self._resume_if_paused()
@@ -271,3 +283,11 @@ class Node:
             "inter.broker.listener.name": BROKERS,
             "log.dirs": self.files.path,
         }
+
+
+async def _apply_retention(replicas: ReplicaSet, now_ms: int) -> None:
+    for partition in list(replicas):
+        log = partition.log
+        if not log.is_closed and log.log_dir.failure is None:
+            with contextlib.suppress(StorageError, BrokerError):  # The disk is full, or fails; the broker reports it.
+                log.apply_retention(now_ms, log.high_watermark)

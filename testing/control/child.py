@@ -20,7 +20,7 @@ import time
 from typing import Any, Final
 
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.process.logging import Logger
+from sordini.broker.process.logging import make_logger
 from sordini.broker.wiring.startup import StartRefused
 from sordini.testing.brokers.node import SiteOptions
 from sordini.testing.brokers.site import Site, SiteFailed
@@ -53,7 +53,7 @@ async def _serve(given: dict[str, Any]) -> int:
         given["brokers"], given["entries"], given["seed"], SiteOptions(listeners=given["listeners"], start_s=left_s)
     )
     kafka = Kafka(site)
-    server = ControlServer(Control(kafka, site), Logger("error", sys.stderr))
+    server = ControlServer(Control(kafka, site), make_logger("error", sys.stderr))
     try:
         await asyncio.to_thread(kafka.start)
         _, port = await server.start("127.0.0.1", 0)

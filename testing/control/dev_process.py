@@ -20,9 +20,9 @@ from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.process.broker_process import EXIT_CLEAN, EXIT_FAILED, StandardReport
 from sordini.broker.process.descriptors import allow_open_files
-from sordini.broker.process.dev_cluster import DevClusterPlan, claim_directory, shared_entries
+from sordini.broker.process.dev_cluster import OWN_KEYS, DevClusterPlan, claim_directory, shared_entries
 from sordini.broker.process.log_writer import write_before_exit
-from sordini.broker.process.logging import Logger
+from sordini.broker.process.logging import ProcessLogger
 from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
 from sordini.broker.wiring.startup import StartRefused
 from sordini.replication.ports import StoreUnusable
@@ -33,19 +33,15 @@ from sordini.testing.cluster import Address
 from sordini.testing.control.endpoints import Control
 from sordini.testing.control.server import ControlServer
 from sordini.testing.kafka import Kafka
+from sordini.testing.owned_keys import OWNED_KEYS
 
-OF_THE_SITE: Final = (
-    "inter.broker.listener.name",
-    "security.inter.broker.protocol",
-    "listener.security.protocol.map",
-    "sordini.audit.log.file",
-)
+OF_THE_SITE: Final = tuple(key for key in (*OWNED_KEYS, "sordini.audit.log.file") if key not in OWN_KEYS)
 """Keys that overrides may not contain: brokers with a control have two listeners without protection, and no audit."""
 FAILURES: Final = (StartRefused, StoreUnusable, SiteFailed)
 
 
 def run_controlled(
-    plan: DevClusterPlan, overrides: Sequence[str], control: Address, log: Logger, started_ms: int
+    plan: DevClusterPlan, overrides: Sequence[str], control: Address, log: ProcessLogger, started_ms: int
 ) -> int:
     """Run until SIGTERM or Ctrl-C; returns the exit code. Raises ConfigError for a wrong configuration."""
     entries = _entries(overrides)
@@ -82,7 +78,7 @@ def _entries(overrides: Sequence[str]) -> dict[str, str]:
 class _Running:
     """The brokers and their control; `run` starts them, serves, and stops them."""
 
-    def __init__(self, site: Site, log: Logger, deadline_ms: int) -> None:
+    def __init__(self, site: Site, log: ProcessLogger, deadline_ms: int) -> None:
         self._site = site
         self._log = log
         self._deadline_ms = deadline_ms

@@ -11,13 +11,15 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
+from sordini.testing.arguments import INT32_MAX
+from sordini.testing.clock import ADVANCE_S_MAX
 from sordini.testing.cluster import BrokerState, Cluster
 from sordini.testing.control.fields import Fields, WrongRequest
-from sordini.testing.control.shapes import INT32_MAX, broker_json, fault_json, request_json, rule_of
+from sordini.testing.control.shapes import broker_json, fault_json, request_json, rule_of
 from sordini.testing.faults.names import api_of
 from sordini.testing.faults.script import Rule
 from sordini.testing.kafka import Kafka
-from sordini.testing.node_handle import NodeHandle
+from sordini.testing.node_handle import SLOW_MS_MAX, NodeHandle
 from sordini.testing.packs.loading import KEEP, OFFSETS
 from sordini.testing.packs.pack_format import PackError
 
@@ -28,8 +30,6 @@ REQUESTS_MAX: Final = 10_000
 REQUEST_BYTES_MAX: Final = 16 << 20
 """Of the messages in one response; at least one request is in it."""
 LINES_MAX: Final = 1_000
-ADVANCE_S_MAX: Final = 366 * 86_400
-SLOW_MS_MAX: Final = 86_400_000
 NUMBER_MAX: Final = (1 << 63) - 1
 CREATED: Final = 201
 
@@ -73,7 +73,7 @@ class Control:
         """Raises WrongRequest."""
         if len(self.faults()) >= FAULTS_MAX:
             raise WrongRequest(f"{FAULTS_MAX} faults are in force", "faults", f"{FAULTS_MAX} at a time", 409)
-        rule = rule_of(fields, self.cluster.script, len(self.kafka.brokers))
+        rule = rule_of(fields, self.cluster.script, [one.id for one in self.kafka.brokers])
         number = next(self._numbers)
         self._faults[number] = rule
         return number, rule
@@ -182,10 +182,7 @@ def _requests(control: Control, asked: Asked) -> Any:
     limit = asked.fields.whole("limit", 1, REQUESTS_MAX, REQUESTS_MAX)
     form = asked.fields.text("message", "body", one_of=("body", "wire", "none"))
     asked.fields.refuse_others()
-    try:
-        key = None if api is None else api_of(api)
-    except ValueError as error:
-        raise WrongRequest(f"api: {error}", "api", "a name of the Kafka protocol") from None
+    key = None if api is None else api_of(api)
     shown: list[dict[str, Any]] = []
     left_bytes, has_more = REQUEST_BYTES_MAX, False
     for one in control.cluster.requests():
@@ -263,7 +260,7 @@ def _expel(control: Control, asked: Asked) -> Any:
     asked.fields.refuse_others()
     with control.one_at_a_time:
         expelled = control.kafka.members(asked.parts["group"]) if member is None else [member]
-        control.kafka.expel(asked.parts["group"], member)
+        control.kafka.expel(asked.parts["group"], expelled)
     return {"expelled": expelled}
 
 
@@ -286,8 +283,9 @@ def _advance(control: Control, asked: Asked) -> Any:
 
 def _log(control: Control, asked: Asked) -> Any:
     lines = asked.fields.whole("lines", 1, LINES_MAX, 50)
+    since_s = asked.fields.number("since_s", 0, NUMBER_MAX, 0.0)
     asked.fields.refuse_others()
-    return {"lines": control.cluster.log_lines(lines)}
+    return {"lines": control.cluster.log_lines(lines, since_s)}
 
 
 def _report(control: Control, _: Asked) -> Any:

@@ -6,14 +6,17 @@ wrong, too, so that a misspelt one is not ignored.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from sordini.testing.arguments import ArgumentRefused
+
 SHOWN_CHARACTERS: Final = 100
-_REQUIRED: Final[Any] = object()
+REQUIRED: Final[Any] = object()
 
 
 class WrongRequest(Exception):
@@ -40,7 +43,11 @@ class Fields:
         self._is_text = is_text
         self._known: list[str] = []
 
-    def text(self, name: str, default: Any = _REQUIRED, *, one_of: Sequence[str] = ()) -> Any:
+    def any(self, name: str, allowed: str = "", default: Any = REQUIRED) -> Any:
+        """A value that is checked where it is used: see `refused`."""
+        return self._value(name, default, allowed)
+
+    def text(self, name: str, default: Any = REQUIRED, *, one_of: Sequence[str] = ()) -> Any:
         """A text, perhaps one of some."""
         allowed = f"one of {', '.join(one_of)}" if one_of else "a text"
         value = self._value(name, default, allowed)
@@ -48,7 +55,7 @@ class Fields:
             raise self._wrong(name, value, allowed)
         return value
 
-    def whole(self, name: str, low: int, high: int, default: Any = _REQUIRED) -> Any:
+    def whole(self, name: str, low: int, high: int, default: Any = REQUIRED) -> Any:
         """A whole number between bounds, which are allowed."""
         allowed = f"a whole number from {low} to {high}"
         value = self._value(name, default, allowed)
@@ -60,25 +67,28 @@ class Fields:
             raise self._wrong(name, value, allowed)
         return value
 
-    def number(self, name: str, low: float, high: float, default: Any = _REQUIRED) -> Any:
+    def number(self, name: str, low: float, high: float, default: Any = REQUIRED) -> Any:
         """A number between bounds, which are allowed."""
         allowed = f"a number from {low:g} to {high:g}"
         value = self._value(name, default, allowed)
         if value is default:
             return value
+        if self._is_text and isinstance(value, str):
+            with contextlib.suppress(ValueError):
+                value = float(value[:40])
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not is_number or not low <= value <= high:
             raise self._wrong(name, value, allowed)
         return value
 
-    def flag(self, name: str, default: Any = _REQUIRED) -> Any:
+    def flag(self, name: str, default: Any = REQUIRED) -> Any:
         """True or false."""
         value = self._value(name, default, "true or false")
         if value is not default and not isinstance(value, bool):
             raise self._wrong(name, value, "true or false")
         return value
 
-    def wholes(self, name: str, allowed_values: Sequence[int], default: Any = _REQUIRED) -> Any:
+    def wholes(self, name: str, allowed_values: Sequence[int], default: Any = REQUIRED) -> Any:
         """A list of whole numbers out of some."""
         allowed = f"a list of {', '.join(map(str, allowed_values))}"
         value = self._value(name, default, allowed)
@@ -96,6 +106,12 @@ class Fields:
             raise self._wrong(name, value, allowed)
         return {key: one if isinstance(one, str) else json.dumps(one) for key, one in value.items()}
 
+    def refused(self, error: ArgumentRefused) -> WrongRequest:
+        """What the kit refused of these fields, as the control says it."""
+        if error.why:
+            return WrongRequest(f"{error.name}: {error.why}", error.name, error.allowed)
+        return self._wrong(error.name, error.value, error.allowed)
+
     def refuse_others(self) -> None:
         """Call it when all fields were read. Raises WrongRequest for one that was not."""
         for name in self._given:
@@ -107,7 +123,7 @@ class Fields:
         self._known.append(name)
         value = self._given.get(name)
         if value is None:  # As if it were not given: null is what many programs write for it.
-            if default is _REQUIRED:
+            if default is REQUIRED:
                 raise WrongRequest(f"{name} is missing in {self._where}", name, allowed)
             return default
         return value

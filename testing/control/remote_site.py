@@ -49,7 +49,6 @@ class RemoteSite:
         self.script = RemoteScript(self)
         self.start_s = START_S
         self._given = {"brokers": brokers, "entries": dict(entries), "seed": seed, "listeners": listeners}
-        self._began_s = time.monotonic()
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
         self._port = 0
@@ -146,8 +145,8 @@ class RemoteSite:
         self.ask("POST", "/load", {"path": path, "topics": dict(names), "offsets": KEEP if keeps_offsets else DENSE})
 
     def elapsed_s(self) -> float:
-        """As `Cluster.elapsed_s`."""
-        return time.monotonic() - self._began_s
+        """As `Cluster.elapsed_s`: by the clock of the brokers' process, while there is one."""
+        return float(self.ask("GET", "/clock")["elapsed_s"]) if self._process is not None else 0.0
 
     def now_ms(self) -> int:
         """As `Cluster.now_ms`."""
@@ -173,9 +172,9 @@ class RemoteSite:
         self.ask("DELETE", "/requests")
         self._seen.clear()
 
-    def log_lines(self, count: int) -> list[str]:
+    def log_lines(self, count: int, since_s: float = 0.0) -> list[str]:
         """As `Cluster.log_lines`."""
-        return list(self.ask("GET", f"/log?lines={count}")["lines"])
+        return list(self.ask("GET", f"/log?lines={count}&since_s={since_s!r}")["lines"])
 
     def ask(self, method: str, path: str, fields: Mapping[str, Any] | None = None) -> Any:
         """What the control responds. Raises ValueError for a wrong request, KitError for one that the brokers

@@ -19,6 +19,7 @@ from typing import Any, Final
 from sordini.broker.network.http import HttpLimits, HttpRequest, HttpResponse, HttpServer
 from sordini.broker.wiring.startup import StartRefused
 from sordini.replication.ports import Log
+from sordini.testing.arguments import ArgumentRefused
 from sordini.testing.brokers.site import SiteFailed
 from sordini.testing.control.endpoints import Asked, Control, find
 from sordini.testing.control.fields import WrongRequest, body_fields, query_fields
@@ -71,7 +72,10 @@ class ControlServer:
         fields = query_fields(request.query, where) if is_read else body_fields(request.body, where)
         if not endpoint.has_fields:
             fields.refuse_others()
-        return _json(endpoint.status, endpoint.handle(self._control, Asked(parts, fields)))
+        try:
+            return _json(endpoint.status, endpoint.handle(self._control, Asked(parts, fields)))
+        except ArgumentRefused as refused:
+            raise fields.refused(refused) from None
 
 
 def _json(status: int, value: Any, allow: str = "") -> HttpResponse:

@@ -6,26 +6,24 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from operator import methodcaller
 from typing import Any, Final
 
 from sordini.protocol.api import ALL_APIS
 from sordini.protocol.declare import fields_of
 from sordini.testing.cluster import Address, BrokerState
-from sordini.testing.control.fields import Fields, WrongRequest
-from sordini.testing.faults.names import api_of, api_text, code_of
+from sordini.testing.control.fields import Fields
+from sordini.testing.faults.names import api_of, api_text
 from sordini.testing.faults.script import Kind, Rule, RuleBook
 from sordini.testing.faults.seen import SeenRequest, Sender
 from sordini.testing.faults.selection import Selection
+from sordini.testing.faults.validation import SELECTED, rule
 
-TIMES_MAX: Final = 1_000_000_000
-DELAY_MS_MAX: Final = 86_400_000
-INT32_MAX: Final = (1 << 31) - 1
 ACTIONS: Final[dict[str, Callable[[Fields], Callable[[Rule], object]]]] = {
-    "fail": lambda fields: methodcaller("fail", _named("code", code_of, fields.text("code"))),
+    "fail": lambda fields: methodcaller("fail", fields.any("code", "a name of the Kafka protocol")),
     "delay": lambda fields: methodcaller(
-        "delay", fields.number("ms", 0, DELAY_MS_MAX), before=fields.flag("before", default=False)
+        "delay", fields.any("ms", "a number"), before=fields.flag("before", default=False)
     ),
     "hold": lambda fields: methodcaller("hold", before=fields.flag("before", default=False)),
     "drop_answer": lambda _: methodcaller("drop_answer"),
@@ -38,23 +36,16 @@ ACTIONS: Final[dict[str, Callable[[Fields], Callable[[Rule], object]]]] = {
 """What a fault does, by the word for `do`: each reads its fields, and returns what is done to a rule."""
 
 
-def rule_of(fields: Fields, script: RuleBook, brokers: int) -> Rule:
-    """The rule of a fault's JSON, in force. Raises WrongRequest, and then none is."""
-    selection = Selection(
-        _named("api", api_of, fields.text("api")),
-        fields.text("topic", None),
-        fields.whole("partition", 0, INT32_MAX, None),
-        fields.text("group", None),
-        fields.text("transactional_id", None),
-        fields.text("client_id", None),
-        fields.whole("broker", 1, brokers, None),
-    )
-    times, after = fields.whole("times", 0, TIMES_MAX, None), fields.whole("after", 0, TIMES_MAX, 0)
+def rule_of(fields: Fields, script: RuleBook, brokers: Collection[int]) -> Rule:
+    """The rule of a fault's JSON, in force. Raises WrongRequest and ArgumentRefused, and then none is."""
+    api = fields.any("api", "a text")
+    selected = {name: fields.any(name, default=None) for name in SELECTED[:-1]}  # No function comes over HTTP.
+    times, after = fields.any("times", default=None), fields.any("after", default=0)
     choose = ACTIONS[fields.text("do", one_of=list(ACTIONS))](fields)
     fields.refuse_others()
-    rule = Rule(script, selection, times, after)
-    choose(rule)
-    return rule
+    made = rule(script, api, selected, brokers, times, after)
+    choose(made)
+    return made
 
 
 def fault_json(number: int, rule: Rule, *, is_in_force: bool = True) -> dict[str, Any]:
@@ -162,11 +153,3 @@ def message_json(value: Any, version: int) -> Any:
         for field in fields_of(cls)
         if field.spec.is_in(version)
     }
-
-
-def _named(field: str, named: Callable[[Any], Any], value: str) -> Any:
-    """What a name of the protocol means. Raises WrongRequest."""
-    try:
-        return named(value)
-    except ValueError as error:
-        raise WrongRequest(f"{field}: {error}", field, "a name of the Kafka protocol") from None

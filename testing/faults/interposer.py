@@ -70,7 +70,7 @@ class Interposer:
     def _failed(self, rule: Rule, route: Route, metadata: MetadataCache, call: Call) -> Any:
         """The refused response; of a request for several topics, only the selected ones are refused."""
         rows = TOPIC_ROWS.get(ApiKey(call.versioned_api.api.key))
-        if rows is None or rule.selection.topic is None:
+        if rows is None or not rule.selection.is_of_topics:
             return route.error_response(call.body, rule.code)
         others, selected = rule.selection.split(list(getattr(call.body, rows.request)), metadata.name_of)
         refusal = refuse_part(call, rows.request, others, selected, code=rule.code, rows=rows.response)

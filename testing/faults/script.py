@@ -13,9 +13,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from sordini.protocol.errors import ErrorCode
+from sordini.testing.arguments import ArgumentRefused, flag, number
 from sordini.testing.faults.carrying import Release
+from sordini.testing.faults.mentions import NameOf
 from sordini.testing.faults.names import CodeName, code_of
-from sordini.testing.faults.selection import NameOf, Selection
+from sordini.testing.faults.selection import Selection
 
 if TYPE_CHECKING:
     from sordini.protocol.api import ApiKey
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 REMOVED_MAX: Final = 1_000
 """Rules that were undone; the oldest are forgotten."""
+DELAY_MS_MAX: Final = 86_400_000
+ACTIONS: Final = "fail, delay, hold, drop_answer, drop_request, close_connection, corrupt"
 
 
 class Kind(Enum):
@@ -63,9 +67,12 @@ class RuleBook(Protocol):
 
 
 class Rule:
-    """What is done to the requests of a selection. Choose by one of the methods; without it nothing is done."""
+    """What is done to the requests of a selection. One of the methods chooses it; a rule without it is a mistake."""
 
-    def __init__(self, script: RuleBook, selection: Selection, times: int | None, after: int) -> None:
+    def __init__(
+        self, script: RuleBook, selection: Selection, times: int | None = None, after: int = 0, made_at: str = ""
+    ) -> None:
+        """`made_at` is the place in the test's code. What is given was checked: see `validation.py`."""
         self.selection = selection
         self.times = times
         """How many requests it is for at most; None: all."""
@@ -80,6 +87,9 @@ class Rule:
         self.taken = 0
         """How many requests it is known to have acted on; `used` says it wherever the brokers are."""
         self.passed = 0
+        self.mistake: Exception | None = None
+        """What `when` has raised first, until `check` raises it."""
+        self.made_at = made_at
         self._script = script
 
     @property
@@ -94,7 +104,7 @@ class Rule:
 
     def delay(self, ms: float, *, before: bool = False) -> Self:
         """Send the response so much later; with `before` the request is handled so much later."""
-        self.delay_ms = ms
+        self.delay_ms = number("ms", ms, 0, DELAY_MS_MAX)
         return self._chosen(Kind.DELAY, is_before=before)
 
     def hold(self, *, before: bool = False) -> Self:
@@ -102,7 +112,9 @@ class Rule:
         return self._chosen(Kind.HOLD, is_before=before)
 
     def release(self) -> None:
-        """Let go what `hold` keeps, now and from now on."""
+        """Let go what `hold` keeps, now and from now on. Raises ValueError for a rule that does not hold."""
+        if self.kind is not Kind.HOLD:
+            raise ArgumentRefused("release", self.text(), "a rule that holds", f"nothing is held: {self.text()}")
         self._script.release(self)
 
     def drop_answer(self) -> Self:
@@ -115,6 +127,7 @@ class Rule:
 
     def close_connection(self, *, after: bool = False) -> Self:
         """Close the connection instead of handling the request; with `after` it was handled, and is not answered."""
+        flag("after", after)
         return self._chosen(Kind.CLOSE, is_before=not after)
 
     def corrupt(self) -> Self:
@@ -125,13 +138,26 @@ class Rule:
         """Remove the rule, and let go what it holds."""
         self._script.remove(self)
 
+    def check(self) -> None:
+        """Raise what `when` has raised, once; and ValueError for a rule that does nothing."""
+        mistake, self.mistake = self.mistake, None
+        if mistake is not None:
+            raise mistake
+        if self.kind is None:
+            where = f"{self.made_at}: " if self.made_at else ""
+            why = f"{where}the rule for {self.selection.text()} does nothing: choose one of {ACTIONS}"
+            raise ArgumentRefused("on", self.selection.text(), ACTIONS, why)
+
     def __enter__(self) -> Self:
+        self.check()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.undo()
+        if error is None or isinstance(error, Exception):
+            self.check()  # The block may have failed because the rule did not act.
 
     def text(self) -> str:
         """As it is shown: `Produce of topic orders fails with NOT_ENOUGH_REPLICAS`."""
@@ -151,21 +177,38 @@ class Rule:
         return f"used {self.used}{'' if self.times is None else f' of {self.times}'} times"
 
     def _chosen(self, kind: Kind, *, is_before: bool) -> Self:
+        flag("before", is_before)
         if self.kind is not None:
             raise ValueError(f"this rule {self.kind.value} already: make another one with `on`")
         self.kind, self.is_before = kind, is_before
         self._script.add(self)
         return self
 
-    def takes(self, is_selected: Callable[[Selection], bool]) -> bool:
+    def takes(self, is_selected: Callable[[Selection], bool], body: Any) -> bool:
         """Whether it acts on a request, which is counted."""
         if (self.times is not None and self.taken >= self.times) or not is_selected(self.selection):
+            return False
+        if not self._holds(body):
             return False
         if self.passed < self.after:
             self.passed += 1
             return False
         self.taken += 1
         return True
+
+    def _holds(self, body: Any) -> bool:
+        """What `when` says. When it fails, the request is none of the rule's, and `check` raises it in the test."""
+        when = self.selection.when
+        if when is None:
+            return True
+        try:
+            return bool(when(body))
+        except Exception as error:  # noqa: BLE001 - it is the test's, and raised there.
+            if self.mistake is None:
+                trace = error.__traceback__
+                # Its first frame is this one: what is left begins where `when` was written.
+                self.mistake = error.with_traceback(None if trace is None else trace.tb_next)
+            return False
 
 
 class Script:
@@ -214,6 +257,6 @@ class Script:
     def take(self, api: ApiKey, body: Any, client_id: str | None, broker: int, name_of: NameOf) -> Rule | None:
         """The rule that acts on a request, if one does."""
         for rule in self._rules:
-            if rule.takes(lambda selection: selection.is_for(api, body, client_id, broker, name_of)):
+            if rule.takes(lambda selection: selection.is_for(api, body, client_id, broker, name_of), body):
                 return rule
         return None

@@ -7,10 +7,15 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from sordini.protocol.api import ApiKey
-from sordini.protocol.types import NO_TOPIC_ID, TopicId
-
-NameOf = Callable[[TopicId], str | None]
-"""A topic's name by its id."""
+from sordini.testing.faults.mentions import (
+    NameOf,
+    groups_of,
+    partition_field,
+    partition_index,
+    topic_name,
+    topics_of,
+    transactional_ids_of,
+)
 
 
 class TopicRows(NamedTuple):
@@ -33,8 +38,6 @@ TOPIC_ROWS: Final = {
     ApiKey.TXN_OFFSET_COMMIT: TopicRows("topics", "topics"),
 }
 """APIs whose topics can fail one by one. Others fail as a whole."""
-_PARTITIONS: Final = ("partition_data", "partitions")
-_INDEXES: Final = ("index", "partition", "partition_index")
 
 
 class Selection(NamedTuple):
@@ -48,7 +51,7 @@ class Selection(NamedTuple):
     client_id: str | None = None
     broker: int | None = None
     when: Callable[[Any], bool] | None = None
-    """Asked of the request's message."""
+    """Asked of the request's message, by the rule."""
 
     def text(self) -> str:
         """As it is shown: `Produce of topic orders`."""
@@ -62,18 +65,21 @@ class Selection(NamedTuple):
         return " of ".join([api_text(self.api), ", ".join(named)] if named else [api_text(self.api)])
 
     def is_for(self, api: ApiKey, body: Any, client_id: str | None, broker: int, name_of: NameOf) -> bool:
-        """Whether a request is selected, with all its topics or with some."""
+        """Whether a request is selected, with all its topics or with some; `when` is not asked."""
         if api is not self.api or (self.broker is not None and broker != self.broker):
             return False
         if self.client_id is not None and client_id != self.client_id:
             return False
-        if self.group is not None and self.group not in _texts(body, ("group_id", "groups", "groups_names")):
+        if self.group is not None and self.group not in groups_of(body):
             return False
-        if self.transactional_id is not None and self.transactional_id not in _texts(body, ("transactional_id",)):
+        if self.transactional_id is not None and self.transactional_id not in transactional_ids_of(body):
             return False
-        if self.topic is not None and not any(self._has(topic, name_of) for topic in _topics(body)):
-            return False
-        return self.when is None or self.when(body)
+        return not self.is_of_topics or any(self._has(topic, name_of) for topic in topics_of(body))
+
+    @property
+    def is_of_topics(self) -> bool:
+        """Whether it is for some topics or partitions of a request."""
+        return self.topic is not None or self.partition is not None
 
     def split(self, elements: list[Any], name_of: NameOf) -> tuple[list[Any], list[Any]]:
         """A request's topics: those that are not selected, and those that are. A topic may be in both, with some of
@@ -85,13 +91,13 @@ class Selection(NamedTuple):
             if not self._has(topic, name_of):
                 others.append(topic)
                 continue
-            field = next((name for name in _PARTITIONS if hasattr(topic, name)), None)
+            field = partition_field(topic)
             if self.partition is None or field is None:
                 selected.append(topic)
                 continue
             rows = getattr(topic, field)
-            mine = [row for row in rows if _index(row) == self.partition]
-            rest = [row for row in rows if _index(row) != self.partition]
+            mine = [row for row in rows if partition_index(row) == self.partition]
+            rest = [row for row in rows if partition_index(row) != self.partition]
             selected.append(_with(topic, field, mine))
             if rest:
                 others.append(_with(topic, field, rest))
@@ -102,45 +108,8 @@ class Selection(NamedTuple):
             return False
         if self.partition is None:
             return True
-        field = next((name for name in _PARTITIONS if hasattr(topic, name)), None)
-        return field is None or any(_index(row) == self.partition for row in getattr(topic, field))
-
-
-def topic_name(topic: Any, name_of: NameOf) -> str | None:
-    """A topic's name as a request gives it, by name or by id."""
-    if isinstance(topic, str):
-        return topic
-    topic_id = getattr(topic, "topic_id", NO_TOPIC_ID)
-    if topic_id != NO_TOPIC_ID:
-        return name_of(TopicId(topic_id))
-    name: str | None = getattr(topic, "topic", None) or getattr(topic, "name", None)
-    return name
-
-
-def _topics(body: Any) -> list[Any]:
-    for field in ("topic_data", "topics", "topic_names"):
-        found = getattr(body, field, None)
-        if found:
-            return list(found)
-    return [topic for one in getattr(body, "transactions", None) or () for topic in one.topics]
-
-
-def _texts(body: Any, fields: tuple[str, ...]) -> set[str]:
-    found: set[str] = set()
-    for field in fields:
-        value = getattr(body, field, None)
-        if isinstance(value, str):
-            found.add(value)
-        for one in value if isinstance(value, list) else ():
-            found.add(one if isinstance(one, str) else getattr(one, "group_id", ""))
-    return found
-
-
-def _index(row: Any) -> int:
-    if isinstance(row, int):
-        return row
-    value: int = next(getattr(row, name) for name in _INDEXES if hasattr(row, name))
-    return value
+        field = partition_field(topic)
+        return field is None or any(partition_index(row) == self.partition for row in getattr(topic, field))
 
 
 def _with(topic: Any, field: str, rows: list[Any]) -> Any:

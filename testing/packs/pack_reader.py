@@ -7,7 +7,7 @@ the batch that must follow. So what is wrong is found where it is, and a file th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Final, NamedTuple
 
 from sordini.protocol.errors import BrokerError
@@ -22,6 +22,7 @@ from sordini.protocol.records.batch import (
     read_header,
     read_records,
 )
+from sordini.testing.arguments import texts
 from sordini.testing.packs.pack_format import (
     BATCH,
     BEGINNING,
@@ -115,7 +116,7 @@ def records_of(path: str, topics: Iterable[str] | None = None) -> Iterator[tuple
 def chosen_topics(header: Header, topics: Iterable[str] | None) -> list[str]:
     """The names given, or all of a pack. Raises ValueError for one that is not there."""
     there = [one.name for one in header.topics]
-    chosen = there if topics is None else list(topics)
+    chosen = there if topics is None else list(topics) if isinstance(topics, Mapping) else texts("topics", topics)
     for name in chosen:
         if name not in there:
             raise ValueError(f"topics: {name!r} is not in the pack; these are: {', '.join(there)}")

@@ -135,7 +135,7 @@ def test_an_unknown_line_a_stale_substitution_and_a_failing_line_fail(tmp_path: 
     with pytest.raises(AssertionError, match="may wait for ever"):
         operator.follow(["sordini ping || sleep 5"])
     with pytest.raises(AssertionError, match="no line of the recipe"):
-        operator.follow([], {"pip install sordini": None})
+        operator.follow([], {"pip install ../sordini": None})
     with pytest.raises(ProcessError, match=r"ended with 1, not 0\n.*127\.0\.0\.1"):
         operator.follow(["sordini cluster status --check --wait 0.1 --timeout 1"])
 
@@ -166,7 +166,7 @@ def test_brokers_are_upgraded_one_at_a_time_and_a_check_that_waits_in_vain_says_
 
     for broker_id in site.machines if EVERYTHING else [2]:
         site.at(broker_id)
-        site.operator.follow(PAGE[UPGRADING], {"pip install --upgrade sordini": while_it_is_stopped})
+        site.operator.follow(PAGE[UPGRADING], {"pip install --upgrade ../sordini": while_it_is_stopped})
         if EVERYTHING:
             site.verify("orders", "payments")
 

@@ -171,12 +171,12 @@ def test_java_tools_read_what_they_wrote_with_the_token_of_a_file(
     round_trips.by_java_tools(topic, tool, secured.bootstrap, str(properties))
 
 
-def test_a_client_authenticates_again_with_a_new_token_before_the_former_ends(secured: Secured, topic: str) -> None:
-    """KIP-368: no request fails while tokens of some seconds follow each other on one connection."""
+def write_with_short_tokens(secured: Secured, topic: str, life_s: int) -> tuple[bool, list[Any], list[Any]]:
+    """Write until a fourth token was made: whether it was, what was not delivered, and the client's errors."""
     made: list[int] = []
 
     def make(_: str) -> tuple[str, float]:
-        made.append(int(time.time()) + 5)
+        made.append(int(time.time()) + life_s)
         return token(claims(time.time(), exp=made[-1])), made[-1]
 
     failures: list[Any] = []
@@ -188,10 +188,22 @@ def test_a_client_authenticates_again_with_a_new_token_before_the_former_ends(se
         producer.produce(topic, b"x", partition=0, on_delivery=lambda error, _: delivered.append(error))
         sent += 1
         producer.poll(0.1)
-    assert producer.flush(30) == 0
-    assert len(made) >= 4
-    assert delivered == [None] * sent
-    assert failures == []
+    left = producer.flush(30)
+    assert len(delivered) + left == sent
+    return len(made) >= 4, [None] * left + [error for error in delivered if error is not None], failures
+
+
+def test_a_client_authenticates_again_with_a_new_token_before_the_former_ends(secured: Secured, topic: str) -> None:
+    """KIP-368: no request fails while tokens of some seconds follow each other on one connection.
+
+    librdkafka has the last tenth of a life for it. On a busy machine that may be too little of five seconds: then
+    tokens live twice as long, and with the longest nothing may fail.
+    """
+    for life_s in (5, 10, 20):
+        came, lost, failures = write_with_short_tokens(secured, topic, life_s)
+        if came and not lost and not failures:
+            break
+    assert (came, lost, failures) == (True, [], [])
 
 
 BAD = {
@@ -200,6 +212,7 @@ BAD = {
     "of another issuer": lambda: alices(iss="https://evil.example"),
     "for another audience": lambda: alices(aud="other"),
     "without a name": lambda: alices(sub=None),
+    "of a name with a line break": lambda: alices(sub="alice\nUser:admin"),
     "of an unknown key": lambda: alices(algorithm="ES384"),
     "altered": lambda: alices()[:-10] + "AAAAAAAAAA",
 }

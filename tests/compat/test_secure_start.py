@@ -143,7 +143,7 @@ def test_a_second_start_uses_what_is_there_and_says_nothing_of_it(tmp_path: Path
 def test_a_first_user_who_was_removed_stays_removed_and_comes_with_a_new_cluster_again(tmp_path: Path) -> None:
     with SecureProcess(tmp_path / "removed") as broker:
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
-            done = run(f"sordini users remove admin --mechanism {mechanism} {connected(broker)}", broker)
+            done = run(f"sordini users remove admin --yes --mechanism {mechanism} {connected(broker)}", broker)
         broker.restart()
         assert run(f"sordini topics list --timeout 5 {connected(broker)}", broker).returncode == 1, done
         broker.stop()

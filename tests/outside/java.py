@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import time
@@ -19,6 +20,11 @@ _LOG4J = Path(__file__).with_name("log4j.properties")
 # A short life: the quick compiler and the small collector start sooner and leave the cores to others.
 QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 SHORT_LIVED = (QUICK_COMPILER, "-XX:+UseSerialGC", "-Xshare:auto")
+_LOST_SESSION = re.compile(
+    r"ZooKeeperClient(Expired|Timeout)Exception|KeeperErrorCode = (Session ?[Ee]xpired|ConnectionLoss)"
+    # Its own registration, under the session that has ended.
+    r"|KeeperErrorCode = NodeExists"
+)
 BROKER_CLASS, ZOOKEEPER_CLASS = "kafka.Kafka", "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
@@ -162,6 +168,10 @@ class ApacheKafkaProcess(BrokerProcess):
 
     def is_ready(self) -> bool:
         return "started (kafka.server.KafkaServer)" in self.output()
+
+    def was_too_slow(self) -> bool:
+        """On a busy machine its session with ZooKeeper ends while it starts, and then it ends itself."""
+        return not self.is_running and _LOST_SESSION.search(self.output()) is not None
 
 
 def java_tool(

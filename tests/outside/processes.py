@@ -40,6 +40,8 @@ class OutsideProcess(ABC):
     name = "process"
     start_seconds_max = 60.0
     stop_seconds_max = 20.0
+    starts_max = 3
+    """So often a start is tried, if what ends it is the busy machine (`was_too_slow`)."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -73,13 +75,20 @@ class OutsideProcess(ABC):
 
     def start(self) -> Self:
         """Start the program and return when it is ready to serve."""
-        self.launch()
-        try:
-            self.wait_until(self.is_ready, self.start_seconds_max, "be ready")
-        except BaseException:
-            self.kill()
-            raise
+        for left in reversed(range(self.starts_max)):
+            self.launch()
+            try:
+                self.wait_until(self.is_ready, self.start_seconds_max, "be ready")
+                break
+            except BaseException as error:
+                self.kill()
+                if not (isinstance(error, ProcessError) and left and self.was_too_slow()):
+                    raise
         return self
+
+    def was_too_slow(self) -> bool:
+        """Whether a start has failed for want of time alone, so that another may do."""
+        return False
 
     def launch(self) -> None:
         """Start the program and return at once, whether or not it will ever be ready."""

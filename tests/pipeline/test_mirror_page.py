@@ -1,4 +1,4 @@
-"""docs/mirror.md: two clusters, one, Spark, pasted block by block into a shell."""
+"""docs/mirror.md: two clusters, one, Spark, pasted block by block into one shell."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ TABLE: tuple[str, ...] = (
     "topics pack {topic} --output {pack} --force",
     "topics alter {topic} --partitions 2 --validate-only",
     "topics create {topic}-new --if-not-exists",
-    "topics delete {topic}-none --if-exists",
+    "topics delete {topic}-none --if-exists --yes",
     "consume {topic} --from beginning --exit-at-end",
     "consume {topic} --from beginning --timeout 0.2 --json",
     "consume {topic} --from beginning --exit-at-end --group {fresh}",
@@ -241,10 +241,10 @@ def test_a_command_ends_as_it_should_though_one_answer_is_lost(
 
 CHANGES = {
     "topics create {topic}-lost --partitions 2": (
-        "topics delete {topic}-lost --if-exists",
+        "topics delete {topic}-lost --if-exists --yes",
         "created with 2 partitions",
     ),
-    "topics delete {topic}-lost": ("topics create {topic}-lost --if-not-exists", "{topic}-lost deleted"),
+    "topics delete {topic}-lost --yes": ("topics create {topic}-lost --if-not-exists", "{topic}-lost deleted"),
     "topics alter {topic}-lost --partitions 3": ("topics create {topic}-lost", "changed"),
     "groups delete {group} --yes": (
         "groups reset {group} --topic {topic} --to-latest --execute",
@@ -259,7 +259,7 @@ CHANGES = {
 def test_a_change_whose_answer_was_lost_is_recognised_as_done(ready: Scene, line: str) -> None:
     before, said = CHANGES[line]
     ready.broker.plan(Fault.NONE)
-    ready.run(ready.words("topics delete {topic}-lost --if-exists"))
+    ready.run(ready.words("topics delete {topic}-lost --if-exists --yes"))
     ready.run(ready.words(before))
     words = ready.words(line)
     ready.broker.plan(Fault.NONE)
@@ -267,7 +267,7 @@ def test_a_change_whose_answer_was_lost_is_recognised_as_done(ready: Scene, line
     count = ready.broker.answers
     for after in range(1, count):
         ready.broker.plan(Fault.NONE)
-        ready.run(ready.words("topics delete {topic}-lost --if-exists"))
+        ready.run(ready.words("topics delete {topic}-lost --if-exists --yes"))
         ready.run(ready.words(before))
         ready.broker.plan(Fault.LOSS, after)
         done = ready.run(words)
@@ -286,7 +286,7 @@ def test_a_missing_or_just_deleted_topic_or_group_is_reported_as_such(
                 "topics create {topic} --if-not-exists",
                 "groups reset {group} --topic {topic} --to-latest --execute",
                 "groups delete {group} --yes",
-                "topics delete {topic}",
+                "topics delete {topic} --yes",
             ):
                 assert ready.run(ready.words(setting, gone, gone)).exit_code == 0, setting
         codes = {1} if "{topic} " in f"{line} " or "{group} " in f"{line} " else {0, 1}
@@ -315,7 +315,7 @@ def test_an_empty_topic_is_read_to_its_end_at_once(ready: Scene, caplog: pytest.
 
 def test_a_topic_that_was_just_deleted_can_be_made_again_at_once(ready: Scene) -> None:
     for _ in range(40 if IS_LONG else 5):
-        for line in ("topics create {topic}-again", "topics delete {topic}-again"):
+        for line in ("topics create {topic}-again", "topics delete {topic}-again --yes"):
             done = ready.run(ready.words(line))
             assert (done.exit_code, done.stderr) == (0, ""), line
 
@@ -328,7 +328,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_ends_the_reader_in_one_sentenc
         with program("consume", "doomed", "--from", "beginning", *more, bootstrap=ready.broker.bootstrap) as reader:
             assert reader.stdout is not None
             assert reader.stdout.readline() == "one\n"
-            assert ready.run(ready.words("topics delete doomed")).exit_code == 0
+            assert ready.run(ready.words("topics delete doomed --yes")).exit_code == 0
             _, errors = reader.communicate(timeout=60)
         assert (reader.returncode, errors) == (1, f"sordini: {NO_TOPIC.format('doomed')}\n")
 

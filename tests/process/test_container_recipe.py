@@ -133,7 +133,6 @@ def test_the_tour_is_readmes_with_another_way_to_start_and_stop() -> None:
     assert (script.count("\nSTART\n"), script.count("STOP\n")) == (1, 2)
     assert "make run" not in script
     assert "127.0.0.1:9092" not in script
-    assert "until" not in script
     assert "kcat -P -b 10.0.0.1:1 -t licence -l LICENSE\n" in script
 
 

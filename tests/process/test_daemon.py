@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -143,7 +143,10 @@ def test_a_daemon_that_cannot_start_says_why_and_leaves_nothing_running(daemon: 
     with socket.create_server(("127.0.0.1", daemon.port)):
         started = daemon.start("--pid-file", "own.pid")
     assert (started.returncode, started.stdout) == (1, "")
-    assert started.stderr == f"sordini: cannot listen on 127.0.0.1 port {daemon.port}: Address already in use\n"
+    assert started.stderr == (
+        f"sordini: listeners: PLAINTEXT://127.0.0.1:{daemon.port}: cannot listen on 127.0.0.1 port {daemon.port}: "
+        "Address already in use\n"
+    )
     assert not (daemon.directory / "own.pid").exists()
     assert not (daemon.directory / "data" / "sordini.pid").exists()
     assert "cannot listen" in (daemon.directory / "data" / "sordini.log").read_text()
@@ -164,11 +167,24 @@ def test_a_second_broker_is_refused_by_either_pid_file_and_the_first_serves_on(d
     for options in (["--override", "log.dirs=other", "--pid-file", "own.pid"], ["--override", "log.dirs=data"]):
         second = run("serve", *options, cwd=tmp_path)
         assert (second.returncode, second.stdout) == (1, "")
-        assert f"is in use by process {pid}" in second.stderr
-        assert "own.pid" in second.stderr or "sordini.pid" in second.stderr
+        assert f"is in use by another broker, process {pid}" in second.stderr
+        assert "own.pid" in second.stderr or "log.dirs: data is in use" in second.stderr
     assert daemon.pid == pid
     with Client("127.0.0.1", daemon.port) as client:
         assert client.create("orders") == [0]
+
+
+def test_a_daemon_shows_the_warnings_of_its_configuration_on_the_terminal(daemon: Daemon) -> None:
+    started = daemon.start("--override", "log.retention.huors=1")
+    assert (started.returncode, bool(READY.fullmatch(started.stdout))) == (0, True)
+    (line,) = started.stderr.splitlines()
+    assert re.search(r"\[warning *\] unknown configuration key +key=log\.retention\.huors", line)
+    assert "unknown configuration key" in (daemon.directory / "data" / "sordini.log").read_text()
+
+
+def test_a_daemon_for_which_warnings_are_too_much_shows_none(daemon: Daemon) -> None:
+    started = daemon.start("--override", "log.retention.huors=1", "--log-level", "error")
+    assert (started.returncode, started.stderr) == (0, "")
 
 
 def test_a_file_that_is_no_pid_file_is_left_alone(daemon: Daemon) -> None:
@@ -283,7 +299,13 @@ def test_a_second_signal_forces_the_end_and_says_what_was_not_finished(start_sor
         peer_that_does_not_read(broker, stack)
         os.kill(broker.pid, signal.SIGTERM)
         broker.wait_until(lambda: "broker stopping" in broker.output(), PATIENCE_S, "begin to stop")
-        os.kill(broker.pid, signal.SIGINT)
+
+        def is_over() -> bool:  # The second signal is one that is not with the first.
+            with suppress(ProcessLookupError):
+                os.kill(broker.pid, signal.SIGINT)
+            return not broker.is_running
+
+        eventually(is_over, "its end was forced")
         assert broker.wait_for_exit(PATIENCE_S) == 3
     assert broker.output().splitlines()[-1] == (
         "sordini: stop forced after a second signal, not finished: answering open requests; the next start recovers it"
@@ -291,6 +313,23 @@ def test_a_second_signal_forces_the_end_and_says_what_was_not_finished(start_sor
     broker.start()
     with Client("127.0.0.1", broker.port) as client:
         assert client.fetch("orders", offset=44)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
+def test_the_two_signals_of_gnu_timeout_are_one(tmp_path: Path, number: signal.Signals) -> None:
+    """It signals its child, and then the process group that both are in."""
+    broker = SordiniProcess(tmp_path)
+    command = ["timeout", "60", *broker.command()]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as timeout:
+        assert timeout.stdout is not None
+        assert timeout.stdout.readline().startswith("sordini is ready")
+        os.kill(timeout.pid, number)  # It passes a signal on as it sends its own at the end of the time.
+        _, errors = timeout.communicate(timeout=PATIENCE_S)
+    assert "forced" not in errors
+    assert timeout.returncode == 0
+    assert (broker.data_directory / ".kafka_cleanshutdown").exists()
 
 
 def test_a_broker_that_is_stopping_is_not_healthy(start_sordini: Start) -> None:
@@ -328,7 +367,7 @@ async def main():
     def before_forced_exit(reason):
         print(f"forced after {reason}", flush=True)
     reactions = SignalActions(lambda: print("stop"), lambda: print("reopen"), before_forced_exit)
-    SignalThread(asyncio.get_running_loop(), reactions, SystemClock(), 300).start()
+    SignalThread(asyncio.get_running_loop(), reactions, SystemClock(), int(sys.argv[1])).start()
     print("held", flush=True)
     threading.Event().wait()
 
@@ -338,9 +377,10 @@ asyncio.run(main())
 
 
 @contextmanager
-def held_process() -> Iterator[subprocess.Popen[str]]:
-    """A process whose loop is blocked for ever, and which gets a stop signal after 300 ms."""
-    with subprocess.Popen([sys.executable, "-c", HELD], stdout=subprocess.PIPE, text=True) as process:
+def held_process(deadline_ms: int = 300) -> Iterator[subprocess.Popen[str]]:
+    """A process whose loop is blocked for ever, and whose stop is forced at the deadline."""
+    program = [sys.executable, "-c", HELD, str(deadline_ms)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             assert process.stdout.readline() == "held\n"
@@ -354,7 +394,8 @@ def held_process() -> Iterator[subprocess.Popen[str]]:
     [
         ([signal.SIGTERM], "forced after 300 ms (sordini.shutdown.deadline.ms)\n"),
         ([signal.SIGTERM, signal.SIGHUP], "forced after 300 ms (sordini.shutdown.deadline.ms)\n"),
-        ([signal.SIGHUP, signal.SIGINT, signal.SIGTERM], "forced after a second signal\n"),
+        # A second one that comes with the first repeats it.
+        ([signal.SIGHUP, signal.SIGINT, signal.SIGTERM], "forced after 300 ms (sordini.shutdown.deadline.ms)\n"),
     ],
 )
 def test_the_end_is_forced_also_while_something_holds_the_loop(signals: list[int], words: str) -> None:
@@ -366,6 +407,20 @@ def test_the_end_is_forced_also_while_something_holds_the_loop(signals: list[int
             eventually(lambda: not pending_signals(process.pid), "the signal was taken")
         assert process.wait(PATIENCE_S) == 3
         assert process.stdout.read() == words
+
+
+def test_a_second_signal_that_is_not_with_the_first_forces_the_end_also_then() -> None:
+    with held_process(deadline_ms=60_000) as process:
+        assert process.stdout is not None
+        process.send_signal(signal.SIGTERM)
+
+        def is_over() -> bool:
+            process.send_signal(signal.SIGTERM)
+            return process.poll() is not None
+
+        eventually(is_over, "the end was forced")
+        assert process.returncode == 3
+        assert process.stdout.read() == "forced after a second signal\n"
 
 
 def test_reopening_the_log_again_and_again_does_not_put_the_end_off() -> None:
@@ -429,9 +484,7 @@ def test_the_service_manager_is_notified_that_the_broker_is_ready_alive_and_stop
     broker.launch()
     with manager.socket:
         ready = manager.wait_for("READY=1")
-        assert re.search(
-            rf"^STATUS=broker \d+ of cluster \S+ listens on PLAINTEXT://{broker.bootstrap}$", ready, re.MULTILINE
-        )
+        assert re.search(rf"^STATUS=broker \d+ of cluster \S+ listens on {broker.bootstrap}$", ready, re.MULTILINE)
         assert "sordini is ready" in broker.output()
         for _ in range(3):
             manager.wait_for("WATCHDOG=1")

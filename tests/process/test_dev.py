@@ -57,7 +57,10 @@ def test_a_directory_serves_one_cluster_at_a_time(tmp_path: Path) -> None:
     with DevProcess(tmp_path / "dev", "--brokers", "1") as dev:
         second = subprocess.run(dev.command(), capture_output=True, text=True, timeout=20, check=False)
         assert (second.returncode, second.stdout) == (1, "")
-        assert second.stderr == f"sordini: {dev.directory}/data/sordini.pid is in use by process {dev.pid}\n"
+        assert (
+            second.stderr
+            == f"sordini: {dev.directory}/data/sordini.pid is in use by another broker, process {dev.pid}\n"
+        )
         stopped = subprocess.run(
             [PROGRAM, "stop", "--pid-file", f"{dev.directory}/data/sordini.pid"], capture_output=True, check=False
         )
@@ -71,7 +74,8 @@ def test_a_broker_that_cannot_start_ends_all_of_them_and_says_why(tmp_path: Path
         command = [PROGRAM, "dev", "--port", str(port), "--directory", str(tmp_path / "other")]
         refused = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr == f"sordini: cannot listen on 127.0.0.1 port {port + 1}: Address already in use\n"
+    in_use = f"cannot listen on 127.0.0.1 port {port + 1}: Address already in use"
+    assert refused.stderr == f"sordini: listeners: PLAINTEXT://127.0.0.1:{port + 1}: {in_use}\n"
     assert not (tmp_path / "other" / "sordini.pid").exists()
 
 

@@ -179,7 +179,7 @@ def test_a_taken_metrics_port_is_named(tmp_path: Path) -> None:
         broker.launch()
         assert broker.wait_for_exit(PATIENCE_S) == 1
     assert broker.output().splitlines()[-1] == (
-        f"sordini: cannot listen on 127.0.0.1 port {port}: Address already in use"
+        f"sordini: sordini.metrics.port: cannot listen on 127.0.0.1 port {port}: Address already in use"
     )
 
 

@@ -1,4 +1,4 @@
-"""docs/recovery.md, pasted block by block into a shell, with a real ZooKeeper and a real broker.
+"""docs/recovery.md, pasted block by block into one shell, with a real ZooKeeper and a real broker.
 
 `zkServer.sh`, which comes with ZooKeeper and not with Apache Kafka's jars, is a script of this test that starts and
 stops the same program.
@@ -11,10 +11,9 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from sordini.replication.controller.machine.restored_epochs import LEADER_EPOCH_
 from tests.outside.java import SHORT_LIVED, ZOOKEEPER_CLASS, java_command
 from tests.outside.ports import free_port
 from tests.outside.versions import APACHE_KAFKA
+from tests.support.pasted import reader_environment, shell_session
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recovery.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -45,9 +45,9 @@ esac
 
 
 class Shell:
-    """A directory in which the page's blocks are run, one after another."""
+    """A directory, and a shell in it into which the page's blocks are pasted."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, opened: ExitStack) -> None:
         self.directory = directory
         self.zookeeper, self.broker = (f"127.0.0.1:{free_port()}" for _ in range(2))
         programs = directory / "programs"
@@ -56,8 +56,9 @@ class Shell:
         java = java_command(ZOOKEEPER_CLASS, [], APACHE_KAFKA, flags)
         (programs / "zkServer.sh").write_text(SCRIPT.format(java=shlex.join(java)), encoding="utf-8")
         (programs / "zkServer.sh").chmod(0o755)
-        path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
-        self.environment = {**os.environ, "PATH": path, "SORDINI_BOOTSTRAP": self.broker}
+        path = os.pathsep.join([str(programs), reader_environment()["PATH"]])
+        self.environment = reader_environment(PATH=path, SORDINI_BOOTSTRAP=self.broker)
+        self._session = opened.enter_context(shell_session(directory, self.environment, self.diagnosis))
 
     def text(self) -> str:
         """The page, for this directory: free ports, and other waits.
@@ -75,22 +76,8 @@ class Shell:
         return found.replace("factor=1\n", f"factor=1\n{groups}")
 
     def run(self, block: str) -> str:
-        """What a block prints. One that fails, or does not end, fails the test with what all programs have said."""
-        try:
-            done = subprocess.run(
-                ["bash", "-e", "-o", "pipefail", "-c", block],
-                cwd=self.directory,
-                env=self.environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=BLOCK_S_MAX,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            pytest.fail(f"{block}\ndid not end in {BLOCK_S_MAX} s: {error.stdout!r}\n{self.diagnosis()}")
-        assert done.returncode == 0, f"{block}\n{done.stdout}\n{self.diagnosis()}"
-        return done.stdout
+        """What a block prints. One that fails, or does not end, fails the test with the ends of all logs."""
+        return self._session.paste(block, BLOCK_S_MAX)
 
     def diagnosis(self) -> str:
         """The ends of the programs' logs."""
@@ -130,9 +117,10 @@ class Shell:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
-    shell = Shell(tmp_path)
-    yield shell
-    shell.close()
+    with ExitStack() as opened:
+        shell = Shell(tmp_path, opened)
+        opened.callback(shell.close)
+        yield shell
 
 
 def until(condition: Callable[[], bool], shell: Shell, what: str) -> None:

@@ -28,7 +28,7 @@ LINES: dict[str, str] = {
     "topics create": "topics create orders --if-not-exists",
     "topics pack": "topics pack orders --output {pack} --force",
     "topics alter": "topics alter orders --partitions 3 --validate-only",
-    "topics delete": "topics delete none --if-exists",
+    "topics delete": "topics delete none --if-exists --yes",
     "topics delete-records": "topics delete-records orders:0 --all --yes",
     "produce": "produce orders --file {empty}",
     "consume": "consume orders --from beginning --exit-at-end",

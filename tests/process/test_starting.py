@@ -47,21 +47,23 @@ def test_the_ready_line_says_who_listens_where_and_how_long_it_took(start_sordin
     broker = start_sordini({"broker.id": 7})
     ((broker_id, cluster_id, listeners, _),) = READY.findall(broker.output())
     assert broker_id == "7"
-    assert listeners == f"PLAINTEXT://{broker.bootstrap}"
+    assert listeners == broker.bootstrap, "as options take it"
     assert "OPEN TO THE NETWORK" not in broker.output()
     assert f"cluster.id={cluster_id}\n" in (broker.data_directory / "meta.properties").read_text()
 
 
 def test_the_ready_line_names_what_is_advertised_where_that_is_not_what_is_bound(tmp_path: Path) -> None:
     broker = SordiniProcess(tmp_path / "open")
-    bound = broker.overrides["listeners"] = f"PLAINTEXT://0.0.0.0:{broker.port}"
+    bound = f"0.0.0.0:{broker.port}"
+    broker.overrides["listeners"] = f"PLAINTEXT://{bound}"
     advice = "(clients elsewhere need advertised.listeners, or KAFKA_ADVERTISED_LISTENERS in the environment)"
     with broker:
         ((_, _, line, _),) = READY.findall(broker.output())
-        assert line == f"{bound} and advertises PLAINTEXT://{os.uname().nodename}:{broker.port} {advice}"
+        assert line == f"{bound} and advertises {os.uname().nodename}:{broker.port} {advice}"
         (warning,) = [line for line in broker.output().splitlines() if "OPEN TO THE NETWORK" in line]
-        assert f"listeners={bound}" in warning
-        advertised = broker.overrides["advertised.listeners"] = f"PLAINTEXT://localhost:{broker.port}"
+        assert f"listeners=PLAINTEXT://{bound}" in warning
+        advertised = f"localhost:{broker.port}"
+        broker.overrides["advertised.listeners"] = f"PLAINTEXT://{advertised}"
         broker.restart()
         ((_, _, line, _),) = READY.findall(broker.output())
         assert line == f"{bound} and advertises {advertised}", "what is set needs no advice"
@@ -176,14 +178,15 @@ def test_a_second_log_directory_of_another_broker_is_refused_too(start_sordini: 
     first.start()
     line = refused(tmp_path, {"log.dirs": f"{tmp_path / 'own'},{first.data_directory}"})
     assert str(first.data_directory) in line
-    assert "another process holds .lock" in line
+    assert f"is in use by another broker, process {first.pid}" in line
 
 
 def test_a_taken_port_is_named(start_sordini: Start, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         line = refused(tmp_path, {"listeners": f"PLAINTEXT://127.0.0.1:{port}"})
-    assert line == f"sordini: cannot listen on 127.0.0.1 port {port}: Address already in use"
+    where = f"PLAINTEXT://127.0.0.1:{port}"
+    assert line == f"sordini: listeners: {where}: cannot listen on 127.0.0.1 port {port}: Address already in use"
 
 
 @pytest.mark.parametrize(("key", "value"), [("broker.id", "99"), ("cluster.id", "AAAAAAAAAAAAAAAAAAAAAA")])
@@ -265,7 +268,7 @@ def test_each_listener_tells_its_own_address(tmp_path: Path) -> None:
         Client("127.0.0.1", broker.port) as outside,
         Client("127.0.0.1", port) as inside,
     ):
-        assert f"PLAINTEXT://{broker.bootstrap}, INSIDE://127.0.0.1:{port}" in broker.output()
+        assert f"listens on {broker.bootstrap}, 127.0.0.1:{port} (INSIDE) (" in broker.output()
         assert [(row.host, row.port) for row in outside.metadata().brokers] == [("127.0.0.1", broker.port)]
         assert [(row.host, row.port) for row in inside.metadata().brokers] == [("127.0.0.1", port)]
         assert inside.create("orders") == [0]
@@ -279,5 +282,5 @@ def test_an_ipv6_listener_is_served_and_advertised_without_its_brackets(tmp_path
     except OSError as error:
         pytest.skip(f"this machine has no ::1: {error}")
     with with_second_listener(tmp_path / "broker", "SIX", f"[::1]:{port}") as broker, Client("::1", port) as client:
-        assert f"SIX://[::1]:{port}" in broker.output()
+        assert f"[::1]:{port} (SIX)" in broker.output()
         assert [(row.host, row.port) for row in client.metadata().brokers] == [("::1", port)]

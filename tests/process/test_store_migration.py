@@ -1,4 +1,4 @@
-"""docs/moving.md, pasted block by block into a shell, with a real ZooKeeper."""
+"""docs/moving.md, pasted block by block into one shell, with a real ZooKeeper."""
 
 from __future__ import annotations
 

@@ -78,10 +78,10 @@ def test_transactions_are_listed_described_and_found_when_they_hang(start_sordin
         assert len(rows(run("find-hanging", "--topic", f"{topic}:1", "--broker", str(described_broker(listed))))) == 1
         assert "No transaction hangs" in run("find-hanging", "--longer-than", "5000w").stderr
 
-        assert "has no open transaction" in run("abort", f"{topic}:1", "--start-offset", "5", code=1).stderr
+        assert "has no open transaction" in run("abort", f"{topic}:1", "--start-offset", "5", "--yes", code=1).stderr
         run("abort", topic, "--start-offset", "0", code=2)
-        assert "aborted" in run("abort", f"{topic}:1", "--start-offset", "0").stdout
-        aborted = json.loads(run("abort", f"{topic}:0", "--start-offset", "1", "--json").stdout)
+        assert "aborted" in run("abort", f"{topic}:1", "--start-offset", "0", "--yes").stdout
+        aborted = json.loads(run("abort", f"{topic}:0", "--start-offset", "1", "--yes", "--json").stdout)
         assert aborted["aborted"] is True
         assert "No transaction hangs" in run("find-hanging").stderr
         producer.commit_transaction()

@@ -1,4 +1,4 @@
-"""docs/tutorial.md, pasted block by block into a shell, as its readers do."""
+"""docs/tutorial.md, pasted block by block into one shell, as its readers do."""
 
 from __future__ import annotations
 

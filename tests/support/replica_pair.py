@@ -219,7 +219,7 @@ class LeaderSide:
         )
         prepared = FetchDeps(self.replicas, self.sessions, clock.monotonic_ms, readers, 2**30)
         self.dispatcher.prepared.preparers[ApiKey.FETCH] = FetchPreparer(prepared)
-        self.dispatcher.add([fetch.route(), *OffsetsHandler(self.replicas, later, jobs, check).routes()])
+        self.dispatcher.add([fetch.route(), *OffsetsHandler(self.replicas, later, jobs).routes()])
 
     def append(self, records: int = 3, name: TopicPartition = NAME, **fields: Any) -> None:
         partition = self.replicas.partition(*name)

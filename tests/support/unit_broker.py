@@ -194,7 +194,22 @@ class UnitBroker:
         epoch: int = 0,
     ) -> None:
         """What the controller commands once a topic is made."""
-        state = PartitionState(ME, LeaderEpoch(epoch), isr, 1)
+        await self._become(ME, topic, partitions, topic_id, isr, epoch)
+
+    async def follow(self, topic: str, partitions: int = 1, *, epoch: int = 0) -> None:
+        """What the controller commands where broker OTHER leads, which this broker does not reach."""
+        await self._become(OTHER, topic, partitions, None, (OTHER, ME), epoch)
+
+    async def _become(
+        self,
+        leader: BrokerId,
+        topic: str,
+        partitions: int,
+        topic_id: TopicId | None,
+        isr: tuple[BrokerId, ...],
+        epoch: int,
+    ) -> None:
+        state = PartitionState(leader, LeaderEpoch(epoch), isr, 1)
         infos = tuple(
             PartitionInfo(TopicPartition(topic, index), topic_id or topic_id_of(topic), isr, state, 0, is_new=True)
             for index in range(partitions)

@@ -274,7 +274,7 @@ def test_nothing_is_left_of_a_cluster_that_was_closed() -> None:
 
 
 def test_wrong_settings_are_refused_by_their_name() -> None:
-    with pytest.raises(ValueError, match="brokers=0: allowed are 1 to 9"):
+    with pytest.raises(ValueError, match="brokers=0: allowed is a whole number from 1 to 9"):
         make_kafka(0)
     with (
         pytest.raises(Exception, match=r"min\.insync\.replicas='none'"),

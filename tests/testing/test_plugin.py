@@ -16,7 +16,7 @@ ARGUMENTS = ("-p", "sordini.testing.plugin", "-p", "no:cacheprovider", "-c", os.
 
 def environment() -> dict[str, str]:
     """Of programs that import what this process does, with no plugins but the kit's."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([".", *sys.path]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
 def started(directory: Path, *files: str) -> subprocess.Popen[str]:
@@ -113,6 +113,113 @@ def test_nothing_is_imported_for_tests_that_do_not_use_it(tmp_path: Path) -> Non
         """,
     )
     assert code == 0, output
+
+
+def test_a_condition_that_fails_is_the_failure_of_the_test_whatever_the_test_makes_of_it(tmp_path: Path) -> None:
+    code, output = run(
+        tmp_path,
+        """
+        from confluent_kafka import Producer
+
+        def test_shop(kafka):
+            orders = kafka.topic()
+            rule = kafka.on("Produce", when=lambda request: request.nothing).fail("INVALID_RECORD")
+            producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+            producer.produce(orders, b"one")
+            assert producer.flush(20) == 0
+
+        def test_nothing_is_done(kafka):
+            kafka.on("Produce", topic="orders")
+
+        def test_a_right_one(kafka):
+            kafka.on("Produce", topic="orders").corrupt()
+        """,
+    )
+    assert code == 1
+    assert "FAILED test_shop.py::test_shop - AttributeError: 'ProduceRequest' object has " in output
+    assert "2 failed, 1 passed" in output
+    assert "test_shop.py:12: the rule for Produce of topic orders does nothing" in output
+
+
+def test_the_report_of_a_failure_has_the_lines_of_its_own_test_alone(tmp_path: Path) -> None:
+    code, output = run(
+        tmp_path,
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def lasting(make_kafka_session):
+            return make_kafka_session()
+
+        @pytest.mark.parametrize("one", ["kafka", "lasting"])
+        @pytest.mark.parametrize("name", ["first", "second"])
+        def test_shop(request, one, name):
+            kafka = request.getfixturevalue(one)
+            kafka.topic(name)
+            with kafka.on("Produce", topic=name).corrupt():
+                kafka.brokers[0].slow_disk(1)
+            assert name == "first", "of the second"
+        """,
+    )
+    assert code == 1
+    assert "2 failed, 2 passed" in output
+    assert output.count("became leader partition=second-0") == 2
+    assert output.count("Produce of topic second is damaged, used 0 times") == 2
+    assert output.count("each synchronisation of its disk takes 1 ms") == 2
+    assert "partition=first-0" not in output
+    assert "of topic first" not in output
+
+
+def test_a_scope_mismatch_names_the_fixtures_that_make_brokers_for_longer(tmp_path: Path) -> None:
+    code, output = run(
+        tmp_path,
+        """
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def shop(kafka):
+            return kafka
+
+        def test_shop(shop):
+            pass
+        """,
+    )
+    assert code == 1
+    assert "ScopeMismatch: You tried to access the function scoped fixture kafka" in output
+    assert "makes its own brokers: make_kafka_session(), make_kafka_module()" in output
+
+
+OTHER_PLUGIN = """
+import pytest
+
+@pytest.fixture
+def kafka():
+    return "the other plugin's"
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "is_ours", "said"),
+    [
+        ((), True, "sordini: fixture 'kafka' is sordini's, not that of other_plugin: choose by kafka_fixtures = "),
+        (("-o", "kafka_fixtures=others"), False, "sordini: fixture 'kafka' is that of other_plugin, not sordini's"),
+        (("-p", "no:sordini.testing.plugin"), False, "1 passed"),
+        (("-o", "kafka_fixtures=both"), None, "kafka_fixtures=both: allowed are sordini and others"),
+        (("-p", "xdist", "-n", "1"), True, "sordini: fixture 'kafka' is sordini's, not that of other_plugin"),
+    ],
+    ids=["default", "others", "without", "wrong", "xdist"],
+)
+def test_two_plugins_with_a_fixture_of_one_name_are_named_with_how_to_choose(
+    tmp_path: Path, options: tuple[str, ...], is_ours: bool | None, said: str
+) -> None:
+    (tmp_path / "other_plugin.py").write_text(OTHER_PLUGIN)
+    (tmp_path / "test_shop.py").write_text(
+        f"def test_shop(kafka):\n    assert (kafka != 'the other plugin\\'s') is {is_ours}\n"
+    )
+    with started(tmp_path, "-p", "other_plugin", *options, "test_shop.py") as process:
+        output, _ = process.communicate(timeout=120)
+    assert said in output
+    assert process.returncode == (0 if is_ours is not None else 4), output
 
 
 @pytest.mark.parametrize("end", ["assertion", "exception", "interrupt", "kill"])

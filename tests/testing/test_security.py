@@ -72,7 +72,7 @@ def test_the_authoritys_file_is_gone_with_the_cluster() -> None:
 
 
 def test_wrong_settings_of_security_are_refused() -> None:
-    with pytest.raises(ValueError, match="tls='maybe': allowed are True, False and 'mutual'"):
+    with pytest.raises(ValueError, match="tls='maybe': allowed is one of True, False, 'mutual'"):
         make_kafka(tls="maybe")
     with pytest.raises(ValueError, match="mechanisms='GSSAPI': allowed are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"):
         make_kafka(sasl=Sasl({"alice": "secret"}, ["GSSAPI"]))

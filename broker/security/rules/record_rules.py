@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from sordini.broker.dispatch import Call
-from sordini.broker.requests.fetch_sessions import FetchSessions, Session
+from sordini.broker.requests.fetch_sessions import FIRST_EPOCH, LAST_EPOCH, FetchSessions, Session, SessionPartition
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.security.rules.rule import RuleDeps, error_response, name_of, refuse_part, split
 from sordini.broker.security.rules.transaction_rules import is_transactional_denied
-from sordini.protocol.errors import BrokerError, ErrorCode, WireError
-from sordini.protocol.messages.fetch import FetchRequest
+from sordini.protocol.errors import ErrorCode, WireError
+from sordini.protocol.messages.fetch import FetchRequest, FetchResponse, FetchTopic
 from sordini.protocol.messages.produce import ProduceRequest
 from sordini.protocol.records.peek import is_transactional
+from sordini.protocol.types import TopicId
 from sordini.replication.metadata_store.acl_model import AclOperation
 
+FIRST_BY_TOPIC_ID = 13
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
@@ -75,30 +78,71 @@ class FetchRule(NamedTuple):
             yield 1
             return None if access.to_cluster(peer, AclOperation.CLUSTER_ACTION) else _refusal(call, request)
 
-        def may_read(name: str | None) -> bool:
+        def may_read(topic: Any) -> bool:
+            name = name_of(topic, deps.metadata)
             return name is None or access.to_topic(peer, AclOperation.READ, name)
 
-        session = self.sessions.find(request.session_id) if request.session_id else None
+        session = self._session_of(call)
         if session is not None:
+            self.sessions.forget_denied(session, request.forgotten_topics_data)
             yield from self._check_session(call, session, deps)
-        allowed, refused = yield from split(request.topics, lambda topic: may_read(name_of(topic, deps.metadata)))
-        if refused and not allowed and session is None:
+        allowed, refused = yield from split(request.topics, may_read)
+        if session is not None:
+            self.sessions.deny(session, refused)
+            refused = _as_requested(session.denied.values())
+        elif refused and not allowed:
             return _refusal(call, request)
+        elif refused and request.session_epoch == FIRST_EPOCH:
+            self._deny_in_new_session(call, refused)
         return refuse_part(call, "topics", allowed, refused, code=DENIED, rows="responses", is_all=False)
 
-    def _check_session(self, call: Call, session: Session, deps: RuleDeps) -> Work[None]:
-        """Raises BrokerError FETCH_SESSION_ID_NOT_FOUND when the peer may not read a topic of the session.
+    def _session_of(self, call: Call) -> Session | None:
+        """The session that a request continues, if it is the next one of it."""
+        request: FetchRequest = call.body
+        if request.session_epoch in (FIRST_EPOCH, LAST_EPOCH):
+            return None
+        session = self.sessions.find(request.session_id)
+        if session is None or session.epoch != request.session_epoch:
+            return None
+        return session if session.uses_topic_ids == (call.version >= FIRST_BY_TOPIC_ID) else None
 
-        Its client opens another one, and is told then which topics it may not read.
+    def _deny_in_new_session(self, call: Call, refused: list[FetchTopic]) -> None:
+        """Keep what is refused in the session that the response names: its client does not request it again."""
+
+        def amend(response: FetchResponse) -> FetchResponse:
+            session = self.sessions.find(response.session_id)
+            if session is not None:
+                self.sessions.deny(session, refused)
+            return response
+
+        call.amend = amend
+
+    def _check_session(self, call: Call, session: Session, deps: RuleDeps) -> Work[None]:
+        """Move partitions of a session whose topics may no longer be read, or may be read again.
+
+        As at Apache Kafka, the client is sent TOPIC_AUTHORIZATION_FAILED for them in every response.
         """
         peer, access = call.peer, deps.access
         reader = peer.principal, peer.address, access.revision
         if session.reader == reader:
             return
-        for target in session.targets.values():
+        self.sessions.resolve_names(session)
+        for key, target in [*session.targets.items(), *session.denied.items()]:
             yield 1
-            if not access.to_topic(peer, AclOperation.READ, target.topic):
-                raise BrokerError(
-                    ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"{peer.principal} may not read {target.topic} of the session"
-                )
-        session.reader = reader
+            # A topic of an unknown id has no name, and is not read before it has one.
+            may_read = not target.topic or access.to_topic(peer, AclOperation.READ, target.topic)
+            if may_read == (key in session.denied):
+                session.move(key, is_denied=not may_read)
+        if not session.has_nameless:
+            session.reader = reader
+
+
+def _as_requested(denied: Iterable[SessionPartition]) -> list[FetchTopic]:
+    """Partitions of a session as a request names them."""
+    topics: dict[tuple[str, TopicId], FetchTopic] = {}
+    for target in denied:
+        key = target.topic, target.topic_id
+        if key not in topics:
+            topics[key] = FetchTopic(topic=target.topic, topic_id=target.topic_id)
+        topics[key].partitions.append(target.requested)
+    return list(topics.values())

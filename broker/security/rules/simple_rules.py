@@ -16,7 +16,6 @@ class OnCluster(NamedTuple):
     """An operation on the cluster; refused as a whole."""
 
     operation: AclOperation
-    code: ErrorCode = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     @property
     def meaning(self) -> str:
@@ -137,6 +136,23 @@ class Both(NamedTuple):
         if response is None:
             response = yield from self.second.check(call, deps)
         return response
+
+
+class ClusterOr(NamedTuple):
+    """An operation on the cluster, or else another rule."""
+
+    operation: AclOperation
+    other: Any
+
+    @property
+    def meaning(self) -> str:
+        return f"{self.operation.name} on the cluster, or else {self.other.meaning}"
+
+    def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
+        if deps.access.quietly.to_cluster(call.peer, self.operation):
+            yield 1
+            return None
+        return (yield from self.other.check(call, deps))
 
 
 class Choice(NamedTuple):

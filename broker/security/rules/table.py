@@ -17,6 +17,7 @@ from sordini.broker.security.rules.rule import Rule
 from sordini.broker.security.rules.simple_rules import (
     Both,
     Choice,
+    ClusterOr,
     OnCluster,
     OnGroup,
     OnGroups,
@@ -39,7 +40,6 @@ from sordini.broker.security.rules.transaction_rules import (
     TransactionTopicsRule,
 )
 from sordini.protocol.api import ApiKey
-from sordini.protocol.errors import ErrorCode
 from sordini.replication.metadata_store.acl_model import AclOperation as Op
 
 BROKERS = OnCluster(Op.CLUSTER_ACTION)
@@ -55,7 +55,7 @@ def rules(sessions: FetchSessions) -> Mapping[ApiKey, Rule | None]:
         ApiKey.PRODUCE: ProduceRule(),
         ApiKey.FETCH: FetchRule(sessions),
         ApiKey.LIST_OFFSETS: Choice(
-            _is_replica, OnCluster(Op.CLUSTER_ACTION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), OnTopics(Op.DESCRIBE)
+            _is_replica, ClusterOr(Op.CLUSTER_ACTION, OnTopics(Op.DESCRIBE)), OnTopics(Op.DESCRIBE)
         ),
         ApiKey.METADATA: MetadataRule(),
         ApiKey.LEADER_AND_ISR: BROKERS,
@@ -77,7 +77,7 @@ def rules(sessions: FetchSessions) -> Mapping[ApiKey, Rule | None]:
         ApiKey.DELETE_TOPICS: DeleteTopicsRule(),
         ApiKey.DELETE_RECORDS: OnTopics(Op.DELETE),
         ApiKey.INIT_PRODUCER_ID: InitProducerIdRule(),
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: Choice(_is_replica, BROKERS, OnTopics(Op.DESCRIBE)),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: ClusterOr(Op.CLUSTER_ACTION, OnTopics(Op.DESCRIBE)),
         ApiKey.ADD_PARTITIONS_TO_TXN: AddPartitionsRule(),
         ApiKey.ADD_OFFSETS_TO_TXN: Both(OnTransactionalId(Op.WRITE), group_read),
         ApiKey.END_TXN: OnTransactionalId(Op.WRITE),

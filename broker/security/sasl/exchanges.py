@@ -18,7 +18,7 @@ import hmac
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from sordini.broker.security.sasl.scram_credential import HASHES, ScramCredential, fake_credential
+from sordini.broker.security.sasl.scram_credential import HASHES, ScramCredential
 
 NAME_BYTES_MAX: Final = 1_024
 """Of a user name, and of a nonce."""
@@ -85,15 +85,16 @@ class ScramExchange:
     def __init__(
         self,
         mechanism: str,
-        credential_of: Callable[[str, str], ScramCredential | None],
-        secret: bytes,
+        credential_of: Callable[[str, str], tuple[ScramCredential, bool]],
         nonce: str,
     ) -> None:
-        """`credential_of` takes the mechanism and the user; `secret` see `fake_credential`; `nonce` is fresh text."""
+        """`credential_of` takes the mechanism and the user; False with the credential of a user that does not exist.
+
+        `nonce` is fresh text.
+        """
         self._mechanism = mechanism
         self._digest = HASHES[mechanism]
         self._credential_of = credential_of
-        self._secret = secret
         self._nonce = nonce
         self.user = ""
         self._is_known = False
@@ -119,9 +120,7 @@ class ScramExchange:
         _, _, authorization = header.partition(",")
         if authorization and self._name(authorization.removeprefix("a=")) != self.user:
             raise LoginRefused("Authentication failed: Client requested an authorization id different from username")
-        known = self._credential_of(self._mechanism, self.user)
-        self._is_known = known is not None
-        self._credential = known or fake_credential(self._mechanism, self.user, self._secret)
+        self._credential, self._is_known = self._credential_of(self._mechanism, self.user)
         self._nonce = nonce + self._nonce
         self._nonce_of_old_librdkafka = nonce + self._nonce
         salt = base64.b64encode(self._credential.salt).decode()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from sordini.broker.security.sasl.scram_credential import HASHES, credential_of, salted
+from sordini.broker.security.sasl.scram_credential import (
+    DEFAULT_ITERATIONS,
+    DEFAULT_SALT_BYTES,
+    HASHES,
+    credential_of,
+    salted,
+)
 from sordini.broker.security.sasl.users import ScramUsers, user_entity
 from sordini.replication.metadata_store.configs import change_config
 from sordini.replication.ports import Session
-
-ITERATIONS: Final = 8_192
-SALT_BYTES: Final = 24
 
 
 class FirstUser(NamedTuple):
@@ -44,7 +47,7 @@ def _credentials(password: str) -> Mapping[str, str]:
     """By mechanism; some milliseconds of hashing, before the broker serves."""
     made = {}
     for mechanism in HASHES:
-        salt = os.urandom(SALT_BYTES)
-        salted_password = salted(mechanism, password, salt, ITERATIONS)
-        made[mechanism] = credential_of(mechanism, salted_password, salt, ITERATIONS).text
+        salt = os.urandom(DEFAULT_SALT_BYTES)
+        salted_password = salted(mechanism, password, salt, DEFAULT_ITERATIONS)
+        made[mechanism] = credential_of(mechanism, salted_password, salt, DEFAULT_ITERATIONS).text
     return made

@@ -19,6 +19,9 @@ ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 16_384
 """Bounds of new credentials, Apache Kafka's. A client computes that many hashes at each login."""
 SALT_BYTES_MAX: Final = 1_024
+DEFAULT_ITERATIONS: Final = 8_192
+DEFAULT_SALT_BYTES: Final = 24
+"""Of users that Sordini makes; `sordini users set` has the same."""
 
 
 class ScramCredential(NamedTuple):
@@ -66,14 +69,3 @@ def read_credential(mechanism: str, text: str) -> ScramCredential:
     if len(stored) != size or len(server) != size or not salt or iterations < 1:
         raise ValueError(f"this is not a credential of {mechanism}")
     return ScramCredential(salt, stored, server, iterations)
-
-
-def fake_credential(mechanism: str, username: str, secret: bytes) -> ScramCredential:
-    """A credential for a user that does not exist: always the same salt, and no password fits.
-
-    Without it a login would tell which users exist. `secret` is random and never leaves the broker.
-    """
-    digest = HASHES[mechanism]
-    salt = hmac.new(secret, f"salt {mechanism} {username}".encode(), digest).digest()[:20]
-    key = hmac.new(secret, f"key {mechanism} {username}".encode(), digest).digest()
-    return ScramCredential(salt, key, key, ITERATIONS_MIN)

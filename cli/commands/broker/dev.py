@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from sordini.broker.clock import SystemClock
+from sordini.cli.common.collector import collect_again
 from sordini.cli.common.options import ClientCommand
 from sordini.cli.common.terminal import echo
 
@@ -108,12 +109,18 @@ def dev(
       sordini dev --override min.insync.replicas=2 --log-level info
       sordini dev --brokers 3 --control 9080
     """
+    from sordini.broker.process.log_library import import_without_extras
+
+    import_without_extras()
     from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.process.dev_cluster import DevClusterPlan, run_brokers  # Imported here: --help needs no broker.
+    from sordini.broker.process.library_lines import take_over_libraries
     from sordini.broker.process.log_writer import standard_error
-    from sordini.broker.process.logging import Logger
+    from sordini.broker.process.logging import make_logger
 
-    plan, log = DevClusterPlan(count, directory, host, port), Logger(log_level, standard_error())
+    collect_again()
+    plan, log = DevClusterPlan(count, directory, host, port), make_logger(log_level, standard_error())
+    take_over_libraries(log)
     try:
         if control is None:
             code = run_brokers(plan, overrides, log, STARTED_MS)

@@ -7,6 +7,7 @@ import sys
 import click
 
 from sordini.broker.clock import SystemClock
+from sordini.cli.common.collector import collect_again
 from sordini.cli.common.options import ClientCommand
 from sordini.cli.common.terminal import echo
 
@@ -100,11 +101,16 @@ def serve(
 
     \b
     One line on standard output says that it is ready. SIGTERM and SIGINT shut it down cleanly, within
-    sordini.shutdown.deadline.ms; a second signal forces it. SIGHUP reopens the log file.
+    sordini.shutdown.deadline.ms; a second signal, half a second later or more, forces it. SIGHUP reopens
+    the log file.
     """
+    from sordini.broker.process.log_library import import_without_extras
+
+    import_without_extras()
     from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.process.broker_process import Launch, run_broker  # Imported here: --help needs no broker.
 
+    collect_again()
     if secure_directory is not None and not secure:
         raise click.UsageError("--secure-directory goes with --secure")
     launch = Launch(

@@ -117,6 +117,7 @@ def stop(
 def _configured(properties: str | None, overrides: tuple[str, ...]) -> Config:
     # Imported here: with --pid-file no configuration is read.
     from sordini.broker.configuration.config import build_config, find_setting
+    from sordini.broker.configuration.kraft_keys import taken_over
     from sordini.broker.configuration.protection import FAMILY
     from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.process.config_loading import read_entries, resolved
@@ -124,7 +125,7 @@ def _configured(properties: str | None, overrides: tuple[str, ...]) -> Config:
     try:
         given = read_entries(properties, overrides, os.environ)
         with contextlib.suppress(ConfigError):  # As below: what a provider cannot read now refuses no stop.
-            given = resolved(given, os.environ)
+            given = taken_over(resolved(given, os.environ)).entries
         # A key that would refuse a start must not refuse a stop: it may have been added since the broker started.
         entries = {key: text for key, text in given.items() if find_setting(key) is not None}
         try:

@@ -21,6 +21,7 @@ from sordini.broker.membership.health_keys import (
     STORE_BROKERS,
     STORE_CONTACT,
     STORE_CONTROLLER,
+    UNREACHED,
     YES,
     StoreFinding,
 )
@@ -91,6 +92,7 @@ def find_problems(
     found: list[str] = []
     found += _of_controller(named)
     found += (f"broker {broker} does not answer: {reason}" for broker, reason in sorted(silent.items()))
+    found += _unreached(named, views)
     found += _gone(there, rows)
     found += (
         f"broker {one} refused to describe itself: {view.refusal}"
@@ -109,6 +111,17 @@ def _of_controller(named: NamedController) -> Iterator[str]:
         yield "the cluster has no controller"
     elif named.refusal is not None:
         yield f"broker {named.controller} is the controller in the metadata but does not act as one: {named.refusal}"
+
+
+def _unreached(named: NamedController, views: Mapping[int, BrokerView]) -> Iterator[str]:
+    """Brokers without the controller's commands have other leaders, or none: this is the cause, and comes first."""
+    for broker, view in sorted(views.items()):
+        if reasons := view.states.get(UNREACHED):
+            who = f"broker {broker}, the controller," if broker == named.controller else f"broker {broker}"
+            yield (
+                f"commands of {who} do not reach {reasons} (each broker's advertised.listeners need a name and a port "
+                "that all brokers can connect to)"
+            )
 
 
 def _gone(there: Collection[int], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -94,10 +94,10 @@ def history(client: Client, name: str, *, last: int | None) -> None:
 
 @groups.command()
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
 @client_options
 def delete(client: Client, names: tuple[str, ...], *, yes: bool) -> None:
-    """Delete groups with all their offsets. They must have no members. On a terminal it asks for confirmation.
+    """Delete groups with all their offsets. They must have no members. It asks for confirmation.
 
     \b
       sordini groups delete billing
@@ -122,10 +122,10 @@ def delete(client: Client, names: tuple[str, ...], *, yes: bool) -> None:
     required=True,
     help="The partitions. Can be repeated.",
 )
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
 @client_options
 def delete_offsets(client: Client, name: str, *, wanted: tuple[PartitionSelection, ...], yes: bool) -> None:
-    """Delete a group's committed offsets of some topics. On a terminal it asks for confirmation.
+    """Delete a group's committed offsets of some topics. It asks for confirmation.
 
     \b
       sordini groups delete-offsets billing --topic orders
@@ -177,8 +177,9 @@ def reset(
 ) -> None:
     """Reset a group's offsets. It shows the plan; --execute commits it.
 
-    The group must have no members. Offsets outside the log are clamped to its first or end offset, with a notice. If
-    a partition has no record at or after the requested time, it goes to its end offset.
+    The group must have no members; one that does not exist is created, with a notice. Offsets outside the log are
+    clamped to its first or end offset, with a notice. If a partition has no record at or after the requested time, it
+    goes to its end offset.
 
     \b
       sordini groups reset billing --topic orders --to-earliest
@@ -202,5 +203,8 @@ def reset(
     if as_csv and client.as_json:
         raise click.UsageError("--csv and --json: give one of them")
     request = ResetRequest(name, wanted, target, value)
-    lines = client.run(lambda cluster: reset_offsets(cluster, request, execute=execute))
-    print_reset_plan(name, lines, execute=execute, as_csv=as_csv, as_json=client.as_json)
+    plan = client.run(lambda cluster: reset_offsets(cluster, request, execute=execute))
+    print_reset_plan(name, plan.lines, execute=execute, as_csv=as_csv, as_json=client.as_json)
+    if not plan.group_exists:
+        did = "did not exist: it was created with these offsets" if execute else "does not exist: --execute creates it"
+        echo(f"Notice: group '{name}' {did}.", err=True)

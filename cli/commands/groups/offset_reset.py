@@ -35,7 +35,14 @@ class ResetRequest(NamedTuple):
     value: bool | int | str | None
 
 
-async def reset_offsets(cluster: ClusterClient, request: ResetRequest, *, execute: bool) -> list[PlannedReset]:
+class ResetPlan(NamedTuple):
+    """The plan, and whether the group exists: a reset may create it, before its first consumer starts."""
+
+    lines: list[PlannedReset]
+    group_exists: bool
+
+
+async def reset_offsets(cluster: ClusterClient, request: ResetRequest, *, execute: bool) -> ResetPlan:
     """Make the plan, and with `execute` commit it. Raises Failure, and then nothing was changed."""
     found = await describe_group(cluster, request.group)
     if found.state not in MAY_BE_RESET:
@@ -45,6 +52,12 @@ async def reset_offsets(cluster: ClusterClient, request: ResetRequest, *, execut
             "Stop its consumers first"
         )
     committed = await committed_offsets(cluster, request.group)
+    group_exists = found.state != DEAD or bool(committed)
+    if not group_exists and not request.wanted and request.target != "from_file":
+        raise Failure(
+            f"group '{request.group}' does not exist; `sordini groups list` lists the groups. To create it with "
+            "offsets, name partitions with --topic"
+        )
     try:
         from_file = _from_file(request)
         partitions = await _partitions(cluster, request, committed, from_file)
@@ -54,7 +67,7 @@ async def reset_offsets(cluster: ClusterClient, request: ResetRequest, *, execut
         raise Failure(str(problem)) from None
     if execute:
         await commit_offsets(cluster, request.group, {line.partition: line.new for line in lines})
-    return lines
+    return ResetPlan(lines, group_exists)
 
 
 def _from_file(request: ResetRequest) -> dict[TopicPartition, int]:

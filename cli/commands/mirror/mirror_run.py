@@ -16,6 +16,7 @@ from sordini.mirror.errors import MirrorError
 from sordini.mirror.flow import Flow
 from sordini.mirror.mirror import Mirror
 from sordini.mirror.plan import Plan
+from sordini.system.processes import is_repeated
 
 QUIET_LINES_S: Final = 10.0
 """Between two lines of progress where there is no terminal."""
@@ -57,18 +58,19 @@ async def _run(plan: Plan, *, as_json: bool) -> None:
 
 def _stop_on_signals(mirror: Mirror, running: asyncio.Future[None]) -> None:
     """The first signal stops the mirror in order, the second one at once."""
-    asked: list[int] = []
+    clock = SystemClock()
+    first_ms: list[int] = []
 
-    def stop(number: int) -> None:
-        if asked:
-            running.cancel()
-        else:
+    def stop() -> None:
+        if not first_ms:
+            first_ms.append(clock.monotonic_ms())
             mirror.stop()
-        asked.append(number)
+        elif not is_repeated(first_ms[0], clock.monotonic_ms()):
+            running.cancel()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
+        loop.add_signal_handler(number, stop)
 
 
 async def _metrics(plan: Plan, mirror: Mirror, progress: Progress) -> Any:

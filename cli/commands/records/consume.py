@@ -84,7 +84,8 @@ def consume(
     """Print the records of a topic, until Ctrl-C or until an option ends it.
 
     On a terminal, unprintable characters are escaped unless --raw is given. In JSON, keys and values that are not
-    UTF-8 are {"base64": "..."}. --json is --format json.
+    UTF-8 are {"base64": "..."}. --json is --format json. An offset beyond the end of every partition is an error, with
+    exit code 1; where only some have it, a notice says where the others begin.
 
     \b
       sordini consume orders --from beginning

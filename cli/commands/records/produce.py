@@ -68,7 +68,8 @@ def produce(
 ) -> None:
     """Send records: one for each line of standard input, or of a file.
 
-    Without --partition, records of one key go to the same partition, and records without a key to any. The number of
+    Without --partition, records of one key go to the same partition, and records without a key to any. A topic that
+    does not exist is created where the brokers have auto.create.topics.enable=true, the default. The number of
     delivered records is printed at the end. --timeout limits reaching the cluster, and the delivery of a record.
 
     \b

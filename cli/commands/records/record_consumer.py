@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sordini.broker.clock import SystemClock
@@ -32,6 +32,7 @@ METADATA_AGE_MS = 5_000
 WAIT_MS = 200
 CHECK_ROUNDS = 50
 """After this many polls without a record (10 s) a Metadata request checks that the topic still exists."""
+NO_LATER_RECORD = "{topic} has no record at or after that time, which is in the future: only new records are printed"
 RECORDS_MAX = 2_000
 """Records printed between two checks of the stop conditions."""
 
@@ -54,6 +55,8 @@ class StartsAndEnds(NamedTuple):
 
     ends: dict[TopicPartition, OffsetRange]
     starts: dict[TopicPartition, int]
+    notices: Sequence[str] = ()
+    """Where the start is not the requested one."""
 
 
 def consume_records(
@@ -71,6 +74,8 @@ def consume_records(
 
 async def _receive(client: Client, options: ConsumeOptions, line: Callable[[Any], bytes]) -> None:
     found = await client.on_cluster(lambda cluster: _fetch_ranges(cluster, options))
+    for notice in found.notices:
+        echo(f"sordini: {notice}", err=True)
     from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 
     if is_terminal(sys.stderr) and options.start[0] == "end" and options.group is None:
@@ -157,14 +162,38 @@ async def _fetch_ranges(cluster: ClusterClient, options: ConsumeOptions) -> Star
     if kind == "time":
         times = await offsets_for_times(cluster, dict.fromkeys(partitions, max(0, number)))
         found = {partition: row.offset for partition, row in times.items()}
-        return StartsAndEnds(ends, {p: end.latest if (at := found[p]) is None else at for p, end in ends.items()})
-    return StartsAndEnds(ends, {partition: start_in(end, kind, number) for partition, end in ends.items()})
+        starts = {p: end.latest if (at := found[p]) is None else at for p, end in ends.items()}
+        is_future = number > SystemClock().now_ms() and not any(at is not None for at in found.values())
+        return StartsAndEnds(ends, starts, [NO_LATER_RECORD.format(topic=options.topic)] if is_future else [])
+    starts = {partition: start_in(end, kind, number) for partition, end in ends.items()}
+    return StartsAndEnds(ends, starts, outside_notices(ends, number) if kind == "offset" else [])
 
 
 def start_in(ends: OffsetRange, kind: str, number: int) -> int:
     """The start offset in one partition, clamped to its first and end offset."""
     wanted = {"beginning": ends.earliest, "end": ends.latest, "last": ends.latest - number, "offset": number}[kind]
     return min(max(wanted, ends.earliest), ends.latest)
+
+
+def outside_notices(ends: Mapping[TopicPartition, OffsetRange], offset: int) -> list[str]:
+    """A line for each partition without this offset. Raises Failure if it is beyond the end of all of them.
+
+    An offset that equals the end is that of the next record, and no mistake. Beyond it, records with smaller offsets
+    would be the first to be printed.
+    """
+    if ends and all(offset > end.latest for end in ends.values()):
+        shown = ", ".join(f"{partition} ends at {end.latest}" for partition, end in ends.items())
+        raise Failure(f"offset {offset} is beyond the end: {shown}. --from end waits for new records")
+    beyond = [
+        f"offset {offset} is beyond the end of {partition}, which is {end.latest}: only its new records are printed"
+        for partition, end in ends.items()
+        if offset > end.latest
+    ]
+    return beyond + [
+        f"offset {offset} of {partition} is deleted: its first record is {end.earliest}"
+        for partition, end in ends.items()
+        if 0 < offset < end.earliest  # 0 is said for the beginning.
+    ]
 
 
 def _consumer(client: Client, options: ConsumeOptions) -> Any:

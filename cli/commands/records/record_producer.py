@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sordini.broker.clock import SystemClock
 from sordini.cli.broker_connection import Refused
-from sordini.cli.cluster_client import ClusterClient
+from sordini.cli.cluster_client import ClusterClient, check_topic
 from sordini.cli.commands.records.aiokafka_clients import configure_aiokafka, stop_client
 from sordini.cli.commands.records.input_lines import read_lines
 from sordini.cli.commands.records.line_formats import BadLine, OutgoingRecord
@@ -22,6 +22,7 @@ from sordini.cli.common.client_security import aiokafka_options
 from sordini.cli.common.options import Client, Failure
 from sordini.cli.common.output import ProgressLine, print_json, size_text
 from sordini.cli.common.terminal import echo, is_terminal
+from sordini.protocol.errors import ErrorCode
 
 CLIENT_ID = "sordini-cli"
 BATCH_BYTES = 256 * 1024
@@ -111,7 +112,7 @@ def send_records(client: Client, options: ProduceOptions) -> None:
 
 
 async def _send(client: Client, options: ProduceOptions) -> None:
-    partitions = await client.on_cluster(lambda cluster: _partition_count(cluster, options.topic))
+    partitions = await client.on_cluster(lambda cluster: _existing_or_created(cluster, options.topic))
     if options.partition is not None and options.partition >= partitions:
         raise Failure(f"topic '{options.topic}' has no partition {options.partition} (it has {partitions}, from 0 on)")
     if options.path is None and is_terminal(sys.stdin) and is_terminal(sys.stderr):
@@ -131,6 +132,28 @@ async def _send(client: Client, options: ProduceOptions) -> None:
         echo(f"{options.topic}: {counts.text()}")
     if counts.problem is not None:
         raise Failure(counts.failure())
+
+
+async def _existing_or_created(cluster: ClusterClient, topic: str) -> int:
+    """The number of partitions of a topic, which the brokers create where auto.create.topics.enable lets them."""
+    try:
+        return await _partition_count(cluster, topic)
+    except Refused as refused:
+        if refused.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+
+    async def created() -> int:
+        (found,) = (await cluster.metadata([topic], creates=True)).topics
+        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            reason = f"there is no such topic, and the brokers create none; `sordini topics create {topic}` does"
+            raise Refused(f"topic '{topic}'", found.error_code, reason)
+        check_topic(topic, found.error_code)
+        return len(found.partitions)
+
+    partitions = await cluster.retry(created)
+    counted = "1 partition" if partitions == 1 else f"{partitions} partitions"
+    echo(f"sordini: topic '{topic}' did not exist: it was created with {counted}", err=True)
+    return partitions
 
 
 async def _partition_count(cluster: ClusterClient, topic: str) -> int:

@@ -157,10 +157,10 @@ def add(client: Client, *, resources: Resources, pattern: str, **grant: Any) -> 
 @click.option("--principal", "principals", metavar="PRINCIPAL", multiple=True, help="Only of this principal.")
 @_OPERATION
 @click.option("--all", "everything", is_flag=True, help="Every entry of the cluster.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
 @client_options
 def remove(client: Client, *, resources: Resources, pattern: str, everything: bool, yes: bool, **which: Any) -> None:
-    """Remove the entries of some resources and principals. On a terminal it asks for confirmation.
+    """Remove the entries of some resources and principals. It asks for confirmation.
 
     \b
       sordini acls remove --topic orders --principal User:alice

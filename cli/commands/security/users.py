@@ -86,10 +86,10 @@ def set_(client: Client, name: str, *, mechanisms: tuple[str, ...], password_fil
 @users.command()
 @click.argument("name", metavar="NAME")
 @click.option("--mechanism", "mechanisms", type=click.Choice(_MECHANISMS), multiple=True, help="Only this mechanism.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
 @client_options
 def remove(client: Client, name: str, *, mechanisms: tuple[str, ...], yes: bool) -> None:
-    """Remove a user: it cannot log in any more. On a terminal it asks for confirmation.
+    """Remove a user: it cannot log in any more. It asks for confirmation.
 
     \b
       sordini users remove alice

@@ -203,10 +203,10 @@ def alter(
 @topics.command()
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @click.option("--if-exists", is_flag=True, help="Succeed if the topic does not exist.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
 @client_options
 def delete(client: Client, names: tuple[str, ...], *, if_exists: bool, yes: bool) -> None:
-    """Delete topics with all their records. On a terminal it asks for confirmation.
+    """Delete topics with all their records. It asks for confirmation.
 
     \b
       sordini topics delete orders
@@ -262,7 +262,7 @@ def offsets(
     "--before-time", "before_ms", metavar="TIME", type=INSTANT, help="Delete the records older than this time (UTC)."
 )
 @click.option("--all", "everything", is_flag=True, help="Delete all records.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
 @client_options
 def delete_records(
     client: Client,
@@ -273,7 +273,7 @@ def delete_records(
     everything: bool,
     yes: bool,
 ) -> None:
-    """Delete the oldest records of a topic. On a terminal it asks for confirmation.
+    """Delete the oldest records of a topic. It asks for confirmation.
 
     Disk space is freed segment by segment.
 

@@ -161,12 +161,12 @@ def find_hanging(client: Client, *, wanted: tuple[PartitionSelection, ...], brok
     required=True,
     help="Where the transaction starts, as find-hanging shows it.",
 )
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
 @client_options
 def abort(client: Client, selection: PartitionSelection, *, start_offset: int, yes: bool) -> None:
     """Abort a transaction in one partition. Use it only for transactions that hang.
 
-    The address must be that of the listener between brokers. On a terminal it asks for confirmation.
+    The address must be that of the listener between brokers. It asks for confirmation.
 
     \b
       sordini transactions abort orders:0 --start-offset 1234

@@ -123,7 +123,7 @@ def parse_servers(bootstrap: str) -> list[Address]:
     if not bootstrap.strip(", "):
         raise BadSetting("kafka.bootstrap.servers names no broker: give HOST:PORT, separated by commas")
     try:
-        return parse_bootstrap(bootstrap, allows_scheme=True)
+        return parse_bootstrap(bootstrap)
     except ValueError as error:
         raise BadSetting(f"kafka.bootstrap.servers: {error}") from None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -27,8 +26,7 @@ from sordini.replication.ports import Create, Delete, Set
 # Events. Nodes of the store that cannot be decoded are left out.
 
 
-@dataclass(frozen=True, slots=True)
-class Elected:
+class Elected(NamedTuple):
     """The broker was elected controller, or still is after a reconnect; everything was read again."""
 
     controller_id: BrokerId
@@ -44,15 +42,13 @@ class Elected:
     cluster_settings: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
 
 
-@dataclass(frozen=True, slots=True)
-class BrokersChanged:
+class BrokersChanged(NamedTuple):
     """All brokers that are registered now."""
 
     brokers: Mapping[BrokerId, Broker]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsListed:
+class TopicsListed(NamedTuple):
     """All topics that exist now, with the assignments of those that were not known."""
 
     names: frozenset[str]
@@ -60,22 +56,19 @@ class TopicsListed:
     fresh_ids: Mapping[str, TopicId] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicChanged:
+class TopicChanged(NamedTuple):
     """A topic's assignment was written: by this controller, by a tool, or to add partitions."""
 
     assignment: TopicAssignment
 
 
-@dataclass(frozen=True, slots=True)
-class DeletionsListed:
+class DeletionsListed(NamedTuple):
     """All topics whose deletion is requested."""
 
     names: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class CommandAnswered:
+class CommandAnswered(NamedTuple):
     """A broker answered a command."""
 
     broker_id: BrokerId
@@ -83,16 +76,14 @@ class CommandAnswered:
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionsRequested:
+class ElectionsRequested(NamedTuple):
     """An administrator requests elections of these partitions."""
 
     election: ElectionType
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ZkElectionsRead:
+class ZkElectionsRead(NamedTuple):
     """The content of /admin/preferred_replica_election: partitions whose preferred replicas are to be elected.
 
     `version` is that of the node, which is deleted afterwards.
@@ -102,30 +93,26 @@ class ZkElectionsRead:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderRebalanceDue:
+class LeaderRebalanceDue(NamedTuple):
     """Rebalance brokers that do not lead more than `percentage` per cent of the partitions that prefer them."""
 
     percentage: int
 
 
-@dataclass(frozen=True, slots=True)
-class UncleanSettingsRead:
+class UncleanSettingsRead(NamedTuple):
     """The settings that `ReadUncleanSettings` requested: the topics in `allowed` allow unclean elections."""
 
     partitions: tuple[TopicPartition, ...]
     allowed: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ZkReassignmentsRead:
+class ZkReassignmentsRead(NamedTuple):
     """The content of /admin/reassign_partitions; None when there is no such node."""
 
     node: ZkReassignments | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReassignmentsRequested:
+class ReassignmentsRequested(NamedTuple):
     """An administrator requests these replicas for partitions; None cancels the ongoing reassignment."""
 
     targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
@@ -148,8 +135,7 @@ class IsrChange(NamedTuple):
     recovering: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class IsrChangesRequested:
+class IsrChangesRequested(NamedTuple):
     """A leader requests ISR changes (AlterPartition). Each change, or the whole request, gets a `Reply`."""
 
     broker_id: BrokerId
@@ -157,24 +143,21 @@ class IsrChangesRequested:
     changes: tuple[IsrChange, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StatesRead:
+class StatesRead(NamedTuple):
     """States were read again; `notifications` are the nodes that led to this, to be deleted."""
 
     states: Mapping[TopicPartition, KnownState]
     notifications: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownRequested:
+class ShutdownRequested(NamedTuple):
     """A broker requests a controlled shutdown; without a broker epoch the epoch is not checked."""
 
     broker_id: BrokerId
     broker_epoch: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdsRequested:
+class ProducerIdsRequested(NamedTuple):
     """A broker requests producer ids. `last` is the last allocated block, from a node of that version."""
 
     broker_id: BrokerId
@@ -183,8 +166,7 @@ class ProducerIdsRequested:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogDirsFailed:
+class LogDirsFailed(NamedTuple):
     """Log directories of these brokers failed; `notifications` are the nodes that report it, to be deleted."""
 
     brokers: frozenset[BrokerId]
@@ -298,8 +280,7 @@ class WriteRefused(NamedTuple):
 Outcome = Done | Conflict | WriteRefused
 
 
-@dataclass(frozen=True, slots=True)
-class Wrote:
+class Wrote(NamedTuple):
     """The outcomes of a batch of writes."""
 
     outcomes: tuple[tuple[Write, Outcome], ...]

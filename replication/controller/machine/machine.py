@@ -19,7 +19,6 @@ Invariants, held after every step:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import assert_never
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
@@ -225,14 +224,14 @@ def _topic_changed(transition: Transition, read: TopicAssignment) -> None:
         return
     if read.topic_id == NO_TOPIC_ID != known.topic_id:
         # A writer older than topic ids rewrote the node. Replicas have stored the id, so it is written back.
-        read = replace(read, topic_id=known.topic_id)
+        read = read._replace(topic_id=known.topic_id)
         transition.write(Write(Set(paths.topic(read.name), znodes.encode_topic(read), read.version)))
     if read.topic_id != known.topic_id != NO_TOPIC_ID:
         transition.drop_topic(read.name)  # Another topic under the same name.
     else:
         # Only a reassignment changes the replicas of an existing partition, and an ongoing one is kept.
-        whole = replace(
-            read, replicas={**read.replicas, **known.replicas}, adding=known.adding, removing=known.removing
+        whole = read._replace(
+            replicas={**read.replicas, **known.replicas}, adding=known.adding, removing=known.removing
         )
         if (read.adding, read.removing) != (known.adding, known.removing):
             transition.write(Write(Set(paths.topic(read.name), znodes.encode_topic(whole), read.version)))
@@ -250,7 +249,7 @@ def _assign_topic_ids(
     """Write an id into every topic without one."""
     for name, topic in topics.items():
         if topic.topic_id == NO_TOPIC_ID and name in ids:
-            identified = replace(topic, topic_id=ids[name])
+            identified = topic._replace(topic_id=ids[name])
             transition.put_topic(identified)
             transition.write(Write(Set(paths.topic(name), znodes.encode_topic(identified), topic.version)))
 
@@ -283,7 +282,7 @@ def _wrote(transition: Transition, event: Wrote) -> None:
             case DeletionMarkRemoved(name) if isinstance(outcome, Done):
                 deletion.mark_removed(transition, name)
             case NewAssignment() as purpose if isinstance(outcome, Done):
-                assignment = replace(purpose.assignment, version=outcome.version)
+                assignment = purpose.assignment._replace(version=outcome.version)
                 reassignment.assignment_written(transition, purpose._replace(assignment=assignment))
             case NewAssignment() as purpose:
                 reassignment.assignment_not_written(transition, purpose)

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import assert_never
 
 from sordini.protocol.types import BrokerId, TopicPartition
@@ -275,8 +274,7 @@ def _with_replicas(assignment: TopicAssignment, assignments: Mapping[int, Replic
             {**{p: held for p, held in old.items() if p not in assignments}, **{p: r for p, r in new.items() if r}}
         )
 
-    return replace(
-        assignment,
+    return assignment._replace(
         replicas=frozen(
             {**assignment.replicas, **{p: replica_assignment.replicas for p, replica_assignment in assignments.items()}}
         ),

@@ -13,7 +13,6 @@ Pure, like the machine it belongs to.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from sordini.protocol.errors import ErrorCode
@@ -49,4 +48,4 @@ def answered(transition: Transition, event: CommandAnswered) -> None:
             continue
         state = transition.next_state(known.state, event.broker_id, (event.broker_id,))
         epoch = LeaderEpoch(min(known.state.leader_epoch + LEADER_EPOCH_RAISE, EPOCH_MAX))
-        transition.write_state(info.topic_partition, replace(state, leader_epoch=epoch))
+        transition.write_state(info.topic_partition, state._replace(leader_epoch=epoch))

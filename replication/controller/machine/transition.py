@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
@@ -82,8 +81,7 @@ class Transition:
                 else:
                     edited[name] = TopicState(assignment, frozen(dict(self.states(name))))
             topics = frozen(edited)
-        cluster = replace(
-            self._cluster,
+        cluster = self._cluster._replace(
             brokers=self.brokers,
             topics=topics,
             deletions=frozen(self.deletions),
@@ -169,7 +167,7 @@ class Transition:
 
     def write_isr(self, topic_partition: TopicPartition, known: KnownState, change: IsrChange) -> None:
         """Write the ISR that a leader requests. The controller decides nothing here: no leader epoch begins."""
-        state = replace(known.state, isr=change.isr, recovering=change.recovering, controller_epoch=self._cluster.epoch)
+        state = known.state._replace(isr=change.isr, recovering=change.recovering, controller_epoch=self._cluster.epoch)
         operation = Set(paths.state(topic_partition), znodes.encode_state(state), known.version)
         self.write(Write(operation, NewIsr(topic_partition, state, change)))
 
@@ -194,16 +192,15 @@ class Transition:
     def next_state(self, state: PartitionState, leader: BrokerId | None, isr: tuple[BrokerId, ...]) -> PartitionState:
         """The state after a decision of this controller: every decision begins a new leader epoch."""
         epoch = LeaderEpoch(state.leader_epoch + 1)
-        return replace(state, leader=leader, isr=isr, leader_epoch=epoch, controller_epoch=self._cluster.epoch)
+        return state._replace(leader=leader, isr=isr, leader_epoch=epoch, controller_epoch=self._cluster.epoch)
 
     def unclean_state(self, state: PartitionState, leader: BrokerId) -> PartitionState:
         """The state after the election of a replica that was not in sync.
 
         It is alone in the ISR: the others' records beyond its log are to be truncated.
         """
-        return replace(
-            self.next_state(state, leader, (leader,)), recovering=self._cluster.cluster_settings.marks_recovery
-        )
+        elected = self.next_state(state, leader, (leader,))
+        return elected._replace(recovering=self._cluster.cluster_settings.marks_recovery)
 
     def first_state(self, leader: BrokerId, isr: tuple[BrokerId, ...]) -> PartitionState:
         return PartitionState(leader, LeaderEpoch(0), isr, self._cluster.epoch)

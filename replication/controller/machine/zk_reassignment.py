@@ -10,8 +10,6 @@ Pure, like the machine it belongs to.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sordini.replication.controller.machine import admin_validation, reassignment
 from sordini.replication.controller.machine.events import (
     Done,
@@ -47,11 +45,11 @@ def remove_completed(transition: Transition) -> None:
         transition.zk_reassignments = None
         transition.write(Write(Delete(paths.REASSIGN_PARTITIONS, node.version)))
     elif len(left) < len(node.targets):
-        kept = replace(node, targets=left)
+        kept = node._replace(targets=left)
         operation = Set(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment(left), node.version)
         transition.write(Write(operation, RemainingZkReassignments(kept)))
 
 
 def wrote(transition: Transition, purpose: RemainingZkReassignments, outcome: Outcome) -> None:
     """Apply the node's new content. After another writer's change it is about to be read again."""
-    transition.zk_reassignments = replace(purpose.node, version=outcome.version) if isinstance(outcome, Done) else None
+    transition.zk_reassignments = purpose.node._replace(version=outcome.version) if isinstance(outcome, Done) else None

@@ -85,6 +85,29 @@ def _replica_fetch(n: Names) -> dict[str, Any]:
     return {"replica_id": 0, "max_wait_ms": 0, "topics": [{"topic": n.t, "partitions": [{"partition": 0}]}]}
 
 
+def _offsets_as(replica_id: int) -> Callable[[Names], dict[str, Any]]:
+    row = {"partition_index": 0, "timestamp": -1}
+    return lambda n: {"replica_id": replica_id, "topics": [{"name": n.t, "partitions": [row]}]}
+
+
+def _epoch_as(replica_id: int) -> Callable[[Names], dict[str, Any]]:
+    row = {"partition": 0, "leader_epoch": 0}
+    return lambda n: {"replica_id": replica_id, "topics": [{"topic": n.t, "partitions": [row]}]}
+
+
+def _debugging_fetch(n: Names) -> dict[str, Any]:
+    row = {"partition": 0, "partition_max_bytes": 1000}
+    return {
+        "replica_id": DEBUGGING,
+        "max_wait_ms": 0,
+        "session_epoch": -1,
+        "topics": [{"topic": n.t, "partitions": [row]}],
+    }
+
+
+A_REPLICA, DEBUGGING = 0, -2
+"""What clients say of themselves that are no consumers: a broker's id, and kafka-replica-verification's id."""
+
 QUESTIONS = [
     Question(
         "Produce",
@@ -136,6 +159,35 @@ QUESTIONS = [
     ),
     Question(
         "Fetch as a replica", "Fetch", 12, (cluster(CLUSTER_ACTION),), _replica_fetch, has_topic=True, is_brokers=True
+    ),
+    Question("Fetch to debug", "Fetch", 12, (topic("t", READ),), _debugging_fetch, has_topic=True),
+    Question(
+        "ListOffsets as a replica", "ListOffsets", 6, (topic("t", DESCRIBE),), _offsets_as(A_REPLICA), has_topic=True
+    ),
+    Question("ListOffsets to debug", "ListOffsets", 6, (topic("t", DESCRIBE),), _offsets_as(DEBUGGING), has_topic=True),
+    Question(
+        "OffsetForLeaderEpoch as a replica",
+        "OffsetForLeaderEpoch",
+        3,
+        (topic("t", DESCRIBE),),
+        _epoch_as(A_REPLICA),
+        has_topic=True,
+    ),
+    Question(
+        "OffsetForLeaderEpoch as a replica with a broker's right",
+        "OffsetForLeaderEpoch",
+        3,
+        (cluster(CLUSTER_ACTION),),
+        _epoch_as(A_REPLICA),
+        has_topic=True,
+    ),
+    Question(
+        "OffsetForLeaderEpoch of a client with a broker's right",
+        "OffsetForLeaderEpoch",
+        4,
+        (cluster(CLUSTER_ACTION),),
+        _epoch_as(-1),
+        has_topic=True,
     ),
     Question(
         "ListOffsets",

@@ -63,7 +63,7 @@ machines that are busy otherwise, `test_coordinator__heartbeat_routine` failed o
 A batch is read with `spark.read.format("kafka")`, a stream with `spark.readStream.format("kafka")`, and the sink writes
 with `format("kafka")`, under the options of Spark's documentation; nothing is set for Sordini. The JAR comes with
 `spark-submit --packages COORDINATE`; `python -c 'from sordini.pipeline.jars import packages; print(packages())'` prints
-the coordinate that was tested with the PySpark that is installed ([README](../README.md#from-topics-to-tables) has it as
+the coordinate that was tested with the PySpark that is installed ([spark-source.md](spark-source.md#sparks-own-source-and-sink) has it as
 a command). Without access to a Maven repository, `spark.jars` takes the files that `sordini pipeline jars FOLDER`
 brings. No JAR is needed for `format("sordini")` ([spark-source.md](spark-source.md)).
 

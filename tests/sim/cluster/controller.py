@@ -257,7 +257,7 @@ class ScriptedController:
 
     def altered(self, reported: ReportedState, isr: tuple[BrokerId, ...]) -> ReportedState:
         """An AlterPartition was granted."""
-        state = dataclasses.replace(reported.state, isr=isr, controller_epoch=self._epoch)
+        state = reported.state._replace(isr=isr, controller_epoch=self._epoch)
         changed = self.states.change(reported, state)
         self._trace.note("controller: in sync", reported.partition, *isr)
         self.tell_metadata([changed])

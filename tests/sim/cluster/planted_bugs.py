@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -80,7 +79,7 @@ def _write_whatever_is_there(_right: Any) -> Any:
         data, _ = await self._session.get(path)
         state = znodes.decode_state(change.topic_partition, data)
         assert not isinstance(state, Malformed)
-        stat = await self._session.set(path, znodes.encode_state(replace(state, isr=isr)))
+        stat = await self._session.set(path, znodes.encode_state(state._replace(isr=isr)))
         return IsrGrant(change.proposal.leader_epoch, isr, stat.version)
 
     return verdict

@@ -265,7 +265,7 @@ class _Login:
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
-        self._exchange = ScramExchange(MECHANISM, lambda _, user: credential(user), b"secret", _NONCE)
+        self._exchange = ScramExchange(MECHANISM, lambda _, user: (credential(user), True), _NONCE)
         self._user: str | None = None
 
     def __call__(self, api_key: ApiKey, version: int, request: Any) -> Reply:

@@ -153,12 +153,15 @@ def test_wrong_options_end_it_with_status_2(tmp_path: Path, options: list[str], 
 def test_what_prevents_a_start_is_one_line(dev: DevProcess, tmp_path: Path) -> None:
     taken, control = dev.ports[0], dev.control.rpartition(":")[2]
     for options, said in (
-        (["--port", str(taken), "--control", "0"], f"cannot listen on 127.0.0.1 port {taken}: Address already in use"),
+        (
+            ["--port", str(taken), "--control", "0"],
+            f"listeners: CLIENTS://127.0.0.1:{taken}: cannot listen on 127.0.0.1 port {taken}: Address already in use",
+        ),
         (["--port", "0", "--control", control], f"cannot listen on 127.0.0.1 port {control}: Address already in use"),
         (["--port", "0", "--control", "0", "--directory", "/proc/none"], "/proc/none: No such file or directory"),
         (
             ["--control", "0", "--directory", f"{dev.directory}/data"],
-            f"{dev.directory}/data/sordini.pid is in use by process {dev.pid}",
+            f"{dev.directory}/data/sordini.pid is in use by another broker, process {dev.pid}",
         ),
     ):
         command = [PROGRAM, "dev", "--brokers", "1", "--directory", str(tmp_path / str(free_port())), *options]

@@ -1,16 +1,16 @@
 """Files of CI services and of containers: against the services' own schemas; and the commands of the recipes are run.
 
-The commands are run in their order in a directory with one recipe, in the environment of these tests. Nothing is installed
-there: `pip install` finds everything present, or fails, as it is given no index. What else a service does for a job
-(`uses`, `image`, `cache`, `artifacts`) is not run.
+The commands are run in their order in a directory with one recipe, in an environment that has the libraries of these
+tests, but not Sordini: `pip install` is given no index, and installs what is committed here from the clone that a job
+makes. What else a service does for a job (`uses`, `image`, `cache`, `artifacts`) is not run.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import sysconfig
+import venv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from tests.testing.recipes.page import GITHUB, GITLAB, ROOT, files, write
 
 RECIPE = "test_confluent_kafka.py"
 SCHEMAS = {
-    "vendor.github-workflows": (GITHUB, "examples/ci/containers.yml"),
+    "vendor.github-workflows": (GITHUB, "examples/ci/containers.yml", "examples/ci/release.yml"),
     "vendor.gitlab-ci": (GITLAB,),
     "vendor.compose-spec": ("docker-compose.yml", "examples/control/compose.yml"),
 }
@@ -67,12 +67,28 @@ def gitlab_commands(pipeline: dict[str, Any]) -> list[str]:
     return [*job["before_script"], *job["script"]]
 
 
-def run(commands: Sequence[str], directory: Path) -> tuple[int, str]:
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment without Sordini, whose libraries are those of these tests."""
+    folder = tmp_path_factory.mktemp("ci") / "environment"
+    venv.create(folder, symlinks=True)
+    libraries = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
+    # A path of a .pth file is searched last, and its own .pth files, that of our editable install, are not read.
+    (libraries / "libraries.pth").write_text(sysconfig.get_path("purelib"))
+    programs = folder / "bin"
+    for name in ("pip", "pytest"):
+        (programs / name).write_text(f'#!/bin/sh\nexec "{programs}/python" -m {name} "$@"\n')
+        (programs / name).chmod(0o755)
+    return programs
+
+
+def run(commands: Sequence[str], directory: Path, programs: Path) -> tuple[int, str]:
     """The status and the output of commands in one shell, each of which must succeed."""
-    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
-    given = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    given |= {"PATH": path, "PYTHONPATH": os.pathsep.join(sys.path)}
+    given = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "PYTEST_"))}
+    given |= {"PATH": os.pathsep.join([str(programs), os.environ["PATH"]]), "SORDINI_REPOSITORY": str(ROOT)}
     given |= {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    given["PIP_NO_COMPILE"] = "1"  # Most modules are not imported.
+    given["PIP_NO_BUILD_ISOLATION"] = "0"  # pip's spelling of "without": hatchling is there.
     done = subprocess.run(
         ["sh", "-e", "-c", "\n".join(commands)],
         cwd=directory,
@@ -86,19 +102,19 @@ def run(commands: Sequence[str], directory: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_the_commands_for_github_run_the_recipe(tmp_path: Path) -> None:
-    write(tmp_path, RECIPE)
+def test_the_commands_for_github_run_the_recipe(bare: Path, tmp_path: Path) -> None:
+    write(tmp_path / "project", RECIPE)
     commands = github_commands(yaml.safe_load(files()[GITHUB]))
-    assert [command.split()[0] for command in commands] == ["pip", "pytest"]
-    code, output = run(commands, tmp_path)
+    assert [command.split()[0] for command in commands] == ["git", "pip", "pytest"]
+    code, output = run(commands, tmp_path / "project", bare)
     assert code == 0, output
     assert "1 passed" in output
 
 
-def test_the_commands_for_gitlab_run_the_recipe_and_write_its_report(tmp_path: Path) -> None:
-    write(tmp_path, RECIPE)
+def test_the_commands_for_gitlab_run_the_recipe_and_write_its_report(bare: Path, tmp_path: Path) -> None:
+    write(tmp_path / "project", RECIPE)
     pipeline = yaml.safe_load(files()[GITLAB])
-    code, output = run(gitlab_commands(pipeline), tmp_path)
+    code, output = run(gitlab_commands(pipeline), tmp_path / "project", bare)
     assert code == 0, output
-    report = tmp_path / pipeline["tests"]["artifacts"]["reports"]["junit"]
+    report = tmp_path / "project" / pipeline["tests"]["artifacts"]["reports"]["junit"]
     assert 'tests="1"' in report.read_text()

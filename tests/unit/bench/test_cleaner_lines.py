@@ -6,7 +6,7 @@ import io
 
 from bench import cleaner_lines
 from bench.cleaner_lines import Cleaning
-from sordini.broker.process.logging import Logger
+from sordini.broker.process.logging import make_logger
 from sordini.broker.wiring.log_cleaner import CleanerLog
 from tests.support.compacted_logs import Compacting
 
@@ -49,7 +49,7 @@ async def test_our_own_line_is_read_as_it_is_written() -> None:
     await store.cleaner.clean_once()
     (run,) = store.reported.runs
     lines = io.StringIO()
-    lines_of_the_broker = CleanerLog(Logger("info", lines))
+    lines_of_the_broker = CleanerLog(make_logger("info", lines))
     lines_of_the_broker.discarded(run.log, "log cleaned partition=another")
     lines_of_the_broker.cleaned(run)
     (found,) = cleaner_lines.read(lines.getvalue())

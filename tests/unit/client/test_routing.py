@@ -65,8 +65,8 @@ def test_pauses_double_up_to_their_maximum_and_begin_again_after_a_success(first
     assert backoff.next_ms() == first_ms
 
 
-def test_a_scheme_is_read_where_it_is_allowed() -> None:
-    assert parse_bootstrap("SSL://one:1, [::1]:2", allows_scheme=True) == [Address("one", 1), Address("::1", 2)]
+def test_a_listener_name_before_an_address_is_skipped() -> None:
+    assert parse_bootstrap("SSL://one:1, [::1]:2") == [Address("one", 1), Address("::1", 2)]
     assert parse_bootstrap("one") == [Address("one", 9092)]
     with pytest.raises(ValueError, match="'one:x' is not HOST:PORT"):
         parse_bootstrap("one:x")

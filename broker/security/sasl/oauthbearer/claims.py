@@ -2,19 +2,23 @@
 
     exp, iat     required, in seconds since 1970; nbf where it is there (RFC 7519). All with the clock skew.
     iss, aud     as configured; a token that names an audience is refused where none is configured (RFC 7519, 4.1.3)
-    sub          or the configured claim: the principal, text that is neither empty nor surrounded by spaces
+    sub          or the configured claim: the principal, text that is neither empty nor surrounded by spaces, and
+                 that has no control characters
     scope        or the configured claim, where it is there: text, or a list of texts without repetitions
 
-Apache Kafka 3.9 has the same rules, but for a time `iat` in the future, which it accepts.
+Apache Kafka 3.9 has the same rules, but for a time `iat` in the future and control characters, which it accepts.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 PRINCIPAL_BYTES_MAX: Final = 1_024
 """As of a user's name, see `exchanges.NAME_BYTES_MAX`."""
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Control characters, breaks of lines, and changes of the direction of text: a name with one is read as another."""
 _TIME_S_MAX: Final = 2**40
 """A time beyond this is no time in seconds."""
 
@@ -92,6 +96,8 @@ def _principal(claims: Mapping[str, Any], name: str) -> str:
     value = claims.get(name)
     if not isinstance(value, str) or not value or value != value.strip():
         raise TokenRefused(f"its claim {name}, the principal, is missing, empty, or surrounded by spaces")
+    if _CONTROL.search(value) is not None:
+        raise TokenRefused(f"its claim {name}, the principal, has control characters")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:

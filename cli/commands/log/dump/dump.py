@@ -104,6 +104,9 @@ class Dump:
 
     def _show(self, path: str, output: Iterator[DumpOutput], *, damage_is_shown: bool = False) -> None:
         is_damaged = False
+        if reason := self._why_no_file(path):
+            self.problems.append(f"{path}: {reason}")
+            return
         try:
             for one in output:
                 if isinstance(one, Line):
@@ -119,6 +122,12 @@ class Dump:
             self.problems.append(f"{path}: {(error.strerror or str(error)).lower()}{whose}")
         if is_damaged:
             self.problems.append(f"{path} is damaged")
+
+    def _why_no_file(self, path: str) -> str:
+        """Why there is nothing to read, which comes before what is wrong with the name; empty for a file."""
+        if self._disk.is_directory(path):
+            return f"this is a directory; name files in it, such as {path.rstrip('/')}/*.log"
+        return "" if self._disk.exists(path) else "no such file or directory"
 
     def _kafka_output(self, shown: str, options: DumpOptions, findings: Findings) -> Iterator[DumpOutput]:
         name = shown.rpartition("/")[2]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from crc32c import crc32c
-
+from sordini.protocol.crc import crc32c
 from sordini.storage import producer_snapshots
 from sordini.storage.producer_state import ProducerEntry
 

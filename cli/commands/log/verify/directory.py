@@ -136,7 +136,7 @@ def existing(disk: Disk, path: str) -> str:
     """The path of an existing directory, without a trailing slash. Raises Failure."""
     path = path.rstrip("/") or "/"
     if not disk.is_directory(path):
-        raise Failure(f"{path}: {'this is a file' if disk.exists(path) else 'no such directory'}")
+        raise Failure(f"{path}: {'this is a file; name its directory' if disk.exists(path) else 'no such directory'}")
     return path
 
 

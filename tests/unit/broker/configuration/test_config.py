@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 import pytest
 
-from sordini.broker.configuration.config import SETTINGS, build_config
+from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.settings import ConfigError, ValueKind, matching, read_properties
 
 
@@ -124,3 +125,16 @@ def test_a_properties_file_has_comments_colons_and_continued_lines() -> None:
 def test_a_line_without_a_key_is_refused_with_its_number() -> None:
     with pytest.raises(ConfigError, match=r"^line 2 has no key; a line is key=value$"):
         read_properties("a=1\n=2\n")
+
+
+def test_a_configuration_has_all_defaults_refuses_unknown_fields_and_equals_one_of_the_same_values() -> None:
+    config = Config(num_partitions=7)
+    assert config == Config(num_partitions=7) != Config()
+    assert config.min_insync_replicas == 1
+    assert dataclasses.replace(config, min_insync_replicas=2) == Config(num_partitions=7, min_insync_replicas=2)
+    with pytest.raises(TypeError, match=r"Config has no field num_partition$"):
+        Config(num_partition=7)
+    with pytest.raises(ConfigError):
+        dataclasses.replace(config, listeners="none")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.num_partitions = 8  # type: ignore[misc]

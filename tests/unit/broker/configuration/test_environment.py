@@ -49,7 +49,7 @@ def test_ours_goes_before_theirs_however_they_are_ordered(turned: bool) -> None:
 
 
 def test_a_variable_that_is_named_like_a_key_and_is_none_is_reported() -> None:
-    environment = {"KAFKA_LOG_RETENTION_HUORS": "1", "KAFKA_CFG_LISTENERS": "x", "KAFKA_PROCESS_ROLES": "broker"}
+    environment = {"KAFKA_LOG_RETENTION_HUORS": "1", "KAFKA_CFG_LISTENERS": "x", "KAFKA_PROCES_ROLES": "broker"}
     assert unknown_names(environment) == sorted(environment)
     assert environment_entries(environment) == {}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
 
@@ -160,11 +159,11 @@ async def test_a_command_of_a_former_controller_is_refused_and_does_nothing() ->
 async def test_a_command_for_a_former_life_of_the_broker_is_refused(command: Any) -> None:
     broker = Receiving()
     broker.receiver.broker_epoch = 10
-    assert (await broker.receive(replace(command, broker_epoch=9))).error == ErrorCode.STALE_BROKER_EPOCH
+    assert (await broker.receive(command._replace(broker_epoch=9))).error == ErrorCode.STALE_BROKER_EPOCH
     assert not broker.is_led()
     assert broker.metadata.topics == {}
     for epoch in (-1, 10, 11):
-        assert (await broker.receive(replace(command, broker_epoch=epoch))).error == 0
+        assert (await broker.receive(command._replace(broker_epoch=epoch))).error == 0
 
 
 async def test_acknowledgements_wait_no_longer_for_a_newcomer_of_whose_end_the_controller_tells() -> None:
@@ -209,7 +208,7 @@ async def knowing_orders() -> Receiving:
 
 def in_the_next_epoch(count: int) -> LeaderAndIsr:
     """The same partitions in their next epoch: nothing is made for these."""
-    return leading(*(one._replace(state=replace(one.state, leader_epoch=LeaderEpoch(1))) for one in many(count)))
+    return leading(*(one._replace(state=one.state._replace(leader_epoch=LeaderEpoch(1))) for one in many(count)))
 
 
 async def rounds(counted: Coroutine[Any, Any, Any]) -> int:
@@ -232,7 +231,7 @@ async def test_a_refused_follower_may_be_proposed_again_when_brokers_come_or_go_
         (telling(brokers=(me, other)), False),
         (telling(brokers=(me, other, third)), True),
         (telling(brokers=(me, other)), True),
-        (replace(telling(brokers=(me, other)), controller_id=OTHER), True),
+        (telling(brokers=(me, other))._replace(controller_id=OTHER), True),
     ):
         leader.fetched(OTHER, Offset(0), Offset(0), 0)
         if leader.may_join(OTHER):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -79,6 +78,7 @@ some_brokers = st.lists(
         st.just(-1),
         st.lists(endpoints, max_size=2, unique_by=lambda endpoint: endpoint.listener).map(tuple),
         st.none() | st.text("rack", min_size=1, max_size=5),
+        st.just(False),
     ),
     max_size=3,
 ).map(tuple)
@@ -109,7 +109,9 @@ deleted = st.builds(DeletedPartition, names, st.just(NO_TOPIC_ID)).map(with_id)
 stopped = st.builds(StoppedReplica, names, st.integers(-2, 2**31 - 1).map(LeaderEpoch), st.booleans())
 
 commands: dict[ApiKey, st.SearchStrategy[Any]] = {
-    ApiKey.LEADER_AND_ISR: st.builds(LeaderAndIsr, broker_ids, int32, epochs, unique(infos), some_brokers),
+    ApiKey.LEADER_AND_ISR: st.builds(
+        LeaderAndIsr, broker_ids, int32, epochs, unique(infos), some_brokers, st.just(False)
+    ),
     ApiKey.UPDATE_METADATA: st.builds(
         UpdateMetadata, broker_ids, int32, epochs, some_brokers, unique(infos), unique(deleted)
     ),
@@ -144,7 +146,7 @@ def back(command: Command, answer: Answer, version: int) -> Answer:
 
 def expected(command: Command, version: int) -> Command:
     if isinstance(command, LeaderAndIsr):
-        reported = replace(command, broker_epoch=command.broker_epoch if version >= 2 else -1)
+        reported = command._replace(broker_epoch=command.broker_epoch if version >= 2 else -1)
         leaders = [
             Broker(leader.broker_id, -1, (endpoint._replace(security_protocol="PLAINTEXT"),))
             for leader in command.live_leaders
@@ -158,11 +160,11 @@ def expected(command: Command, version: int) -> Command:
                 removing=info.removing if version >= 3 else (),
                 is_new=info.is_new and version >= 1,
                 offline_replicas=(),
-                state=replace(info.state, recovering=info.state.recovering and version >= 6),
+                state=info.state._replace(recovering=info.state.recovering and version >= 6),
             )
             for info in command.partitions
         ]
-        return replace(reported, partitions=tuple(rows), live_leaders=tuple(leaders))
+        return reported._replace(partitions=tuple(rows), live_leaders=tuple(leaders))
     if isinstance(command, UpdateMetadata):
         topic_ids = version >= 7
         rows = [
@@ -172,19 +174,17 @@ def expected(command: Command, version: int) -> Command:
                 removing=(),
                 is_new=False,
                 offline_replicas=info.offline_replicas if version >= 4 else (),
-                state=replace(info.state, recovering=False),
+                state=info.state._replace(recovering=False),
             )
             for info in command.partitions
         ]
-        return replace(
-            command,
+        return command._replace(
             broker_epoch=command.broker_epoch if version >= 5 else -1,
             live_brokers=tuple(expected_broker(broker, version) for broker in command.live_brokers),
             partitions=tuple(rows),
             deleted=tuple(gone if topic_ids else gone._replace(topic_id=NO_TOPIC_ID) for gone in command.deleted),
         )
-    return replace(
-        command,
+    return command._replace(
         broker_epoch=command.broker_epoch if version >= 1 else -1,
         partitions=tuple(
             row if version >= 3 else row._replace(leader_epoch=LeaderEpoch(-1)) for row in command.partitions
@@ -198,7 +198,7 @@ def expected_broker(broker: Broker, version: int) -> Broker:
         reported = tuple(endpoint for endpoint in reported if endpoint.security_protocol == "PLAINTEXT")[:1]
     if version < 3:
         reported = tuple(endpoint._replace(listener=endpoint.security_protocol) for endpoint in reported)
-    return replace(broker, endpoints=reported, rack=broker.rack if version >= 2 else None)
+    return broker._replace(endpoints=reported, rack=broker.rack if version >= 2 else None)
 
 
 @every_version
@@ -210,7 +210,7 @@ def test_a_command_arrives_as_far_as_the_version_has_a_place_for_it(
     command = data.draw(commands[key])
     if isinstance(command, StopReplica) and version < 3:
         delete = data.draw(st.booleans())
-        command = replace(command, partitions=tuple(row._replace(delete=delete) for row in command.partitions))
+        command = command._replace(partitions=tuple(row._replace(delete=delete) for row in command.partitions))
     assert over_the_wire(command, version) == expected(command, version)
 
 
@@ -263,7 +263,7 @@ def test_a_topic_that_is_gone_and_there_again_keeps_both_ids() -> None:
 
 def test_a_leaderless_partition_is_encoded_as_leader_minus_one() -> None:
     info = a_partition()
-    info = info._replace(state=replace(info.state, leader=None))
+    info = info._replace(state=info.state._replace(leader=None))
     for command in (LeaderAndIsr(ME, 2, 7, (info,), ()), UpdateMetadata(ME, 2, 7, (), (info,))):
         request: Any = request_of(command, 7, LISTENER)
         assert request.topic_states[0].partition_states[0].leader == -1

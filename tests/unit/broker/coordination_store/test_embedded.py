@@ -28,6 +28,7 @@ from sordini.replication.ports import (
     StoreUnusable,
     WatchEvent,
 )
+from sordini.storage.disk import publish_private_file
 
 SOURCES = Path(__file__).resolve().parents[4] / ".import"
 
@@ -110,6 +111,67 @@ async def test_a_second_opener_is_refused_and_the_first_continues(tmp_path: Path
     await (await store.open_session()).create("/a")
     await store.close()
     await (await open_store(path)).close()
+
+
+async def test_a_file_that_was_there_before_is_locked_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    await (await open_store(path)).close()
+    store = await open_store(path)
+    with pytest.raises(StoreUnusable, match=r"store\.db is in use by another broker"):
+        await open_store(path)
+    await store.close()
+
+
+def modes_in(directory: Path) -> dict[str, int]:
+    """The permissions of each file by its name."""
+    return {one.name: one.stat().st_mode & 0o777 for one in directory.iterdir()}
+
+
+async def test_a_new_file_is_private_and_leaves_no_other_behind(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "store.db")
+    assert modes_in(tmp_path) == {"store.db": 0o600, "store.db-wal": 0o600}
+    await store.close()
+    assert modes_in(tmp_path) == {"store.db": 0o600}
+
+
+@pytest.mark.parametrize("has_store", [False, True])
+async def test_what_a_start_left_that_was_killed_while_it_made_the_file_is_removed(
+    tmp_path: Path, has_store: bool
+) -> None:
+    path, left, other = tmp_path / "store.db", tmp_path / "store.db.77.new", tmp_path / "stores.db.77.new"
+    other.write_bytes(b"not ours")
+    if has_store:
+        store = await open_store(path)
+        await (await store.open_session()).create("/kept", b"1")
+        await store.close()
+        left.hardlink_to(path)
+    else:
+        left.write_bytes(b"half a fi")
+    store = await open_store(path)
+    assert await (await store.open_session()).children("/") == (["kept"] if has_store else [])
+    await store.close()
+    assert modes_in(tmp_path).keys() == {path.name, other.name}
+
+
+def test_a_file_that_another_process_made_meanwhile_stays(tmp_path: Path) -> None:
+    fresh, path = tmp_path / "store.db.77.new", tmp_path / "store.db"
+    fresh.write_bytes(b"mine")
+    path.write_bytes(b"theirs")
+    with pytest.raises(FileExistsError):
+        publish_private_file(str(fresh), str(path))
+    assert path.read_bytes() == b"theirs"
+    assert not fresh.exists()
+
+
+async def test_a_file_that_an_older_version_left_empty_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.touch()
+    store = await open_store(path)
+    await (await store.open_session()).create("/a")
+    await store.close()
+    store = await open_store(path)
+    assert await (await store.open_session()).children("/") == ["a"]
+    await store.close()
 
 
 async def test_a_file_that_is_something_else_is_refused_with_its_name(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,7 +126,7 @@ async def test_metadata_are_learnt_and_forgotten_in_every_version(version: int) 
         assert cache.brokers[OTHER].endpoints == {"PLAINTEXT": ("other", 9092)}
         assert cache.topics["orders"].partitions[0].leader == OTHER
         assert cache.topics["orders"].topic_id == (topic_id_of("orders") if version >= 7 else NO_TOPIC_ID)
-        gone = replace(update, partitions=(), deleted=(DeletedPartition(NAME, topic_id_of("orders")),))
+        gone = update._replace(partitions=(), deleted=(DeletedPartition(NAME, topic_id_of("orders")),))
         await answered(broker, gone, version)
         assert cache.topics == {}
 

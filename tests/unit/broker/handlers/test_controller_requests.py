@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -170,7 +169,7 @@ async def test_a_state_that_another_broker_wrote_meanwhile_is_the_answer_below_v
 async def test_a_leader_epoch_that_another_controller_began_meanwhile_fences_the_leader_below_version_2(
     whole: Counter, version: int
 ) -> None:
-    newer = replace(await whole.state(), leader_epoch=LeaderEpoch(4))
+    newer = (await whole.state())._replace(leader_epoch=LeaderEpoch(4))
     await whole.session.set(paths.state(ORDERS), znodes.encode_state(newer))
     row = await altered(whole, version, ME)
     code = ErrorCode.FENCED_LEADER_EPOCH if version < 2 else ErrorCode.INVALID_UPDATE_VERSION

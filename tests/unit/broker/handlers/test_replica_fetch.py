@@ -19,7 +19,7 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
 from sordini.replication.partition import Partition
 from sordini.replication.replica_quota import ReplicaQuota
@@ -209,7 +209,7 @@ async def test_a_broker_that_holds_no_replica_is_refused(version: int) -> None:
     assert (row.error_code, len(row.records)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
 
 
-async def test_followers_are_served_on_the_listener_of_brokers_only() -> None:
+async def test_followers_fetch_on_the_listener_of_brokers_only() -> None:
     side = Side(check=InterBrokerGuard("BROKERS", a_peer(), is_clustered=True).check_listener)
     partition = side.lead(isr=(ME, OTHER))
     side.append()
@@ -218,13 +218,21 @@ async def test_followers_are_served_on_the_listener_of_brokers_only() -> None:
         answer = side.ask(ApiKey.FETCH, version, a_fetch(requested(3), version=version), listener="CLIENTS")
         assert (answer.error_code, only(answer).error_code) == (refused, refused)
     assert partition.leader.high_watermark == 0
-    ends = ListOffsetsRequest(replica_id=OTHER, topics=[ListOffsetsTopic(name="orders", partitions=[an_end()])])
-    assert side.ask(ApiKey.LIST_OFFSETS, 9, ends, listener="CLIENTS").topics[0].partitions[0].error_code == refused
-    epochs = an_epoch_question(0)
-    answer = side.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, epochs, listener="CLIENTS")
-    assert answer.topics[0].partitions[0].error_code == refused
     assert only(side.ask(ApiKey.FETCH, 17, a_fetch(requested(3)), listener="BROKERS")).high_watermark == 3
-    assert side.ask(ApiKey.LIST_OFFSETS, 9, ends, listener="BROKERS").topics[0].partitions[0].offset == 3
+
+
+@pytest.mark.parametrize("listener", ["CLIENTS", "BROKERS"])
+async def test_where_the_log_ends_a_follower_learns_on_every_listener_and_moves_nothing(listener: str) -> None:
+    """As with Apache Kafka: these requests change nothing, so a replica id in them gives no power."""
+    side = Side(check=InterBrokerGuard("BROKERS", a_peer(), is_clustered=True).check_listener)
+    partition = side.lead(isr=(ME, OTHER))
+    side.append()
+    ends = ListOffsetsRequest(replica_id=OTHER, topics=[ListOffsetsTopic(name="orders", partitions=[an_end()])])
+    found = side.ask(ApiKey.LIST_OFFSETS, 9, ends, listener=listener).topics[0].partitions[0]
+    assert (found.error_code, found.offset) == (0, 3)
+    answer = side.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, an_epoch_question(0), listener=listener)
+    assert (answer.topics[0].partitions[0].error_code, answer.topics[0].partitions[0].end_offset) == (0, 3)
+    assert partition.leader.high_watermark == 0
 
 
 @pytest.mark.parametrize(("epoch", "code"), [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)])
@@ -315,6 +323,21 @@ async def test_a_session_checks_an_idle_partition_again_and_sends_its_new_log_st
     partition.log.advance_log_start(2)
     side.clock.ms += 500
     assert only(side.fetch(session_id=number, session_epoch=2)).log_start_offset == 2
+
+
+async def test_a_topic_that_does_not_exist_ends_no_wait_for_partitions_that_are_passed_over() -> None:
+    side = Side()
+    side.lead(isr=(ME, OTHER))
+    number = await a_session_of(side, 0)
+    request = a_fetch(session_id=number, session_epoch=1, max_wait_ms=500, min_bytes=1)
+    request.topics = [FetchTopic(topic_id=TopicId(b"\x09" * 16), partitions=[requested(0)])]
+    pending = side.serve(ApiKey.FETCH, 17, request)
+    assert isinstance(pending, DelayedResponse)
+    again = side.park(session_id=number, session_epoch=2)
+    side.append()
+    for answered in (pending, again):
+        codes = [topic.partitions[0].error_code for topic in answer_of(answered).responses]
+        assert sorted(codes) == [0, ErrorCode.UNKNOWN_TOPIC_ID]
 
 
 async def test_a_new_term_is_never_passed_over() -> None:

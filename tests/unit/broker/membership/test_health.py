@@ -18,6 +18,7 @@ from sordini.broker.membership.health_keys import (
     STORE_BROKERS,
     STORE_CONTACT,
     STORE_CONTROLLER,
+    UNREACHED,
     YES,
     StoreFinding,
 )
@@ -66,7 +67,13 @@ async def said(broker: UnitBroker, name: str = "1", keys: tuple[str, ...] = tupl
 async def test_a_broker_in_contact_says_so_and_what_the_store_has() -> None:
     async with a_registered_broker() as broker:
         reported = await said(broker)
-    assert reported == {STORE_CONTACT: "connected", STORE_BROKERS: "1", STORE_CONTROLLER: "1", SERVING: YES}
+    assert reported == {
+        STORE_CONTACT: "connected",
+        STORE_BROKERS: "1",
+        STORE_CONTROLLER: "1",
+        SERVING: YES,
+        UNREACHED: "",
+    }
 
 
 async def test_a_store_without_a_controller_is_reported_as_such() -> None:

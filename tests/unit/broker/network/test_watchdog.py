@@ -8,7 +8,7 @@ from io import StringIO
 
 from sordini.broker.clock import SystemClock
 from sordini.broker.network.watchdog import STACK_FRAMES_MAX, Watchdog
-from sordini.broker.process.logging import Logger
+from sordini.broker.process.logging import make_logger
 from tests.support.fake_ports import ListLog, StillClock
 from tests.support.socket_bench import until
 
@@ -49,7 +49,7 @@ async def test_a_stall_is_logged_once_with_the_stack_that_caused_it():
 
 async def test_the_log_line_of_a_stall_names_the_innermost_call_however_deep_it_is():
     text = StringIO()
-    watchdog = Watchdog(SystemClock(), Logger(file=text), threshold_ms=20)
+    watchdog = Watchdog(SystemClock(), make_logger(file=text), threshold_ms=20)
     watchdog.start()
     await until(lambda: watchdog.beats == 1)
 

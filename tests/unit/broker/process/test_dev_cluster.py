@@ -8,8 +8,8 @@ import io
 import pytest
 
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.process.dev_cluster import OWN_KEYS, BrokerLog, DevClusterPlan, configurations
-from sordini.broker.process.logging import Logger
+from sordini.broker.process.dev_cluster import OWN_KEYS, DevClusterPlan, broker_log, configurations
+from sordini.broker.process.logging import make_logger
 
 PLAN = DevClusterPlan(3, "data/dev", "127.0.0.1", 9092)
 
@@ -68,7 +68,7 @@ def test_port_0_leaves_every_port_to_the_system_and_metrics_ports_follow_the_fir
 
 def test_each_line_says_whose_it_is_and_while_all_stop_nobodys_end_is_alarming() -> None:
     lines, stop = io.StringIO(), asyncio.Event()
-    log = BrokerLog(Logger("warning", lines), 2, stop)
+    log = broker_log(make_logger("warning", lines), 2, stop)
     log.warning("leader unreachable", broker=3)
     log.info("not for this level")
     assert "leader unreachable" in lines.getvalue()

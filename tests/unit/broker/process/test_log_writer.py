@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sordini.broker.process.log_writer import LogWriter
-from sordini.broker.process.logging import Logger
+from sordini.broker.process.logging import make_logger
 from tests.support.linux_calls import needs_linux_calls
 
 PIPE_BYTES = 4096
@@ -89,7 +89,7 @@ def test_past_the_buffer_lines_are_dropped_counted_and_reported_when_there_is_ro
 def test_the_loggers_own_line_tells_how_many_were_dropped(pipe: Pipe) -> None:
     pipe.fill()
     writer = LogWriter(lambda: pipe.writing, bytes_max=10_000)
-    log = Logger("info", writer, "json")
+    log = make_logger("info", writer, "json")
     for number in range(500):
         log.info("an event", number=number)
     assert log.lines_lost == writer.lines_lost > 0

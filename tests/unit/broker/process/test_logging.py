@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from sordini.broker.process.log_lines import LONG_CHARACTERS_MAX
 from sordini.broker.process.log_writer import LogWriter
-from sordini.broker.process.logging import CALLS_CHARACTERS_MAX, LogFile, Logger
+from sordini.broker.process.logging import LogFile, make_logger
 from sordini.storage.disk import SystemDisk
 
 
 def lines_of(level: str, *calls: tuple[str, str, dict[str, object]]) -> list[str]:
     file = io.StringIO()
-    log = Logger(level, file)
+    log = make_logger(level, file)
     for method, event, fields in calls:
         getattr(log, method)(event, **fields)
     return file.getvalue().splitlines()
@@ -52,6 +53,45 @@ def test_what_is_below_the_level_is_not_written(level: str, count: int) -> None:
     assert len(lines_of(level, *calls)) == count
 
 
+def test_bound_fields_are_in_each_line_of_the_new_logger_and_of_no_other() -> None:
+    file = io.StringIO()
+    log = make_logger("info", file)
+    bound = log.bind(this_broker=2)
+    further = bound.bind(partition="orders-0")
+    further.info("one", isr=7)
+    bound.warning("two", this_broker=3)
+    log.error("three")
+    shown = [line.split("] ")[1].split() for line in file.getvalue().splitlines()]
+    assert shown[0] == ["one", "isr=7", "partition=orders-0", "this_broker=2"]
+    assert shown[1:] == [["two", "this_broker=3"], ["three"]]
+
+
+def test_the_level_may_change_at_any_time_for_bound_loggers_too() -> None:
+    file = io.StringIO()
+    log = make_logger("warning", file)
+    bound = log.bind(this_broker=2)
+    bound.info("one")
+    log.level = "debug"
+    bound.debug("two")
+    bound.level = "error"
+    log.warning("three")
+    assert (log.level, bound.level) == ("error", "error")
+    assert [line.split("] ")[1].split()[0] for line in file.getvalue().splitlines()] == ["two"]
+
+
+def test_a_bound_logger_counts_the_lines_of_the_output_that_were_lost() -> None:
+    file = FullDisk()
+    log = make_logger("info", file)
+    log.bind(this_broker=2).info("lost")
+    assert log.lines_lost == 1
+
+
+def test_fields_may_have_any_name() -> None:
+    (line,) = lines_of("info", ("info", "event", {"method_name": 1, "logger": "a", "name": 3}))
+    for shown in ("method_name=1", "[a]", "name=3"):
+        assert shown in line
+
+
 def test_a_failure_is_written_with_its_traceback() -> None:
     try:
         raise ValueError("the reason")
@@ -64,7 +104,7 @@ def test_a_failure_is_written_with_its_traceback() -> None:
 
 def test_json_is_one_object_a_line_with_the_same_fields() -> None:
     file = io.StringIO()
-    log = Logger("info", file, "json")
+    log = make_logger("info", file, "json")
     log.info("client said", client_id="x\ny", count=3, peer=Path("a"))
     try:
         raise ValueError("the reason")
@@ -96,7 +136,7 @@ class FullDisk(io.StringIO):
 
 def test_a_line_that_cannot_be_written_is_counted_and_does_not_raise() -> None:
     file = FullDisk()
-    log = Logger("info", file)
+    log = make_logger("info", file)
     log.info("lost")
     log.error("lost as well")
     file.is_full = False
@@ -110,7 +150,7 @@ def test_a_log_file_is_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "broker.log"
     path.write_text("before\n")
     log_file = LogFile(SystemDisk(), str(path))
-    Logger("info", LogWriter(log_file.fileno)).info("zoë \udcff")
+    make_logger("info", LogWriter(log_file.fileno)).info("zoë \udcff")
     assert path.read_text().startswith("before\n")
     assert path.read_text().endswith("zoë \\udcff\n")
 
@@ -155,7 +195,7 @@ def test_a_log_file_that_cannot_be_reopened_continues_where_it_was(tmp_path: Pat
 
 def test_of_a_long_stack_the_end_is_kept() -> None:
     text = io.StringIO()
-    Logger(file=text).warning("event loop stalled", calls="outer > " * 1000 + "guilty")
+    make_logger(file=text).warning("event loop stalled", calls="outer > " * 1000 + "guilty")
     assert text.getvalue().rstrip().endswith("outer > guilty'")
     assert "..." in text.getvalue()
-    assert len(text.getvalue()) < CALLS_CHARACTERS_MAX + 200
+    assert len(text.getvalue()) < LONG_CHARACTERS_MAX + 200

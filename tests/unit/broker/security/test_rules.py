@@ -430,18 +430,69 @@ async def test_transactional_batches_need_the_transactional_id_whatever_else_is_
         assert codes(await answered(broker, ApiKey.PRODUCE, 9, request)) == {NO_ID}
 
 
-async def test_a_fetch_session_ends_when_one_of_its_topics_may_no_longer_be_read() -> None:
+def rows_of(response: Any) -> dict[str, int]:
+    return {topic.topic: topic.partitions[0].error_code for topic in response.responses}
+
+
+async def test_a_fetch_session_repeats_what_may_not_be_read_and_reads_it_once_it_may_be() -> None:
     async with guarded() as broker:
         allow(broker, Kind.TOPIC, "open", Op.READ)
         opened = await answered(broker, ApiKey.FETCH, 11, fetch_of("open", "shut", session_epoch=0))
         assert opened.session_id
-        assert codes(opened) == {0, NO_TOPIC}
+        assert rows_of(opened) == {"open": 0, "shut": NO_TOPIC}
         following = fetch_of(session_id=opened.session_id, session_epoch=1)
-        assert codes(await answered(broker, ApiKey.FETCH, 11, following)) == {0}
-        allow(broker, Kind.TOPIC, "open", Op.WRITE)
+        assert rows_of(await answered(broker, ApiKey.FETCH, 11, following))["shut"] == NO_TOPIC
+        allow(broker, Kind.TOPIC, "shut", Op.READ)
         following.session_epoch = 2
-        ended = await answered(broker, ApiKey.FETCH, 11, following)
-        assert ended.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert rows_of(await answered(broker, ApiKey.FETCH, 11, following)) == {"shut": 0}
+
+
+async def test_a_fetch_session_keeps_the_topics_that_may_no_longer_be_read() -> None:
+    async with guarded() as broker:
+        allow(broker, Kind.TOPIC, "open", Op.READ)
+        opened = await answered(broker, ApiKey.FETCH, 11, fetch_of("open", session_epoch=0))
+        following = fetch_of(session_id=opened.session_id, session_epoch=1)
+        allow(broker, Kind.TOPIC, "open", Op.WRITE)
+        for following.session_epoch in (1, 2):
+            refused = await answered(broker, ApiKey.FETCH, 11, following)
+            assert (refused.error_code, rows_of(refused)) == (0, {"open": NO_TOPIC})
+        allow(broker, Kind.TOPIC, "open", Op.READ)
+        following.session_epoch = 3
+        assert rows_of(await answered(broker, ApiKey.FETCH, 11, following)) == {"open": 0}
+
+
+async def test_a_fetch_session_forgets_a_topic_that_may_not_be_read_when_its_client_does() -> None:
+    async with guarded() as broker:
+        allow(broker, Kind.TOPIC, "open", Op.READ)
+        opened = await answered(broker, ApiKey.FETCH, 11, fetch_of("open", "shut", session_epoch=0))
+        sessions = broker.parts.fetch_sessions
+        assert sessions.partitions == 2
+        following = fetch_of(session_id=opened.session_id, session_epoch=1)
+        following.forgotten_topics_data = [fetch.ForgottenTopic(topic="shut", partitions=[0])]
+        assert "shut" not in rows_of(await answered(broker, ApiKey.FETCH, 11, following))
+        assert sessions.partitions == 1
+
+
+async def test_a_session_with_topics_that_may_not_be_read_is_not_served_in_the_prepared_way() -> None:
+    async with guarded() as broker:
+        allow(broker, Kind.TOPIC, "open", Op.READ)
+        opened = await answered(broker, ApiKey.FETCH, 11, fetch_of("open", session_epoch=0))
+        epochs = iter(range(1, 9))
+
+        async def asked(*names: str) -> dict[str, int]:
+            request = fetch_of(*names, session_id=opened.session_id, session_epoch=next(epochs))
+            request.max_wait_ms, request.min_bytes = 500, 1
+            pending = broker.serve(ApiKey.FETCH, 11, request)
+            assert isinstance(pending, DelayedResponse)
+            broker.timers.fire()
+            return rows_of(answer_of(pending, ApiKey.FETCH, 11))
+
+        for _ in range(3):
+            assert await asked("open") == {}
+        assert broker.parts.dispatcher.prepared.by_prefix
+        assert await asked("shut") == {"shut": NO_TOPIC}
+        for _ in range(2):
+            assert await asked("open") == {"shut": NO_TOPIC}
 
 
 async def test_an_idempotent_producer_needs_any_topic_that_it_may_write_to() -> None:

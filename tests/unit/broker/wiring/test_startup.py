@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 
@@ -63,7 +62,7 @@ async def test_from_2_7_on_a_broker_joins_others(session: EmbeddedSession, proto
 
 
 async def test_a_pure_broker_joins_pure_ones_only(session: EmbeddedSession) -> None:
-    pure = replace(ME, is_pure=True)
+    pure = ME._replace(is_pure=True)
     config = speaking("3.9", **{"sordini.cluster.pure": "true"})
     await others(session, 2, is_pure=True)
     await refuse_incompatible_cluster(config, session, pure)

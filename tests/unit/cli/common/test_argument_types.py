@@ -161,6 +161,8 @@ def test_a_time_without_a_zone_is_utc_and_one_outside_the_calendar_stays_a_numbe
         ("a:1, b:2,", [Address("a", 1), Address("b", 2)]),
         ("[::1]:9093", [Address("::1", 9093)]),
         ("[::1]", [Address("::1", 9092)]),
+        ("PLAINTEXT://a:1", [Address("a", 1)]),
+        ("SSL://a, INTERNAL://[::1]:2", [Address("a", 9092), Address("::1", 2)]),
     ],
 )
 def test_addresses_are_read_with_or_without_ports(text: str, expected: list[Address]) -> None:
@@ -168,7 +170,15 @@ def test_addresses_are_read_with_or_without_ports(text: str, expected: list[Addr
     assert parse_bootstrap(",".join(map(str, expected))) == expected
 
 
-@pytest.mark.parametrize("text", ["", ",", ":1", "a:0", "a:65536", "a:b", "a:"])
+@pytest.mark.parametrize("text", ["http://a:1", "HTTPS://a", "b:1,http://a:1/"])
+def test_an_address_of_the_web_is_refused_with_the_reason(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not HOST:PORT: brokers do not speak HTTP, leave https?:// out"):
+        parse_bootstrap(text.lower())
+    with pytest.raises(ValueError, match="brokers do not speak HTTP"):
+        parse_bootstrap(text)
+
+
+@pytest.mark.parametrize("text", ["", ",", ":1", "a:0", "a:65536", "a:b", "a:", "PLAINTEXT://", "PLAINTEXT://a:b"])
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"HOST:PORT|no address"):
         parse_bootstrap(text)

@@ -26,6 +26,7 @@ from sordini.cli.common.output import (
     table,
 )
 from sordini.protocol.errors import ErrorCode
+from tests.reference.commands import commands_below
 
 
 def test_numbers_stand_to_the_right_and_what_is_not_there_is_a_dash() -> None:
@@ -168,12 +169,48 @@ def test_a_wrong_use_ends_with_2() -> None:
         (["produce", "t", "--input", "json", "--key-separator", ":"], "--input json"),
         (["produce", "t", "--header", "a"], "NAME=VALUE"),
         (["log", "dump", "f", "--offsets-decoder", "--transaction-log-decoder"], "different topics"),
+        (["topic", "list"], "there is no command 'topic' (did you mean topics?)"),
+        (["topics", "lst"], "there is no command 'lst' (did you mean list?)"),
+        (["log", "dmp", "f"], "there is no command 'dmp' (did you mean dump?)"),
+        (["pipeline", "steam"], "there is no command 'steam' (did you mean stream?)"),
+        (["cluster", "xyz"], "there is no command 'xyz'; there are status"),
+        (["topics", "list", "--bootstarp", "a"], "--bootstrap"),
+        (["ping", "-b", "http://a:1"], "'http://a:1' is not HOST:PORT: brokers do not speak HTTP"),
+        (["ping", "-b", "SSL://a:1"], "--command-config takes a file with security.protocol=SSL"),
+        (["produce", "t", "-b", "a:1,SASL_PLAINTEXT://b:1"], "connects by PLAINTEXT"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused_before_anything_is_done(wrong: list[str], said: str) -> None:
     result = CliRunner().invoke(main, wrong)
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+CONFIRMED = (
+    ["topics", "delete", "t"],
+    ["topics", "delete-records", "t", "--all"],
+    ["groups", "delete", "g"],
+    ["groups", "delete-offsets", "g", "--topic", "t"],
+    ["transactions", "abort", "t:0", "--start-offset", "1"],
+    ["users", "remove", "u"],
+)
+"""Commands that cannot be undone; `acls remove` asks once it has found entries."""
+
+
+@pytest.mark.parametrize("words", CONFIRMED, ids=" ".join)
+def test_what_cannot_be_undone_wants_a_terminal_or_yes(words: list[str]) -> None:
+    result = CliRunner().invoke(main, [*words, "--bootstrap", "127.0.0.1:1"])
+    assert result.exit_code == 2
+    assert "nothing was changed: without a terminal to answer on, --yes confirms it (" in result.stderr
+
+
+def test_every_command_with_yes_asks_by_the_same_rule() -> None:
+    asking = {
+        context.command_path.removeprefix("sordini ")
+        for context in commands_below(click.Context(main, info_name="sordini"))
+        if any("--yes" in one.opts for one in context.command.params)
+    }
+    assert asking == {" ".join(words[:2]) for words in CONFIRMED} | {"acls remove"}
 
 
 def test_what_went_well_is_reported_and_then_what_did_not(capsys: pytest.CaptureFixture[str]) -> None:

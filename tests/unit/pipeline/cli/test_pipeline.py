@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from sordini.cli.__main__ import main
 from sordini.pipeline.cli.printable_values import printable
+from sordini.pipeline.errors import INSTALL
 
 JOB = """\
 name: views
@@ -115,7 +116,7 @@ def test_a_library_that_is_not_there_is_named_with_its_cure(tmp_path: Path) -> N
         [sys.executable, "-c", hidden, "pipeline", "status", str(path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr == "sordini: pyarrow is not installed; the pipeline needs it: pip install 'sordini[spark]'\n"
+    assert done.stderr == f"sordini: pyarrow is not installed; the pipeline needs it: {INSTALL}\n"
 
 
 def test_the_command_line_starts_without_spark_and_tables() -> None:

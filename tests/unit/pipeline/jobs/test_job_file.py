@@ -284,7 +284,7 @@ def test_a_file_that_cannot_be_read_is_reported_without_a_traceback(tmp_path: Pa
         read_job(tmp_path / "none.yaml", {})
     assert "not TOML" in wrong(tmp_path, "a = ", "job.toml")
     (tmp_path / "latin.yaml").write_bytes(b"name: \xff\xfe\xfa")
-    with pytest.raises(JobFileError, match="not text in UTF-8"):
+    with pytest.raises(JobFileError, match="line 1 is not UTF-8"):
         read_job(tmp_path / "latin.yaml", {})
 
 

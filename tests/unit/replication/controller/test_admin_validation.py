@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from sordini.protocol.errors import ErrorCode
@@ -96,7 +94,7 @@ def test_a_reassignment_may_remove_reorder_and_add_live_replicas(
 
 
 def test_a_broker_that_is_shutting_down_cannot_be_added() -> None:
-    leaving = replace(a_cluster(), shutting_down=frozenset(ids(3)))
+    leaving = a_cluster()._replace(shutting_down=frozenset(ids(3)))
     assert (
         code(admin_validation.validate_reassignment(leaving, ORDERS, ids(1, 3))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     )
@@ -119,7 +117,7 @@ def test_a_new_target_is_valid_only_if_an_in_sync_replica_is_left_to_lead() -> N
     """From 1,2 to 3: with 3 leading, another target has no use for it."""
     alone = a_cluster((3, 1, 2), adding=(3,), removing=(1, 2), isr=(3,), leader=3)
     shared = a_cluster((3, 1, 2), adding=(3,), removing=(1, 2), isr=(3, 1), leader=3)
-    leaving = replace(shared, shutting_down=frozenset(ids(1)))
+    leaving = shared._replace(shutting_down=frozenset(ids(1)))
     assert code(admin_validation.validate_reassignment(alone, ORDERS, ids(2))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert admin_validation.validate_reassignment(shared, ORDERS, ids(2)) == (2,)
     assert code(admin_validation.validate_reassignment(leaving, ORDERS, ids(2))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -207,7 +205,7 @@ def test_a_reassignment_is_ongoing_to_its_target_and_to_no_other() -> None:
     assert not admin_validation.is_reassigning_to(reassigning, ORDERS, ids(3, 1, 2))
     assert not admin_validation.is_reassigning_to(reassigning, ORDERS, ids(1, 2))
     assert not admin_validation.is_reassigning_to(
-        replace(reassigning, deletions={"orders": Deletion(frozenset(), frozenset())}), ORDERS, ids(3, 1)
+        reassigning._replace(deletions={"orders": Deletion(frozenset(), frozenset())}), ORDERS, ids(3, 1)
     )
 
 

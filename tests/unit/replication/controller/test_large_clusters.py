@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     Broker,
@@ -66,11 +64,11 @@ def test_an_in_sync_replica_that_failed_or_is_shutting_down_leads_to_a_decision(
     (state,) = decided(a_cluster(led()), two)
     assert (state.leader, state.isr) == (1, IDS[:2])
     four = {**BROKERS, BrokerId(4): Broker(BrokerId(4), 4, ())}
-    leaving = replace(a_cluster(led()), shutting_down=frozenset({IDS[2]}))
+    leaving = a_cluster(led())._replace(shutting_down=frozenset({IDS[2]}))
     assert [state.isr for state in decided(leaving, four)] == [IDS[:2]]
-    broken = replace(a_cluster(led()), offline=frozenset({Replica(IDS[0], ORDERS)}))
+    broken = a_cluster(led())._replace(offline=frozenset({Replica(IDS[0], ORDERS)}))
     assert [(state.leader, state.isr) for state in decided(broken, four)] == [(2, IDS[1:])]
-    foreign = replace(a_cluster(led(1, (1, 2, 3, 4))), brokers=frozen(four))
+    foreign = a_cluster(led(1, (1, 2, 3, 4)))._replace(brokers=frozen(four))
     five = {**four, BrokerId(5): Broker(BrokerId(5), 5, ())}
     assert [state.isr for state in decided(foreign, five)] == [IDS], "a member without a replica"
     assert [state.leader for state in decided(a_cluster(led(None)), four)] == [1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -163,7 +162,7 @@ def shrink(harness: MachineHarness, topic_partition: TopicPartition) -> None:
     """A leader of an old protocol writes a smaller in-sync set itself."""
     known = harness.state(topic_partition)
     if known is not None and known.state.leader is not None:
-        harness.write_state(topic_partition, replace(known.state, isr=(known.state.leader,)))
+        harness.write_state(topic_partition, known.state._replace(isr=(known.state.leader,)))
 
 
 def once(harness: MachineHarness, act: Callable[[], None]) -> None:
@@ -357,7 +356,7 @@ def test_once_all_events_are_processed_every_partition_is_led_or_deleted_and_a_n
     harness.elect()
     after = harness.cluster
     assert after is not None
-    assert replace(after, epoch=before.epoch, controller_id=before.controller_id) == before
+    assert after._replace(epoch=before.epoch, controller_id=before.controller_id) == before
     assert not any(line.startswith(("set", "create", "delete")) for line in harness.lines), harness.lines
 
 

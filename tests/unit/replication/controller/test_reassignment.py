@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -341,5 +340,5 @@ def test_under_all_faults_no_needed_replica_is_deleted_and_the_last_target_is_re
     harness.elect(2)
     assert before is not None
     assert harness.cluster is not None
-    assert replace(harness.cluster, epoch=before.epoch, controller_id=before.controller_id) == before
+    assert harness.cluster._replace(epoch=before.epoch, controller_id=before.controller_id) == before
     assert not any(line.startswith(("set", "create", "delete")) for line in harness.lines), harness.lines

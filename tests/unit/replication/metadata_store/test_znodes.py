@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -139,7 +138,7 @@ def test_a_broker_of_a_pure_cluster_registers_the_transaction_version() -> None:
     assert b'"features":{"transaction.version":{"min_version":1,"max_version":2}}' in data
     assert znodes.decode_broker(BrokerId(1), data, 7) == pure
     other = data.replace(b'"max_version":2', b'"max_version":1')
-    assert znodes.decode_broker(BrokerId(1), other, 7) == replace(pure, is_pure=False)
+    assert znodes.decode_broker(BrokerId(1), other, 7) == pure._replace(is_pure=False)
 
 
 def test_a_state_is_written_as_version_one() -> None:

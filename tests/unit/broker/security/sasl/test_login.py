@@ -28,6 +28,7 @@ from sordini.protocol.messages.describe_user_scram_credentials import (
 )
 from sordini.protocol.messages.metadata import MetadataRequest
 from sordini.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from sordini.replication.metadata_store.store_format import ensure_format
 from tests.support.unit_broker import UnitBroker, a_broker, answer_of, read_answer
 
 LINE = "org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=secret user_bob=secret;"
@@ -222,6 +223,41 @@ async def test_a_user_logs_in_by_scram_once_it_has_a_credential_and_not_after_it
             last = connection.authenticate(client.final(challenge))
             assert isinstance(last, DelayedResponse) is not is_known
             connection.login.closed()
+
+
+async def test_before_its_first_token_proves_anything_an_unknown_user_is_answered_as_a_known_one() -> None:
+    """The same shapes, the same answer each time, on this broker and on another of the cluster."""
+    known, unknown = [f"known-{number}" for number in range(5)], [f"unknown-{number}" for number in range(40)]
+
+    def challenge(broker: UnitBroker, user: str) -> tuple[bytes, int]:
+        connection = Connection(broker)
+        connection.handshake("SCRAM-SHA-256")
+        first = connection.authenticate(Scram("SCRAM-SHA-256", user, "secret", "nonce").first()).auth_bytes
+        connection.login.closed()
+        fields = dict(part.partition(b"=")[::2] for part in first.split(b","))
+        assert fields[b"r"].startswith(b"nonce")
+        return fields[b"s"], int(fields[b"i"])
+
+    async with a_broker(SETTINGS) as broker, a_broker(SETTINGS) as other:
+        await ensure_format(broker.session)
+        await alter(
+            broker, upsertions=[upsertion(name, salt=b"0123456789abcdef" * 2, iterations=9_000) for name in known]
+        )
+        for one in (broker, other):
+            await one.parts.security.load_users(broker.session)
+        answers = {name: challenge(broker, name) for name in known + unknown}
+        assert {(len(salt), iterations) for salt, iterations in answers.values()} == {(44, 9_000)}
+        assert len({answers[name] for name in unknown}) == len(unknown)
+        for one in (broker, other):
+            await one.parts.security.load_users(broker.session)
+            assert {name: challenge(one, name) for name in known + unknown} == answers
+
+
+async def test_a_broker_without_logins_stores_no_secret() -> None:
+    async with a_broker() as broker:
+        await ensure_format(broker.session)
+        await broker.parts.security.load_users(broker.session)
+        assert await broker.session.children("/sordini") == []
 
 
 async def test_users_are_described_and_wrong_changes_refused_with_the_codes_of_apache_kafka() -> None:

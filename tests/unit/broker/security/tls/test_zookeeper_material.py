@@ -35,7 +35,13 @@ def test_without_keys_nothing_is_protected() -> None:
 @pytest.mark.parametrize("root", ["", "/kafka", "/a/b"])
 def test_a_znode_is_the_logins_and_others_read_it_unless_it_is_sensitive(root: str) -> None:
     secured = ZooKeeperAccess(sets_acl=True, root=root)
-    for sensitive in ("/config/users", "/config/users/alice", "/config/brokers/1", "/delegation_token/tokens/t"):
+    for sensitive in (
+        "/config/users",
+        "/config/users/alice",
+        "/config/brokers/1",
+        "/delegation_token/tokens/t",
+        "/sordini/unknown_users",
+    ):
         assert lists(secured, root + sensitive) == {("auth", ALL)}
     for read in (
         "/brokers/topics/t",

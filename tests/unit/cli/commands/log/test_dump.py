@@ -286,3 +286,18 @@ def test_offsets_that_do_not_rise_are_reported(tmp_path: Path) -> None:
     assert read_header(batch).next_offset == 3
     shown = dump(a_segment(tmp_path, batch + a_batch(3, base_offset=2)))
     assert "offset 2 comes where at least 3 is due" in shown.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--format", "people"]], ids=" ".join)
+def test_a_missing_file_and_a_directory_are_named_as_such_whatever_they_are_called(
+    tmp_path: Path, options: list[str]
+) -> None:
+    for path, reason in (
+        (tmp_path / "none", "no such file or directory"),
+        (tmp_path / NAME, "no such file or directory"),
+        (tmp_path, f"this is a directory; name files in it, such as {tmp_path}/*.log"),
+    ):
+        result = dump(path, *options)
+        assert (result.exit_code, result.stderr) == (1, f"sordini: {path}: {reason}\n")
+    (tmp_path / "notes.txt").write_text("x")
+    assert "its name is not that of a file" in dump(tmp_path / "notes.txt", *options).stderr

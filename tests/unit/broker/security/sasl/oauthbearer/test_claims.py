@@ -99,6 +99,21 @@ def test_the_principal_is_text_and_not_empty(subject: Any) -> None:
     assert reason(sub=subject).startswith("its claim sub, the principal, is ")
 
 
+@pytest.mark.parametrize(
+    "character", [*map(chr, range(0x20)), "\x7f", "\x85", "\x9b", *"\u2028\u2029\u202e\u2066\u200f"]
+)
+def test_a_principal_with_a_control_character_is_refused_and_not_shown(character: str) -> None:
+    """It would be another line of a log, or look like another principal."""
+    assert reason(sub=f"ali{character}ce") == "its claim sub, the principal, has control characters"
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "O=Ä,CN=x", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "🙂", "a\u00a0b", "a|b"]
+)
+def test_a_principal_may_have_every_other_character(name: str) -> None:
+    assert accept(sub=name).principal == name
+
+
 def test_the_principal_has_a_bounded_size_and_may_be_another_claim() -> None:
     assert accept(sub="é" * 512).principal == "é" * 512
     assert "more than 1024 bytes" in reason(sub="é" * 513)
