@@ -91,7 +91,9 @@ class Daemon(OutsideProcess):
         parent = ["setpriv", "--pdeathsig", "TERM"]
         if self.isolated:
             # Not `ip netns exec`, which shows another /sys, without control groups.
-            return [*parent, "nsenter", f"--net=/run/netns/{NAMESPACE}", "dockerd", *ours]
+            # Names of containers that are gone are unknown at once, and not after a time-out of the machine's resolvers.
+            resolver = ["--dns", "127.0.0.1"]
+            return [*parent, "nsenter", f"--net=/run/netns/{NAMESPACE}", "dockerd", *ours, *resolver]
         return [*parent, "dockerd", *ours, "--bridge=none", "--iptables=false", "--ip6tables=false"]
 
     def is_ready(self) -> bool:
@@ -158,7 +160,7 @@ class Engine:
             assert time.monotonic() < deadline, (
                 f"{what} of {container} is {found}, not {expected}\n{self.logs(container)}"
             )
-            time.sleep(0.2)
+            time.sleep(0.5)
 
     def logs(self, container: str) -> str:
         return self.docker("logs", container)
