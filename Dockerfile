@@ -11,7 +11,7 @@
 #
 # The target `pipeline` is an image with Java, Spark and `sordini pipeline` (about 1.5 GB), without the broker's defaults:
 #   docker build --target pipeline -t sordini-pipeline .
-#   docker run -v ./jobs:/jobs -v tables:/tables sordini-pipeline load /jobs/views.yaml
+#   docker run -v "$PWD/jobs:/jobs" -v tables:/tables sordini-pipeline load /jobs/views.yaml
 #
 # Any key of server.properties can be set in the environment, as KAFKA_ or SORDINI_ and the key in capitals:
 #   docker run -p 9092:9092 -e KAFKA_NUM_PARTITIONS=3 sordini
@@ -25,8 +25,19 @@
 # The only place that names this image. `python3 scripts/base_images.py` compares it with the tag; --write updates it.
 ARG PYTHON_IMAGE=python:3.11-slim@sha256:90744cff8f32887f075c47d747a173ff333e9e98801667af93c357fa9f5e28ff
 
-FROM ${PYTHON_IMAGE} AS build
+# The libraries come before the sources, so that a change of these fetches nothing again.
+# Nothing is fetched but what the locks name, each file with its hash (`make lock` writes them).
+FROM ${PYTHON_IMAGE} AS libraries
 WORKDIR /src
+COPY requirements requirements
+RUN python -m pip wheel --no-cache-dir --require-hashes --only-binary :all: --wheel-dir /wheels --requirement requirements/broker.lock \
+    && python -m pip install --no-cache-dir --require-hashes --only-binary :all: --target /build-tools --requirement requirements/build.lock
+
+# PySpark is published as its sources only.
+FROM libraries AS libraries-pipeline
+RUN PYTHONPATH=/build-tools python -m pip wheel --no-cache-dir --require-hashes --no-build-isolation --wheel-dir /wheels-pipeline --requirement requirements/pipeline.lock
+
+FROM libraries AS build
 COPY pyproject.toml README.md LICENSE __init__.py __main__.py py.typed ./
 COPY scripts/package_metadata.py scripts/
 COPY broker broker
@@ -40,17 +51,12 @@ COPY replication replication
 COPY storage storage
 COPY system system
 COPY testing testing
-COPY requirements requirements
-# Nothing is fetched but what the locks name, each file with its hash (`make lock` writes them).
-RUN python -m pip wheel --no-cache-dir --require-hashes --only-binary :all: --wheel-dir /wheels --requirement requirements/broker.lock \
-    && python -m pip install --no-cache-dir --require-hashes --only-binary :all: --target /build-tools --requirement requirements/build.lock \
-    && PYTHONPATH=/build-tools python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
+RUN PYTHONPATH=/build-tools python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
 
-FROM build AS build-pipeline
+FROM libraries-pipeline AS build-pipeline
+COPY --from=build /src /src
 COPY pipeline pipeline
-# PySpark is published as its sources only.
-RUN PYTHONPATH=/build-tools python -m pip wheel --no-cache-dir --require-hashes --no-build-isolation --wheel-dir /wheels-pipeline --requirement requirements/pipeline.lock \
-    && PYTHONPATH=/build-tools python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels-pipeline .
+RUN PYTHONPATH=/build-tools python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels-pipeline .
 
 FROM ${PYTHON_IMAGE} AS pipeline
 LABEL org.opencontainers.image.title="Sordini pipeline" \

@@ -34,7 +34,8 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -267,7 +268,8 @@ def fetch_franz_go() -> None:
 
 def fetch_docker() -> None:
     """What `make docker` runs. The engine is Debian's; no service of it is needed, the tests start their own."""
-    install_programs(DOCKER_PACKAGES, DOCKER_PACKAGES)
+    with no_service_started():
+        install_programs(DOCKER_PACKAGES, DOCKER_PACKAGES)
     if COMPOSE.exists():
         return
     if shutil.which("go") is None:
@@ -276,6 +278,21 @@ def fetch_docker() -> None:
     with tempfile.TemporaryDirectory(dir=existing(COMPOSE.parent)) as folder:
         run(["go", "install", versions.COMPOSE], {**os.environ, "GOBIN": folder, "GOFLAGS": ""})
         Path(folder, "cmd").replace(COMPOSE)
+
+
+@contextmanager
+def no_service_started() -> Iterator[None]:
+    """Debian's engine would start as a service, with a bridge and rules of the machine's own network."""
+    policy = Path("/usr/sbin/policy-rc.d")
+    if os.geteuid() != 0 or policy.exists() or shutil.which("dockerd"):
+        yield
+        return
+    policy.write_text("#!/bin/sh\nexit 101\n", encoding="utf-8")
+    policy.chmod(0o755)
+    try:
+        yield
+    finally:
+        policy.unlink()
 
 
 def existing(folder: Path) -> Path:

@@ -25,7 +25,8 @@ from pathlib import Path
 from tests.outside.processes import OutsideProcess
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / ".cache" / "docker"
+# Resolved: several checkouts may share one cache, and find each other's daemon by this path.
+FOLDER = (ROOT / ".cache" / "docker").resolve()
 PROGRAMS = ("dockerd", "debootstrap", "iptables", "ip", "nsenter", "setpriv")
 # Debian's client: it has `build` without plugins, which newer ones elsewhere in PATH may lack.
 CLIENT = "/usr/bin/docker"
@@ -90,7 +91,9 @@ class Daemon(OutsideProcess):
         parent = ["setpriv", "--pdeathsig", "TERM"]
         if self.isolated:
             # Not `ip netns exec`, which shows another /sys, without control groups.
-            return [*parent, "nsenter", f"--net=/run/netns/{NAMESPACE}", "dockerd", *ours]
+            # Names of containers that are gone are unknown at once, and not after a time-out of the machine's resolvers.
+            resolver = ["--dns", "127.0.0.1"]
+            return [*parent, "nsenter", f"--net=/run/netns/{NAMESPACE}", "dockerd", *ours, *resolver]
         return [*parent, "dockerd", *ours, "--bridge=none", "--iptables=false", "--ip6tables=false"]
 
     def is_ready(self) -> bool:
@@ -157,7 +160,7 @@ class Engine:
             assert time.monotonic() < deadline, (
                 f"{what} of {container} is {found}, not {expected}\n{self.logs(container)}"
             )
-            time.sleep(0.2)
+            time.sleep(0.5)
 
     def logs(self, container: str) -> str:
         return self.docker("logs", container)
@@ -192,6 +195,7 @@ def write_client_files() -> None:
 def running(source: Path, *, isolated: bool) -> Iterator[Engine]:
     """An engine without containers and volumes, in the namespace when it is isolated."""
     end_former_daemon()
+    remove_mounts()
     if isolated:
         make_namespace()
     daemon = Daemon(FOLDER, isolated=isolated)
@@ -204,6 +208,7 @@ def running(source: Path, *, isolated: bool) -> Iterator[Engine]:
         finally:
             daemon.stop()
     finally:
+        remove_mounts()
         if isolated:
             remove_namespace()
 
@@ -221,6 +226,18 @@ def end_former_daemon() -> None:
     while Path(f"/proc/{pid}").exists():
         assert time.monotonic() < deadline, f"dockerd {pid} of a former run does not end"
         time.sleep(0.1)
+
+
+def remove_mounts() -> None:
+    """What a daemon leaves: its data directory mounted on itself, and more of a daemon that was killed."""
+    for mounted in reversed(mounts()):
+        subprocess.run(["umount", "--lazy", mounted], check=True)
+
+
+def mounts() -> list[str]:
+    """Mount points below the folder, outer ones first."""
+    found = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    return sorted(point for point in found if point.startswith(f"{FOLDER}/"))
 
 
 def make_namespace() -> None:

@@ -43,7 +43,9 @@ def import_python(engine: Engine) -> None:
         root = Path(name, "root")
         include = "--include=python3,python3-pip,python3-venv,ca-certificates"
         mirror = [found] if (found := package_source()) else []
-        command = ["debootstrap", "--variant=minbase", include, SUITE, str(root), *mirror]
+        # What debootstrap mounts is gone with it, even when it is killed.
+        alone = ["unshare", "--mount", "--propagation", "private"]
+        command = [*alone, "debootstrap", "--variant=minbase", include, SUITE, str(root), *mirror]
         made = subprocess.run(command, check=False, capture_output=True, text=True, timeout=SECONDS_MAX)
         assert made.returncode == 0, made.stdout[-3000:] + made.stderr
         adapt(root)

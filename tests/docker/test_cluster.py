@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -15,6 +17,7 @@ from tests.docker.engine import ROOT, Engine
 HOST = "127.0.0.1:9092,127.0.0.1:9093,127.0.0.1:9094"
 BROKERS = ("broker-1", "broker-2", "broker-3")
 NETWORK = "sordini_default"
+TOPIC = "load"
 LOAD_SECONDS_MAX = 400.0
 
 
@@ -28,8 +31,8 @@ def cluster(engine: Engine) -> Iterator[Engine]:
 
 
 def settle(engine: Engine) -> None:
-    """Until every partition has all its replicas in sync."""
-    engine.compose("exec", "-T", "broker-1", "sordini", "cluster", "status", "--check", "--wait", "60")
+    """Until every partition has all its replicas in sync, as a client of the host sees it."""
+    engine.run("sordini", "cluster", "status", "--check", "--wait", "90", "-b", HOST)
 
 
 def container(service: str) -> str:
@@ -63,43 +66,61 @@ def disconnect(engine: Engine, service: str) -> None:
 
 
 def await_leaders_elsewhere(engine: Engine, service: str) -> None:
-    other = next(broker for broker in BROKERS if broker != service)
-    # Exit code 0 once the topic's partitions have leaders, which a broker without session cannot be.
-    script = f"until ! sordini topics describe load | grep -qE '^ *[0-9]+ +{service[-1]} '; do sleep 0.3; done"
-    engine.compose("exec", "-T", other, "timeout", "60", "sh", "-c", script)
+    """Until no partition of the load is led by the service's broker."""
+    others = [f"{broker}:29092" for broker in BROKERS if broker != service]
+    other = others[0].partition(":")[0]
+    deadline = time.monotonic() + 60
+    while True:
+        described = engine.compose(
+            "exec", "-T", other, "sordini", "topics", "describe", TOPIC, "--json", "-b", ",".join(others)
+        )
+        leaders = {partition["leader"] for partition in json.loads(described)[0]["partitions"]}
+        if int(service[-1]) not in leaders:
+            return
+        assert time.monotonic() < deadline, f"{service} still leads\n{described}"
+
+
+@dataclass
+class Outcome:
+    """What `tests.docker.load` says of its records."""
+
+    acknowledged: int = 0
+    lost: list[int] = field(default_factory=list)
+    doubled: list[int] = field(default_factory=list)
 
 
 FAULTS: tuple[Callable[[Engine, str], None], ...] = (kill, kill_container, pause, disconnect)
 
 
 @contextmanager
-def load(engine: Engine) -> Iterator[dict[str, list[int]]]:
-    """A producer of the host while the block runs; afterwards the dictionary has what became of its records."""
-    outcome: dict[str, list[int]] = {}
-    command = engine.command([sys.executable, "-m", "tests.docker.load", HOST, "load"])
+def load(engine: Engine) -> Iterator[Outcome]:
+    """A producer of the host while the block runs; afterwards the outcome has what became of its records."""
+    outcome = Outcome()
+    command = engine.command([sys.executable, "-m", "tests.docker.load", HOST, TOPIC])
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as program:
         try:
             yield outcome
+            assert program.poll() is None, "the load ended before the last fault"
             output, errors = program.communicate(timeout=LOAD_SECONDS_MAX)
         finally:
             program.kill()
     assert program.returncode == 0, errors
-    outcome.update(json.loads(output))
+    vars(outcome).update(json.loads(output))
 
 
 def test_nothing_acknowledged_is_lost_or_doubled_while_brokers_are_killed_paused_and_disconnected(
     cluster: Engine,
 ) -> None:
-    cluster.compose("exec", "-T", "broker-1", "sordini", "topics", "create", "load", "--partitions", "6")
+    cluster.compose("exec", "-T", "broker-1", "sordini", "topics", "create", TOPIC, "--partitions", "6")
     with load(cluster) as outcome:
         for fault in FAULTS:
             for service in BROKERS:
                 fault(cluster, service)
                 settle(cluster)
-    assert (outcome["lost"], outcome["doubled"]) == ([], [])
-    assert outcome["acknowledged"] > 1000  # type: ignore[operator]
+    assert (outcome.lost, outcome.doubled) == ([], [])
+    assert outcome.acknowledged > 1000
 
 
 def test_clients_in_another_container_and_on_the_host_see_the_same_records(cluster: Engine) -> None:

@@ -61,8 +61,11 @@ def test_it_is_started_again_when_the_process_inside_is_killed(engine: Engine, p
     start(engine, "--restart", policy, "-p", "9092:9092", "-v", "orders:/var/lib/sordini")
     host(engine, "echo kept | kcat -P -b localhost:9092 -t orders")
     engine.run("kill", "-KILL", process_of(engine, "broker"))
+    # The health of the new process, and not the last one of the old.
     engine.wait_for("broker", "RestartCount", "1")
+    engine.wait_for("broker", "State.Running", "true")
     engine.wait_for("broker", "State.Health.Status", "healthy")
+    assert process_of(engine, "broker") != "0"
     assert "kept" in host(engine, "kcat -C -b localhost:9092 -t orders -c 1 -e")
 
 

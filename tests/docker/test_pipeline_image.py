@@ -27,6 +27,7 @@ def test_a_job_in_a_container_loads_a_topic_into_a_table_once(engine: Engine, so
     (jobs / "views.yaml").write_text(JOB, encoding="utf-8")
     engine.docker("network", "create", "shop")
     start(engine, "--network", "shop", "-e", "SORDINI_ADVERTISED_HOST=broker")
+    engine.docker("exec", "broker", "sordini", "topics", "create", "page_views", "--partitions", "2")
     engine.run("bash", "-c", f"echo '{VIEW}' | docker exec -i broker sordini produce page_views")
     image = ["--rm", "--network", "shop", "-e", "SORDINI_BOOTSTRAP=broker:9092", *CONFINED, "--tmpfs", "/tmp"]
     volumes = ["-v", f"{jobs}:/jobs:ro", "-v", "tables:/tables"]

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from dockerfile_parse import DockerfileParser
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD, BUILD_PIPELINE, PIPELINE, BROKER = "build", "build-pipeline", "pipeline", "broker"
+LIBRARIES, BUILD, BUILD_PIPELINE = "libraries", "build", "build-pipeline"
+PIPELINE, BROKER = "pipeline", "broker"
 
 
 class Instruction(NamedTuple):

@@ -27,6 +27,7 @@ from tests.process.image import (
     BROKER,
     BUILD,
     BUILD_PIPELINE,
+    LIBRARIES,
     PIPELINE,
     ROOT,
     environment,
@@ -68,10 +69,11 @@ def is_hidden(path: str) -> bool:
 
 def copies(*stages: str) -> Iterator[tuple[str, str]]:
     """Source in the context and target of every COPY from it."""
-    for copied in (copied for stage in stages for copied in values(stage, "COPY")):
+    copied_there = [copied for stage in stages for copied in values(stage, "COPY")]
+    for copied in (copied for copied in copied_there if not copied.startswith("--from=")):
         *sources, target = copied.split()
         for source in sources:
-            yield source, f"{target}{source}" if target.endswith("/") else target
+            yield source, f"{target}{Path(source).name}" if target.endswith("/") else target
 
 
 def files_below(source: str) -> list[str]:
@@ -82,7 +84,7 @@ def files_below(source: str) -> list[str]:
 
 
 def test_what_is_copied_exists_and_is_not_hidden_from_docker() -> None:
-    sources = [source for source, _ in copies(BUILD, BUILD_PIPELINE)]
+    sources = [source for source, _ in copies(LIBRARIES, BUILD, BUILD_PIPELINE)]
     assert [source for source in sources if not (ROOT / source).exists()] == []
     for source in sources:
         visible = [path for path in files_below(source) if not is_hidden(path)]
@@ -105,8 +107,10 @@ def test_the_image_is_slim_unprivileged_and_says_what_it_offers() -> None:
     (base,) = [str(pin) for pin in base_images.pins(ROOT) if pin.file == "Dockerfile"]
     assert base.startswith("python:3.11-slim@sha256:")
     assert [stage[0].value for stage in stages()] == [
-        f"{base} AS build",
-        "build AS build-pipeline",
+        f"{base} AS libraries",
+        "libraries AS libraries-pipeline",
+        "libraries AS build",
+        "libraries-pipeline AS build-pipeline",
         f"{base} AS pipeline",
         f"{base} AS broker",  # The last one is what a build without a target makes.
     ]
@@ -143,10 +147,11 @@ def installed(scratch: Path) -> Path:
     """What the image's RUN commands make, below one directory: the wheels, and an environment in which they are."""
     if reason := why_not():
         pytest.skip(reason)
-    copy_context(scratch / "src", BUILD)
-    build = value(BUILD, "RUN")
-    assert build.startswith("python -m pip wheel ")
-    sh(build, scratch, cwd=scratch / "src")
+    copy_context(scratch / "src", LIBRARIES, BUILD)
+    libraries = value(LIBRARIES, "RUN")
+    assert libraries.startswith("python -m pip wheel ")
+    for command in (libraries, value(BUILD, "RUN")):
+        sh(command, scratch, cwd=scratch / "src")
     install = values(BROKER, "RUN")[1]
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", scratch / "venv"], check=True)
     sh(re.sub(r"^--mount=\S+ ", "", install), scratch, f"--python {scratch}/venv/bin/python")
@@ -249,13 +254,13 @@ def test_the_variant_with_the_pipeline_has_java_and_the_extra_and_runs_its_comma
 
 
 def test_the_variant_s_wheel_holds_the_pipeline(scratch: Path) -> None:
-    copy_context(scratch / "src", BUILD, BUILD_PIPELINE)
-    # Without what Spark depends on, which is 500 MB and is installed for other tests.
-    _, build = value(BUILD_PIPELINE, "RUN").split(" && ")
+    assert "--from=build /src /src" in values(BUILD_PIPELINE, "COPY")
+    # Without what Spark depends on (the stage libraries-pipeline), which is 500 MB and is installed for other tests.
+    copy_context(scratch / "src", LIBRARIES, BUILD, BUILD_PIPELINE)
     if not (scratch / "build-tools").exists():
-        _, tools, _ = value(BUILD, "RUN").split(" && ")
+        _, tools = value(LIBRARIES, "RUN").split(" && ")
         sh(tools, scratch, cwd=scratch / "src")
-    sh(build, scratch, cwd=scratch / "src")
+    sh(value(BUILD_PIPELINE, "RUN"), scratch, cwd=scratch / "src")
     (wheel,) = (scratch / "wheels-pipeline").glob("sordini-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     missing = {f"sordini/{path}" for path in files_below("pipeline") if not is_hidden(path)} - names
