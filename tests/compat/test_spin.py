@@ -22,7 +22,7 @@ from tests.compat.situations.waiting import until
 from tests.compat.situations.wire import Broker
 from tests.compat.spin.counting_proxy import CountingProxy
 from tests.compat.spin.measured import ALL_CLIENTS, NEW_PYTHON, WINDOW_S, Sent, measure
-from tests.compat.spin.states import AGAIN, DOOMED, ELSEWHERE, QUIET, SECRET
+from tests.compat.spin.states import AGAIN, DOOMED, ELSEWHERE, HELD, QUIET, SECRET
 from tests.compat.waits.tree import GONE, Planted, plant
 from tests.outside.java import ApacheKafkaProcess
 from tests.outside.needs import kafka_clients_jar
@@ -114,10 +114,12 @@ def proxy() -> Iterator[CountingProxy]:
     made.close()
 
 
-def _at_sordini(zookeeper: str, clients: tuple[str, ...], folder: Path, proxy: CountingProxy) -> dict[str, Sent]:
+def _at_sordini(
+    zookeeper: str, clients: tuple[str, ...], folder: Path, proxy: CountingProxy, *, held: bool = False
+) -> dict[str, Sent]:
     process = SordiniProcess(folder / "sordini", {"zookeeper.connect": f"{zookeeper}/spin-{uuid4().hex[:8]}"})
     with _broker(process, process.overrides, proxy) as broker:
-        return measure(broker, proxy, clients, folder)
+        return measure(broker, proxy, clients, folder, held=held)
 
 
 def _at_apache_kafka(zookeeper: str, clients: tuple[str, ...], folder: Path, proxy: CountingProxy) -> dict[str, Sent]:
@@ -159,3 +161,15 @@ def test_no_client_sends_more_than_at_apache_kafka(
         one for one in ours if one not in WITHOUT_PAUSE and ours[one].requests > FACTOR * theirs[one].requests + SPARE
     ]
     assert not more, table({one: theirs[one] for one in more}, {one: ours[one] for one in more})
+
+
+@pytest.mark.skipif(not IS_WHOLE, reason="`make spin` runs it")
+def test_no_client_sends_requests_without_pause_while_a_broker_is_not_ready(zookeeper: str, tmp_path: Path) -> None:
+    """The proxy makes these states, so that every broker behind it is alike."""
+    proxy = CountingProxy(HELD)
+    try:
+        ours = _at_sordini(zookeeper, ALL_CLIENTS, tmp_path, proxy, held=True)
+    finally:
+        proxy.close()
+    sys.stdout.write(table(ours, ours))
+    assert not spinning(ours), table(ours, ours)

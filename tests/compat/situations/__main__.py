@@ -100,7 +100,9 @@ again; without a session the id is UNKNOWN_TOPIC_ID) end it, and so does the res
 `tests/compat/test_spin.py` has each client library in fourteen states at once (topics deleted, made again, unknown, without a
 leader or refused; read, subscribed to, written to; no coordinator), and counts the requests of each in four seconds
 behind a proxy: kafka-python, aiokafka, confluent-kafka and the Java client, oldest and newest, franz-go, and kcat. None
-sends more than at Apache Kafka 3.9.1. Some of it, measured by `make spin`:
+sends more than at Apache Kafka 3.9.1. In eight more states, which a broker leaves by itself, the proxy answers (a group or
+its offsets are loading, another coordinator, an unknown member, a rebalance, no leader yet): no client goes on without
+pause. Some of it, measured by `make spin`:
 
 | client | state | Apache Kafka | Sordini |
 | --- | --- | --: | --: |

@@ -2,6 +2,9 @@
 
 Clients are told apart by the client id of their requests. The broker advertises the proxy's address to clients, and
 another listener to itself.
+
+A state that no broker keeps, such as a group that is loading, is made here: `answers` says which error the answers to some
+APIs have for clients whose id ends with a word.
 """
 
 from __future__ import annotations
@@ -11,23 +14,30 @@ import contextlib
 import struct
 import threading
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
+from sordini.protocol import schema
+from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.headers import read_response_header
 from tests.outside.ports import free_port
 
 _HEAD: Final = struct.Struct(">ihhih")
 """Size, API key, version, correlation id, length of the client id."""
-_CHUNK_BYTES: Final = 1 << 16
 _STOP_SECONDS_MAX: Final = 10
+Answers = Mapping[str, Mapping[int, int]]
+"""By the end of a client's id and the API: the error."""
+Changed = dict[int, tuple[int, int, int]]
+"""By correlation id: API, version and error of an answer that is due."""
 
 
 class CountingProxy:
     """Listens from its creation to `close`; `behind` is the broker's port."""
 
-    def __init__(self) -> None:
+    def __init__(self, answers: Answers | None = None) -> None:
         self.port = free_port()
         self.behind = 0
+        self._answers = answers or {}
         self._counts: Counter[tuple[str, int]] = Counter()
         self._lock = threading.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -68,9 +78,10 @@ class CountingProxy:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.behind)
                 try:
-                    answers = asyncio.create_task(_forward(far_reader, writer))
+                    changed: Changed = {}
+                    answers = asyncio.create_task(_forward(far_reader, writer, changed))
                     try:
-                        await self._requests(reader, far_writer)
+                        await self._requests(reader, far_writer, changed)
                     finally:
                         answers.cancel()
                         await asyncio.gather(answers, return_exceptions=True)
@@ -80,21 +91,49 @@ class CountingProxy:
             writer.close()
             self._tasks.discard(task)
 
-    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, changed: Changed) -> None:
         while True:
             head = await reader.readexactly(_HEAD.size)
-            size, key, _, _, id_length = _HEAD.unpack(head)
+            size, key, version, correlation_id, id_length = _HEAD.unpack(head)
             rest = await reader.readexactly(size + 4 - _HEAD.size)
             client = rest[: max(id_length, 0)].decode(errors="replace")
             with self._lock:
                 self._counts[client, key] += 1
+            for state, errors in self._answers.items():
+                if client.endswith(state) and key in errors:
+                    changed[correlation_id] = key, version, errors[key]
             writer.write(head + rest)
             await writer.drain()
 
 
-async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(_CHUNK_BYTES):
-            writer.write(data)
+async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, changed: Changed) -> None:
+    with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        while True:
+            head = await reader.readexactly(8)
+            size, correlation_id = struct.unpack(">ii", head)
+            frame = head[4:] + await reader.readexactly(size - 4)
+            if (change := changed.pop(correlation_id, None)) is not None:
+                frame = with_error(frame, *change)
+            writer.write(len(frame).to_bytes(4, "big") + frame)
             await writer.drain()
     writer.close()
+
+
+def with_error(frame: bytes, key: int, version: int, code: int) -> bytes:
+    """The same answer, but that each of its elements has this error."""
+    api = APIS[ApiKey(key)]
+    _, position = read_response_header(api, version, memoryview(frame))
+    message, _ = schema.decode(api.response, version, memoryview(frame), position)
+    _set_error(message, code)
+    return frame[:position] + schema.encode(message, version)
+
+
+def _set_error(message: Any, code: int) -> None:
+    for name in dir(message):
+        value = None if name.startswith("_") else getattr(message, name)
+        if name == "error_code":
+            message.error_code = code
+        elif isinstance(value, list):
+            for row in value:
+                if hasattr(row, "__slots__"):
+                    _set_error(row, code)

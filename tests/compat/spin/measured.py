@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from tests.compat.situations.waiting import until
 from tests.compat.situations.wire import Broker
 from tests.compat.spin.counting_proxy import CountingProxy
-from tests.compat.spin.states import AGAIN, DOOMED, State, states
+from tests.compat.spin.states import AGAIN, DOOMED, State, held_states, states
 from tests.compat.waits.talks import create_again, delete, exists
 from tests.outside.needs import ROOT, client_jars, need, need_java, need_program, need_python_clients
 from tests.outside.versions import FRANZ_GO, NEWEST_APACHE_KAFKA, OLDEST_JAVA_CLIENT, go_module
@@ -47,9 +47,9 @@ class Sent(NamedTuple):
     apis: dict[int, int]
 
 
-def clients_states(client: str) -> list[State]:
+def clients_states(client: str, *, held: bool) -> list[State]:
     """kcat consumes one topic by assignment, or subscribes."""
-    found = states(client.replace(" ", "-"))
+    found = (held_states if held else states)(client.replace(" ", "-"))
     if client == "kcat":
         return [one for one in found if one.kind == "subscribe"]
     if client == "old kafka-python":
@@ -61,13 +61,15 @@ def client_id(client: str, state: State) -> str:
     return f"{client}: {state.name}"
 
 
-def measure(broker: Broker, proxy: CountingProxy, clients: Sequence[str], folder: Path) -> dict[str, Sent]:
-    """Requests in WINDOW_S of each client in each state, by client id."""
+def measure(
+    broker: Broker, proxy: CountingProxy, clients: Sequence[str], folder: Path, *, held: bool = False
+) -> dict[str, Sent]:
+    """Requests in WINDOW_S of each client in each state, by client id; `held` are the states that the proxy makes."""
     former = proxy.counts()
     with ExitStack() as stack:
         for client in clients:
-            stack.enter_context(_running(client, proxy.bootstrap, folder))
-        expected = [client_id(client, state) for client in clients for state in clients_states(client)]
+            stack.enter_context(_running(client, proxy.bootstrap, folder, held=held))
+        expected = [client_id(client, state) for client in clients for state in clients_states(client, held=held)]
         _wait_for(lambda: proxy.counts() - former, expected)
         for topic in (DOOMED, AGAIN):
             delete(broker, topic)
@@ -107,13 +109,13 @@ def _wait_for(counts: Callable[[], Counter[tuple[str, int]]], expected: Sequence
 
 
 @contextmanager
-def _running(client: str, bootstrap: str, folder: Path) -> Iterator[None]:
+def _running(client: str, bootstrap: str, folder: Path, *, held: bool) -> Iterator[None]:
     """The client's programs; they end with their standard input."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = []
     with (folder / f"{client.replace(' ', '-')}.log").open("w") as log:
         try:
-            for command in _commands(client, bootstrap, folder):
+            for command in _commands(client, bootstrap, held=held):
                 pipes = {"stdin": subprocess.PIPE, "stdout": log, "stderr": log}
                 process = subprocess.Popen(command, env=environment, cwd=folder, **pipes)  # type: ignore[call-overload]
                 started += [process]
@@ -134,8 +136,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait(END_S_MAX)
 
 
-def _commands(client: str, bootstrap: str, folder: Path) -> list[list[str]]:
-    rows = [{**one._asdict(), "client_id": client_id(client, one)} for one in clients_states(client)]
+def _commands(client: str, bootstrap: str, *, held: bool) -> list[list[str]]:
+    rows = [{**one._asdict(), "client_id": client_id(client, one)} for one in clients_states(client, held=held)]
     if client == "kcat":
         return [_kcat(bootstrap, row) for row in rows]
     library = client.removeprefix("old ")

@@ -54,3 +54,30 @@ def states(client: str) -> list[State]:
         State("produce without a leader", "produce", (ELSEWHERE,)),
         State("no transaction coordinator", "transact", (QUIET,), client),
     ]
+
+
+JOIN_GROUP, HEARTBEAT, OFFSET_FETCH, LIST_OFFSETS, PRODUCE = 11, 12, 9, 2, 0
+HELD: Final = {
+    "group loading": {JOIN_GROUP: 14},
+    "offsets loading": {OFFSET_FETCH: 14},
+    "not the coordinator": {JOIN_GROUP: 16},
+    "member unknown": {JOIN_GROUP: 25},
+    "rebalance in progress": {HEARTBEAT: 27},
+    "generation over": {HEARTBEAT: 22},
+    "offsets not available": {LIST_OFFSETS: 78},
+    "not the leader": {PRODUCE: 6},
+}
+"""States that a broker leaves by itself: the errors of APIs in them (COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, ...)."""
+
+
+def held_states(client: str) -> list[State]:
+    """One library in each of them."""
+    found = []
+    for number, (name, errors) in enumerate(HELD.items()):
+        if PRODUCE in errors:
+            found.append(State(name, "produce", (QUIET,)))
+        elif LIST_OFFSETS in errors:
+            found.append(State(name, "assign", (QUIET,)))
+        else:
+            found.append(State(name, "subscribe", (QUIET,), group_in(0, f"{client}-{number}")))
+    return found
