@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from sordini.testing.security import Sasl
     from sordini.testing.simulation.scenario import Scenario
     from sordini.testing.simulation.schedule import Fault, FaultKind
-    from sordini.testing.simulation.simulate import SimulationFailed, search, simulate
+    from sordini.testing.simulation.search import search
+    from sordini.testing.simulation.simulate import SimulationFailed, simulate
 
 __all__ = [
     "Fault",
@@ -50,7 +51,7 @@ _WHERE = {
     "FaultKind": "simulation.schedule",
     "Scenario": "simulation.scenario",
     "SimulationFailed": "simulation.simulate",
-    "search": "simulation.simulate",
+    "search": "simulation.search",
     "simulate": "simulation.simulate",
     "Kafka": "kafka",
     "KitError": "own_client",

@@ -21,7 +21,8 @@ from examples.services.totals import Sum, Totals
 from sordini.testing.simulation.app import App
 from sordini.testing.simulation.run import Settled
 from sordini.testing.simulation.scenario import Scenario
-from sordini.testing.simulation.simulate import Result, Search, search, simulate
+from sordini.testing.simulation.search import Search, search
+from sordini.testing.simulation.simulate import Result, simulate
 
 RECORDS = 25
 GAP_S = 1.5
@@ -47,7 +48,7 @@ class Simulation(NamedTuple):
         return simulate(self.app, seed=seed, **self._settings(), **more)
 
     def search(self, seeds: Sequence[int], **more: Any) -> Search:
-        return search(self.app, seeds, **self._settings(), **more)
+        return search(self.app, seeds, limit_s=None, **self._settings(), **more)  # All of them, however busy it is.
 
     def _settings(self) -> dict[str, Any]:
         return {

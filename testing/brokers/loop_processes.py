@@ -81,6 +81,11 @@ def current_process() -> LoopProcess | None:
     return _CURRENT.get()
 
 
+def process_of(context: contextvars.Context) -> LoopProcess | None:
+    """The process whose code runs in a context."""
+    return context.get(_CURRENT)
+
+
 def owner(handle: asyncio.Handle) -> LoopProcess | None:
     """The process that scheduled a callback."""
     context: contextvars.Context = handle._context  # type: ignore[attr-defined]

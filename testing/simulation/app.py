@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sysconfig
 import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import aiokafka  # type: ignore[import-untyped]
+from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 
 from sordini.testing.brokers.loop_processes import LoopProcess
 from sordini.testing.simulation.app_loop import AppLoop
+from sordini.testing.simulation.not_simulated import NotSimulated
 from sordini.testing.simulation.scenario import Scenario
 from sordini.testing.simulation.transcript import Transcript
 
@@ -23,6 +26,7 @@ STOP_S_MAX: Final = 10.0
 """After so long a supervisor kills an instance that was to stop."""
 TRACEBACK_SHOWN: Final = 2_000
 _CLIENT: Final = str(Path(aiokafka.__file__).parent)
+_LIBRARY: Final = sysconfig.get_paths()["stdlib"]
 
 
 class Failure(NamedTuple):
@@ -35,11 +39,22 @@ class Failure(NamedTuple):
 class AppInstance:
     """The instance of a number, counted from 1."""
 
-    def __init__(self, number: int, app: App, scenario: Scenario, loop: AppLoop, transcript: Transcript) -> None:
+    def __init__(
+        self,
+        number: int,
+        app: App,
+        scenario: Scenario,
+        loop: AppLoop,
+        transcript: Transcript,
+        *,
+        has_faults: bool = True,
+    ) -> None:
+        """`has_faults` says whether anything of the run may make clients fail."""
         self.host = f"app-{number}"
         self.failures: list[Failure] = []
         self.process: LoopProcess | None = None
         self._app = app
+        self._has_faults = has_faults
         self._scenario = scenario
         self._loop = loop
         self._transcript = transcript
@@ -90,6 +105,8 @@ class AppInstance:
             await self._app(self._scenario.bootstrap_servers, self._scenario)
         except asyncio.CancelledError:
             self._transcript.note(process.name, "was cancelled")
+        except NotSimulated as error:
+            self._transcript.note(process.name, f"ended with {error!r}")
         except Exception as error:  # noqa: BLE001 - a supervisor starts it again; the run judges it.
             self._failed(process, error)
         else:
@@ -105,6 +122,10 @@ class AppInstance:
         raised_in = traceback.extract_tb(error.__traceback__)[-1].filename
         if isinstance(error, AssertionError) and not is_clients_own(raised_in):
             self._scenario.findings.append(f"{self.host}: {str(error).partition(chr(10))[0] or where}")
+        elif not (self._has_faults and is_of_clients(error)):
+            place = _place(error)
+            why = "which no fault explains" if self._has_faults else "without any fault"
+            self._scenario.findings.append(f"{self.host} ended with {error!r}, {why}, at {place}")
         self.failures.append(Failure(self._scenario.elapsed_s, f"{self.host}: {error!r}"))
 
     def _exit(self, process: LoopProcess) -> None:
@@ -120,6 +141,32 @@ class AppInstance:
 def is_clients_own(file: str) -> bool:
     """Whether code is the client library's: what goes wrong in it, the application must bear."""
     return file.startswith(_CLIENT)
+
+
+def is_of_clients(error: BaseException) -> bool:
+    """Whether a fault of the cluster or of a link explains an exception: clients raise such, or it came of one."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_of_clients(one) for one in error.exceptions)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, KafkaError | OSError | TimeoutError) or is_clients_own(_raised_in(cause)):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def _raised_in(error: BaseException) -> str:
+    """The file whose code raised, or called what raised in Python's own library."""
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    return next((file for file in reversed(files) if not file.startswith(_LIBRARY) or is_clients_own(file)), "")
+
+
+def _place(error: BaseException) -> str:
+    """The last line of the application's own code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    of_app = [one for one in frames if not one.filename.startswith(_LIBRARY) and not is_clients_own(one.filename)]
+    last = of_app[-1] if of_app else frames[-1]
+    return f"{last.filename}:{last.lineno}"
 
 
 async def _cancel_others(process: LoopProcess) -> None:

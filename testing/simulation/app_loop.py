@@ -16,11 +16,13 @@ import socket
 import weakref
 from collections.abc import Callable
 from functools import partial
+from time import monotonic as machine_monotonic  # The module's function is replaced during a run.
 from typing import Any, Final, NoReturn
 
-from sordini.testing.brokers.loop_processes import LoopProcess, current_process
+from sordini.testing.brokers.loop_processes import LoopProcess, ProcessLoop, current_process, process_of
 from sordini.testing.simulation.app_transport import AppTransport
 from sordini.testing.simulation.cluster_network import ClusterNetwork
+from sordini.testing.simulation.not_simulated import Refusals
 from sordini.testing.simulation.virtual_loop import SimLoop
 
 CONNECT_MS_MAX: Final = 130_000
@@ -28,12 +30,14 @@ CONNECT_MS_MAX: Final = 130_000
 THREAD_MEAN_S: Final = 0.003
 SLOW_THREAD_CHANCE: Final = 0.05
 SLOW_THREAD_S: Final = 0.3
+STEPS_PER_CHECK: Final = 64
+"""Turns of the loop between two checks of the machine's clock."""
 ROUND_S: Final = 0.000_1
 """What a turn of the loop takes: code that polls without a pause, as clients do, must come to the next timer."""
 
 
-class NotSimulated(Exception):
-    """The application used something that has no simulated form; the text says what to use instead."""
+class OutOfTime(Exception):
+    """The run has taken longer on the machine's clock than it may."""
 
 
 class AppLoop(SimLoop):
@@ -50,6 +54,12 @@ class AppLoop(SimLoop):
         """The longest blocking call, and the process that made it."""
         super().__init__(seed, steps_max=steps_max)
         self._threads = random.Random(f"threads {seed}")
+        self.end_s: float | None = None
+        """When the run is given up, by the machine's monotonic clock."""
+        self.refusals = Refusals()
+        """What was used that has no simulated form."""
+        self._failed_tasks: list[tuple[LoopProcess, weakref.ref[Any]]] = []
+        """In the order of their ends."""
         self._transports: list[weakref.ref[AppTransport]] = []
         self.unawaited: list[tuple[str, str]] = []
         """Exceptions that nothing awaited: the file of the code that raised, and a text."""
@@ -84,10 +94,30 @@ class AppLoop(SimLoop):
         super()._note_stray(context)
         error = context.get("exception")
         if isinstance(error, Exception):
-            task = context.get("task") or context.get("future")
-            coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None
-            code = getattr(coroutine, "cr_code", None)
-            self.unawaited.append((getattr(code, "co_filename", ""), f"{getattr(code, 'co_name', '?')}: {error!r}"))
+            self.unawaited.append(_failure(context.get("task") or context.get("future"), error))
+
+    def unnoticed(self) -> list[tuple[str, str]]:
+        """As `unawaited`, of tasks that running processes hold and have not looked at since they failed."""
+        failed = [(process, task()) for process, task in self._failed_tasks if process.alive]
+        # Asking for the exception would count as looking at it, as it does for the application.
+        return [
+            _failure(task, task._exception)  # noqa: SLF001
+            for _, task in failed
+            if task is not None and task._log_traceback  # noqa: SLF001
+        ]
+
+    def make_task(
+        self, _loop: ProcessLoop, coroutine: Any, context: contextvars.Context | None = None, **options: Any
+    ) -> asyncio.Task[Any]:
+        task = super().make_task(_loop, coroutine, context, **options)
+        process = current_process() if context is None else process_of(context)
+        if process is not None:
+            task.add_done_callback(partial(self._note_failed, process))
+        return task
+
+    def _note_failed(self, process: LoopProcess, task: Any) -> None:
+        if not task.cancelled() and task._exception is not None:  # noqa: SLF001 - as in `unnoticed`.
+            self._failed_tasks.append((process, weakref.ref(task)))
 
     def finish(self) -> None:
         """As the base class does; open connections end first, and nothing acts on it."""
@@ -102,6 +132,8 @@ class AppLoop(SimLoop):
 
     def _process_events(self, event_list: list[asyncio.Handle]) -> None:
         self._now += ROUND_S
+        if self.end_s is not None and not self.steps % STEPS_PER_CHECK and machine_monotonic() > self.end_s:
+            raise OutOfTime(f"the run has not ended in its time, at {self.elapsed_s:.0f} virtual s")
         super()._process_events(event_list)
 
     def _unblock(self, process: LoopProcess) -> None:
@@ -125,9 +157,9 @@ class AppLoop(SimLoop):
         **options: object,
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         if ssl:
-            raise NotSimulated(f"TLS to {host}:{port}: the simulated brokers speak PLAINTEXT")
+            raise self.refusals.refused(f"TLS to {host}:{port}: the simulated brokers speak PLAINTEXT")
         if sock is not None or host is None or port is None:
-            raise NotSimulated("a connection over the application's own socket: name a host and a port")
+            raise self.refusals.refused("a connection over the application's own socket: name a host and a port")
         self._check_host(host)
         opened = await self.network.connect((host, int(port)), timeout_ms=CONNECT_MS_MAX)
         transport = AppTransport(self, opened, protocol := protocol_factory())
@@ -136,10 +168,19 @@ class AppLoop(SimLoop):
         return transport, protocol
 
     async def create_server(self, *where: object, **options: object) -> NoReturn:
-        raise NotSimulated("a listening socket of the application: run the part that serves requests without it")
+        raise self.refusals.refused("a listening socket: run the part that serves requests without it")
 
     async def create_datagram_endpoint(self, *where: object, **options: object) -> NoReturn:
-        raise NotSimulated("datagrams")
+        raise self.refusals.refused("datagrams (UDP)")
+
+    async def sock_connect(self, *where: object) -> NoReturn:
+        raise self.refusals.refused("a connection over the application's own socket: name a host and a port")
+
+    async def subprocess_exec(self, *how: object, **options: object) -> NoReturn:
+        raise self.refusals.refused("a process")
+
+    async def subprocess_shell(self, *how: object, **options: object) -> NoReturn:
+        raise self.refusals.refused("a process")
 
     async def getaddrinfo(  # type: ignore[override]
         self, host: str, port: int | str | None, **hints: int
@@ -150,8 +191,9 @@ class AppLoop(SimLoop):
 
     def _check_host(self, host: str) -> None:
         if host not in self.network.hosts:
-            known = ", ".join(sorted(self.network.hosts))
-            raise socket.gaierror(socket.EAI_NONAME, f"{host!r} is no host of the simulation: there are {known}")
+            what = f"{host!r} is no host of the simulation: there are {', '.join(sorted(self.network.hosts))}"
+            self.refusals.refused(what)
+            raise socket.gaierror(socket.EAI_NONAME, what)
 
     # Threads.
 
@@ -206,3 +248,9 @@ class AppLoop(SimLoop):
 def _complete(done: asyncio.Future[Any], complete: Callable[[Any], None], value: object) -> None:
     if not done.done():
         complete(value)
+
+
+def _failure(task: Any, error: object) -> tuple[str, str]:
+    """Of a task that failed: the file of its code, and a text."""
+    code = getattr(task.get_coro(), "cr_code", None) if isinstance(task, asyncio.Task) else None
+    return getattr(code, "co_filename", ""), f"{getattr(code, 'co_name', '?')}: {error!r}"

@@ -2,7 +2,8 @@
 
 Replaced are the functions in the modules `time`, `random`, `os` and `uuid`: code that calls `time.time()` gets virtual
 time, and code that has imported the function itself (`from time import time`) before gets the machine's, as does
-`datetime.now()`. Threads other than the simulation's own keep the machine's.
+`datetime.now()`. Threads other than the simulation's own keep the machine's. Sockets, threads and processes that would
+be the machine's are refused (`foreign_calls.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import aiokafka.producer.message_accumulator as aiokafka_batches  # type: ignore
 from aiokafka import AIOKafkaProducer
 
 from sordini.testing.simulation.app_loop import AppLoop
+from sordini.testing.simulation.foreign_calls import foreign_calls
 from sordini.testing.simulation.virtual_loop import WALL_CLOCK_START_MS
 
 CLIENT_IDS: Final = "_PRODUCER_CLIENT_ID_SEQUENCE"
@@ -59,6 +61,12 @@ def machine_replaced(loop: AppLoop, seed: int) -> Iterator[None]:
             real = getattr(module, name)
             undo.callback(setattr, module, name, real)
             setattr(module, name, here(simulated, real))
+        for owner, name, value in list(foreign_calls(loop.refusals)):
+            if name in vars(owner):
+                undo.callback(setattr, owner, name, getattr(owner, name))
+            else:  # Of a base class.
+                undo.callback(delattr, owner, name)
+            setattr(owner, name, value)
         builder = aiokafka_batches.DefaultRecordBatchBuilder
         undo.callback(setattr, aiokafka_batches, "DefaultRecordBatchBuilder", builder)
         aiokafka_batches.DefaultRecordBatchBuilder = _stamped(builder, wall_s)

@@ -16,11 +16,11 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from sordini.testing.brokers.loop_processes import LoopProcess
 from sordini.testing.simulation.app import App, AppInstance, is_clients_own
-from sordini.testing.simulation.app_loop import AppLoop
+from sordini.testing.simulation.app_loop import AppLoop, OutOfTime
 from sordini.testing.simulation.cluster import SimCluster
 from sordini.testing.simulation.faults import Striker
 from sordini.testing.simulation.replaced_modules import machine_replaced, quiet_finalisers
@@ -77,24 +77,31 @@ class Outcome:
     lines: list[str] = field(repr=False)
 
 
-def run_plan(plan: Plan) -> Outcome:
-    """Carry a plan out. Raises SimulationNested inside a running loop."""
+def run_plan(plan: Plan, end_s: float | None = None) -> Outcome:
+    """Carry a plan out. Raises SimulationNested inside a running loop, and OutOfTime when it has not ended at `end_s`
+    of the machine's monotonic clock.
+    """
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
         raise SimulationNested
     with quiet_finalisers():
-        return _carried_out(plan)
+        return _carried_out(plan, end_s)
 
 
-def _carried_out(plan: Plan) -> Outcome:
+def _carried_out(plan: Plan, end_s: float | None) -> Outcome:
     began_cpu_s = time.process_time()
     steps_max = max(STEPS_LEAST, int((plan.duration + plan.calm) * STEPS_PER_S))
     loop = AppLoop(plan.seed, steps_max=steps_max)
+    loop.end_s = end_s
     try:
         run = _Run(plan, loop)
         with machine_replaced(loop, plan.seed), _logged(run.transcript, plan.log_level):
             try:
                 loop.run_until_complete(run.tell())
+            except OutOfTime:  # Raised by the loop itself: no code of the application saw it.
+                loop.end_s = None
+                loop.finish()
+                raise
             except (Exception, Deadlock, Runaway) as error:  # noqa: BLE001 - every way to fail is a finding of the seed.
                 where = "".join(traceback.format_exception(error))[-TRACEBACK_SHOWN:]
                 run.findings.append(f"the run broke: {error!r}\n{where}")
@@ -127,12 +134,28 @@ class _Run:
         self._cluster = SimCluster(plan.brokers, plan.config, loop, self.trace, self.transcript, plan.seed)
         self._scenario = Scenario(plan.seed, self._cluster.bootstrap_servers, self.transcript, self._elapsed_s)
         self._instances = {
-            number: AppInstance(number, plan.app, self._scenario, loop, self.transcript)
+            number: AppInstance(number, plan.app, self._scenario, loop, self.transcript, has_faults=bool(plan.schedule))
             for number in range(1, plan.instances + 1)
         }
         self._calm_from_s: float | None = None
 
     async def tell(self) -> None:
+        """The whole run, which ends early when the application uses what is not simulated."""
+        main = asyncio.current_task()
+        assert main is not None
+
+        def refused(text: str) -> None:
+            self.transcript.note("test", f"the run ends: {text}")
+            self._loop.outside_at(self._loop.time(), _cancel, main)
+
+        self._loop.refusals.on_first = refused
+        try:
+            await self._carried_out()
+        except asyncio.CancelledError:
+            if not self._loop.refusals.findings:
+                raise
+
+    async def _carried_out(self) -> None:
         plan, loop = self._plan, self._loop
         test = loop.process("test.1")
         await self._cluster.start()
@@ -167,13 +190,14 @@ class _Run:
         )
         gc.collect()  # An exception is reported as not awaited when its task is collected.
         return [
+            *self._loop.refusals.findings,
             *self.findings,
             *self._scenario.findings,
             *([f"{who} blocked its loop for {longest_s:g} s"] if limit_s is not None and longest_s > limit_s else []),
             *late[:1],
             *(
                 f"a task ended with an exception that nothing awaited: {text}"
-                for file, text in self._loop.unawaited
+                for file, text in [*self._loop.unawaited, *self._loop.unnoticed()]
                 if file and not is_clients_own(file)
             ),
             *(f"a mistake of the broker, please report it: {text}" for text in self._cluster.bugs),
@@ -234,6 +258,10 @@ async def groups_have_read_everything(scenario: Scenario) -> None:
             # Not by an assert statement: pytest would rewrite it, as those of all plugins.
             first = f"{unread[0].topic}-{unread[0].partition}@{unread[0].offset}"
             raise AssertionError(f"group {group} has not committed {len(unread)} records: the first is {first}")
+
+
+def _cancel(task: asyncio.Task[Any]) -> None:
+    task.cancel()
 
 
 async def _called(app: App, scenario: Scenario) -> None:

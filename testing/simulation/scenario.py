@@ -9,6 +9,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # type: ignore[import-untyped]
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # type: ignore[import-untyped]
 
+from sordini.testing.arguments import many
 from sordini.testing.brokers.loop_processes import current_process
 from sordini.testing.records import KitRecord, Value, encoded
 from sordini.testing.simulation.transcript import Transcript
@@ -80,7 +81,7 @@ class Scenario:
         appended = await self._producer.send_and_wait(topic, encoded(value), encoded(key), partition)
         return appended.partition, appended.offset
 
-    async def send_together(self, topic: str, values: Iterable[Value], *, commits: bool = True) -> bool:
+    async def send_together(self, topic: str, values: Value | Iterable[Value], *, commits: bool = True) -> bool:
         """Append records in one transaction, and commit or abort it; returns `commits`. Raises KafkaError."""
         if self._transactional is None:
             self._transactional = AIOKafkaProducer(
@@ -92,7 +93,7 @@ class Scenario:
             await self._transactional.start()
         producer = self._transactional
         await producer.begin_transaction()
-        for value in values:
+        for value in many(values):
             await producer.send_and_wait(topic, encoded(value))
         if commits:
             await producer.commit_transaction()

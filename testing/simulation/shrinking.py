@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from sordini.testing.simulation.app_loop import OutOfTime
 from sordini.testing.simulation.run import Outcome, Plan
 from sordini.testing.simulation.schedule import Fault
 
@@ -15,15 +16,28 @@ TAIL_S: Final = 2.0
 """A run lasts at least so long after the begin of its last fault."""
 
 
-def shrunk(plan: Plan, outcome: Outcome, run: Callable[[Plan], Outcome], runs_max: int) -> tuple[Plan, Outcome]:
-    """The smallest plan found that has findings, and its outcome. Anything wrong counts, not only what was wrong."""
+def shrunk(
+    plan: Plan,
+    outcome: Outcome,
+    run: Callable[[Plan], Outcome],
+    runs_max: int,
+    on_attempt: Callable[[int, Plan], object] = lambda _runs, _smallest: None,
+) -> tuple[Plan, Outcome]:
+    """The smallest plan found that has findings, and its outcome. Anything wrong counts, not only what was wrong.
+
+    When `run` raises OutOfTime, that is the smallest one found until then.
+    """
     runs = 0
     while True:
         for smaller in _smaller(plan):
             if runs >= runs_max:
                 return plan, outcome
             runs += 1
-            attempted = run(smaller)
+            on_attempt(runs, plan)
+            try:
+                attempted = run(smaller)
+            except OutOfTime:
+                return plan, outcome
             if attempted.findings:
                 plan, outcome = smaller, attempted
                 break

@@ -1,4 +1,4 @@
-"""`simulate` and `search`: an application and a cluster under the faults of one seed, or of many."""
+"""`simulate`: an application and a cluster under the faults of one seed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Self
 
+from sordini.testing.arguments import INT32_MAX, ArgumentRefused, number, partitions_by_topic, texts, whole
+from sordini.testing.owned_keys import broker_settings
 from sordini.testing.simulation.app import App
 from sordini.testing.simulation.run import Outcome, Plan, Settled, run_plan
 from sordini.testing.simulation.schedule import ALL, Fault, draw, schedule_text
@@ -17,6 +20,11 @@ from sordini.testing.simulation.shrinking import shrunk
 
 LINES_SHOWN: Final = 120
 DURATION_S: Final = 60.0
+RUNS_MAX: Final = 40
+"""Attempts to make a run smaller."""
+BROKERS_MAX: Final = 9
+INSTANCES_MAX: Final = 99
+VIRTUAL_S_MAX: Final = 30 * 86_400
 CALM_S: Final = 400.0
 """Clients that miss a change of leader find it when their metadata is five minutes old, their default."""
 
@@ -67,9 +75,19 @@ class Result:
         plan = self.plan if log_level is None else replace(self.plan, log_level=log_level)
         return Result(plan, run_plan(plan))
 
-    def shrink(self, runs_max: int = 40) -> Result:
-        """A run with fewer faults and a shorter one, if there is one with findings, after `runs_max` attempts."""
-        plan, outcome = shrunk(self.plan, self.outcome, run_plan, runs_max)
+    def shrink(
+        self,
+        runs_max: int = RUNS_MAX,
+        end_s: float | None = None,
+        on_attempt: Callable[[int, Plan], object] = lambda _runs, _smallest: None,
+    ) -> Result:
+        """A run with fewer faults and a shorter one, if there is one with findings, after `runs_max` attempts.
+
+        It ends at `end_s` of the machine's monotonic clock with the smallest found until then. `on_attempt` is called
+        before each attempt with its number and the smallest plan.
+        """
+        run = partial(run_plan, end_s=end_s)
+        plan, outcome = shrunk(self.plan, self.outcome, run, runs_max, on_attempt)
         return Result(plan, outcome)
 
     def text(self, lines: int = LINES_SHOWN) -> str:
@@ -93,91 +111,68 @@ def simulate(
     app: App,
     *,
     seed: int,
-    faults: Collection[str] = ALL,
+    faults: Iterable[str] = ALL,
     duration: float = DURATION_S,
     calm: float = CALM_S,
     brokers: int = 3,
     instances: int = 1,
-    topics: Mapping[str, int] | None = None,
+    topics: Mapping[str, int] | Iterable[str] | None = None,
     load: App | None = None,
     settled: Settled | None = None,
-    schedule: Sequence[Fault] | None = None,
-    config: Mapping[str, str] | None = None,
+    schedule: Fault | Iterable[Fault] | None = None,
+    config: Mapping[str, object] | None = None,
     blocked_max_s: float | None = 1.0,
     log_level: int = logging.WARNING,
+    limit_s: float | None = None,
 ) -> Result:
     """Run an application together with a cluster on one seeded loop, in virtual time.
 
     `app` is called once for each of `instances`, and again after each of its crashes. `load` is called once; no fault
     strikes it. `duration` is how long faults are struck, of the kinds of `faults` as drawn from the seed, or as
     `schedule` says. After that `settled` must hold within `calm`, by default that all groups have committed all there
-    is. All times are virtual seconds. Raises ValueError for a kind of fault or a key of `config` that does not exist.
+    is. All times are virtual seconds, but for `limit_s`: a run that takes longer on the machine's clock raises
+    OutOfTime. Raises ValueError for a kind of fault or a key of `config` that does not exist, and for whatever else
+    cannot mean anything.
     """
+    whole("seed", seed, -INT32_MAX, INT32_MAX)
+    whole("brokers", brokers, 1, BROKERS_MAX)
+    whole("instances", instances, 1, INSTANCES_MAX)
+    number("duration", duration, 0, VIRTUAL_S_MAX)
+    number("calm", calm, 0, VIRTUAL_S_MAX)
     if schedule is None:
-        schedule = draw(seed, faults, duration, brokers, instances)
+        schedule = draw(seed, texts("faults", faults), duration, brokers, instances)
     plan = Plan(
         app=app,
         seed=seed,
-        schedule=tuple(schedule),
+        schedule=_faults(schedule, brokers, instances),
         duration=duration,
         calm=calm,
         brokers=brokers,
         instances=instances,
-        topics=dict(topics or {}),
+        topics=partitions_by_topic("topics", topics),
         load=load,
         settled=settled,
-        config=dict(config or {}),
+        config=broker_settings(config),
         blocked_max_s=blocked_max_s,
         log_level=log_level,
     )
-    return Result(plan, run_plan(plan))
+    end_s = None if limit_s is None else time.monotonic() + number("limit_s", limit_s, 0, VIRTUAL_S_MAX)
+    return Result(plan, run_plan(plan, end_s))
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    """Many seeds, up to the first one with findings."""
-
-    runs: int
-    failure: Result | None
-    """The first run with findings, shrunk."""
-    found: Result | None
-    """The same run before it was shrunk."""
-    virtual_s: float
-    cpu_s: float
-
-    def check(self) -> Self:
-        """Raises SimulationFailed when a seed had findings."""
-        if self.failure is not None:
-            raise SimulationFailed(self.failure.text())
-        return self
-
-    def text(self) -> str:
-        """The figures in a line."""
-        rate = self.virtual_s / 60 / max(self.cpu_s, 1e-9)
-        found = "nothing found" if self.found is None else f"seed {self.found.seed}: {self.found.findings[0]}"
-        return f"{self.runs} seeds, {self.virtual_s:.0f} virtual s, {rate:.1f} virtual minutes per CPU second; {found}"
-
-
-def search(
-    app: App,
-    seeds: Iterable[int] = range(200),
-    *,
-    shrinks: bool = True,
-    on_run: Callable[[Result], object] | None = None,
-    **settings: Any,
-) -> Search:
-    """Run `simulate` with each seed until one has findings, and shrink that one. `settings` are those of `simulate`."""
-    began_s, virtual_s, runs = time.process_time(), 0.0, 0
-    for seed in seeds:
-        result = simulate(app, seed=seed, **settings)
-        runs += 1
-        virtual_s += result.outcome.virtual_s
-        if on_run is not None:
-            on_run(result)
-        if result.findings:
-            failure = result.shrink() if shrinks else result
-            return Search(runs, failure, result, virtual_s, time.process_time() - began_s)
-    return Search(runs, None, None, virtual_s, time.process_time() - began_s)
+def _faults(given: Any, brokers: int, instances: int) -> tuple[Fault, ...]:
+    """A single fault is a list of one: it is a tuple, too, but not one of faults. Raises ArgumentRefused."""
+    found = (given,) if isinstance(given, Fault) else tuple(given) if isinstance(given, Iterable) else (given,)
+    for fault in found:
+        if not isinstance(fault, Fault):
+            raise ArgumentRefused("schedule", given, "a Fault, or several in a list")
+        if fault.kind not in ALL:
+            raise ArgumentRefused("kind", fault.kind, f"one of {', '.join(ALL)}")
+        whole("broker", fault.broker, 1, brokers)
+        whole("instance", fault.instance, 1, instances)
+        number("at_s", fault.at_s, 0, VIRTUAL_S_MAX)
+        number("seconds", fault.seconds, 0, VIRTUAL_S_MAX)
+    return found
 
 
 def _hash_seed() -> str:

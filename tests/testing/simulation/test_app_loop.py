@@ -16,9 +16,10 @@ from typing import cast
 import pytest
 
 from sordini.broker.network.ports import SocketOptions
-from sordini.testing.simulation.app_loop import AppLoop, NotSimulated
+from sordini.testing.simulation.app_loop import AppLoop
 from sordini.testing.simulation.app_transport import AppTransport
 from sordini.testing.simulation.cluster_network import ClusterNetwork
+from sordini.testing.simulation.not_simulated import NotSimulated
 from sordini.testing.simulation.replaced_modules import machine_replaced
 from sordini.testing.simulation.trace import Trace
 
@@ -303,12 +304,14 @@ def test_time_and_randomness_are_the_seeds_and_are_given_back(site: Site) -> Non
 
 def test_other_threads_keep_the_machines_clock(site: Site) -> None:
     async def work() -> tuple[float, float]:
-        seen: list[float] = []
-        thread = threading.Thread(target=lambda: seen.append(time.time()))
-        thread.start()
-        thread.join()
+        asked.set()
+        other.join()
         return seen[0], time.time()
 
+    seen: list[float] = []
+    asked = threading.Event()
+    other = threading.Thread(target=lambda: (asked.wait(60), seen.append(time.time())))
+    other.start()
     theirs, ours = site.run(work)
     assert abs(theirs - time.time()) < 60
     assert ours != pytest.approx(theirs, abs=60)
