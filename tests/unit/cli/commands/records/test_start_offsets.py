@@ -31,6 +31,12 @@ def test_an_offset_beyond_every_end_is_a_failure_that_names_the_ends() -> None:
     )
 
 
+def test_the_end_of_the_longest_partition_is_no_failure() -> None:
+    assert outside_notices(ENDS, 10) == [
+        "offset 10 is beyond the end of orders-1, which is 5: only its new records are printed"
+    ]
+
+
 def test_a_deleted_offset_is_named_with_the_first_one_there() -> None:
     assert outside_notices(ENDS, 1) == ["offset 1 of orders-0 is deleted: its first record is 2"]
 
