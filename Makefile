@@ -1,6 +1,7 @@
 # make run    a broker on 127.0.0.1:9092 with its data in ./data
 # make cluster  ZooKeeper and three brokers on 127.0.0.1:9092 to 9094, their data in ./data/cluster, until Ctrl-C
 # make test   everything the tests need, then the tests; ARGS="-k idempotent" narrows them
+# make check  before a commit: lint and the fast tests, without Java and programs; ARGS="-k idempotent" narrows them
 # make crash  crash tests of the log with 20,000 seeds; ARGS="--seeds 5-5" for some, ARGS=--planted for planted bugs
 # make model  replication and transactions explored exhaustively, and older rules that do harm; ARGS=--planted for bugs
 # make interchange  log directories of Sordini and Apache Kafka 2.7.2 and 3.9.1 opened by each other; ten minutes
@@ -44,7 +45,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test crash model interchange mixed originals heritage matrix spin tools stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline docker demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
+.PHONY: help run cluster test check crash model interchange mixed originals heritage matrix spin tools stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline docker demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
 	clean
 
 help:
@@ -62,6 +63,10 @@ cluster: .venv/.installed-serve
 test: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadscope $(ARGS)
+
+FAST = tests/unit tests/scenarios tests/outside/test_processes.py tests/test_tidy.py tests/test_documents.py
+check: lint
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope -q $(FAST) $(ARGS)
 
 crash: .venv/.installed-dev
 	$(BIN)/python -m tests.crash $(ARGS)
