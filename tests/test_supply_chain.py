@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from scripts.audit_dependencies import Audit, judged, report
-from tests.process.image import BUILD, BUILD_PIPELINE, stages, value
+from tests.process.image import LIBRARIES, LIBRARIES_PIPELINE, stages, value
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ("broker", "pipeline", "build")
@@ -81,9 +81,9 @@ def test_pip_fetches_nothing_for_an_image_but_what_is_locked() -> None:
     assert [
         one for one in commands if not re.search(r"--require-hashes|--no-index|--no-deps --no-build-isolation", one)
     ] == []
-    assert "requirements/broker.lock" in value(BUILD, "RUN")
-    assert "requirements/build.lock" in value(BUILD, "RUN")
-    assert "requirements/pipeline.lock" in value(BUILD_PIPELINE, "RUN")
+    assert "requirements/broker.lock" in value(LIBRARIES, "RUN")
+    assert "requirements/build.lock" in value(LIBRARIES, "RUN")
+    assert "requirements/pipeline.lock" in value(LIBRARIES_PIPELINE, "RUN")
 
 
 def test_no_service_of_the_compose_file_is_privileged_or_unpinned() -> None:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from dockerfile_parse import DockerfileParser
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARIES, BUILD, BUILD_PIPELINE = "libraries", "build", "build-pipeline"
+LIBRARIES, LIBRARIES_PIPELINE = "libraries", "libraries-pipeline"
+BUILD, BUILD_PIPELINE = "build", "build-pipeline"
 PIPELINE, BROKER = "pipeline", "broker"
 
 
