@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from sordini.broker.security.sasl.scram_credential import HASHES, ScramCredential, read_credential
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store.configs import read_config
-from sordini.replication.ports import Log, NoNode, Session
+from sordini.replication.ports import Logger, NoNode, Session
 
 USERS: Final = "users/"
 DEFAULT_USER: Final = "<default>"
@@ -29,7 +29,7 @@ def user_entity(name: str) -> str:
 class ScramUsers:
     """The credentials of all users."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Logger) -> None:
         self._log = log
         self._credentials: dict[str, dict[str, ScramCredential]] = {}
 
