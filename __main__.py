@@ -1,6 +1,6 @@
 """`python -m sordini`: the same as the command `sordini`."""
 
-from sordini.cli.__main__ import main
+from sordini.cli.entry import run
 
 if __name__ == "__main__":
-    main()
+    run()

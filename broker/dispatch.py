@@ -31,7 +31,7 @@ from sordini.protocol.api import ALL_APIS, Api, ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, MessageTooCostly, WireError
 from sordini.protocol.headers import read_request_header, read_rest_of_header, request_header_version
 from sordini.protocol.primitives import ROW_COST
-from sordini.replication.ports import CoordinationError, Log, Spawn
+from sordini.replication.ports import CoordinationError, Logger, Spawn
 
 KEY_AND_VERSION = struct.Struct(">hh")
 NUMBER_AND_CORRELATION = struct.Struct(">Ii")
@@ -196,7 +196,7 @@ class LongCall(Call):
 class Dispatcher:
     """The service that the processors call, once per request."""
 
-    def __init__(self, spawn: Spawn, log: Log) -> None:
+    def __init__(self, spawn: Spawn, log: Logger) -> None:
         self._routes: dict[int, Route] = {}
         self._spawn = spawn
         self._log = log

@@ -10,7 +10,7 @@ from sordini.protocol.types import BrokerId
 from sordini.storage.log_config import LogConfig
 
 if TYPE_CHECKING:
-    from sordini.replication.ports import IsrChanges, Log
+    from sordini.replication.ports import IsrChanges, Logger
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 NO_EPOCH = -1
@@ -34,7 +34,7 @@ class Peers(NamedTuple):
     """Whether a broker is registered, so that it may be proposed for the in-sync set."""
     lag_ms_max: int = 30_000
     """`replica.lag.time.max.ms`"""
-    log: Log | None = None
+    log: Logger | None = None
     """Where changes of in-sync sets are logged."""
 
 

@@ -320,7 +320,7 @@ class Clock(Protocol):
         """Milliseconds on a clock that only moves forward, for deadlines and durations."""
 
 
-class Log(Protocol):
+class Logger(Protocol):
     """One event, one line, with fields."""
 
     def debug(self, event: str, **fields: object) -> object: ...

@@ -15,7 +15,7 @@ from sordini.replication.cluster_model import EPOCH_DURING_DELETION, PartitionIn
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition
 from sordini.replication.partition_deps import NO_PEERS, PartitionSettings, Peers
-from sordini.replication.ports import Log as EventLog
+from sordini.replication.ports import Logger
 from sordini.replication.state_change_log import RoleLog
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
@@ -67,7 +67,7 @@ class ReplicaSetDeps(NamedTuple):
     name_of: NameOf
     now_ms: Callable[[], int]
     monotonic_ms: Callable[[], int]
-    log: EventLog
+    log: Logger
     fetchers: FetcherManager = NoFetchers()
     peers: Peers = NO_PEERS
     truncates_before_fetch: bool = False

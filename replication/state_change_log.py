@@ -9,7 +9,7 @@ from typing import Final
 
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.leader import Leader
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 LINES_MAX: Final = 20
 """Role changes of one command that have their own lines; more are counted, in one line for each leader."""
@@ -18,7 +18,7 @@ LINES_MAX: Final = 20
 class RoleLog:
     """The role changes since the last `write`."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Logger) -> None:
         self._log = log
         self._changes: list[tuple[str, TopicPartition, dict[str, object]]] = []
 
@@ -43,7 +43,7 @@ class RoleLog:
             self._log.info(event, partitions=len(names), first=str(names[0]), **more)
 
 
-def log_isr_change(log: Log, name: TopicPartition, leader: Leader, old_isr: tuple[BrokerId, ...]) -> None:
+def log_isr_change(log: Logger, name: TopicPartition, leader: Leader, old_isr: tuple[BrokerId, ...]) -> None:
     """Log that the in-sync set in force is not `old_isr` any more."""
     changes = {
         "joined": [member for member in leader.isr if member not in old_isr],

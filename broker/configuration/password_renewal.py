@@ -18,7 +18,7 @@ from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store.configs import SettingsTooLarge, change_config, read_config
 from sordini.replication.metadata_store.paths import broker_entity
-from sordini.replication.ports import CoordinationError, Log, Session
+from sordini.replication.ports import CoordinationError, Logger, Session
 
 
 class Renewed(NamedTuple):
@@ -28,7 +28,7 @@ class Renewed(NamedTuple):
     new: str
 
 
-async def encrypt_passwords_again(session: Session, broker_id: BrokerId, encoder: PasswordEncoder, log: Log) -> None:
+async def encrypt_passwords_again(session: Session, broker_id: BrokerId, encoder: PasswordEncoder, log: Logger) -> None:
     """Write this broker's passwords again where the former secret decrypts them and the new one does not.
 
     A store that is not reachable does not stop the start: the former secret is still there, and the next start tries

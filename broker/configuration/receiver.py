@@ -16,7 +16,7 @@ from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths
 from sordini.replication.metadata_store.configs import read_config
-from sordini.replication.ports import Log, Session
+from sordini.replication.ports import Logger, Session
 from sordini.replication.replica_set import ReplicaSet
 
 TOPICS = "topics/"
@@ -31,13 +31,13 @@ def layer_entities(broker_id: BrokerId) -> dict[str, ConfigSource]:
     return {paths.broker_entity(broker_id): of_broker, paths.broker_entity(None): of_all}
 
 
-async def load_layers(session: Session, broker_id: BrokerId, dynamic: DynamicConfig, log: Log) -> None:
+async def load_layers(session: Session, broker_id: BrokerId, dynamic: DynamicConfig, log: Logger) -> None:
     """Read both dynamic layers."""
     for entity_path, source in layer_entities(broker_id).items():
         warn_of(log, entity_path, dynamic.set_layer(source, await read_settings(session, entity_path, log)))
 
 
-async def read_settings(session: Session, entity_path: str, log: Log) -> Mapping[str, str]:
+async def read_settings(session: Session, entity_path: str, log: Logger) -> Mapping[str, str]:
     """The settings of an entity; empty, with a warning, if they cannot be parsed."""
     found = await read_config(session, entity_path)
     if isinstance(found, Malformed):
@@ -48,7 +48,7 @@ async def read_settings(session: Session, entity_path: str, log: Log) -> Mapping
     return found
 
 
-def warn_of_format(log: Log, config: Config, entity_path: str, settings: Mapping[str, str]) -> None:
+def warn_of_format(log: Logger, config: Config, entity_path: str, settings: Mapping[str, str]) -> None:
     """Log a warning for a topic whose own message format is overruled."""
     try:
         why = overruled_format(config, settings.get(FORMAT))
@@ -58,7 +58,7 @@ def warn_of_format(log: Log, config: Config, entity_path: str, settings: Mapping
         warn_of(log, entity_path, [IgnoredEntry(FORMAT, why)])
 
 
-def warn_of(log: Log, entity_path: str, ignored: Iterable[IgnoredEntry]) -> None:
+def warn_of(log: Logger, entity_path: str, ignored: Iterable[IgnoredEntry]) -> None:
     """Log a warning for each ignored entry."""
     for entry in ignored:
         log.warning("setting ignored", entity=entity_path, key=entry.key, reason=entry.reason)
@@ -68,7 +68,12 @@ class ConfigReceiver:
     """Applies changes as their notifications arrive."""
 
     def __init__(
-        self, broker_id: BrokerId, dynamic: DynamicConfig, topic_configs: TopicConfigs, replicas: ReplicaSet, log: Log
+        self,
+        broker_id: BrokerId,
+        dynamic: DynamicConfig,
+        topic_configs: TopicConfigs,
+        replicas: ReplicaSet,
+        log: Logger,
     ) -> None:
         self._layers = layer_entities(broker_id)
         self._dynamic = dynamic

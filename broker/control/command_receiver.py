@@ -25,7 +25,7 @@ from sordini.replication.cluster_model import (
     StopReplica,
     UpdateMetadata,
 )
-from sordini.replication.ports import RETRY_DELAY_S, ConnectionLoss, Log, SessionExpired
+from sordini.replication.ports import RETRY_DELAY_S, ConnectionLoss, Logger, SessionExpired
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import DiskFull, RetriableRefusal, StorageError
 
@@ -46,7 +46,7 @@ class CommandReceiver:
         replicas: ReplicaSet,
         metadata: MetadataCache,
         topic_configs: TopicConfigs,
-        log: Log,
+        log: Logger,
     ) -> None:
         self._replicas = replicas
         self._metadata = metadata

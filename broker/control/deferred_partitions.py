@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from sordini.protocol.types import TopicPartition
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 RETRY_MS: Final = 1000
 RETRY_MS_MAX: Final = 30_000
@@ -23,7 +23,7 @@ RETRY_MS_MAX: Final = 30_000
 class DeferredPartitions:
     """Replicas that this broker is assigned and has not created yet."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Logger) -> None:
         self._log = log
         self._names: set[TopicPartition] = set()
         self._unnamed: set[TopicPartition] = set()

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 LOGGER: Final = "kazoo"
 TEXTS_MAX: Final = 100
@@ -21,7 +21,7 @@ TEXTS_MAX: Final = 100
 class KazooLines(logging.Handler):
     """Forwards records of kazoo's threads. `post` schedules a call on the loop, from any thread."""
 
-    def __init__(self, log: Log, post: Callable[..., object]) -> None:
+    def __init__(self, log: Logger, post: Callable[..., object]) -> None:
         super().__init__(logging.ERROR)
         self._log = log
         self._post = post

@@ -20,7 +20,7 @@ from sordini.broker.topics.topic_admin import TopicAdmin
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from sordini.protocol.types import TopicId
-from sordini.replication.ports import Log, Spawn
+from sordini.replication.ports import Logger, Spawn
 
 NOT_VERIFIED, NOT_CREATED = "internal topic's partition count not verified", "internal topic not created"
 CREATION_TIMEOUT_MS = 5_000
@@ -65,7 +65,7 @@ class InternalTopic:
         admin: TopicAdmin,
         metadata: MetadataCache,
         spawn: Spawn,
-        log: Log,
+        log: Logger,
     ) -> None:
         self._spec = spec
         self._config = config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sordini.replication.ports import CallLater, Clock, Log, Spawn
+from sordini.replication.ports import CallLater, Clock, Logger, Spawn
 from sordini.storage.log_dir_handle import Randomness
 
 
@@ -15,4 +15,4 @@ class Ports(NamedTuple):
     call_later: CallLater
     spawn: Spawn
     randomness: Randomness
-    log: Log
+    log: Logger

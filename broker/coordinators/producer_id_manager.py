@@ -18,7 +18,7 @@ from typing import Final
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import ProducerId
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
-from sordini.replication.ports import Log, Spawn
+from sordini.replication.ports import Logger, Spawn
 
 RETRY_PAUSE_S: Final = 0.5
 """After a request for a block that failed."""
@@ -33,7 +33,7 @@ is available now; another code when there will never be one."""
 class ProducerIdManager:
     """One broker's supply of producer ids."""
 
-    def __init__(self, take_block: TakeBlock, spawn: Spawn, log: Log) -> None:
+    def __init__(self, take_block: TakeBlock, spawn: Spawn, log: Logger) -> None:
         self._take_block = take_block
         self._spawn = spawn
         self._log = log

@@ -21,7 +21,7 @@ from sordini.broker.requests.slice_scheduler import SliceScheduler, Work
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.replication.cluster_model import Answer, Command, UpdateMetadata
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 
 class ControlHandler:
@@ -34,7 +34,7 @@ class ControlHandler:
         brokers: InterBrokerGuard,
         later: RespondLater,
         slices: SliceScheduler,
-        log: Log,
+        log: Logger,
     ) -> None:
         self._slices = slices
         self._receiver = receiver

@@ -25,7 +25,7 @@ from sordini.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from sordini.protocol.types import TopicPartition
-from sordini.replication.ports import Log as EventLog
+from sordini.replication.ports import Logger
 from sordini.storage.log import Log
 from sordini.storage.log_manager import LogDirDescription, LogManager
 
@@ -35,7 +35,7 @@ BYTES_UNKNOWN = -1
 class LogDirsHandler:
     """Serves both from the log manager."""
 
-    def __init__(self, logs: LogManager, log: EventLog) -> None:
+    def __init__(self, logs: LogManager, log: Logger) -> None:
         self._logs = logs
         self._log = log
 

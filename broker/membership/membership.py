@@ -27,7 +27,7 @@ from sordini.replication.ports import (
     ConnectionLoss,
     CoordinationError,
     CoordinationStore,
-    Log,
+    Logger,
     NoNode,
     NotAuthorized,
     Session,
@@ -65,7 +65,7 @@ class Membership:
         hooks: MembershipHooks,
         contact: StoreContact,
         guard: TreeGuard,
-        log: Log,
+        log: Logger,
     ) -> None:
         self._store = store
         self._session = session

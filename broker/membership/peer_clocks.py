@@ -24,7 +24,7 @@ from sordini.broker.membership.identity import broker_id_of
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
-from sordini.replication.ports import CoordinationError, Log, NoNode, Session, SessionState, WatchEvent
+from sordini.replication.ports import CoordinationError, Logger, NoNode, Session, SessionState, WatchEvent
 
 DIFFERENCE_MS_MAX: Final = 1_000
 """Larger differences are logged: timestamps of records, and retention by time, are off by as much."""
@@ -42,7 +42,7 @@ class ClockReading(NamedTuple):
 class PeerClocks:
     """The clocks of all registered brokers. `run` updates `differences_ms` and logs warnings."""
 
-    def __init__(self, session: Session, broker_id: BrokerId, log: Log) -> None:
+    def __init__(self, session: Session, broker_id: BrokerId, log: Logger) -> None:
         self._session = session
         self._broker_id = broker_id
         self._log = log

@@ -16,7 +16,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
-from sordini.replication.ports import CallLater, Clock, Log, Timer
+from sordini.replication.ports import CallLater, Clock, Logger, Timer
 
 
 class ContactState(Enum):
@@ -52,7 +52,7 @@ class StoreContact:
     `is_doubtful` is a plain attribute, because every Produce request with acks=0 or acks=1 may read it.
     """
 
-    def __init__(self, clock: Clock, call_later: CallLater, log: Log) -> None:
+    def __init__(self, clock: Clock, call_later: CallLater, log: Logger) -> None:
         self._clock = clock
         self._call_later = call_later
         self._log = log

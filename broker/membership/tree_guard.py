@@ -28,7 +28,7 @@ from sordini.replication.ports import (
     ConnectionLoss,
     CoordinationError,
     CoordinationStore,
-    Log,
+    Logger,
     Session,
     SessionExpired,
     SessionState,
@@ -51,7 +51,7 @@ class TreeGuard:
         holds_replicas: Callable[[], bool],
         contact: StoreContact,
         clock: Clock,
-        log: Log,
+        log: Logger,
         *,
         session_timeout_ms: int,
     ) -> None:

@@ -11,13 +11,13 @@ from sordini.broker.metrics.families import MetricSources
 from sordini.broker.metrics.latency import TimedService
 from sordini.broker.network.http import HttpResponse, HttpServer, served_by_path
 from sordini.broker.network.ports import Service
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 
 class MetricsEndpoint:
     """The HTTP endpoint, and the service whose requests it times."""
 
-    def __init__(self, service: Service, log: Log) -> None:
+    def __init__(self, service: Service, log: Logger) -> None:
         """Processors call `self.service` instead of `service`."""
         self.service = TimedService(service, monotonic_ns)
         paths = {"/metrics": self._metrics, "/health": self._health}

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from sordini.broker.network.connection_errors import log_failed_abandonment
 from sordini.broker.network.ports import DelayedResponse, Parts, Peer, release_parts
 from sordini.protocol.request_pipeline import ResponseSlot
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 
-def abandon_all(slots: Iterable[ResponseSlot], log: Log, peer: Peer) -> None:
+def abandon_all(slots: Iterable[ResponseSlot], log: Logger, peer: Peer) -> None:
     """Drop pending responses."""
     for slot in slots:
         if not isinstance(slot, DelayedResponse):

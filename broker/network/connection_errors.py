@@ -11,13 +11,13 @@ from sordini.broker.network.ports import Peer, SliceError
 from sordini.client.tls.contexts import reason_of
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import WireError
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 LOGGED_TEXT_MAX = 256
 
 
 def log_connection_error(
-    log: Log, peer_log: PeerLogLimiter, peer: Peer, error: Exception, frame: memoryview | None
+    log: Logger, peer_log: PeerLogLimiter, peer: Peer, error: Exception, frame: memoryview | None
 ) -> None:
     """Write the line; `frame` is the request that was served, if one was."""
     name = str(peer)
@@ -36,7 +36,7 @@ def log_connection_error(
         log.error("connection closed by a bug", peer=name, api=_api(frame), traceback=trace)
 
 
-def log_failed_abandonment(log: Log, peer: Peer, error: Exception) -> None:
+def log_failed_abandonment(log: Logger, peer: Peer, error: Exception) -> None:
     """Write the line of a bug in a handler whose request was abandoned."""
     trace = "".join(traceback.format_exception(error))
     log.error("abandoning a request failed", peer=str(peer), traceback=trace)

@@ -14,7 +14,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 DISCARDED_BYTES_MAX: Final = 1 << 20
 """How much of a body is read that is too large, and for how long at most."""
@@ -104,7 +104,7 @@ def status_response(status: int) -> HttpResponse:
 class HttpServer:
     """Listens on one address, on the running loop."""
 
-    def __init__(self, respond: Respond, log: Log, limits: HttpLimits = HttpLimits()) -> None:  # noqa: B008 - immutable.
+    def __init__(self, respond: Respond, log: Logger, limits: HttpLimits = HttpLimits()) -> None:  # noqa: B008 - immutable.
         self._respond = respond
         self._log = log
         self._limits = limits

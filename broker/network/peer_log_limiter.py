@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 LINES_MAX: Final = 10
 """Lines of one event and one address in a period."""
@@ -34,7 +34,7 @@ class _Lines:
 class PeerLogLimiter:
     """The log for lines that peers cause. The time is that of the last tick."""
 
-    def __init__(self, log: Log, now_ms: int) -> None:
+    def __init__(self, log: Logger, now_ms: int) -> None:
         self._log = log
         self._now_ms = now_ms
         self._lines: dict[tuple[str, str], _Lines] = {}

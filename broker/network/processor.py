@@ -22,7 +22,7 @@ from sordini.broker.network.ports import PageCache, Peer, Service, Socket
 from sordini.broker.network.tls_channel import TlsChannel
 from sordini.broker.network.tls_socket import BrokerTlsSocket
 from sordini.protocol.framing import BufferPool
-from sordini.replication.ports import Clock, Log
+from sordini.replication.ports import Clock, Logger
 from sordini.storage.disk import File
 
 CHECKS_MAX = 1024
@@ -35,7 +35,7 @@ class ProcessorDeps(NamedTuple):
     memory: RequestMemory
     outbox: Outbox
     page_cache: PageCache
-    log: Log
+    log: Logger
     peer_log: PeerLogLimiter
 
 

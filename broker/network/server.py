@@ -19,7 +19,7 @@ from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import ListeningSocket, Network, PageCache, Peer, Service
 from sordini.broker.network.processor import Processor, ProcessorDeps, ProcessorRotation
 from sordini.broker.network.tls_handshakes import Handshakes
-from sordini.replication.ports import Clock, Log
+from sordini.replication.ports import Clock, Logger
 from sordini.storage.disk import File
 
 _STALLED_TICKS = 3  # A tick that is later than this many intervals means that the loop was stalled.
@@ -34,7 +34,7 @@ class SocketServer:
         service: Service,
         clock: Clock,
         page_cache: PageCache,
-        log: Log,
+        log: Logger,
         limits: NetworkLimits = NetworkLimits(),  # noqa: B008 - immutable.
         connection_limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - immutable.
     ) -> None:

@@ -17,7 +17,7 @@ from itertools import islice
 from types import CodeType
 from typing import Final
 
-from sordini.replication.ports import Clock, Log
+from sordini.replication.ports import Clock, Logger
 
 BEAT_MS: Final = 100
 STACK_FRAMES_MAX: Final = 20
@@ -28,7 +28,7 @@ PATH_PARTS: Final = 2
 class Watchdog:
     """Watches the loop it is started on."""
 
-    def __init__(self, clock: Clock, log: Log, threshold_ms: int = 1000) -> None:
+    def __init__(self, clock: Clock, log: Logger, threshold_ms: int = 1000) -> None:
         self._clock = clock
         self._log = log
         self._threshold_ms = threshold_ms

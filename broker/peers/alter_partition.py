@@ -31,7 +31,7 @@ from sordini.protocol.messages.alter_partition import (
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.inter_broker import InterBrokerVersions
 from sordini.replication.leader import IsrProposal
-from sordini.replication.ports import IsrGrant, IsrRefusal, Log, Spawn, Unreachable
+from sordini.replication.ports import IsrGrant, IsrRefusal, Logger, Spawn, Unreachable
 
 Answered = Callable[[IsrGrant | IsrRefusal], None]
 
@@ -68,7 +68,7 @@ class AlterPartitions:
         controller: ControllerClient,
         versions: InterBrokerVersions,
         spawn: Spawn,
-        log: Log,
+        log: Logger,
     ) -> None:
         """`broker_epoch` returns the current epoch of this broker; no other object uses `controller`."""
         self._broker_id = broker_id

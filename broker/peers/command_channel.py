@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from sordini.broker.peers.broker_client import Addresses
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Answer, Broker, Command
-from sordini.replication.ports import BrokerLink, Links, Log, Spawn, Task, Unreachable
+from sordini.replication.ports import BrokerLink, Links, Logger, Spawn, Task, Unreachable
 
 RETRY_PAUSE_MS: Final = 100
 """As Apache Kafka's controller."""
@@ -51,7 +51,7 @@ class CommandChannel:
         dial: Dial,
         listener: str,
         spawn: Spawn,
-        log: Log,
+        log: Logger,
     ) -> None:
         """`listener` is the one that brokers use among themselves (`inter.broker.listener.name`)."""
         self._broker_id = broker_id

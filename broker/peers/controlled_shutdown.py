@@ -29,7 +29,7 @@ from sordini.protocol.messages.controlled_shutdown import ControlledShutdownRequ
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths, znodes
-from sordini.replication.ports import CoordinationError, Log, NoNode, Session, Unreachable
+from sordini.replication.ports import CoordinationError, Logger, NoNode, Session, Unreachable
 
 VERSION: Final = 3
 """In every protocol from 2.7 on."""
@@ -72,7 +72,7 @@ class ControlledShutdown:
         dial: Dial,
         serve_locally: ServeLocally,
         rules: ControlledShutdownLimits,
-        log: Log,
+        log: Logger,
     ) -> None:
         """`serve_locally` serves the request when this broker is the controller."""
         self._broker_id = broker_id

@@ -22,7 +22,7 @@ from sordini.replication.ports import (
     CoordinationError,
     IsrGrant,
     IsrRefusal,
-    Log,
+    Logger,
     NoNode,
     Session,
     Spawn,
@@ -45,7 +45,7 @@ NOTIFICATION_PARTITIONS_MAX: Final = 1_000
 class IsrInStore:
     """Implements `IsrChanges` by conditional writes."""
 
-    def __init__(self, broker_id: BrokerId, session: Session, clock: Clock, spawn: Spawn, log: Log) -> None:
+    def __init__(self, broker_id: BrokerId, session: Session, clock: Clock, spawn: Spawn, log: Logger) -> None:
         self._broker_id = broker_id
         self._session = session
         self._spawn = spawn

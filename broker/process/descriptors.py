@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.network.limits import UNBOUNDED
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 from sordini.storage.open_files import pinned_beyond
 from sordini.system.processes import raise_descriptor_limit
 
@@ -29,7 +29,7 @@ class Descriptors(NamedTuple):
     connections: int = UNBOUNDED
 
 
-def allow_open_files(config: Config, log: Log, brokers: int = 1) -> Descriptors:
+def allow_open_files(config: Config, log: Logger, brokers: int = 1) -> Descriptors:
     """Raise the soft limit on descriptors: logs and connections need more than the usual 1024 (macOS: 256).
 
     Returns the limits of each of `brokers` in this process.

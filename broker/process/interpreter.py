@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sordini.replication.ports import Log
+    from sordini.replication.ports import Logger
 
 INTERPRETER_CHECK_S = 5.0
 """When a broker checks how its Python was built: the first answers do not wait for that."""
@@ -49,7 +49,7 @@ def is_profile_optimised(variables: Mapping[str, object]) -> bool | None:
     return not use
 
 
-def report_interpreter(log: Log) -> None:
+def report_interpreter(log: Logger) -> None:
     """Say once that another build of Python would need less CPU time, where this is known."""
     import sysconfig  # Late: the start does not need it.
 

@@ -9,11 +9,11 @@ from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.coordination_store.embedded import open_embedded
 from sordini.broker.coordination_store.store_location import STORE_FILE, moved_to, refuse_moved
 from sordini.broker.wiring.startup import refuse_lost_file
-from sordini.replication.ports import Clock, CoordinationStore, Log, StoreUnusable
+from sordini.replication.ports import Clock, CoordinationStore, Logger, StoreUnusable
 from sordini.storage.disk import Disk
 
 
-async def open_store(config: Config, disk: Disk, clock: Clock, log: Log) -> CoordinationStore:
+async def open_store(config: Config, disk: Disk, clock: Clock, log: Logger) -> CoordinationStore:
     """ZooKeeper if it is configured, otherwise the embedded store in the first log directory.
 
     Raises StoreUnusable, and OSError for the directory.

@@ -27,7 +27,7 @@ from sordini.broker.quotas.entities import (
 from sordini.broker.quotas.rates import TokenBucket, WindowedRate, Windows
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store.configs import read_config
-from sordini.replication.ports import Log, NoNode, Session
+from sordini.replication.ports import Logger, NoNode, Session
 
 METERS_MAX: Final = 10_000
 """Meters of one broker, and clients whose meters are known. Client ids are chosen by peers: beyond this number the
@@ -65,7 +65,7 @@ class Throttled:
 class ClientQuotas:
     """The quotas of all clients."""
 
-    def __init__(self, windows: Windows, mutation_windows: Windows, log: Log) -> None:
+    def __init__(self, windows: Windows, mutation_windows: Windows, log: Logger) -> None:
         """`mutation_windows` are those of controller mutations."""
         self._windows = windows
         self._mutation_windows = mutation_windows

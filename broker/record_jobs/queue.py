@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from sordini.broker.record_jobs.ports import RecordWorker, WorkerLost
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.jobs import CheckJob, ConvertJob, Job, Outcome
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 JOBS_MAX: Final = 1_000
 WAIT_S: Final = 5.0
@@ -65,7 +65,7 @@ class JobQueue:
     """All jobs of one broker."""
 
     def __init__(
-        self, worker: RecordWorker, workers: Callable[[], int], waiting_bytes_max: Callable[[], int], log: Log
+        self, worker: RecordWorker, workers: Callable[[], int], waiting_bytes_max: Callable[[], int], log: Logger
     ) -> None:
         self.worker = worker
         self.totals = JobTotals()

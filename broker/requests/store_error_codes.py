@@ -26,7 +26,7 @@ from typing import Final
 
 from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.replication.ports import CoordinationError, Log, SessionState
+from sordini.replication.ports import CoordinationError, Logger, SessionState
 
 GROUP_APIS: Final = (
     ApiKey.FIND_COORDINATOR,
@@ -69,7 +69,7 @@ def store_errors() -> Iterator[None]:
 class StoreErrorCodes:
     """Codes and counts of one broker's requests that failed because of the store."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Logger) -> None:
         self._log = log
         self._counts: Counter[str] = Counter()
 

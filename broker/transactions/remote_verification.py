@@ -26,7 +26,7 @@ from sordini.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.ports import BrokerLink, Links, Log, Spawn, Unreachable
+from sordini.replication.ports import BrokerLink, Links, Logger, Spawn, Unreachable
 
 FIRST_WITH_VERIFICATION: Final = 4
 PARTITIONS_PER_REQUEST: Final = 2_000
@@ -52,7 +52,7 @@ class Question(NamedTuple):
 class RemoteVerifications:
     """The questions to all other brokers."""
 
-    def __init__(self, this_broker: BrokerId, links: Links, spawn: Spawn, log: Log, timeout_ms: int) -> None:
+    def __init__(self, this_broker: BrokerId, links: Links, spawn: Spawn, log: Logger, timeout_ms: int) -> None:
         """`timeout_ms` limits the wait for a response: request.timeout.ms."""
         self._this_broker = this_broker
         self._links = links
@@ -82,7 +82,7 @@ class RemoteVerifications:
 class _BrokerQueue:
     """The questions that wait for one broker."""
 
-    def __init__(self, broker_id: BrokerId, link: BrokerLink, log: Log, timeout_ms: int) -> None:
+    def __init__(self, broker_id: BrokerId, link: BrokerLink, log: Logger, timeout_ms: int) -> None:
         self.waiting: deque[Question] = deque()
         self.is_sending = False
         self._broker_id = broker_id

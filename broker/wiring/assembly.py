@@ -41,12 +41,12 @@ from sordini.replication.inter_broker import versions_for
 from sordini.replication.metadata_store.configs import ConfigChanges
 from sordini.replication.metadata_store.paths import topic_entity
 from sordini.replication.metadata_store.topics import topic_ids
-from sordini.replication.ports import Log, Session
+from sordini.replication.ports import Logger, Session
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.log_manager import LogManager
 
 
-def topic_configs_of(dynamic: DynamicConfig, session: Session, log: Log) -> TopicConfigs:
+def topic_configs_of(dynamic: DynamicConfig, session: Session, log: Logger) -> TopicConfigs:
     """The topics' configurations, read through a session. An unreadable one counts as empty."""
 
     async def read_overrides(topic: str) -> Mapping[str, str]:

@@ -11,10 +11,10 @@ from sordini.broker.network.server import SocketServer
 from sordini.broker.quotas.client_quotas import ClientQuotas
 from sordini.broker.quotas.rates import WindowedRate, Windows
 from sordini.broker.quotas.throttled_service import ThrottledService
-from sordini.replication.ports import Clock, Log
+from sordini.replication.ports import Clock, Logger
 
 
-def client_quotas(config: Config, log: Log) -> ClientQuotas:
+def client_quotas(config: Config, log: Logger) -> ClientQuotas:
     """The quotas of one broker; none are read yet."""
     mutations = Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
     return ClientQuotas(client_windows(config), mutations, log)

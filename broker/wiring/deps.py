@@ -14,7 +14,7 @@ from sordini.broker.record_jobs.ports import RecordWorker
 from sordini.broker.security.audit.audit_log import AuditOutput
 from sordini.broker.security.sasl.oauthbearer.key_source import Fetch
 from sordini.broker.topics.metadata_cache import MetadataCache
-from sordini.replication.ports import CallLater, Clock, Log, Session, Spawn
+from sordini.replication.ports import CallLater, Clock, Logger, Session, Spawn
 from sordini.storage.cleaner import Worker
 from sordini.storage.log_dir_handle import Randomness
 
@@ -36,7 +36,7 @@ class Runtime(NamedTuple):
     randomness: Randomness
     spawn: Spawn
     call_later: CallLater
-    log: Log
+    log: Logger
 
 
 class ClusterDeps(NamedTuple):

@@ -13,7 +13,7 @@ from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLim
 from sordini.broker.network.ports import SocketOptions
 from sordini.broker.network.server import SocketServer
 from sordini.broker.wiring.startup import StartRefused
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 if TYPE_CHECKING:
     from sordini.broker.dispatch import Dispatcher
@@ -91,7 +91,7 @@ def bind(
     return bound, config.advertised(tuple(bound))
 
 
-async def listen_for_metrics(config: Config, dispatcher: Dispatcher, log: Log) -> MetricsEndpoint | None:
+async def listen_for_metrics(config: Config, dispatcher: Dispatcher, log: Logger) -> MetricsEndpoint | None:
     """The metrics endpoint, which also times requests; None where `sordini.metrics.port` is -1. Raises StartRefused."""
     if config.metrics_port < 0:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
-from sordini.replication.ports import Log as EventLog
+from sordini.replication.ports import Logger
 from sordini.storage.cleaner import Cleaned, LogCleaner, Worker
 from sordini.storage.compaction.policy import Cleanable, CleanerConfig
 from sordini.storage.log import Log
@@ -16,7 +16,7 @@ MB = 1_000_000
 
 
 def wire_cleaner(
-    dynamic: DynamicConfig, logs: LogManager, worker: Worker, now_ms: Callable[[], int], lines: EventLog
+    dynamic: DynamicConfig, logs: LogManager, worker: Worker, now_ms: Callable[[], int], lines: Logger
 ) -> LogCleaner:
     """A cleaner that follows the configuration; nothing runs yet."""
     cleaner = LogCleaner(logs, worker, CleanerLog(lines), now_ms, cleaner_config(dynamic.config))
@@ -44,7 +44,7 @@ def cleaner_config(config: Config) -> CleanerConfig:
 class CleanerLog:
     """One log line for each cleaning, and for each that did not succeed."""
 
-    def __init__(self, lines: EventLog) -> None:
+    def __init__(self, lines: Logger) -> None:
         self._lines = lines
 
     def cleaned(self, cleaned: Cleaned) -> None:

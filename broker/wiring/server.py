@@ -53,7 +53,7 @@ from sordini.replication.metadata_store.notifications import LogDirFailureNotifi
 from sordini.replication.metadata_store.paths import TOPICS
 from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.metadata_store.store_format import ensure_format
-from sordini.replication.ports import CoordinationStore, Log, Session, SessionState
+from sordini.replication.ports import CoordinationStore, Logger, Session, SessionState
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 from sordini.storage.log_manager import LogManager
@@ -87,7 +87,7 @@ class Server:
         config: Config,
         explicit: frozenset[str],
         ports: Ports,
-        log: Log,
+        log: Logger,
         first_user: FirstUser | None = None,
     ) -> None:
         """`explicit` names the configuration keys that were set; the others have their defaults.

@@ -33,7 +33,7 @@ from sordini.replication.ports import (
     ConnectionLoss,
     CoordinationError,
     CoordinationStore,
-    Log,
+    Logger,
     NotAuthorized,
     Session,
     SessionExpired,
@@ -133,7 +133,7 @@ def refuse_lost_file(disk: Disk, file: str, directories: Sequence[str]) -> None:
         )
 
 
-def _room_lines(log: Log) -> tuple[OnFull, OnSpace]:
+def _room_lines(log: Logger) -> tuple[OnFull, OnSpace]:
     """The callbacks that log full log directories."""
 
     def full(directory: str, free_bytes: int | None, reason: str) -> None:
@@ -151,7 +151,7 @@ def _room_lines(log: Log) -> tuple[OnFull, OnSpace]:
 
 
 def open_logs(
-    config: Config, ports: Ports, identity: BrokerIdentity, topic_configs: TopicConfigs, log: Log
+    config: Config, ports: Ports, identity: BrokerIdentity, topic_configs: TopicConfigs, log: Logger
 ) -> LogManager:
     """Lock the log directories and load their logs. Raises StartRefused and StorageError."""
     try:
@@ -187,7 +187,7 @@ def open_logs(
     return logs
 
 
-async def warn_of_unknown_topics(logs: LogManager, session: Session, log: Log) -> None:
+async def warn_of_unknown_topics(logs: LogManager, session: Session, log: Logger) -> None:
     """Name the logs in these directories whose topics the cluster does not have: they are kept, and not served.
 
     Topics created after a backup of the coordination store are missing once it is restored. A deleted topic is removed

@@ -13,7 +13,7 @@ from sordini.broker.network.tls_handshakes import Handshakes
 from sordini.broker.network.tls_network import TlsNetwork
 from sordini.broker.security.tls.listener_tls import TLS_PROTOCOLS, TlsListeners
 from sordini.broker.wiring.startup import Ports, StartRefused
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 from sordini.storage.disk import Disk
 
 OUTGOING_MAX = 1000
@@ -33,7 +33,7 @@ class TlsParts(NamedTuple):
         self.outgoing.close()
 
 
-def wire_tls(dynamic: DynamicConfig, ports: Ports, log: Log) -> TlsParts | None:
+def wire_tls(dynamic: DynamicConfig, ports: Ports, log: Logger) -> TlsParts | None:
     """Read the stores of all TLS listeners; None when there is no such listener. Raises StartRefused."""
     config = dynamic.config
     if not any(endpoint.protocol in TLS_PROTOCOLS for endpoint in config.endpoints):

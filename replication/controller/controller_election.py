@@ -25,7 +25,7 @@ from sordini.replication.ports import (
     CoordinationError,
     Create,
     Delete,
-    Log,
+    Logger,
     NodeExists,
     NoNode,
     Session,
@@ -70,7 +70,7 @@ class ControllerElection:
         session: Session,
         broker_id: BrokerId,
         clock: Clock,
-        log: Log,
+        log: Logger,
         watch: Watch,
         policy: Policy = DEFAULT_POLICY,
     ) -> None:

@@ -21,7 +21,7 @@ from sordini.replication.controller.machine.events import (
 from sordini.replication.controller.policy import Policy
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
-from sordini.replication.ports import Create, Delete, Log, NoNode, Session, Set, Watch
+from sordini.replication.ports import Create, Delete, Logger, NoNode, Session, Set, Watch
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class StoreReader:
         watches: Watches,
         new_topic_id: Callable[[], TopicId],
         policy: Policy,
-        log: Log,
+        log: Logger,
     ) -> None:
         self._session = session
         self._watches = watches

@@ -17,7 +17,7 @@ from sordini.replication.ports import (
     ConnectionLoss,
     CoordinationError,
     Create,
-    Log,
+    Logger,
     NodeExists,
     NoNode,
     Session,
@@ -33,7 +33,7 @@ class NoLongerController(Exception):
 class StoreWriter:
     """Writes in one session."""
 
-    def __init__(self, session: Session, reader: StoreReader, log: Log) -> None:
+    def __init__(self, session: Session, reader: StoreReader, log: Logger) -> None:
         self._session = session
         self._reader = reader
         self._log = log

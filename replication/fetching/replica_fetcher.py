@@ -33,7 +33,7 @@ from sordini.replication.fetching.tail_rounds import RoundDeps, TailStreak
 from sordini.replication.follower import EpochEnd, FetchStart, Follower, Reaction, start_when_out_of_range
 from sordini.replication.inter_broker import InterBrokerVersions
 from sordini.replication.partition import Partition
-from sordini.replication.ports import BrokerLink, Clock, Log, Unreachable
+from sordini.replication.ports import BrokerLink, Clock, Logger, Unreachable
 from sordini.replication.replica_quota import ReplicaQuota
 from sordini.storage.errors import DiskFull, StorageError
 
@@ -57,7 +57,7 @@ class FetcherDeps(NamedTuple):
     settings: FetchSettings
     quota: ReplicaQuota
     clock: Clock
-    log: Log
+    log: Logger
 
 
 class ReplicaFetcher:

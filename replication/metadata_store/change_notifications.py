@@ -15,7 +15,7 @@ from sordini.replication.ports import (
     Clock,
     ConnectionLoss,
     CoordinationError,
-    Log,
+    Logger,
     NoNode,
     Session,
     SessionExpired,
@@ -40,7 +40,7 @@ class ChangeNotifications:
         directory: str,
         announce: Callable[[str, bytes], Awaitable[None]],
         clock: Clock,
-        log: Log,
+        log: Logger,
     ) -> None:
         self._session = session
         self._directory = directory

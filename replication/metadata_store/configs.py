@@ -17,7 +17,7 @@ from sordini.replication.ports import (
     Check,
     Clock,
     Create,
-    Log,
+    Logger,
     NodeExists,
     NoNode,
     Session,
@@ -88,7 +88,7 @@ class ConfigChanges(ChangeNotifications):
     """Calls `changed(entity_path, settings)` for every change notification, in order."""
 
     def __init__(
-        self, session: Session, changed: Callable[[str, Mapping[str, str]], None], clock: Clock, log: Log
+        self, session: Session, changed: Callable[[str, Mapping[str, str]], None], clock: Clock, log: Logger
     ) -> None:
         super().__init__(session, paths.CONFIG_CHANGES, self._read_again, clock, log)
         self._changed = changed

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 LINES_KEPT: Final = 1_000
 
@@ -16,7 +16,7 @@ LINES_KEPT: Final = 1_000
 class Lines:
     """The last lines of all brokers of a site."""
 
-    def __init__(self, elapsed_s: Callable[[], float], log: Log | None = None) -> None:
+    def __init__(self, elapsed_s: Callable[[], float], log: Logger | None = None) -> None:
         self._elapsed_s = elapsed_s
         self._log = log
         self.is_stopping = False

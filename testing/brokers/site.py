@@ -21,7 +21,7 @@ from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.process.dev_cluster import open_shared_store
 from sordini.broker.topics.leaderships import are_led
 from sordini.protocol.types import BrokerId
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 from sordini.storage.disk import SystemDisk
 from sordini.testing.brokers.broker_loop import BrokerClock, BrokerLoop
 from sordini.testing.brokers.event_log import Lines
@@ -54,7 +54,7 @@ class Site:
         entries: Mapping[str, str],
         seed: int,
         options: SiteOptions = SiteOptions(),  # noqa: B008 - immutable.
-        log: Log | None = None,
+        log: Logger | None = None,
     ) -> None:
         """`entries` are the configuration of all brokers; what they log is also written to `log`."""
         self.began_s = time.monotonic()

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from sordini.broker.network.http import HttpLimits, HttpRequest, HttpResponse, HttpServer
 from sordini.broker.wiring.startup import StartRefused
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 from sordini.testing.arguments import ArgumentRefused
 from sordini.testing.brokers.site import SiteFailed
 from sordini.testing.control.endpoints import Asked, Control, find
@@ -35,7 +35,7 @@ REFUSED: Final = (KitError, SiteFailed, StartRefused, TimeoutError)
 class ControlServer:
     """Serves a control on the running loop."""
 
-    def __init__(self, control: Control, log: Log) -> None:
+    def __init__(self, control: Control, log: Logger) -> None:
         self._control = control
         self._http = HttpServer(self._respond, log, LIMITS)
         self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="sordini-control")

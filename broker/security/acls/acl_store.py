@@ -29,14 +29,14 @@ from sordini.replication.metadata_store.acls import (
     read_entries,
 )
 from sordini.replication.metadata_store.change_notifications import ChangeNotifications
-from sordini.replication.ports import Clock, CoordinationError, Log, Session, SessionState, Spawn
+from sordini.replication.ports import Clock, CoordinationError, Logger, Session, SessionState, Spawn
 
 
 class AclStore:
     """Keeps one authorizer up to date, and changes entries."""
 
     def __init__(
-        self, session: Session, authorizer: Authorizer, spawn: Spawn, clock: Clock, log: Log, timeout_ms: int
+        self, session: Session, authorizer: Authorizer, spawn: Spawn, clock: Clock, log: Logger, timeout_ms: int
     ) -> None:
         """`timeout_ms` bounds the wait for a write and for this broker's notification of it."""
         self.authorizer = authorizer

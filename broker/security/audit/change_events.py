@@ -31,7 +31,7 @@ from sordini.broker.security.audit.denials import caller
 from sordini.broker.security.audit.shown_messages import Shown, error_codes, error_name
 from sordini.protocol.api import ApiKey
 from sordini.replication.metadata_store.acl_model import AclOperation
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 ROWS_PER_LINE: Final = 20
 ROW_STEPS: Final = 5
@@ -61,7 +61,7 @@ def operations_of(rule: Any) -> frozenset[AclOperation]:
 class ChangeEvents:
     """Puts itself in front of the handlers of administrative APIs."""
 
-    def __init__(self, audit: AuditLog, slices: SliceScheduler, itself: Peer, log: Log) -> None:
+    def __init__(self, audit: AuditLog, slices: SliceScheduler, itself: Peer, log: Logger) -> None:
         """`itself` is the peer of this broker's own requests to itself, which are no administrator's."""
         self._audit = audit
         self._slices = slices

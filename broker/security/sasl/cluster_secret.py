@@ -14,12 +14,12 @@ import json
 from typing import Final
 
 from sordini.replication.metadata_store import paths
-from sordini.replication.ports import Log, NodeExists, NoNode, Session
+from sordini.replication.ports import Logger, NodeExists, NoNode, Session
 
 SECRET_BYTES: Final = 32
 
 
-async def shared_secret(session: Session, proposed: bytes, log: Log) -> bytes:
+async def shared_secret(session: Session, proposed: bytes, log: Logger) -> bytes:
     """The secret of the cluster: `proposed` where there is none yet. Raises CoordinationError.
 
     One that cannot be read is left as it is, and logged; this broker uses the proposed one then.

@@ -17,7 +17,7 @@ from sordini.broker.security.sasl.made_up_credentials import Shape, made_up_cred
 from sordini.broker.security.sasl.scram_credential import HASHES, ScramCredential, read_credential
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store.configs import read_config
-from sordini.replication.ports import Log, NoNode, Session
+from sordini.replication.ports import Logger, NoNode, Session
 
 USERS: Final = "users/"
 DEFAULT_USER: Final = "<default>"
@@ -32,7 +32,7 @@ def user_entity(name: str) -> str:
 class ScramUsers:
     """The credentials of all users."""
 
-    def __init__(self, log: Log, secret: bytes) -> None:
+    def __init__(self, log: Logger, secret: bytes) -> None:
         """`secret` is random; it becomes the cluster's if no broker has stored one."""
         self._log = log
         self._secret = secret

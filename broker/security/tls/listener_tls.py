@@ -26,7 +26,7 @@ from sordini.broker.security.tls.material import ListenerContexts, ReadFile, con
 from sordini.broker.security.tls.principal_mapping import MappingError, PrincipalMapping
 from sordini.client.tls.contexts import reason_of
 from sordini.client.tls.tls_socket import SCRATCH_BYTES
-from sordini.replication.ports import Clock, Log
+from sordini.replication.ports import Clock, Logger
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -80,7 +80,7 @@ class ListenerTls:
 class TlsListeners:
     """All TLS listeners of a broker."""
 
-    def __init__(self, config: Config, read: ReadFile, stamp_of: StampOf, clock: Clock, log: Log) -> None:
+    def __init__(self, config: Config, read: ReadFile, stamp_of: StampOf, clock: Clock, log: Logger) -> None:
         """Read their stores. Raises ConfigError."""
         self._read = read
         self._stamp_of = stamp_of

@@ -15,7 +15,7 @@ from sordini.broker.network.http import HttpResponse, HttpServer, served_by_path
 from sordini.client.addresses import Address
 from sordini.mirror.figures import Figures
 from sordini.mirror.flow import Flow
-from sordini.replication.ports import Log
+from sordini.replication.ports import Logger
 
 
 class Family(NamedTuple):
@@ -82,7 +82,7 @@ class FlowCollector(Collector):
 class MirrorMetrics:
     """The endpoint."""
 
-    def __init__(self, flows: Sequence[Flow], log: Log) -> None:
+    def __init__(self, flows: Sequence[Flow], log: Logger) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(FlowCollector(flows))
         ProcessCollector(registry=self._registry)

@@ -45,7 +45,7 @@ def test_a_table_with_goals_has_a_cell_more_in_every_line() -> None:
     assert lines[2].endswith("| 1.00 |  |")
     assert lines[3].endswith("| 1.00 | <= 0.5x: **missed** |")
     assert table.head("theirs", "ours").splitlines()[0].count("|") == 6
-    assert summary(lines) == "2 of 3 goals reached"
+    assert summary(lines) == "1 of 2 goals reached"
 
 
 def test_goals_are_judged_by_medians() -> None:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from sordini.broker.security.sasl.oauthbearer.key_set import KeySet, KeySetError, read_key_set
 from sordini.broker.security.sasl.oauthbearer.refresh_schedule import RefreshSchedule
-from sordini.replication.ports import Clock, Log
+from sordini.replication.ports import Clock, Logger
 
 FILE_SCHEME: Final = "file:"
 FILE_REFRESH_MS: Final = 1_000
@@ -31,7 +31,7 @@ class SourceSettings(NamedTuple):
 class KeySource:
     """The keys of one document. As `tokens.Keys`."""
 
-    def __init__(self, settings: SourceSettings, fetch: Fetch, clock: Clock, log: Log) -> None:
+    def __init__(self, settings: SourceSettings, fetch: Fetch, clock: Clock, log: Logger) -> None:
         self.url = settings.url
         self.is_file = settings.url.startswith(FILE_SCHEME)
         refresh_ms = FILE_REFRESH_MS if self.is_file else settings.refresh_ms
