@@ -22,6 +22,7 @@ from kazoo.protocol.connection import ConnectionHandler
 from kazoo.retry import KazooRetry, RetryFailedError
 
 from sordini.broker.clock import SystemClock
+from sordini.broker.coordination_store.host_addresses import Address, HostAddresses
 from sordini.broker.coordination_store.zookeeper_access import DigestLogin
 from sordini.client.tls.contexts import Context
 from sordini.client.tls.system_sockets import failure_text, secured, with_decrypted_bytes
@@ -190,6 +191,10 @@ class TimedConnection(ConnectionHandler):  # type: ignore[misc]
         self._sent_ms: dict[int, int] = {}  # By the xid of a request without an answer yet; of several pings the first.
         self.tls_failure: str | None = None
         """Why the newest attempt to connect by TLS failed."""
+        self._addresses = HostAddresses()
+
+    def _expand_client_hosts(self) -> list[Address]:
+        return self._addresses.resolved(self.client.hosts)
 
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
         # kazoo would wait for the session timeout, which the session does not outlast. A server that has just been

@@ -28,7 +28,7 @@ class HostResolver:
         """The addresses of a host, the one the system prefers first. Raises OSError (socket.gaierror)."""
         host = host.strip("[]")
         with contextlib.suppress(socket.gaierror):
-            return _resolve(host, port, _NUMERIC)
+            return resolve_now(host, port, _NUMERIC)
         answer = self._pending.get((host, port))
         if answer is None:
             answer = self._pending[host, port] = self._start(host, port)
@@ -53,7 +53,7 @@ class HostResolver:
         def run() -> None:
             found: Found | OSError
             try:
-                found = _resolve(host, port, 0)
+                found = resolve_now(host, port)
             except OSError as error:
                 found = error
             with contextlib.suppress(RuntimeError):  # The loop is closed by now.
@@ -63,7 +63,8 @@ class HostResolver:
         return answer
 
 
-def _resolve(host: str, port: int, flags: int) -> Found:
+def resolve_now(host: str, port: int, flags: int = 0) -> Found:
+    """The same in this thread, which waits. Raises OSError (socket.gaierror)."""
     try:
         rows: list[tuple[Any, ...]] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     except ValueError as error:  # An invalid name: an empty label, one too long, a zero byte.

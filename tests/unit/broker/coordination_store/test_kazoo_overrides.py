@@ -20,6 +20,7 @@ from sordini.broker.coordination_store.kazoo_handler import LoopHandler, TimedCl
 
 ROOT = Path(__file__).resolve().parents[4]
 PRIVATE = {
+    "_expand_client_hosts": "(self)",
     "_connect": "(self, host, hostip, port)",
     "_invoke": "(self, timeout, request, xid=None)",
     "_submit": "(self, request, timeout, xid=None)",
@@ -72,6 +73,7 @@ def test_ours_takes_what_kazoos_takes_in_the_same_order(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "caller"),
     [
+        ("_expand_client_hosts", "_connect_loop"),
         ("_connect", "_connect_attempt"),
         ("_invoke", "_connect"),
         ("_submit", "_send_request"),
