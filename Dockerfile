@@ -11,7 +11,7 @@
 #
 # The target `pipeline` is an image with Java, Spark and `sordini pipeline` (about 1.5 GB), without the broker's defaults:
 #   docker build --target pipeline -t sordini-pipeline .
-#   docker run -v "$PWD/jobs:/jobs" -v tables:/tables sordini-pipeline load /jobs/views.yaml
+#   docker run -v "$PWD/jobs:/jobs:ro" -v tables:/tables sordini-pipeline load /jobs/views.yaml
 #
 # Any key of server.properties can be set in the environment, as KAFKA_ or SORDINI_ and the key in capitals:
 #   docker run -p 9092:9092 -e KAFKA_NUM_PARTITIONS=3 sordini
@@ -69,6 +69,8 @@ RUN useradd --system --uid 10001 --create-home --shell /usr/sbin/nologin sordini
     && install -d -o sordini -g sordini -m 0750 /tables
 RUN --mount=type=bind,from=build-pipeline,source=/wheels-pipeline,target=/wheels-pipeline \
     python -m pip install --no-cache-dir --no-index --find-links /wheels-pipeline 'sordini[spark]'
+# The image's user may not write beside the job files, which belong to the user who mounts them.
+ENV SORDINI_PIPELINE_STATE=/tables/.sordini
 USER 10001
 WORKDIR /tables
 VOLUME /tables

@@ -42,6 +42,8 @@ from sordini.pipeline.source.sink_options import read_sink_options
 from sordini.pipeline.tables.table_factory import check_location, check_options
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
+STATES: Final = "SORDINI_PIPELINE_STATE"
+"""The environment variable with the folder of the states of jobs, where job files cannot be written beside."""
 KEPT: Final = ("key", "headers", "timestampType")
 """Columns of a record that a row may keep in addition to topic, partition, offset and timestamp."""
 
@@ -77,7 +79,7 @@ def read_job(path: Path, environment: Mapping[str, str], bootstrap: str = "") ->
         decode=decode,
         sink=sink,
         dead_letters=_dead_letters(dead, home, source, sink),
-        state=_location(home, top.text("state", f".sordini/{name}")),
+        state=_location(home, top.text("state", f"{environment.get(STATES) or '.sordini'}/{name}")),
         transform=transform,
         every=_every(top.section("stream")),
         aggregates=_aggregates(top.section("aggregates"), home, source, columns),

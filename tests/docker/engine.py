@@ -91,7 +91,7 @@ class Daemon(OutsideProcess):
         parent = ["setpriv", "--pdeathsig", "TERM"]
         if self.isolated:
             # Not `ip netns exec`, which shows another /sys, without control groups.
-            # Names of containers that are gone are unknown at once, and not after a time-out of the machine's resolvers.
+            # A resolver of the outside world that never answers, as on a machine without network.
             resolver = ["--dns", "127.0.0.1"]
             return [*parent, "nsenter", f"--net=/run/netns/{NAMESPACE}", "dockerd", *ours, *resolver]
         return [*parent, "dockerd", *ours, "--bridge=none", "--iptables=false", "--ip6tables=false"]

@@ -64,6 +64,12 @@ def wrong(folder: Path, text: str, name: str = "job.yaml") -> str:
     return str(caught.value).removeprefix(str(folder / name))
 
 
+def test_states_of_jobs_are_in_a_folder_of_the_environment_where_files_do_not_name_another(tmp_path: Path) -> None:
+    elsewhere = {"SORDINI_PIPELINE_STATE": str(tmp_path / "states")}
+    assert read(tmp_path, SMALL, environment=elsewhere).state == str(tmp_path / "states/views")
+    assert read(tmp_path, f"{SMALL}state: mine\n", environment=elsewhere).state == str(tmp_path / "mine")
+
+
 def test_what_a_job_file_leaves_out_has_defaults(tmp_path: Path) -> None:
     job = read(tmp_path, SMALL)
     assert job.source.bootstrap == "127.0.0.1:9092"
