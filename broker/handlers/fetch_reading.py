@@ -56,6 +56,9 @@ PreferredReplica = Callable[[Leader, int], BrokerId | None]
 class Reading:
     """One pass over the partitions of a fetch, and the response made from it."""
 
+    needs_names = True
+    """Whether a topic id without a name is not read, as access to the topic has not been checked."""
+
     __slots__ = (
         "_answers",
         "_by_id",
@@ -183,7 +186,7 @@ class Reading:
         partition = None
         try:
             if self._by_id:
-                if not target.topic:  # It was unknown when the request was checked.
+                if self.needs_names and not target.topic:  # It was unknown when the request was checked.
                     raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "there was no topic of that id")
                 partition = self._replicas.partition_by_id(target.topic_id, requested.partition)
             else:

@@ -155,6 +155,9 @@ class FollowerTail:
 class FollowerFetchReading(Reading):
     """One pass over the partitions of a follower's fetch. Only the first pass updates the follower's state."""
 
+    needs_names = False
+    """CLUSTER_ACTION allows all topics. A follower may fetch one before UpdateMetadata has named it to its leader."""
+
     __slots__ = (
         "_broker_epoch",
         "_is_first",

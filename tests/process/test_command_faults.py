@@ -135,6 +135,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         "advertised.listeners": f"PLAINTEXT://{proxy.bootstrap}",
         "group.initial.rebalance.delay.ms": 0,
         "offsets.topic.num.partitions": 2,
+        # `produce` would make a missing topic.
+        "auto.create.topics.enable": "false",
         "broker.id": 0,
     }
     (files / "lines").write_text("one\ntwo\n")

@@ -117,7 +117,7 @@ def test_a_server_properties_of_kafka_4_starts_the_broker_of_its_node_id(tmp_pat
     with broker:
         output = broker.output()
         assert "sordini is ready: broker 1 of cluster" in output
-        assert f"listens on PLAINTEXT://127.0.0.1:{port} and advertises PLAINTEXT://localhost:{port} (" in output
+        assert f"listens on 127.0.0.1:{port} and advertises localhost:{port} (" in output
         (line,) = [line for line in output.splitlines() if "KRaft" in line]
         assert "[warning  ] KRaft configuration taken over, by a broker without KRaft (docs/kraft.md)" in line
         for field in ("broker_id='1 (node.id)'", f"not_opened=CONTROLLER://:{port + 1}", "process.roles"):

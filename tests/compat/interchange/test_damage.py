@@ -429,7 +429,8 @@ def test_whatever_is_in_the_marker_it_counts_as_one_and_is_gone_at_once(
     [
         ("version=0\nbroker.id=9\n", "holds the logs of broker 9"),
         ("version=0\nbroker.id=3\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\n", "belongs to cluster AAAAAAAAAAAAAAAAAAAAAA"),
-        ("version=1\nnode.id=3\n", "version"),
+        ("version=1\nnode.id=3\n", "Apache Kafka in KRaft mode"),
+        ("version=2\nbroker.id=3\n", "version"),
     ],
 )
 def test_another_clusters_directory_is_refused_and_not_changed(directory: Directory, text: str, said: str) -> None:

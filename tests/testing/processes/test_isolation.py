@@ -84,7 +84,7 @@ def test_a_held_request_is_let_go_by_its_rule(cluster: Kafka) -> None:
 
 @pytest.mark.parametrize("choice", ["delay", "drop_answer", "drop_request", "close_connection", "corrupt"])
 def test_every_fault_crosses_with_what_it_was_given(cluster: Kafka, choice: str) -> None:
-    rule = cluster.on("Fetch", topic="a", partition=3, group="g", client_id="c", broker=2, times=4, after=5)
+    rule = cluster.on("OffsetCommit", topic="a", partition=3, group="g", client_id="c", broker=2, times=4, after=5)
     if choice == "delay":
         rule.delay(250)
     else:
@@ -158,7 +158,7 @@ def test_a_function_cannot_cross_and_the_error_says_so(cluster: Kafka) -> None:
 
 
 def test_wrong_settings_are_refused_by_their_name() -> None:
-    with pytest.raises(ValueError, match="isolation='container': allowed are 'thread' and 'process'"):
+    with pytest.raises(ValueError, match="isolation='container': allowed is one of 'thread', 'process'"):
         make_kafka(isolation="container")
     for name, said in (
         ("min.insync.replicas", "min.insync.replicas='none'"),

@@ -71,7 +71,7 @@ async def test_another_brokers_or_clusters_directory_is_refused() -> None:
 
 def test_a_meta_properties_of_another_version_is_refused() -> None:
     disk = a_disk()
-    disk.replace("/data/meta.properties", b"version=1\nnode.id=1\n")
+    disk.replace("/data/meta.properties", b"version=2\nbroker.id=1\n")
     with pytest.raises(WrongDirectory, match="version"):
         a_manager(disk).open(0)
 
