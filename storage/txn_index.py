@@ -38,12 +38,19 @@ class TransactionIndex:
         """Whether it has been checked against the segment."""
 
     def append(self, aborted: AbortedTransaction) -> None:
-        """Add an entry, creating the file for the first; raises OSError."""
+        """Add an entry, creating the file for the first; raises OSError.
+
+        The system may write a part only. The rest is written then, or the next call says why it cannot be: without an
+        entry its log directory goes offline.
+        """
         file = self.handle.reopen(create=True)
         self.exists = True
         entry = _ENTRY.pack(VERSION, *aborted)
         end = file.size() - file.size() % _ENTRY.size
-        if file.write_at(end, entry) != len(entry):
+        written = file.write_at(end, entry)
+        if 0 < written < len(entry):
+            written += file.write_at(end + written, entry[written:])
+        if written != len(entry):
             raise OSError(errno.ENOSPC, "a short write", self.handle.path)
 
     def create(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sordini.protocol.records.batch import Record, build_batch
+from sordini.storage.errors import DiskFull
 from sordini.storage.log import Log
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import an_idempotent_batch
@@ -95,6 +96,23 @@ async def test_a_damaged_or_missing_transaction_index_is_rebuilt_after_a_clean_s
     assert disk.exists("/data/.kafka_cleanshutdown")
     assert reopened(disk).aborted_transactions(0, end_offset) == expected
     assert txn_indexes(disk) == right
+
+
+@pytest.mark.parametrize("call", range(1, 9))
+def test_an_abort_is_in_the_index_whole_whichever_write_of_its_append_was_short(call: int) -> None:
+    disk = a_disk()
+    manager = a_manager(disk, CONFIG)
+    manager.open(0)
+    log = manager.create(PARTITION, TOPIC_ID, CONFIG)
+    begin(log, 5, 0)
+    disk.shorten(call)
+    try:
+        end(log, 5, commit=False)
+    except DiskFull:  # The marker's own write: it is not in the log, either.
+        assert (log.log_end_offset, txn_indexes(disk)) == (2, {})
+        return
+    assert [len(data) for data in txn_indexes(disk).values()] == [34]
+    assert [aborted.producer_id for aborted in log.aborted_transactions(0, 3)] == [5]
 
 
 async def test_segments_without_aborts_in_a_log_with_transactions_are_closed_with_an_empty_index() -> None:
