@@ -40,7 +40,7 @@
 PYTHON ?= $(shell python3 scripts/choose_python.py)
 BIN := .venv/bin
 ARGS ?=
-WORKERS ?= 3
+WORKERS ?= 4
 # With it, every process of ours would compile all modules again, which takes as long as all else that a start does.
 unexport PYTHONDONTWRITEBYTECODE
 
