@@ -14,9 +14,9 @@ from collections import Counter
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
-RECORDS_MAX = 200_000
-SECONDS_MAX = 300.0
+SECONDS_MAX = 600.0
 DELIVERY_SECONDS_MAX = 120
+ROUND_S = 0.1
 RECORDS_PER_ROUND = 50
 
 
@@ -34,12 +34,12 @@ def produce(bootstrap: str, topic: str) -> list[int]:
         "message.timeout.ms": DELIVERY_SECONDS_MAX * 1000,
     }
     producer, deadline = Producer(settings), time.monotonic() + SECONDS_MAX
-    for number in range(RECORDS_MAX):
+    for number in range(round(SECONDS_MAX / ROUND_S) * RECORDS_PER_ROUND):
         producer.produce(topic, str(number), on_delivery=delivered)
         if number % RECORDS_PER_ROUND == 0:
             producer.poll(0)
             # Its end says stop; waiting for it also sets the pace.
-            if select.select([sys.stdin], [], [], 0.02)[0] or time.monotonic() > deadline:
+            if select.select([sys.stdin], [], [], ROUND_S)[0] or time.monotonic() > deadline:
                 break
     producer.flush(DELIVERY_SECONDS_MAX)
     return acknowledged
