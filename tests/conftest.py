@@ -134,7 +134,7 @@ def zookeeper(zookeeper_process: ZooKeeperProcess) -> str:
 def apache_kafka(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The bootstrap address of one Apache Kafka broker, shared by the session: use topics of your own."""
     directory = tmp_path_factory.mktemp("apache-kafka")
-    # Nobody kills it and waits for the end of its session: that outlasts pauses of a busy machine.
+    # No test waits for the end of its session, so the session may outlast the pauses of a busy machine.
     settings = {**QUICK_GROUPS, "zookeeper.session.timeout.ms": 10_000}
     with ApacheKafkaProcess(directory, f"{zookeeper}/shared", settings) as process:
         yield process.bootstrap
