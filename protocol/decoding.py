@@ -128,12 +128,13 @@ class _DecoderWriter:
             with self.source.block("else:" if nullable else ""):
                 self._present(kind, target, path)
 
-    def _struct(self, kind: Struct, target: str, path: str, *, nullable: bool) -> None:
+    def _struct(self, kind: Struct, target: str, path: str, *, nullable: bool, is_tagged: bool = False) -> None:
         if nullable:
             self._run.append(("n", "B"))
         self.flush()
         if nullable:
-            with self.source.block("if n > 127:"):  # A negative byte.
+            # A negative byte; 0 where a tagged field has none.
+            with self.source.block("if n > 127 or n == 0:" if is_tagged else "if n > 127:"):
                 self.source.line(f"{target} = None")
         with self.source.block("else:" if nullable else ""):
             inner = self.source.fresh("m")
@@ -221,7 +222,11 @@ class _DecoderWriter:
             for index, field in enumerate(known):
                 with block(f"{'el' if index else ''}if {tag} == {field.spec.tag}:"):
                     nullable = field.is_nullable_in(self._version)
-                    self._value(field.kind, f"{owner}.{field.name}", f"{path}.{field.name}", nullable=nullable)
+                    target, name = f"{owner}.{field.name}", f"{path}.{field.name}"
+                    if isinstance(field.kind, Struct):
+                        self._struct(field.kind, target, name, nullable=nullable, is_tagged=True)
+                    else:
+                        self._value(field.kind, target, name, nullable=nullable)
                     self.flush()
             with block("else:"):
                 line(f"p = {stop}")

@@ -12,11 +12,13 @@ client id keeps its classic length in every version.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
-from sordini.protocol.api import ALL_APIS, Api, ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import WireError
 from sordini.protocol.primitives import skip_tags
+from sordini.protocol.served_apis import ALL_APIS, Api
+from sordini.system.named_tuple import NamedTuple
 
 _REQUEST: Final = struct.Struct(">hhih")
 _BARE: Final = struct.Struct(">hhi")

@@ -16,9 +16,10 @@ that may be null has an int8 in front: -1 for null, else 1.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Final, Protocol, TypeAlias, TypeVar
 
 from sordini.protocol.errors import WireError
+from sordini.system.named_tuple import NamedTuple
 
 T = TypeVar("T")
 

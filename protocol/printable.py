@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+_UNSAFE_IN_JSON = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 """Characters that are valid in a JSON string, but control a terminal or cannot be encoded."""
 
 
@@ -31,13 +31,13 @@ def shown_bytes(data: bytes) -> bytes:
 
 def safe_json(text: str) -> str:
     """A JSON document with the same values, and without characters that control a terminal."""
-    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return re.sub(_UNSAFE_IN_JSON, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def counted(number: int, what: str) -> str:
+def counted(number: int, noun: str) -> str:
     """`1 batch`, `2 batches`."""
-    plural = f"{what}es" if what.endswith("ch") else f"{what}s"
-    return f"{number} {what if number == 1 else plural}"
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:

@@ -39,13 +39,13 @@ class ResponseSlot:
 class RequestPipeline:
     """The slots of one connection's pending responses: unanswered, or answered behind an unanswered one."""
 
-    __slots__ = ("_parked_bytes_max", "_parked_max", "parked_bytes", "waiting")
+    __slots__ = ("_pending_bytes_max", "_pending_max", "parked_bytes", "waiting")
 
-    def __init__(self, parked_max: int, parked_bytes_max: int) -> None:
-        """`parked_bytes_max` counts the bytes of the requests' frames."""
-        assert parked_max >= 1, parked_max
-        self._parked_max = parked_max
-        self._parked_bytes_max = parked_bytes_max
+    def __init__(self, pending_max: int, pending_bytes_max: int) -> None:
+        """`pending_bytes_max` counts the bytes of the requests' frames."""
+        assert pending_max >= 1, pending_max
+        self._pending_max = pending_max
+        self._pending_bytes_max = pending_bytes_max
         self.waiting: deque[ResponseSlot] = deque()
         self.parked_bytes = 0
 
@@ -56,7 +56,9 @@ class RequestPipeline:
             return True
         if waiting[-1].blocks_pipeline:  # Nothing starts behind such a request, so it is the last.
             return False
-        return waiting[0].is_produce and len(waiting) < self._parked_max and self.parked_bytes < self._parked_bytes_max
+        return (
+            waiting[0].is_produce and len(waiting) < self._pending_max and self.parked_bytes < self._pending_bytes_max
+        )
 
     def may_start(self, frame: memoryview) -> bool:
         """Whether this request may start now."""

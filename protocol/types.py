@@ -7,7 +7,9 @@ Ranges are half-open everywhere: an `end_offset` is the first offset that is *no
 from __future__ import annotations
 
 import base64
-from typing import NamedTuple, NewType
+from typing import NewType
+
+from sordini.system.named_tuple import NamedTuple
 
 Offset = NewType("Offset", int)
 BrokerId = NewType("BrokerId", int)

@@ -6,8 +6,8 @@ flexible, v4 knows TRANSACTION_ABORTABLE.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import message
 from sordini.protocol.primitives import Int16, Int32, Int64, String
-from sordini.protocol.schema import message
 
 
 @message(versions=range(5), flexible=3)

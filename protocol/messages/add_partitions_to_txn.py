@@ -7,8 +7,8 @@ Up to v3 the request is of one producer and has one transaction. From v4 on it h
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, until
 from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, RowInt32, String
-from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 
 @message(versions=range(6), flexible=3)

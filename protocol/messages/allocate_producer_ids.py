@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import message
 from sordini.protocol.primitives import Int16, Int32, Int64
-from sordini.protocol.schema import message
 
 
 @message(versions=range(1), flexible=0)

@@ -6,8 +6,8 @@ flexible.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, struct
 from sordini.protocol.primitives import Array, Bool, Int8, Int16, Int32, NullableString, String
-from sordini.protocol.schema import EMPTY, message, struct
 
 
 @message(versions=range(3), flexible=2)

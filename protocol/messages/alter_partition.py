@@ -6,8 +6,8 @@ broker epochs (KIP-903).
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, until
 from sordini.protocol.primitives import ZERO_UUID, Array, Int8, Int16, Int32, Int64, String, Uuid
-from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 
 @message(versions=range(4), flexible=0)

@@ -5,8 +5,8 @@ v1 can forbid that a move changes the number of replicas (KIP-860).
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Bool, Int16, Int32, NullableArray, NullableString, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(2), flexible=0)

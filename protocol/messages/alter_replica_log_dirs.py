@@ -5,8 +5,8 @@ v1 changes no field; v2 is flexible.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, struct
 from sordini.protocol.primitives import Array, Int16, Int32, RowInt32, String
-from sordini.protocol.schema import EMPTY, message, struct
 
 
 @message(versions=range(3), flexible=2)

@@ -5,8 +5,8 @@ A password travels salted and hashed: a broker never sees it.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, struct
 from sordini.protocol.primitives import Array, Bytes, Int8, Int16, Int32, NullableString, String
-from sordini.protocol.schema import EMPTY, message, struct
 
 
 @message(versions=range(1), flexible=0)

@@ -8,8 +8,8 @@ before it knows which versions it may use.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, tagged
 from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, NullableString, String
-from sordini.protocol.schema import EMPTY, message, since, struct, tagged
 
 
 @message(versions=range(6), flexible=3)

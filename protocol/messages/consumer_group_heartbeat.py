@@ -1,13 +1,12 @@
 """ConsumerGroupHeartbeat: a member of a group whose coordinator assigns partitions (KIP-848).
 
-It is declared so that clients of this protocol get the error that it is not served: clients that do not find it in
-ApiVersions may search for another coordinator forever. v1 subscribes by regular expressions.
+v1 subscribes by regular expressions, and members make their ids themselves.
 """
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import ZERO_UUID, Array, Int16, Int32, NullableArray, NullableString, String, Uuid
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(2), flexible=0)

@@ -5,8 +5,8 @@ In v0 the request's header has no client id; v2 carries the sender's broker epoc
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Int16, Int32, Int64, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(4), flexible=3)

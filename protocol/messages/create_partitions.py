@@ -5,8 +5,8 @@ v1 answers before it throttles; v2 is flexible; v3 may answer THROTTLING_QUOTA_E
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, struct
 from sordini.protocol.primitives import Array, Bool, Int16, Int32, NullableArray, NullableString, String
-from sordini.protocol.schema import EMPTY, message, struct
 
 
 @message(versions=range(4), flexible=2)

@@ -6,6 +6,7 @@ returns the created topic (KIP-525); v7 returns its id (KIP-516).
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, tagged
 from sordini.protocol.primitives import (
     ZERO_UUID,
     Array,
@@ -18,7 +19,6 @@ from sordini.protocol.primitives import (
     String,
     Uuid,
 )
-from sordini.protocol.schema import EMPTY, message, since, struct, tagged
 
 
 @message(versions=range(8), flexible=5)

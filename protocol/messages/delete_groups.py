@@ -5,8 +5,8 @@ v2 is flexible; v3 adds a message to each group's error (KIP-1331).
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Int16, Int32, NullableString, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(4), flexible=2)

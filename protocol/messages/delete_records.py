@@ -5,8 +5,8 @@ v1 answers before it throttles; v2 is flexible.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, struct
 from sordini.protocol.primitives import Array, Int16, Int32, Int64, String
-from sordini.protocol.schema import EMPTY, message, struct
 
 
 @message(versions=range(3), flexible=2)

@@ -5,8 +5,8 @@ v1 returns throttling; v4 is flexible; v5 returns messages; v6 names topics by n
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, until
 from sordini.protocol.primitives import ZERO_UUID, Array, Int16, Int32, NullableString, String, Uuid
-from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 
 @message(versions=range(7), flexible=4)

@@ -5,8 +5,8 @@ v1 adds the pattern type (KIP-290), v2 is flexible, v3 adds the resource type Us
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Int8, Int16, Int32, NullableString, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 LITERAL = 3
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, struct
 from sordini.protocol.primitives import Array, Bool, Float64, Int8, Int16, Int32, NullableArray, NullableString, String
-from sordini.protocol.schema import EMPTY, message, struct
 
 
 @message(versions=range(2), flexible=1)

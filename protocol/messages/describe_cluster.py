@@ -5,9 +5,9 @@ v1 can be sent to a KRaft controller (KIP-919); v2 returns fenced brokers as wel
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.messages.metadata import OPERATIONS_UNKNOWN
 from sordini.protocol.primitives import Array, Bool, Int8, Int16, Int32, NullableString, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(3), flexible=0)

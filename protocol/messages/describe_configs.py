@@ -6,8 +6,8 @@ flexible.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, packable, since, struct, until
 from sordini.protocol.primitives import Array, Bool, Int8, Int16, Int32, NullableArray, NullableString, String
-from sordini.protocol.schema import EMPTY, message, packable, since, struct, until
 
 
 @message(versions=range(5), flexible=4)

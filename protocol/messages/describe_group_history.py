@@ -2,16 +2,16 @@
 
 Apache Kafka has no such request. Times are in milliseconds: `*_at_ms` since the epoch, others durations; -1 is unknown.
 The numbers of causes are those of `broker/groups/machine/rebalance_cause.py`; a client shows those it does not know as
-numbers. New fields come with new versions.
+numbers. New fields come with new versions: v1 has what is known of consumer groups (KIP-848) only.
 """
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, NullableString, String
-from sordini.protocol.schema import EMPTY, message, struct
 
 
-@message(versions=range(1), flexible=0)
+@message(versions=range(2), flexible=0)
 class DescribeGroupHistoryRequest:
     """One group."""
 
@@ -19,7 +19,7 @@ class DescribeGroupHistoryRequest:
     rebalances_max: Int32 = -1  # The newest so many; -1 for all.
 
 
-@message(versions=range(1), flexible=0)
+@message(versions=range(2), flexible=0)
 class DescribeGroupHistoryResponse:
     """Its rebalances, oldest first. The last one is in progress if it has not ended."""
 
@@ -49,6 +49,8 @@ class RebalanceRow:
     partitions_known: Bool = False  # Whether the assignments were a consumer's, and small enough to be compared.
     moves: Array[PartitionMoveRow] = EMPTY
     moves_omitted: Int32 = 0
+    is_consumer: Bool = since(1, default=False)  # Of a consumer group: generations are assignment epochs.
+    is_overtaken: Bool = since(1, default=False)  # The next target came before all members had reached this one.
 
 
 @struct
@@ -73,7 +75,7 @@ class RebalanceMemberRow:
     client_id: String = ""
     client_host: String = ""
     partitions: Int32 = -1
-    waited_ms: Int64 = -1  # From its JoinGroup to the answer to its SyncGroup; -1 before that.
+    waited_ms: Int64 = -1  # From its JoinGroup to its assignment; in a consumer group from the beginning to its target.
 
 
 @struct
@@ -84,3 +86,5 @@ class PartitionMoveRow:
     partition: Int32 = 0
     source: NullableString = None
     target: NullableString = None
+    released_at_ms: Int64 = since(1, default=-1)  # In a consumer group: when it had no owner any more.
+    without_owner_ms: Int64 = since(1, default=-1)  # From then until it was given to `target`.

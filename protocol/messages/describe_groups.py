@@ -6,8 +6,8 @@ GROUP_ID_NOT_FOUND where older versions describe a dead group (KIP-1043).
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Bool, Bytes, Int16, Int32, NullableString, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(7), flexible=5)

@@ -7,8 +7,8 @@ the sizes of the volumes (KIP-827); v5 returns whether a directory is cordoned, 
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, NullableArray, RowInt32, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(6), flexible=2)

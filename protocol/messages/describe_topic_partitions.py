@@ -6,6 +6,7 @@ goes on.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, struct
 from sordini.protocol.messages.metadata import OPERATIONS_UNKNOWN
 from sordini.protocol.primitives import (
     ZERO_UUID,
@@ -18,7 +19,6 @@ from sordini.protocol.primitives import (
     String,
     Uuid,
 )
-from sordini.protocol.schema import EMPTY, message, struct
 
 
 @struct

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, struct
 from sordini.protocol.primitives import Array, Int16, Int32, Int64, String
-from sordini.protocol.schema import EMPTY, message, struct
 
 
 @message(versions=range(1), flexible=0)

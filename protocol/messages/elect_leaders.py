@@ -5,8 +5,8 @@ v1 knows a second kind of election and an error for the whole request (KIP-460);
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Int8, Int16, Int32, NullableArray, NullableString, RowInt32, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(3), flexible=2)

@@ -6,8 +6,8 @@ each transaction, and the response has the id and epoch for the next one (KIP-89
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import message, since
 from sordini.protocol.primitives import Bool, Int16, Int32, Int64, String
-from sordini.protocol.schema import message, since
 
 
 @message(versions=range(6), flexible=3)

@@ -10,6 +10,7 @@ high watermark. v1 and v2, v6, v8, v10 and v14 change no request field.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, tagged, until
 from sordini.protocol.messages.common import LeaderIdAndEpoch, NodeEndpoint
 from sordini.protocol.primitives import (
     ZERO_UUID,
@@ -25,7 +26,6 @@ from sordini.protocol.primitives import (
     String,
     Uuid,
 )
-from sordini.protocol.schema import EMPTY, message, since, struct, tagged, until
 
 
 @message(versions=range(19), flexible=12)

@@ -6,8 +6,8 @@ TRANSACTION_ABORTABLE (KIP-890); v6 finds share groups (KIP-932).
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, until
 from sordini.protocol.primitives import Array, Int8, Int16, Int32, NullableString, String
-from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 
 @message(versions=range(7), flexible=3)

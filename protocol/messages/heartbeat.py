@@ -5,8 +5,8 @@ v3 has static members (KIP-345); v4 is flexible.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import message, since
 from sordini.protocol.primitives import Int16, Int32, NullableString, String
-from sordini.protocol.schema import message, since
 
 
 @message(versions=range(5), flexible=4)

@@ -5,9 +5,9 @@ v1 is flexible.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, struct
 from sordini.protocol.messages.alter_configs import AlterConfigsResourceResponse
 from sordini.protocol.primitives import Array, Bool, Int8, Int32, NullableString, String
-from sordini.protocol.schema import EMPTY, message, struct
 
 
 @message(versions=range(2), flexible=1)

@@ -6,8 +6,8 @@ two-phase commit (KIP-939).
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import message, since
 from sordini.protocol.primitives import Bool, Int16, Int32, Int64, NullableString
-from sordini.protocol.schema import message, since
 
 
 @message(versions=range(7), flexible=2)

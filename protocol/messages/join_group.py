@@ -8,8 +8,8 @@ came back keep the assignment (KIP-814).
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Bool, Bytes, Int16, Int32, NullableString, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(10), flexible=6)

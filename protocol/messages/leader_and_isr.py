@@ -7,8 +7,8 @@ names replicas being added and removed (KIP-455); v4 is flexible; v5 has topic i
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, until
 from sordini.protocol.primitives import ZERO_UUID, Array, Bool, Int8, Int16, Int32, Int64, String, Uuid
-from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 
 @message(versions=range(8), flexible=4)

@@ -5,8 +5,8 @@ v3 names many at once, by their ids or their instance ids (KIP-345); v4 is flexi
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, until
 from sordini.protocol.primitives import Array, Int16, Int32, NullableString, String
-from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 
 @message(versions=range(6), flexible=4)

@@ -6,8 +6,8 @@ lists every kind.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Int8, Int16, Int32, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(2), flexible=0)

@@ -5,8 +5,8 @@ v3 is flexible; v4 filters by state (KIP-518), v5 by type (KIP-848).
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Int16, Int32, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(6), flexible=3)

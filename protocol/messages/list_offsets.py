@@ -9,8 +9,8 @@ storage (KIP-1075).
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, until
 from sordini.protocol.primitives import Array, Int8, Int16, Int32, Int64, String
-from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 
 @message(versions=range(12), flexible=6)

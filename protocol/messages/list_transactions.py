@@ -5,8 +5,8 @@ v1 filters by the time a transaction has been open (KIP-994), v2 by a regular ex
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Int16, Int32, Int64, NullableString, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(3), flexible=0)

@@ -8,6 +8,7 @@ v4 may forbid auto-creation of topics; v5 returns offline replicas; v7 leader ep
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import (
     ZERO_UUID,
     Array,
@@ -19,7 +20,6 @@ from sordini.protocol.primitives import (
     String,
     Uuid,
 )
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 OPERATIONS_UNKNOWN = -(2**31)
 """Allowed operations that were not requested."""

@@ -7,8 +7,8 @@ v8 is flexible; v9 was made for the consumer protocol of KIP-848; v10 names topi
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, until
 from sordini.protocol.primitives import ZERO_UUID, Array, Int16, Int32, Int64, NullableString, String, Uuid
-from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 
 @message(versions=range(11), flexible=8)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, struct
 from sordini.protocol.declare import NEVER
 from sordini.protocol.primitives import Array, Int16, Int32, String
-from sordini.protocol.schema import EMPTY, message, struct
 
 
 @message(versions=range(1), flexible=NEVER)

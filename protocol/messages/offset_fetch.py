@@ -7,6 +7,7 @@ v6 is flexible; v7 can require stable offsets, without pending transactions (KIP
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, until
 from sordini.protocol.primitives import (
     ZERO_UUID,
     Array,
@@ -20,7 +21,6 @@ from sordini.protocol.primitives import (
     String,
     Uuid,
 )
-from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 
 @message(versions=range(11), flexible=6)

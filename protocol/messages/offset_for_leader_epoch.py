@@ -6,8 +6,8 @@ v4 is flexible.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Int16, Int32, Int64, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(5), flexible=4)

@@ -8,6 +8,7 @@ change no field: they say which codecs and error codes the client knows.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, tagged, until
 from sordini.protocol.messages.common import LeaderIdAndEpoch, NodeEndpoint
 from sordini.protocol.primitives import (
     ZERO_UUID,
@@ -20,7 +21,6 @@ from sordini.protocol.primitives import (
     String,
     Uuid,
 )
-from sordini.protocol.schema import EMPTY, message, since, struct, tagged, until
 
 
 @message(versions=range(14), flexible=9)

@@ -6,8 +6,8 @@ lasts (KIP-368); v2 is flexible.
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, NEVER, message, since
 from sordini.protocol.primitives import Array, Bytes, Int16, Int64, NullableString, String
-from sordini.protocol.schema import EMPTY, NEVER, message, since
 
 
 @message(versions=range(2), flexible=NEVER)

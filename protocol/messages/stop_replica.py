@@ -6,8 +6,8 @@ a leader epoch, and says of each whether it is to be deleted (KIP-570); v4 is fo
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, until
 from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, String
-from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 
 @message(versions=range(5), flexible=2)

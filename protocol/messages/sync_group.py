@@ -5,8 +5,8 @@ v3 has static members (KIP-345); v4 is flexible; v5 sends the member's protocol 
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Bytes, Int16, Int32, NullableString, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(6), flexible=4)

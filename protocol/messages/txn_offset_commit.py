@@ -7,8 +7,8 @@ that send no AddOffsetsToTxn (KIP-890); v6 names topics by their ids (KIP-1319).
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, until
 from sordini.protocol.primitives import ZERO_UUID, Array, Int16, Int32, Int64, NullableString, String, Uuid
-from sordini.protocol.schema import EMPTY, message, since, struct, until
 
 
 @message(versions=range(7), flexible=3)

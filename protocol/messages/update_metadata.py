@@ -7,6 +7,7 @@ for moves to KRaft (KIP-866).
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct, tagged, until
 from sordini.protocol.primitives import (
     ZERO_UUID,
     Array,
@@ -19,7 +20,6 @@ from sordini.protocol.primitives import (
     String,
     Uuid,
 )
-from sordini.protocol.schema import EMPTY, message, since, struct, tagged, until
 
 
 @message(versions=range(9), flexible=6)

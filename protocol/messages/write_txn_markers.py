@@ -5,8 +5,8 @@ v1 is flexible. From v2 on each marker has the transaction.version of its produc
 
 from __future__ import annotations
 
+from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Bool, Int8, Int16, Int32, Int64, MarkerInt32, String
-from sordini.protocol.schema import EMPTY, message, since, struct
 
 
 @message(versions=range(3), flexible=1)

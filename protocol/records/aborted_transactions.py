@@ -7,10 +7,11 @@ offset on the producer's transactional batches are aborted ones, up to its abort
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from sordini.protocol.records.batch import BatchHeader, read_records
 from sordini.protocol.records.control import ABORT, read_marker
+from sordini.system.named_tuple import NamedTuple
 
 
 class Aborted(NamedTuple):
@@ -34,7 +35,7 @@ class AbortedTransactions:
     """The aborted transactions of one response, followed through its batches in their order."""
 
     def __init__(self, aborted: Iterable[AbortedRow]) -> None:
-        self._to_come = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+        self._to_come = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
         self._under_way: set[int] = set()
 
     def is_aborted(self, batch: BatchHeader) -> bool:

@@ -25,13 +25,14 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from sordini.protocol.crc import crc32c
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, compress, decompress
+from sordini.protocol.records.compression import NO_CODEC, compress
+from sordini.protocol.records.expansion import EXPANDED_BYTES_MAX, decompress
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint, varint
 from sordini.protocol.records.work_budget import UNBOUNDED, WorkBudget
+from sordini.system.named_tuple import NamedTuple
 
 HEADER_SIZE = 61
 LENGTH_PREFIX = 12
@@ -55,6 +56,7 @@ _EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _NULL_LENGTH = varint(-1)
 _CHECKED_FIELDS = struct.Struct(">hiqqqhii")
+_FROM_ATTRIBUTES = struct.Struct(">hiqqqhi")
 _ATTRIBUTES = struct.Struct(">h")
 EPOCH_POSITION = 12
 """Of the partition leader epoch."""
@@ -161,6 +163,24 @@ def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, leade
     """Write the offset and epoch that the leader assigns to a batch; both are outside its CRC."""
     pack_offset(buffer, position, base_offset)
     pack_epoch(buffer, position + EPOCH_POSITION, leader_epoch)
+
+
+def stamp_producer(
+    batch: bytearray | memoryview, producer_id: int, producer_epoch: int, sequence: int, *, transactional: bool
+) -> None:
+    """Make a whole batch a producer's own, as it sends it. Without idempotence all three numbers are -1.
+
+    Only the header and its CRC change; of the attributes the codec is kept.
+    """
+    header = read_header(batch)
+    pack_offset(batch, 0, 0)
+    pack_epoch(batch, EPOCH_POSITION, -1)
+    attributes = header.attributes & CODEC_MASK | (TRANSACTIONAL_BIT if transactional else 0)
+    times = header.base_timestamp, header.max_timestamp
+    _FROM_ATTRIBUTES.pack_into(
+        batch, CHECKED_FROM, attributes, header.last_offset_delta, *times, producer_id, producer_epoch, sequence
+    )
+    _CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[CHECKED_FROM:]))
 
 
 def stamp_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:

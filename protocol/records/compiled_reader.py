@@ -5,7 +5,7 @@ that needs it, or before by `load`. Where aiokafka or its compiled form is missi
 caller walks the records itself.
 
 It checks bounds, except that one number may be read up to ten bytes past the end; hence the padding. It accepts
-numbers with more bytes than the format allows; the callers accept that (docs/record-checks.md).
+numbers with more bytes than the format allows; the callers accept that (docs/evidence/record-checks.md).
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ def scan(body: bytes, count: int, *, want_keys: bool) -> tuple[int, int, bool] |
 
     None when the reader is missing or found an error, which it does not report in the broker's terms.
     """
+    # The reader takes attributes of any length, while they are one byte: such records would be read as other fields
+    # than by readers that keep to the format. The pass over their lengths costs 0.16 µs a record.
     if not load() or has_wide_attributes(body, count):
         return None
     assert _reader is not None

@@ -11,11 +11,11 @@ A reader reads the known fields of another version, and skips a record of anothe
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, Record, stamp
 from sordini.protocol.records.lone_batch import lone_batch
+from sordini.system.named_tuple import NamedTuple
 
 ABORT = 0
 COMMIT = 1
@@ -61,6 +61,8 @@ def build_marker(
 
 def marker_in(batch: bytes | memoryview) -> Marker | None:
     """The marker of a control batch as brokers write it, without a walk over the record; None for any other batch."""
+    # One comparison, and batches built in straight lines (lone_batch.py): a transaction makes 503 Python calls in the
+    # dispatcher, 582 before.
     if len(batch) != _BATCH_BYTES or batch[HEADER_SIZE:_KIND_POSITION] != _BEFORE_KIND:
         return None
     kind, middle, coordinator_epoch, end = _FROM_KIND.unpack_from(batch, _KIND_POSITION)

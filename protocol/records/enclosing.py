@@ -27,7 +27,7 @@ def length_field(room: int, *, is_flexible: bool) -> bytes:
     return b""
 
 
-def first_difference(one: bytes | bytearray, other: bytes | bytearray) -> int:
+def first_difference(given: bytes | bytearray, other: bytes | bytearray) -> int:
     """Where two encodings of a message begin to differ that have the same length: where a number of fixed width is."""
-    assert len(one) == len(other), "numbers of a fixed width change no length"
-    return next(at for at, (left, right) in enumerate(zip(one, other, strict=True)) if left != right)
+    assert len(given) == len(other), "numbers of a fixed width change no length"
+    return next(at for at, (left, right) in enumerate(zip(given, other, strict=True)) if left != right)

@@ -3,22 +3,28 @@
     CheckJob      one partition's record set of a Produce request        `check_produced`
     ConvertJob    batches of a log for a Fetch of versions 0 to 3        `down_convert`
     SearchJob     one batch for the first record of a timestamp          `first_at_or_after`
+    FramesJob     one partition's record set for schema ids              `frames_in`
+    DecodeJob     one partition's record set by its schemas              `broker/records/schemas/decoding.py`
 
 A job and its outcome have a wire form, a JSON object and bytes: the broker does not trust the memory of a child that
 has opened hostile records, and builds only the objects of this module from its answer. `run_job` gives the same
-outcome in every process.
+outcome in every process. A DecodeJob has children of its own, since it needs libraries that the others do without.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader, read_header
-from sordini.protocol.records.legacy import down_convert, message_header
+from sordini.protocol.records.legacy import message_header
 from sordini.protocol.records.legacy_validation import LegacyMessages, OffsetMessages
-from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, check_produced
+from sordini.protocol.records.message_down_conversion import down_convert
+from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules
+from sordini.protocol.records.produced_records import check_produced
+from sordini.protocol.records.schema_frames import Frames, Listed, frames_in
 from sordini.protocol.records.timestamp_search import first_at_or_after
+from sordini.system.named_tuple import NamedTuple
 
 Wire = tuple[dict[str, Any], bytes | bytearray | memoryview]
 """A JSON object, and the bytes it describes."""
@@ -27,7 +33,7 @@ GROUP_BYTES = 4096
 
 
 class CheckJob(NamedTuple):
-    """CheckJob a record set of a Produce request."""
+    """Check a record set of a Produce request."""
 
     records: memoryview
     rules: ProduceRules
@@ -54,7 +60,27 @@ class SearchJob(NamedTuple):
     offset: int
 
 
-Job = CheckJob | ConvertJob | SearchJob
+class FramesJob(NamedTuple):
+    """Find the schema ids in a record set of a Produce request."""
+
+    records: memoryview
+    expanded_bytes_max: int
+
+
+class DecodeJob(NamedTuple):
+    """Decode the values in a record set of a Produce request, each by the schema of its id."""
+
+    records: memoryview
+    expanded_bytes_max: int
+    schemas: list[dict[str, Any]]
+    """Those of the ids, and before each those that it refers to:
+    {"type": "AVRO", "text": "...", "references": [[name, subject, version, place in this list]]}."""
+    places: dict[int, int]
+    """Of an id in that list."""
+
+
+RecordJob = CheckJob | ConvertJob | SearchJob | FramesJob
+Job = RecordJob | DecodeJob
 
 
 class Found(NamedTuple):
@@ -70,16 +96,26 @@ class Converted(NamedTuple):
     messages: bytes
 
 
-Outcome = CheckedBatches | OffsetMessages | Converted | Found
+class Decoded(NamedTuple):
+    """What came of the values of a record set."""
+
+    misfits: list[tuple[int, str]]
+    """The index of a record, and why its schema does not decode its value; at most LISTED_MAX of them."""
+    total: int
 
 
-def run_job(job: Job) -> Outcome:
+Outcome = CheckedBatches | OffsetMessages | Converted | Found | Frames | Decoded
+
+
+def run_job(job: RecordJob) -> Outcome:
     """Run a job; raises BrokerError, and CpuTimeExceeded but for a search, which returns how far it came."""
     if isinstance(job, CheckJob):
         checked = check_produced(job.records, job.rules, job.now_ms, produce_version=job.produce_version)
         return with_offsets(checked, job.base_offset) if isinstance(checked, LegacyMessages) else checked
     if isinstance(job, ConvertJob):
         return Converted(down_convert(job.batches, job.magic, start=job.start, bytes_max=job.bytes_max))
+    if isinstance(job, FramesJob):
+        return frames_in(job.records, job.expanded_bytes_max)
     header = header_of(job.batch)
     return Found(first_at_or_after(job.batch, header, job.timestamp, job.offset))
 
@@ -121,6 +157,11 @@ def job_as_wire(job: Job) -> Wire:
         return about, job.records
     if isinstance(job, ConvertJob):
         return {"do": "convert", "args": [job.magic, job.start, job.bytes_max]}, job.batches
+    if isinstance(job, FramesJob):
+        return {"do": "frames", "args": [job.expanded_bytes_max]}, job.records
+    if isinstance(job, DecodeJob):
+        about = {"do": "decode", "args": [job.expanded_bytes_max]}
+        return about | {"schemas": job.schemas, "places": list(job.places.items())}, job.records
     return {"do": "search", "args": [job.timestamp, job.offset]}, job.batch
 
 
@@ -129,6 +170,10 @@ def job_from_wire(about: dict[str, Any], data: bytearray) -> Job:
         return CheckJob(memoryview(data), ProduceRules(*about["rules"]), *about["args"])
     if about["do"] == "convert":
         return ConvertJob(bytes(data), *about["args"])
+    if about["do"] == "frames":
+        return FramesJob(memoryview(data), *about["args"])
+    if about["do"] == "decode":
+        return DecodeJob(memoryview(data), about["args"][0], about["schemas"], dict(about["places"]))
     assert about["do"] == "search", about
     return SearchJob(bytes(data), *about["args"])
 
@@ -155,6 +200,10 @@ def outcome_as_wire(outcome: Outcome) -> Wire:
         return {"made": "messages", "rows": rows, "range": [outcome.base_offset, outcome.end_offset]}, outcome.buffer
     if isinstance(outcome, Converted):
         return {"made": "converted"}, outcome.messages
+    if isinstance(outcome, Frames):
+        return {"made": "frames", "ids": list(outcome.ids.items()), "unframed": outcome.unframed}, b""
+    if isinstance(outcome, Decoded):
+        return {"made": "decoded", "misfits": outcome.misfits, "total": outcome.total}, b""
     return {"made": "found", "record": outcome.record}, b""
 
 
@@ -180,10 +229,19 @@ def outcome_from_wire(about: dict[str, Any], data: bytearray) -> Outcome:
         return OffsetMessages(memoryview(data), groups, base_offset, end_offset)
     if made == "converted":
         return Converted(bytes(data))
+    if made == "frames":
+        return Frames({int(key): _listed(row) for key, row in about["ids"]}, _listed(about["unframed"]))
+    if made == "decoded":
+        return Decoded([(int(index), str(why)) for index, why in about["misfits"]], int(about["total"]))
     if made != "found":
         raise ValueError(f"{made!r} is no outcome")
     record = about["record"]
     return Found(None if record is None else (int(record[0]), int(record[1])))
+
+
+def _listed(row: Any) -> Listed:
+    first, total = row
+    return Listed([int(index) for index in first], int(total))
 
 
 def _group(

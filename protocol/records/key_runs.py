@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, compress
 from struct import iter_unpack
-from typing import NamedTuple
 
 from sordini.protocol.records.record_runs import add_content_lengths
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint
+from sordini.system.named_tuple import NamedTuple
 
 RECORDS_MIN = 128
 """In a batch with fewer records, finding runs costs more than it saves."""

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import HEADER_SIZE, BatchHeader
-from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
+from sordini.protocol.records.compression import NO_CODEC
+from sordini.protocol.records.expansion import EXPANDED_BYTES_MAX, decompress
 from sordini.protocol.records.varint import read_varint
 
 KeyValue = tuple[bytes | None, bytes | None]

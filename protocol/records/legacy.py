@@ -1,4 +1,4 @@
-"""Message formats 0 and 1: what clients older than 0.11 write and read, converted to and from version 2.
+"""Message formats 0 and 1: what clients older than 0.11 write and read, read. `legacy_writing.py` writes them.
 
     offset int64 | size int32 | CRC-32 uint32 | magic int8 | attributes int8 | [timestamp int64, format 1]
     key length int32, key | value length int32, value
@@ -15,36 +15,26 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import (
     CODEC_MASK,
     CURRENT_MAGIC,
-    HEADER_SIZE,
     LENGTH_PREFIX,
     LOG_APPEND_TIME_BIT,
     NO_TIMESTAMP,
     BatchHeader,
     Record,
-    read_header,
     read_records,
 )
-from sordini.protocol.records.compression import (
-    EXPANDED_BYTES_MAX,
-    LZ4,
-    NO_CODEC,
-    ZSTD,
-    compress,
-    decompress,
-    lz4_with_format_0_checksum,
-    lz4_with_frame_checksum,
-    unknown_codec,
-)
-from sordini.protocol.records.work_budget import RECORD_STEPS, UNBOUNDED, CpuTimeExceeded, WorkBudget
+from sordini.protocol.records.compression import LZ4, NO_CODEC, ZSTD, unknown_codec
+from sordini.protocol.records.expansion import EXPANDED_BYTES_MAX, decompress
+from sordini.protocol.records.lz4_checksums import lz4_with_frame_checksum
+from sordini.protocol.records.work_budget import RECORD_STEPS, UNBOUNDED, WorkBudget
+from sordini.system.named_tuple import NamedTuple
 
-_PREFIX = struct.Struct(">qi")
+PREFIX = struct.Struct(">qi")
 _MAGIC_POSITION = 16
 _ATTRIBUTES_POSITION = 17
 _SIZE_MIN = 14
@@ -54,17 +44,11 @@ DEPTH_SENT = 1
 """What Apache Kafka accepts: messages in a wrapper."""
 DEPTH_READ = 4
 """Nesting of wrappers that is read from a log of another broker."""
-WRAPPER_BYTES = 1024 * 1024
-"""A batch that expands to more is sent to old clients in wrappers of at least this size each."""
-UNLIMITED = 2**63 - 1
-WHOLE_RECORDS_MAX = 10_000
-"""In a compressed batch with more records, those before the requested offset are skipped."""
 _FIELDS_START = {0: 18, 1: 26}
 """Position of the key's length, by format, counted from the offset."""
-_CRC = struct.Struct(">I")
-_LENGTH = struct.Struct(">i")
+CRC = struct.Struct(">I")
+LENGTH = struct.Struct(">i")
 _TIMESTAMP = struct.Struct(">q")
-_HEADS = {0: struct.Struct(">bb"), 1: struct.Struct(">bbq")}
 _PREFIX_AND_HEAD = struct.Struct(">qiIbB")
 
 
@@ -84,14 +68,14 @@ def entries(buffer: bytes | memoryview) -> Iterator[RecordSetEntry]:
     position = 0
     end = len(buffer)
     while end - position >= LENGTH_PREFIX:
-        _, length = _PREFIX.unpack_from(buffer, position)
+        _, length = PREFIX.unpack_from(buffer, position)
         if length < _SIZE_MIN:
-            raise _corrupt(f"a length of {length} at byte {position}")
+            raise corrupt(f"a length of {length} at byte {position}")
         if end - position <= _MAGIC_POSITION:
             return
         magic = buffer[position + _MAGIC_POSITION]
         if magic > CURRENT_MAGIC:
-            raise _corrupt(f"message format {magic} at byte {position}")
+            raise corrupt(f"message format {magic} at byte {position}")
         if length > end - position - LENGTH_PREFIX:
             return
         yield RecordSetEntry(position, length + LENGTH_PREFIX, magic)
@@ -188,7 +172,7 @@ def read_entry(
             raise _invalid("a compressed message inside a compressed message")
         inner, expanded_bytes = _unwrapped(message, attributes, entry.magic, expanded_bytes_max, budget)
         expanded_bytes_max -= expanded_bytes
-        pending += [(one, inner_attributes, depth + 1) for one, inner_attributes in reversed(inner)]
+        pending += [(nested, inner_attributes, depth + 1) for nested, inner_attributes in reversed(inner)]
     return found
 
 
@@ -202,12 +186,12 @@ def _unwrapped(
     data = lz4_with_frame_checksum(outer.value) if codec == LZ4 and magic == 0 else outer.value
     expanded = decompress(codec, data, expanded_bytes_max, budget)
     inner = []
-    for one in entries(expanded):
+    for entry in entries(expanded):
         budget.spend(3 * RECORD_STEPS)
-        if one.magic != magic:
-            raise _invalid(f"a message of format {one.magic} inside one of format {magic}")
-        codec_of(expanded, one)
-        inner.append(_read_message(memoryview(expanded)[one.position : one.position + one.size]))
+        if entry.magic != magic:
+            raise _invalid(f"a message of format {entry.magic} inside one of format {magic}")
+        codec_of(expanded, entry)
+        inner.append(_read_message(memoryview(expanded)[entry.position : entry.position + entry.size]))
     if not inner:
         raise _invalid("a compressed message that holds none")
     return (_absolute(outer, attributes, inner) if magic else inner), len(expanded)
@@ -235,166 +219,39 @@ def _absolute(outer: Record, attributes: int, inner: list[tuple[Record, int]]) -
 
 def _read_message(message: memoryview) -> tuple[Record, int]:
     """Check and read one whole message, a wrapper without its content; return it and its attributes."""
-    offset, _ = _PREFIX.unpack_from(message)
-    (crc,) = _CRC.unpack_from(message, LENGTH_PREFIX)
+    offset, _ = PREFIX.unpack_from(message)
+    (crc,) = CRC.unpack_from(message, LENGTH_PREFIX)
     if zlib.crc32(message[_MAGIC_POSITION:]) != crc:
-        raise _corrupt("a message's CRC is wrong")
+        raise corrupt("a message's CRC is wrong")
     magic = message[_MAGIC_POSITION]
     position = _FIELDS_START[magic]
     if len(message) < position + 8:
-        raise _corrupt(f"a message of format {magic} with {len(message)} bytes")
+        raise corrupt(f"a message of format {magic} with {len(message)} bytes")
     timestamp: int = _TIMESTAMP.unpack_from(message, position - 8)[0] if magic else NO_TIMESTAMP
     key, position = _read_bytes(message, position)
     value, position = _read_bytes(message, position)
     if position != len(message):
-        raise _corrupt(f"{len(message) - position} bytes follow a message's value")
+        raise corrupt(f"{len(message) - position} bytes follow a message's value")
     return Record(offset, timestamp, key, value), message[_ATTRIBUTES_POSITION]
 
 
 def _read_bytes(message: memoryview, position: int) -> tuple[bytes | None, int]:
     left = len(message) - position - 4
     if left < 0:
-        raise _corrupt("a message ends inside its value")
-    (length,) = _LENGTH.unpack_from(message, position)
+        raise corrupt("a message ends inside its value")
+    (length,) = LENGTH.unpack_from(message, position)
     position += 4
     if length < 0:
         return None, position
     if length > left:
-        raise _corrupt(f"a length of {length} with {left} bytes left")
+        raise corrupt(f"a length of {length} with {left} bytes left")
     return bytes(message[position : position + length]), position + length
 
 
-def _corrupt(why: str) -> BrokerError:
+def corrupt(why: str) -> BrokerError:
+    """The error for bytes that are no message."""
     return BrokerError(ErrorCode.CORRUPT_MESSAGE, why)
 
 
 def _invalid(why: str) -> BrokerError:
     return BrokerError(ErrorCode.INVALID_RECORD, why)
-
-
-# -- writing
-
-
-def down_convert(
-    batches: bytes | memoryview,
-    magic: int,
-    *,
-    start: int = 0,
-    bytes_max: int = UNLIMITED,
-    expanded_bytes_max: int = EXPANDED_BYTES_MAX,
-    budget: WorkBudget = UNBOUNDED,
-) -> bytes:
-    """Rewrite batches of a log in format 0 or 1, for Fetch versions 0-1 or 2-3.
-
-    Offsets stay; headers and control batches are left out. Records below `start` are left out of an uncompressed
-    batch, because an old client takes every message there as requested; a wrapper stays whole. Batches whose format is
-    old enough are copied. A truncated last batch is dropped. The result ends with the message or wrapper that reaches
-    `bytes_max`. Raises BudgetExceeded when `budget` is spent, and BrokerError:
-    UNSUPPORTED_COMPRESSION_TYPE for zstd, which the old formats do not have, and for damaged records.
-    """
-    assert magic in {0, 1}, magic
-    view = memoryview(batches)
-    parts: list[bytes] = []
-    size = 0
-    for entry in entries(view):
-        piece = view[entry.position : entry.position + entry.size]
-        budget.spend(RECORD_STEPS)
-        if entry.magic <= magic:
-            made: Iterable[bytes] = [bytes(piece)]
-        elif entry.magic == CURRENT_MAGIC:
-            made = _batch_as_messages(piece, magic, start, expanded_bytes_max, budget)
-        else:
-            records = read_entry(view, entry, expanded_bytes_max, depth_max=DEPTH_READ, budget=budget)
-            made = _in_wrappers(records, magic, codec_of(view, entry), start, budget)
-        try:
-            for part in made:
-                parts.append(part)
-                size += len(part)
-                if size >= bytes_max:
-                    return b"".join(parts)
-        except CpuTimeExceeded:
-            if not parts:
-                raise
-            break  # The consumer continues from there.
-        except struct.error as problem:
-            raise _corrupt(f"an offset or a time is beyond 64 bits: {problem}") from problem
-    return b"".join(parts)
-
-
-def _batch_as_messages(
-    batch: memoryview, magic: int, start: int, expanded_bytes_max: int, budget: WorkBudget
-) -> Iterator[bytes]:
-    if len(batch) < HEADER_SIZE:
-        raise _corrupt(f"a batch of {len(batch)} bytes")
-    header = read_header(batch)
-    if header.is_control:
-        return
-    if header.codec >= ZSTD:
-        raise BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {header.codec} has no message format {magic}")
-    # An old client skips the earlier messages of a wrapper, so what fits into one wrapper is sent whole.
-    skipped = start if header.record_count > WHOLE_RECORDS_MAX else 0
-    records = read_records(batch, header, expanded_bytes_max=expanded_bytes_max, budget=budget, start=skipped)
-    yield from _in_wrappers(records, magic, header.codec, start, budget, log_append_time=header.is_log_append_time)
-
-
-def _in_wrappers(
-    records: Iterable[Record],
-    magic: int,
-    codec: int,
-    start: int,
-    budget: WorkBudget,
-    *,
-    log_append_time: bool = False,
-) -> Iterator[bytes]:
-    """The records as messages or, compressed, in wrappers; those without a record from `start` on are left out."""
-    taken: list[Record] = []
-    size = 0
-    for record in records:
-        budget.spend(2 * RECORD_STEPS)
-        if codec == NO_CODEC:
-            if record.offset >= start:
-                yield write_messages([record], magic, log_append_time=log_append_time)
-            continue
-        taken.append(record)
-        size += ENTRY_BYTES_MIN + len(record.key or b"") + len(record.value or b"")
-        if size >= WRAPPER_BYTES:
-            if record.offset >= start:
-                yield write_messages(taken, magic, codec=codec, log_append_time=log_append_time, budget=budget)
-            taken, size = [], 0
-    if taken:
-        yield write_messages(taken, magic, codec=codec, log_append_time=log_append_time, budget=budget)
-
-
-def write_messages(
-    records: Sequence[Record],
-    magic: int,
-    *,
-    codec: int = NO_CODEC,
-    codec_level: int | None = None,
-    log_append_time: bool = False,
-    budget: WorkBudget = UNBOUNDED,
-) -> bytes:
-    """Write a message set of format 0 or 1; compressed records go into one wrapper. Headers are left out."""
-    if not records:
-        return b""
-    attributes = LOG_APPEND_TIME_BIT if log_append_time and magic else 0
-    if codec == NO_CODEC:
-        return b"".join(_message(record, magic, attributes) for record in records)
-    first = records[0].offset if magic else 0
-    inner = b"".join(_message(record._replace(offset=record.offset - first), magic, attributes) for record in records)
-    data = compress(codec, inner, level=codec_level, budget=budget)
-    if codec == LZ4 and magic == 0:
-        data = lz4_with_format_0_checksum(data)
-    timestamp = max(record.timestamp for record in records)
-    return _message(Record(records[-1].offset, timestamp, None, data), magic, attributes | codec)
-
-
-def _message(record: Record, magic: int, attributes: int) -> bytes:
-    fields = (magic, attributes, record.timestamp) if magic else (magic, attributes)
-    content = b"".join((_HEADS[magic].pack(*fields), _sized(record.key), _sized(record.value)))
-    prefix = _PREFIX.pack(record.offset, len(content) + 4)
-    return b"".join((prefix, _CRC.pack(zlib.crc32(content)), content))
-
-
-def _sized(value: bytes | None) -> bytes:
-    return _LENGTH.pack(-1) if value is None else _LENGTH.pack(len(value)) + value

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records import legacy
+from sordini.protocol.records import legacy, legacy_writing
 from sordini.protocol.records.batch import (
     CODEC_MASK,
     CURRENT_MAGIC,
@@ -28,7 +27,8 @@ from sordini.protocol.records.batch import (
     build_batch,
     read_records,
 )
-from sordini.protocol.records.compression import NO_CODEC, ZSTD, charge_compression, decompress
+from sordini.protocol.records.compression import NO_CODEC, ZSTD, charge_compression
+from sordini.protocol.records.expansion import decompress
 from sordini.protocol.records.produce_validation import (
     KEYLESS,
     CheckedBatches,
@@ -44,6 +44,7 @@ from sordini.protocol.records.produce_validation import (
     window,
 )
 from sordini.protocol.records.work_budget import RECORD_STEPS, UNBOUNDED, WorkBudget
+from sordini.system.named_tuple import NamedTuple
 
 _OFFSET = struct.Struct(">q")
 _CRC = struct.Struct(">I")
@@ -100,7 +101,7 @@ class LegacyMessages:
         if self._unwritten is not None:
             messages, codec = self._unwritten
             moved = [message._replace(offset=base_offset + number) for number, message in enumerate(messages)]
-            data = legacy.write_messages(moved, 0, codec=codec, codec_level=self._rules.codec_level)
+            data = legacy_writing.write_messages(moved, 0, codec=codec, codec_level=self._rules.codec_level)
             self._set_buffer(memoryview(bytearray(data)), len(moved))
         offset = base_offset
         for number, (position, header) in enumerate(self.batches):
@@ -161,9 +162,9 @@ def accept_own_batch(records: memoryview, header: BatchHeader, rules: ProduceRul
     return _stored(list(read_records(records, header)), header.codec, rules, now_ms, UNBOUNDED)
 
 
-def _unsupported(what: str, rules: ProduceRules) -> BrokerError:
+def _unsupported(feature: str, rules: ProduceRules) -> BrokerError:
     return BrokerError(
-        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"{what} and a topic that stores message format {rules.magic}"
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"{feature} and a topic that stores message format {rules.magic}"
     )
 
 
@@ -257,7 +258,7 @@ def _stored(
         # Compressed when the base offset is known: charged now.
         charge_compression(codec, rules.codec_level, sum(map(_size, numbered)), budget)
         return LegacyMessages.unwritten(rules, numbered, codec)
-    data = legacy.write_messages(
+    data = legacy_writing.write_messages(
         numbered,
         rules.magic,
         codec=codec,

@@ -1,20 +1,19 @@
-"""Validation of produced records before they are stored, by the rules of Apache Kafka 3.9.
+"""The rules of a topic for produced records, and the checks of one batch by them, as Apache Kafka 3.9 makes them.
 
-The usual case is one version 2 batch that is stored unchanged: its header is checked, its CRC-32C, and when it is not
-compressed its records (`record_scan.scan`). Compressed batches are not expanded unless a rule needs their records.
-Message formats 0 and 1, sent or stored, are handled in `legacy_validation`. docs/record-checks.md lists the checks,
-the error codes, and the differences to Apache Kafka.
+Its header is checked, its CRC-32C, and when it is not compressed its records (`record_scan.scan`). Compressed batches
+are not expanded unless a rule needs their records. A batch is rewritten where the topic stores another codec.
+docs/evidence/record-checks.md lists the checks, the error codes, and the differences to Apache Kafka.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from sordini.protocol.crc import crc32c
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
-from sordini.protocol.records import compiled_reader, legacy, record_scan
+from sordini.protocol.records import compiled_reader, record_scan
 from sordini.protocol.records.batch import (
     CHECKED_FROM,
     CODEC_MASK,
@@ -31,19 +30,15 @@ from sordini.protocol.records.batch import (
     stamp_append_time,
     stamp_max_timestamp,
 )
-from sordini.protocol.records.compression import NO_CODEC, ZSTD, check_beginning, compress, decompress, unknown_codec
+from sordini.protocol.records.compression import NO_CODEC, ZSTD, check_beginning, compress, unknown_codec
+from sordini.protocol.records.expansion import decompress
 from sordini.protocol.records.work_budget import RECORD_STEPS, UNBOUNDED, WorkBudget
-
-if TYPE_CHECKING:
-    from sordini.protocol.records.legacy_validation import LegacyMessages
+from sordini.system.named_tuple import NamedTuple
 
 UNLIMITED = 2**63 - 1
 _INT64_MAX = 2**63 - 1
 _INT64_MIN = -(2**63)
 _new = tuple.__new__
-_FIRST_VERSION_OF_BATCHES = 3
-_NEWEST_VERSION = 13
-"""From this Produce version on a record set is exactly one version 2 batch."""
 _FIRST_VERSION_OF_ZSTD = 7
 
 
@@ -68,6 +63,10 @@ class ProduceRules(NamedTuple):
     """The message format that is stored: `message.format.version`, if `inter.broker.protocol.version` allows it."""
     zstd: bool = True
     """Whether brokers of `inter.broker.protocol.version` support zstd (KIP-110)."""
+    check_schema_ids: bool = False
+    """`sordini.schema.validate`: a value begins with a schema id that is registered for the topic."""
+    decode_values: bool = False
+    """`sordini.schema.validate=full`: and its schema can decode what follows."""
 
 
 class CheckedBatches(NamedTuple):
@@ -77,80 +76,14 @@ class CheckedBatches(NamedTuple):
     batches: list[tuple[int, BatchHeader]]
 
 
-def check_produced(
-    records: memoryview, rules: ProduceRules, now_ms: int, *, produce_version: int, budget: WorkBudget = UNBOUNDED
-) -> CheckedBatches | LegacyMessages:
-    """Check one partition's record set of a Produce request; raises BrokerError with Apache Kafka's code.
-
-    The result's buffer is `records` itself unless it had to be rewritten. Offsets are not assigned yet. Raises
-    BudgetExceeded when `budget` is spent; `records` is then unchanged.
-    """
-    if len(records) >= HEADER_SIZE and rules.magic == CURRENT_MAGIC:
-        header = read_header(records)
-        if header.magic == CURRENT_MAGIC and header.size == len(records):
-            return _check_batch(records, header, rules, now_ms, produce_version, budget)
-    return _check_other(records, rules, now_ms, produce_version, budget)
-
-
-def _check_other(
-    records: memoryview, rules: ProduceRules, now_ms: int, produce_version: int, budget: WorkBudget
-) -> CheckedBatches | LegacyMessages:
-    """Check a record set that is not exactly one batch, or is not stored as one."""
-    # Imported late: old formats are rare.
-    from sordini.protocol.records import legacy_validation
-
-    entries = legacy.entries(records)
-    first = next(entries, None)
-    if produce_version >= _FIRST_VERSION_OF_BATCHES:
-        if first is None:
-            raise invalid("there is no whole record batch")
-        if first.magic != CURRENT_MAGIC:
-            raise invalid(f"a batch of format {first.magic} in Produce version {produce_version}")
-    if first is None:
-        return CheckedBatches(records[:0], [])
-    if first.magic != CURRENT_MAGIC:
-        return legacy_validation.check_messages(records, _charged([first], entries, budget), rules, now_ms, budget)
-    if next(entries, None) is not None:
-        raise invalid("there is more than one record batch")
-    if first.size < HEADER_SIZE:
-        raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {first.size} bytes")
-    # The rest is an incomplete batch; it is dropped, as a fetch may have truncated it.
-    records = records[: first.size]
-    check = _check_batch if rules.magic == CURRENT_MAGIC else legacy_validation.check_batch
-    return check(records, read_header(records), rules, now_ms, produce_version, budget)
-
-
-def _charged(
-    read: list[legacy.RecordSetEntry], rest: Iterable[legacy.RecordSetEntry], budget: WorkBudget
-) -> list[legacy.RecordSetEntry]:
-    for entry in rest:
-        budget.spend(1)
-        read.append(entry)
-    return read
-
-
-def accept_own_batch(batch: bytearray, rules: ProduceRules, now_ms: int) -> CheckedBatches | LegacyMessages:
-    """Accept a batch that this broker has built: only its size is checked; raises BrokerError MESSAGE_TOO_LARGE."""
-    header, records = read_header(batch), memoryview(batch)
-    if rules.magic != CURRENT_MAGIC:
-        from sordini.protocol.records import legacy_validation  # Late: old formats are rare.
-
-        return legacy_validation.accept_own_batch(records, header, rules, now_ms)
-    if rules.log_append_time or rules.codec not in (None, header.codec):
-        return _check_batch(records, header, rules, now_ms, _NEWEST_VERSION, UNBOUNDED)  # It has to be rewritten.
-    if header.size > rules.message_bytes_max:
-        raise too_large(header.size, rules)
-    return CheckedBatches(records, [(0, header)])
-
-
 def invalid(why: str) -> BrokerError:
     return BrokerError(ErrorCode.INVALID_RECORD, why)
 
 
-def _check_batch(
+def check_batch(
     records: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int, produce_version: int, budget: WorkBudget
 ) -> CheckedBatches:
-    """Check the one version 2 batch that fills `records`."""
+    """Check the one batch that fills `records`; raises BrokerError, and BudgetExceeded as `check_produced`."""
     codec = check_header(records, header, rules, produce_version)
     target = codec if rules.codec is None else rules.codec
     if codec != target:
@@ -162,6 +95,7 @@ def _check_batch(
         body = decompress(codec, records[HEADER_SIZE:], rules.expanded_bytes_max, budget)
         max_timestamp = check_records(body, header, rules, now_ms, budget)
     else:
+        # Apache Kafka opens every one. 600 records of 100 bytes pass in 5 µs; opened they take 59 (lz4) to 366 (gzip).
         check_beginning(codec, records[HEADER_SIZE:])
         max_timestamp = header.max_timestamp
         if times_are_bounded(rules):
@@ -191,6 +125,7 @@ def check_header(records: memoryview, header: BatchHeader, rules: ProduceRules, 
         raise invalid(f"the base offset is {base_offset}, a producer's is 0")
     if size > rules.message_bytes_max:
         raise too_large(size, rules)
+    # 3.6 µs for 64 KiB, most of what a header costs.
     if crc32c(records[CHECKED_FROM:]) != crc:
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, "the batch's CRC is wrong")
     if codec > ZSTD:

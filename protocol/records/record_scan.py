@@ -7,7 +7,7 @@
 headers lie inside their record and fill it; the header count fits what is left; offset deltas count up from 0.
 A length below 0 is null and the attributes are ignored, as in Apache Kafka.
 
-Three algorithms give the same result, chosen by cost (docs/record-checks.md has the figures):
+Three algorithms give the same result, chosen by cost (docs/evidence/record-checks.md has the figures):
   - *runs*: records of one size and shape, one after another, are compared column by column (`record_runs.py`);
   - *compiled*: many records without such shape go through aiokafka's compiled reader (`compiled_reader.py`);
   - *walk*: a loop in Python for few records, and for the final result when the other two find anything unusual.
@@ -27,6 +27,7 @@ from sordini.protocol.records.work_budget import (
     WorkBudget,
 )
 
+# The loop reads 12 keyed records in 7 µs, which is what finding a run costs before it has saved anything.
 WALKED_RECORDS_MAX = 12
 """Up to this number the walk costs less than the set-up of the others."""
 RECORDS_PER_SHORT_RUN = 64
@@ -65,16 +66,19 @@ def _invalid(why: str) -> BrokerError:
     return BrokerError(ErrorCode.INVALID_RECORD, why)
 
 
-def _both(one: Scanned, other: Scanned) -> Scanned:
-    return min(one[0], other[0]), max(one[1], other[1]), one[2] or other[2]
+def _both(former: Scanned, other: Scanned) -> Scanned:
+    return min(former[0], other[0]), max(former[1], other[1]), former[2] or other[2]
 
 
 def _irregular(body: bytes, position: int, first: int, count: int, budget: WorkBudget, *, want_keys: bool) -> Scanned:
     if count - first > WALKED_RECORDS_MAX:
         budget.spend(count // COMPILED_RECORDS_PER_STEP)
+        # 0.21 to 0.48 µs a record, where the loop takes 0.68 to 3.4; its first use imports 26 MB in some 70 ms.
         seen = compiled_reader.scan(body, count, want_keys=want_keys)
         if seen is not None:
             return seen
+        # Charged again: the worst case is paid twice. 1 MiB of the smallest records (116,000) takes 0.14 s when all are
+        # right, 0.5 s when only the last one is wrong.
         budget.spend((count - first) * RECORD_STEPS)
     return _walk(body, position, first, count, budget)
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, BatchHeader
-from sordini.protocol.records.compression import NO_CODEC, Expanded, expand
+from sordini.protocol.records.compression import NO_CODEC
+from sordini.protocol.records.expansion import Expanded, expand
 from sordini.protocol.records.legacy import read_any
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint
 from sordini.protocol.records.work_budget import UNBOUNDED, CpuTimeExceeded, WorkBudget
@@ -21,6 +22,7 @@ from sordini.protocol.records.work_budget import UNBOUNDED, CpuTimeExceeded, Wor
 _BEGINNING_BYTES_MAX = 5 + 1 + VARLONG_BYTES_MAX + 5
 """Length, attributes, time and offset."""
 _UNLIMITED = 2**63 - 1
+# One by one, each record that is skipped costs three calls.
 _RUN_RECORDS_MIN = 8
 _RUN_RECORDS_MAX = 1024
 _RUN_RECORDS_PER_STEP = 100

@@ -7,10 +7,11 @@ partition unavailable. Bytes after the message are ignored, as in Apache Kafka.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from sordini.protocol.codecs import decode, encode
 from sordini.protocol.errors import WireError
-from sordini.protocol.schema import decode, encode
+from sordini.system.named_tuple import NamedTuple
 
 T = TypeVar("T")
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
+# About 2 MiB expanded, 30,000 records of changing shape, 10,000 headers, or 150 KiB compressed with gzip.
 INLINE_STEPS: Final = 10_000
 """For one request on the loop: at most about 10 ms."""
 BYTES_PER_STEP: Final = 200
@@ -30,7 +31,7 @@ class BudgetExceeded(Exception):
 
 
 class CpuTimeExceeded(BaseException):
-    """The CPU time of a job is used up; raised anywhere, by a signal (`broker/record_jobs/child.py`).
+    """The CPU time of a job is used up; raised anywhere, by a signal (`broker/records/jobs/child.py`).
 
     Not an Exception, so that handlers for exceptions of foreign code do not catch it.
     """

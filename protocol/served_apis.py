@@ -1,16 +1,17 @@
-"""The API keys of the protocol, and the versions that this broker serves.
+"""The APIs and their versions that this broker serves, with the messages of each.
 
 `APIS` is the one list of Kafka's: the response to ApiVersions and the table of docs/apis.md follow it. `OWN_APIS` are
 requests of Sordini's commands that Kafka has no request for; only clients that name themselves `sordini` learn of them.
 Served are the versions from the oldest that Apache Kafka 3.9 accepts to the newest of 4.4, and each message is declared
-for them. Requests between brokers of a ZooKeeper cluster end with 3.9, the last release with ZooKeeper.
+for them. Requests between brokers of a ZooKeeper cluster end with 3.9, the last release with ZooKeeper. Not served are
+delegation tokens, the requests of KRaft's quorum, and share and streams groups.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.declare import flexible_from, versions_of
 from sordini.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from sordini.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -28,6 +29,10 @@ from sordini.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
 )
 from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from sordini.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
 from sordini.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -41,6 +46,14 @@ from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteG
 from sordini.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from sordini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from sordini.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from sordini.protocol.messages.describe_broker_activity import (
+    DescribeBrokerActivityRequest,
+    DescribeBrokerActivityResponse,
+)
+from sordini.protocol.messages.describe_client_instances import (
+    DescribeClientInstancesRequest,
+    DescribeClientInstancesResponse,
+)
 from sordini.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from sordini.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -48,14 +61,23 @@ from sordini.protocol.messages.describe_group_history import (
     DescribeGroupHistoryRequest,
     DescribeGroupHistoryResponse,
 )
+from sordini.protocol.messages.describe_group_progress import (
+    DescribeGroupProgressRequest,
+    DescribeGroupProgressResponse,
+)
 from sordini.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from sordini.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from sordini.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from sordini.protocol.messages.describe_segments import DescribeSegmentsRequest, DescribeSegmentsResponse
 from sordini.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
 from sordini.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from sordini.protocol.messages.describe_unread_records import (
+    DescribeUnreadRecordsRequest,
+    DescribeUnreadRecordsResponse,
+)
 from sordini.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -64,6 +86,10 @@ from sordini.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLe
 from sordini.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from sordini.protocol.messages.fetch import FetchRequest, FetchResponse
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from sordini.protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
 from sordini.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from sordini.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -87,6 +113,7 @@ from sordini.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetD
 from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from sordini.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from sordini.protocol.messages.produce import ProduceRequest, ProduceResponse
+from sordini.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from sordini.protocol.messages.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -98,111 +125,7 @@ from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResp
 from sordini.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from sordini.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from sordini.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-
-
-class ApiKey(IntEnum):
-    """The API keys of all requests up to Apache Kafka 4.4, and from 32200 on those of Sordini alone."""
-
-    PRODUCE = 0
-    FETCH = 1
-    LIST_OFFSETS = 2
-    METADATA = 3
-    LEADER_AND_ISR = 4
-    STOP_REPLICA = 5
-    UPDATE_METADATA = 6
-    CONTROLLED_SHUTDOWN = 7
-    OFFSET_COMMIT = 8
-    OFFSET_FETCH = 9
-    FIND_COORDINATOR = 10
-    JOIN_GROUP = 11
-    HEARTBEAT = 12
-    LEAVE_GROUP = 13
-    SYNC_GROUP = 14
-    DESCRIBE_GROUPS = 15
-    LIST_GROUPS = 16
-    SASL_HANDSHAKE = 17
-    API_VERSIONS = 18
-    CREATE_TOPICS = 19
-    DELETE_TOPICS = 20
-    DELETE_RECORDS = 21
-    INIT_PRODUCER_ID = 22
-    OFFSET_FOR_LEADER_EPOCH = 23
-    ADD_PARTITIONS_TO_TXN = 24
-    ADD_OFFSETS_TO_TXN = 25
-    END_TXN = 26
-    WRITE_TXN_MARKERS = 27
-    TXN_OFFSET_COMMIT = 28
-    DESCRIBE_ACLS = 29
-    CREATE_ACLS = 30
-    DELETE_ACLS = 31
-    DESCRIBE_CONFIGS = 32
-    ALTER_CONFIGS = 33
-    ALTER_REPLICA_LOG_DIRS = 34
-    DESCRIBE_LOG_DIRS = 35
-    SASL_AUTHENTICATE = 36
-    CREATE_PARTITIONS = 37
-    CREATE_DELEGATION_TOKEN = 38
-    RENEW_DELEGATION_TOKEN = 39
-    EXPIRE_DELEGATION_TOKEN = 40
-    DESCRIBE_DELEGATION_TOKEN = 41
-    DELETE_GROUPS = 42
-    ELECT_LEADERS = 43
-    INCREMENTAL_ALTER_CONFIGS = 44
-    ALTER_PARTITION_REASSIGNMENTS = 45
-    LIST_PARTITION_REASSIGNMENTS = 46
-    OFFSET_DELETE = 47
-    DESCRIBE_CLIENT_QUOTAS = 48
-    ALTER_CLIENT_QUOTAS = 49
-    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
-    ALTER_USER_SCRAM_CREDENTIALS = 51
-    VOTE = 52
-    BEGIN_QUORUM_EPOCH = 53
-    END_QUORUM_EPOCH = 54
-    DESCRIBE_QUORUM = 55
-    ALTER_PARTITION = 56
-    UPDATE_FEATURES = 57
-    ENVELOPE = 58
-    FETCH_SNAPSHOT = 59
-    DESCRIBE_CLUSTER = 60
-    DESCRIBE_PRODUCERS = 61
-    BROKER_REGISTRATION = 62
-    BROKER_HEARTBEAT = 63
-    UNREGISTER_BROKER = 64
-    DESCRIBE_TRANSACTIONS = 65
-    LIST_TRANSACTIONS = 66
-    ALLOCATE_PRODUCER_IDS = 67
-    CONSUMER_GROUP_HEARTBEAT = 68
-    CONSUMER_GROUP_DESCRIBE = 69
-    CONTROLLER_REGISTRATION = 70
-    GET_TELEMETRY_SUBSCRIPTIONS = 71
-    PUSH_TELEMETRY = 72
-    ASSIGN_REPLICAS_TO_DIRS = 73
-    LIST_CONFIG_RESOURCES = 74
-    DESCRIBE_TOPIC_PARTITIONS = 75
-    SHARE_GROUP_HEARTBEAT = 76
-    SHARE_GROUP_DESCRIBE = 77
-    SHARE_FETCH = 78
-    SHARE_ACKNOWLEDGE = 79
-    ADD_RAFT_VOTER = 80
-    REMOVE_RAFT_VOTER = 81
-    UPDATE_RAFT_VOTER = 82
-    INITIALIZE_SHARE_GROUP_STATE = 83
-    READ_SHARE_GROUP_STATE = 84
-    WRITE_SHARE_GROUP_STATE = 85
-    DELETE_SHARE_GROUP_STATE = 86
-    READ_SHARE_GROUP_STATE_SUMMARY = 87
-    STREAMS_GROUP_HEARTBEAT = 88
-    STREAMS_GROUP_DESCRIBE = 89
-    DESCRIBE_SHARE_GROUP_OFFSETS = 90
-    ALTER_SHARE_GROUP_OFFSETS = 91
-    DELETE_SHARE_GROUP_OFFSETS = 92
-    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
-    UNREGISTER_CONTROLLER = 94
-    DESCRIBE_GROUP_HISTORY = 32200
-
-
-FIRST_OWN_KEY: Final = 32200
-"""The first key of Sordini's own requests (`OWN_APIS`)."""
+from sordini.system.named_tuple import NamedTuple
 
 
 class Api(NamedTuple):
@@ -292,7 +215,12 @@ APIS: Final[dict[int, Api]] = {
         _served(ApiKey.DESCRIBE_TRANSACTIONS, DescribeTransactionsRequest, DescribeTransactionsResponse),
         _served(ApiKey.LIST_TRANSACTIONS, ListTransactionsRequest, ListTransactionsResponse),
         _served(ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
+        _served(ApiKey.CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
         _served(ApiKey.ALLOCATE_PRODUCER_IDS, AllocateProducerIdsRequest, AllocateProducerIdsResponse),
+        _served(
+            ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
+        ),
+        _served(ApiKey.PUSH_TELEMETRY, PushTelemetryRequest, PushTelemetryResponse),
         _served(ApiKey.LIST_CONFIG_RESOURCES, ListConfigResourcesRequest, ListConfigResourcesResponse),
         _served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
     )
@@ -311,9 +239,19 @@ INTER_BROKER_APIS: Final = frozenset(
 )
 """Requests that no client sends: they are served on the inter-broker listener only."""
 
+TELEMETRY_APIS: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""Served, and named in ApiVersions, only while client telemetry is on: clients do not push otherwise (KIP-714)."""
+
 OWN_APIS: Final[dict[int, Api]] = {
     api.key: api
-    for api in (_served(ApiKey.DESCRIBE_GROUP_HISTORY, DescribeGroupHistoryRequest, DescribeGroupHistoryResponse),)
+    for api in (
+        _served(ApiKey.DESCRIBE_GROUP_HISTORY, DescribeGroupHistoryRequest, DescribeGroupHistoryResponse),
+        _served(ApiKey.DESCRIBE_CLIENT_INSTANCES, DescribeClientInstancesRequest, DescribeClientInstancesResponse),
+        _served(ApiKey.DESCRIBE_GROUP_PROGRESS, DescribeGroupProgressRequest, DescribeGroupProgressResponse),
+        _served(ApiKey.DESCRIBE_UNREAD_RECORDS, DescribeUnreadRecordsRequest, DescribeUnreadRecordsResponse),
+        _served(ApiKey.DESCRIBE_BROKER_ACTIVITY, DescribeBrokerActivityRequest, DescribeBrokerActivityResponse),
+        _served(ApiKey.DESCRIBE_SEGMENTS, DescribeSegmentsRequest, DescribeSegmentsResponse),
+    )
 }
 """Requests of Sordini's own commands, 32200 to 32255: Kafka numbers its own from 0, other vendors theirs from 500. The
 lower byte of each key is of no other key (`broker/metrics/latency.py`)."""
