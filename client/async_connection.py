@@ -18,7 +18,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from sordini.client.connection import ClientConnection
-from sordini.client.errors import ClientError, ConnectionLost, InvalidResponse, reason_of_loss
+from sordini.client.errors import ClientError, Disconnected, InvalidResponse, lost, too_late
 from sordini.client.versions import run_steps
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class AsyncConnection:
     def send(self, request: Any, version: int, timeout_ms: int | None = None) -> asyncio.Future[Any]:
         """Send a request message; its response message. Without `timeout_ms` the response may take any time.
 
-        The future fails with ConnectionLost or InvalidResponse, and the connection is closed then. A caller that
+        The future fails with Disconnected or InvalidResponse, and the connection is closed then. A caller that
         cancels the future closes the connection.
         """
         response = self._loop.create_future()
@@ -73,7 +73,7 @@ class AsyncConnection:
     def _send(self, request: Any, version: int, response: asyncio.Future[Any], timeout_ms: int | None) -> bytearray:
         assert self._response is None, "a request is in flight already"
         if not self.is_open:
-            raise ConnectionLost("the connection is closed")
+            raise Disconnected(f"the connection to {self._protocol.peer} is closed")
         frame = self._protocol.send(request, version)
         self._response = response
         if timeout_ms is not None:
@@ -108,7 +108,7 @@ class AsyncConnection:
         if self._rounds is None:
             return
         if self._silent_ticks >= TICKS_OF_A_TIMEOUT:
-            self.close(f"no response within {timeout_ms} ms")
+            self._fail(too_late(self._protocol.peer, timeout_ms / 1000))
         else:
             self._start_tick(timeout_ms)
 
@@ -116,9 +116,9 @@ class AsyncConnection:
         """Carry out an exchange such as `negotiate()`; its result. Raises what `send` and the steps raise."""
         return await run_steps(steps, self.send)
 
-    def close(self, reason: str = "the connection was closed here") -> None:
+    def close(self) -> None:
         """Close without waiting; a request in flight fails. May be called again."""
-        self._fail(ConnectionLost(reason))
+        self._fail(Disconnected(f"the connection to {self._protocol.peer} was closed here"))
 
     def _fail(self, error: ClientError) -> None:
         if not self.is_open:
@@ -146,7 +146,7 @@ class AsyncConnection:
         # A response that arrived while this process was busy is in time.
         self._on_readable()
         if self._response is not None:
-            self.close(f"no response within {timeout_ms} ms")
+            self._fail(too_late(self._protocol.peer, timeout_ms / 1000))
 
     # Sending.
 
@@ -154,7 +154,7 @@ class AsyncConnection:
         try:
             count = self._socket.send(data) or 0
         except OSError as error:
-            self.close(reason_of_loss(error))
+            self._fail(lost(self._protocol.peer, error))
             return
         if count < len(data):
             if self._unsent is None:
@@ -179,7 +179,7 @@ class AsyncConnection:
                 if count is None:
                     return
                 if not count:
-                    self.close("it closed the connection")
+                    self._fail(lost(self._protocol.peer))
                     return
                 budget -= count
                 if self._rounds is not None:
@@ -198,7 +198,7 @@ class AsyncConnection:
             if self.is_open:
                 self._loop.call_soon(self._on_readable)  # After the others: a TLS socket may hold what it has received.
         except OSError as error:
-            self.close(reason_of_loss(error))
+            self._fail(lost(self._protocol.peer, error))
         except InvalidResponse as error:
             self._fail(error)
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from sordini.client.errors import AuthenticationFailed
+from sordini.client.errors import Unauthorized
 from sordini.client.scram import Scram, ScramError
 from sordini.client.versions import ServedVersions, Steps
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.sasl import (
     SaslAuthenticateRequest,
@@ -23,6 +23,7 @@ from sordini.protocol.messages.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from sordini.protocol.served_apis import APIS
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 """Those with a name and a password."""
@@ -43,6 +44,8 @@ class SaslCredentials:
     """Empty with OAUTHBEARER: the token names the client."""
     password: str = field(repr=False)
     """With OAUTHBEARER the token."""
+    extensions: tuple[tuple[str, str], ...] = ()
+    """Of OAUTHBEARER: pairs beside the token (KIP-342)."""
 
     @property
     def subject(self) -> str:
@@ -54,7 +57,7 @@ def authenticate(credentials: SaslCredentials, versions: ServedVersions, broker:
     """Authenticate; returns the session's lifetime in ms, 0 for one without an end.
 
     `broker` is the broker's name in error texts; `nonce` is fresh random text without commas (SCRAM). Raises
-    AuthenticationFailed with the broker's own words, and UnsupportedVersion.
+    Unauthorized with the broker's own words, and NotServed.
     """
     version = versions.highest(APIS[ApiKey.SASL_HANDSHAKE], at_least=_WITH_SASL_AUTHENTICATE)
     response: SaslHandshakeResponse = yield SaslHandshakeRequest(mechanism=credentials.mechanism), version
@@ -72,27 +75,28 @@ def authenticate(credentials: SaslCredentials, versions: ServedVersions, broker:
             last = yield from _exchange(scram.final(challenge.auth_bytes), version, credentials, broker)
             scram.verify(last.auth_bytes)
         except ScramError as error:
-            raise AuthenticationFailed(f"authenticating at {broker} as '{credentials.username}': {error}") from None
+            raise Unauthorized(f"authenticating at {broker} as '{credentials.username}': {error}") from None
     return last.session_lifetime_ms
 
 
 def _check_handshake(response: SaslHandshakeResponse, mechanism: str, broker: str) -> None:
     if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         offered = ", ".join(response.mechanisms) or "none"
-        raise AuthenticationFailed(f"{broker} does not accept {mechanism}; its SASL mechanisms: {offered}")
+        raise Unauthorized(f"{broker} does not accept {mechanism}; its SASL mechanisms: {offered}")
     if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-        raise AuthenticationFailed(f"{broker} requires no authentication: is the security protocol right?")
+        raise Unauthorized(f"{broker} requires no authentication: is the security protocol right?")
     if response.error_code:
-        raise AuthenticationFailed(f"{broker} refuses the SASL handshake (error {response.error_code})")
+        raise Unauthorized(f"{broker} refuses the SASL handshake (error {response.error_code})")
 
 
 def _bearer(version: int, credentials: SaslCredentials, broker: str) -> Steps[SaslAuthenticateResponse]:
-    token = f"n,,\x01auth=Bearer {credentials.password}\x01\x01".encode()
+    pairs = "".join(f"{name}={value}\x01" for name, value in credentials.extensions)
+    token = f"n,,\x01auth=Bearer {credentials.password}\x01{pairs}\x01".encode()
     last = yield from _exchange(token, version, credentials, broker)
     if last.auth_bytes:
         # A refusal, which the client has to answer before the exchange fails (RFC 7628, 3.2.3).
         yield from _exchange(b"\x01", version, credentials, broker)
-        raise AuthenticationFailed(f"{broker} refuses {credentials.subject} ({OAUTHBEARER})")
+        raise Unauthorized(f"{broker} refuses {credentials.subject} ({OAUTHBEARER})")
     return last
 
 
@@ -100,5 +104,5 @@ def _exchange(token: bytes, version: int, credentials: SaslCredentials, broker: 
     response: SaslAuthenticateResponse = yield SaslAuthenticateRequest(auth_bytes=token), version
     if response.error_code:
         reason = response.error_message or f"error {response.error_code}"
-        raise AuthenticationFailed(f"{broker} refuses {credentials.subject} ({credentials.mechanism}): {reason}")
+        raise Unauthorized(f"{broker} refuses {credentials.subject} ({credentials.mechanism}): {reason}")
     return response

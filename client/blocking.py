@@ -1,8 +1,8 @@
 """A client connection for programs without an event loop, such as Spark's Python workers.
 
 A request may be sent before its response is read (`send`, later `receive`), so that a fetch is in flight while the
-records of the one before are decoded. Errors of the socket are raised as they are (OSError): the caller knows the
-address and finds the words. After any error the connection is closed.
+records of the one before are decoded. After any error the connection is closed. An error of the socket is the cause of
+the Disconnected that is raised.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from sordini.client.addresses import Address
+from sordini.client.cluster_core import cannot_reach
 from sordini.client.connection import ClientConnection
-from sordini.client.errors import ConnectionLost
+from sordini.client.errors import Disconnected, lost, too_late
 from sordini.client.ports import Transport
 from sordini.client.versions import Steps, T
 
@@ -41,8 +42,11 @@ class SocketTransport:
 
 
 def open_socket(address: Address, seconds: float) -> socket.socket:
-    """A connected TCP socket. Raises OSError; `seconds` are for each of the host's addresses."""
-    connected = socket.create_connection(address, timeout=seconds)
+    """A connected TCP socket. Raises Unreachable; `seconds` are for each of the host's addresses."""
+    try:
+        connected = socket.create_connection(address, timeout=seconds)
+    except (OSError, UnicodeError) as error:
+        raise cannot_reach(address, error, seconds) from None
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return connected
@@ -76,25 +80,28 @@ class BlockingConnection:
         return self._protocol.in_flight
 
     def send(self, request: Any, version: int) -> None:
-        """Send a request message and do not wait for its response. Raises OSError, ConnectionLost."""
-        if not self.is_open:
-            raise ConnectionLost("the connection is closed")
+        """Send a request message and do not wait for its response. Raises Disconnected."""
+        self._check_open()
         frame = self._protocol.send(request, version)
         try:
             self._transport.send(frame, self._timeout_s)
+        except OSError as error:
+            raise self._lost(error, self._timeout_s) from error
         except BaseException:  # Raised again - half a request may be written.
             self.close()
             raise
 
     def receive(self, timeout_s: float | None = None) -> Any:
-        """Wait for the response to the oldest request in flight. Raises OSError, ConnectionLost, InvalidResponse.
+        """Wait for the response to the oldest request in flight. Raises Disconnected, InvalidResponse.
 
         Records in it are views of memory of its own. `timeout_s` is for this response, None: as for all.
         """
-        if not self.is_open:
-            raise ConnectionLost("the connection is closed")
+        self._check_open()
+        seconds = self._timeout_s if timeout_s is None else timeout_s
         try:
-            return self._receive(self._timeout_s if timeout_s is None else timeout_s)
+            return self._receive(seconds)
+        except OSError as error:
+            raise self._lost(error, seconds) from error
         except BaseException:  # Raised again - half a response may be read.
             self.close()
             raise
@@ -119,6 +126,15 @@ class BlockingConnection:
         self.is_open = False
         self._transport.close()
 
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise Disconnected(f"the connection to {self._protocol.peer} is closed")
+
+    def _lost(self, error: OSError, seconds: float) -> Disconnected:
+        self.close()
+        peer = self._protocol.peer
+        return too_late(peer, seconds) if isinstance(error, TimeoutError) else lost(peer, error)
+
     def _receive(self, timeout_s: float) -> Any:
         protocol = self._protocol
         # The time begins now, not when the request was sent: the response may have been waiting for long.
@@ -128,6 +144,6 @@ class BlockingConnection:
             seconds = max(deadline - self._monotonic(), _SECONDS_MIN)
             count = self._transport.receive_into(protocol.space(), seconds)
             if not count:
-                raise ConnectionLost("it closed the connection")
+                raise lost(self._protocol.peer)
             message = protocol.received(count)
         return message

@@ -26,11 +26,12 @@ from collections import deque
 from typing import Any, Final
 
 from sordini.client.errors import InvalidLength, InvalidResponse
-from sordini.protocol import schema
-from sordini.protocol.api import ALL_APIS, APIS, Api, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
+from sordini.protocol.codecs import Slices
 from sordini.protocol.errors import ErrorCode, WireError
 from sordini.protocol.headers import read_response_header, request_header
-from sordini.protocol.schema import Slices
+from sordini.protocol.served_apis import ALL_APIS, APIS, Api
 
 HEAD_BYTES: Final = 16 * 1024
 """The buffer that every connection has. Nearly all responses fit."""
@@ -62,10 +63,13 @@ class ClientConnection:
         "_head",
         "_in_flight",
         "_size",
+        "peer",
         "response_bytes_max",
     )
 
-    def __init__(self, client_id: str, response_bytes_max: int) -> None:
+    def __init__(self, client_id: str, response_bytes_max: int, peer: str = "the broker") -> None:
+        """`peer` is the broker's name in error texts, such as its address."""
+        self.peer = peer
         self.response_bytes_max = response_bytes_max
         """A longer response is refused before it is received. May be changed between responses."""
         self._client_id = client_id
@@ -129,7 +133,7 @@ class ClientConnection:
         try:
             return decode_response(api, version, frame)
         except WireError as error:
-            raise InvalidResponse(f"a response that cannot be read: {error}") from None
+            raise InvalidResponse(f"{self.peer} sent a response that cannot be read: {error}") from None
 
     def discard(self) -> None:
         """The oldest request's response is dealt with."""
@@ -147,7 +151,7 @@ class ClientConnection:
         filled = self._filled
         if not self._in_flight:
             if filled:
-                raise InvalidResponse("bytes that belong to no request")
+                raise InvalidResponse(f"{self.peer} sent bytes that belong to no request")
             return None
         if filled < _LENGTH_AND_CORRELATION_ID.size:
             if filled >= _LENGTH.size:
@@ -158,7 +162,7 @@ class ClientConnection:
             self._check_length(size)
         expected = self._in_flight[0][2]
         if correlation_id != expected:
-            raise InvalidResponse(f"response {correlation_id} where {expected} was due")
+            raise InvalidResponse(f"{self.peer} sent response {correlation_id} where {expected} was due")
         end = _LENGTH.size + size
         if filled < end:
             if end > HEAD_BYTES:
@@ -171,14 +175,14 @@ class ClientConnection:
         rest = filled - end
         if rest:
             if len(self._in_flight) == 1:
-                raise InvalidResponse("more bytes than the response")
+                raise InvalidResponse(f"{self.peer} sent more bytes than the response")
             self._head[:rest] = self._head[end:filled]
         self._filled = rest
         return frame
 
     def _check_length(self, size: int) -> None:
         if not _CORRELATION_ID_BYTES <= size <= self.response_bytes_max:
-            raise InvalidLength(size, self.response_bytes_max, bytes(self._head[: _LENGTH.size]))
+            raise InvalidLength(self.peer, size, self.response_bytes_max, bytes(self._head[: _LENGTH.size]))
 
 
 def encode_request(api: Api, version: int, correlation_id: int, client_id: str, request: Any) -> bytearray:
@@ -186,7 +190,7 @@ def encode_request(api: Api, version: int, correlation_id: int, client_id: str, 
     frame = bytearray(_LENGTH.size)
     frame += request_header(api, version, correlation_id, client_id)
     slices: Slices = []
-    schema.encode_into(request, version, frame, slices)
+    codecs.encode_into(request, version, frame, slices)
     assert not slices, "a client's records are bytes, not slices of a file"
     _LENGTH.pack_into(frame, 0, len(frame) - _LENGTH.size)
     return frame
@@ -198,4 +202,4 @@ def decode_response(api: Api, version: int, frame: memoryview) -> Any:
     if api is _API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
         version = 0
     _, position = read_response_header(api, version, frame)
-    return schema.decoder(api.response, version)(frame, position)[0]
+    return codecs.decoder(api.response, version)(frame, position)[0]

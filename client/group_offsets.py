@@ -32,10 +32,13 @@ def commit_request(group: str, offsets: Mapping[TopicPartition, int]) -> OffsetC
     return OffsetCommitRequest(group_id=group, topics=named)
 
 
-def fetch_request(group: str) -> OffsetFetchRequest:
-    """For all partitions of a group."""
+def fetch_request(group: str, *, is_stable: bool = False) -> OffsetFetchRequest:
+    """For all partitions of a group; `is_stable` ones have no transaction pending, from version 7 on."""
     return OffsetFetchRequest(
-        group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
+        group_id=group,
+        topics=None,
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=None)],
+        require_stable=is_stable,
     )
 
 

@@ -17,7 +17,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from sordini.client.errors import ClientError, ConnectionLost, InvalidResponse, reason_of_loss
+from sordini.client.errors import ClientError, Disconnected, InvalidResponse, lost
 from sordini.client.versions import run_steps
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class PipelinedConnection:
         self._loop.add_reader(socket, self._on_readable)
 
     def send(self, request: Any, version: int) -> asyncio.Future[Any]:
-        """Send a request message; its response message. The future fails with ConnectionLost or InvalidResponse."""
+        """Send a request message; its response message. The future fails with Disconnected or InvalidResponse."""
         if not self.is_open:
-            raise ConnectionLost("the connection is closed")
+            raise Disconnected(f"the connection to {self._protocol.peer} is closed")
         response: asyncio.Future[Any] = self._loop.create_future()
         frame = self._protocol.send(request, version)
         self._responses.append(response)
@@ -57,9 +57,9 @@ class PipelinedConnection:
         """Carry out an exchange such as `negotiate()`; its result. Raises what `send` and the steps raise."""
         return await run_steps(steps, self.send)
 
-    def close(self, reason: str = "the connection was closed here") -> None:
+    def close(self) -> None:
         """Close without waiting; requests in flight fail. May be called again."""
-        self._fail(ConnectionLost(reason))
+        self._fail(Disconnected(f"the connection to {self._protocol.peer} was closed here"))
 
     def _fail(self, error: ClientError) -> None:
         if not self.is_open:
@@ -87,7 +87,7 @@ class PipelinedConnection:
                     return
                 unsent.popleft()
         except OSError as error:
-            self.close(reason_of_loss(error))
+            self._fail(lost(self._protocol.peer, error))
             return
         self._loop.remove_writer(self._socket)
 
@@ -99,14 +99,14 @@ class PipelinedConnection:
                 if count is None:
                     return
                 if not count:
-                    self.close("it closed the connection")
+                    self._fail(lost(self._protocol.peer))
                     return
                 budget -= count
                 self._take_responses(count)
             if self.is_open:
                 self._loop.call_soon(self._on_readable)  # A TLS socket may hold what it has received.
         except OSError as error:
-            self.close(reason_of_loss(error))
+            self._fail(lost(self._protocol.peer, error))
         except InvalidResponse as error:
             self._fail(error)
 

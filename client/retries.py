@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from sordini.client.errors import ClientError, Disconnected, NotABroker, Refused
 from sordini.protocol.errors import ErrorCode
+from sordini.system.named_tuple import NamedTuple
 
 RETRIABLE: Final = frozenset(
     {
@@ -48,3 +50,44 @@ class Backoff:
     def reset(self) -> None:
         """Begin with the first pause again, after a success."""
         self._next_ms = self._first_ms
+
+
+class RetryRules(NamedTuple):
+    """What one client repeats, and for how long."""
+
+    codes: frozenset[ErrorCode] = RETRIABLE
+    errors: tuple[type[ClientError], ...] = (Disconnected,)
+    """Beside Refused with one of the codes."""
+    pause_ms: int = 100
+    pause_ms_max: int = 1_000
+    budget_s: float = float("inf")
+    """Of one stretch of attempts without success; without one the caller bounds the time."""
+
+    def is_temporary(self, error: ClientError) -> bool:
+        """Whether another attempt may succeed."""
+        if isinstance(error, self.errors):
+            return not isinstance(error, NotABroker)
+        return isinstance(error, Refused) and error.code in self.codes
+
+
+class Attempts:
+    """One stretch of attempts without success. Times are in seconds of any clock."""
+
+    def __init__(self, rules: RetryRules, now_s: float) -> None:
+        self._rules = rules
+        self._backoff = Backoff(rules.pause_ms, rules.pause_ms_max)
+        self.restart(now_s)
+
+    def restart(self, now_s: float) -> None:
+        """After a success: the whole time is available again."""
+        self._deadline_s = now_s + self._rules.budget_s
+        self._backoff.reset()
+
+    def is_expired(self, now_s: float) -> bool:
+        return now_s >= self._deadline_s
+
+    def pause_s(self, now_s: float) -> float | None:
+        """The pause before the next attempt, within the time that is left; None when there is none."""
+        if self.is_expired(now_s):
+            return None
+        return min(self._backoff.next_ms() / 1000, self._deadline_s - now_s)

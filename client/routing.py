@@ -1,16 +1,17 @@
-"""Which broker a request goes to: Metadata and FindCoordinator, as messages to send and answers to read. Pure.
+"""Metadata and FindCoordinator, by which a request finds its broker: messages to send and answers to read. Pure.
 
     request = metadata_request(["orders"])            # sent to any broker
     brokers = broker_addresses(response)              # where the brokers are
     leaders = partition_leaders(response.topics[0])   # which of them leads which partition
 
-The connections, and when to send a request again, are the caller's (see `retries`).
+Which broker a request goes to is decided by `ClusterMap` (cluster_core.py) and `Cluster` (cluster.py); when to send it
+again, by `retries`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from sordini.client.addresses import Address
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -20,6 +21,8 @@ from sordini.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from sordini.protocol.types import NO_TOPIC_ID
+from sordini.system.named_tuple import NamedTuple
 
 TRANSACTION_KEY: Final = 1
 """The kind of key in FindCoordinator that is a transactional id."""
@@ -59,6 +62,24 @@ def broker_addresses(response: MetadataResponse) -> dict[int, Address]:
 def partition_leaders(topic: MetadataResponseTopic) -> dict[int, PartitionLeader]:
     """The leaders of a topic's partitions, by the partition's number."""
     return {row.partition_index: PartitionLeader(row.leader_id, row.leader_epoch) for row in topic.partitions}
+
+
+def is_recreated(known_id: bytes, topic_id: bytes) -> bool:
+    """Whether a topic of the same name is another one (KIP-516). Unknown below Metadata version 10: then it is not."""
+    return NO_TOPIC_ID not in (known_id, topic_id) and known_id != topic_id
+
+
+def newer_leaders(
+    known: Mapping[int, PartitionLeader], found: Mapping[int, PartitionLeader]
+) -> dict[int, PartitionLeader]:
+    """The leaders of a response, but for those with a lower leader epoch than is known of the same topic (KIP-320).
+
+    Brokers do not receive metadata at the same time: a response may be older than an earlier one of another broker.
+    """
+    return {
+        number: known[number] if number in known and 0 <= leader.epoch < known[number].epoch else leader
+        for number, leader in found.items()
+    }
 
 
 def coordinator_request(group: str) -> FindCoordinatorRequest:

@@ -68,6 +68,12 @@ async def connect(address: Address) -> StreamSocket:
     raise failure
 
 
+async def connect_with(context: ssl.SSLContext | None, address: Address) -> Socket:
+    """As `connect`, and with TLS if there is a context. Raises OSError and UnicodeError."""
+    connected = await connect(address)
+    return connected if context is None else await start_tls(connected, context, address.host)
+
+
 async def _resolve(address: Address) -> Sequence[_AddressInfo]:
     found: Sequence[_AddressInfo]
     try:

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any, Final, TypeVar
 
 from sordini import __version__
-from sordini.client.errors import UnsupportedVersion
-from sordini.protocol.api import Api
+from sordini.client.errors import NotServed
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from sordini.protocol.served_apis import Api
 
 T = TypeVar("T")
 
@@ -42,26 +42,27 @@ async def run_steps(steps: Steps[T], send: Callable[[Any, int], Awaitable[Any]])
 class ServedVersions:
     """What one broker serves."""
 
-    def __init__(self, ranges: Mapping[int, tuple[int, int]]) -> None:
-        """`ranges`: by API key, the oldest and the newest version."""
+    def __init__(self, ranges: Mapping[int, tuple[int, int]], broker: str = "the broker") -> None:
+        """`ranges`: by API key, the oldest and the newest version; `broker` is its name in error texts."""
         self._ranges = ranges
+        self._broker = broker
 
     def highest(self, api: Api, *, at_least: int = 0, at_most: int | None = None) -> int:
         """The newest version that the broker serves and this client knows, within the bounds.
 
-        Raises UnsupportedVersion.
+        Raises NotServed.
         """
         oldest, newest = self._ranges.get(api.key, (0, -1))
         version = min(newest, api.max_version, api.max_version if at_most is None else at_most)
         if version < max(oldest, api.min_version, at_least):
-            raise UnsupportedVersion(api, oldest, newest)
+            raise NotServed(self._broker, api, oldest, newest)
         return version
 
 
-def negotiate() -> Steps[ServedVersions]:
-    """Ask which versions the broker serves; a broker too old for the question is asked again in version 0."""
+def negotiate(broker: str = "the broker") -> Steps[ServedVersions]:
+    """Request the versions that the broker serves; one too old for the request is sent it again in version 0."""
     request = ApiVersionsRequest(client_software_name="sordini", client_software_version=__version__)
     response: ApiVersionsResponse = yield request, _FIRST_WITH_SOFTWARE_NAME
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
         response = yield request, 0
-    return ServedVersions({row.api_key: (row.min_version, row.max_version) for row in response.api_keys})
+    return ServedVersions({row.api_key: (row.min_version, row.max_version) for row in response.api_keys}, broker)

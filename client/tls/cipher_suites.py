@@ -11,19 +11,18 @@ from __future__ import annotations
 import re
 
 TLS13_SUITES = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-OPENSSL_NAME = re.compile(r"[A-Z0-9]+(-[A-Z0-9]+)+")
-_JAVA_NAME = re.compile(r"(?:TLS|SSL)_([A-Z0-9_]+?)_WITH_([A-Z0-9_]+)")
-_CIPHER_SIZES = re.compile(r"\b(AES|CAMELLIA|ARIA)_(128|256)")
+OPENSSL_NAME = r"[A-Z0-9]+(-[A-Z0-9]+)+"
+_JAVA_NAME = r"(?:TLS|SSL)_([A-Z0-9_]+?)_WITH_([A-Z0-9_]+)"
+_CIPHER_SIZES = r"\b(AES|CAMELLIA|ARIA)_(128|256)"
 
 
 def openssl_name(name: str) -> str:
     """OpenSSL's name of a suite of TLS 1.2, given by either name."""
-    java = _JAVA_NAME.fullmatch(name)
+    java = re.fullmatch(_JAVA_NAME, name)
     if java is None:
         return name
     exchange, cipher = java.groups()
-    cipher = (
-        _CIPHER_SIZES.sub(r"\1\2", cipher).replace("_CBC", "").replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")
-    )
+    cipher = re.sub(_CIPHER_SIZES, r"\1\2", cipher).replace("_CBC", "")
+    cipher = cipher.replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")
     prefix = "" if exchange == "RSA" else exchange.replace("_", "-") + "-"
     return prefix + cipher.replace("_", "-")

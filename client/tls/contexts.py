@@ -6,14 +6,16 @@ sets the suites of TLS 1.3 only from version 3.15 on: naming some of them and no
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Sequence
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.client.tls.cipher_suites import OPENSSL_NAME, TLS13_SUITES, openssl_name
 from sordini.client.tls.stores import KeyStore, StoreError, TrustStore
 from sordini.system.files import MemoryFile
+from sordini.system.named_tuple import NamedTuple
 
 Context = ssl.SSLContext
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -31,6 +33,12 @@ class TlsMaterial(NamedTuple):
     keys: KeyStore | None
     trust: TrustStore | None
     """None: the authorities that the system trusts."""
+
+
+class ServerSession(ssl.SSLObject):
+    """A connection at the server's end, which keeps what Python forgets: the server name that the client sent."""
+
+    server_name: str | None = None
 
 
 def server_context(material: TlsMaterial, client_auth: str) -> ssl.SSLContext:
@@ -52,11 +60,22 @@ def client_context(material: TlsMaterial, *, checks_host: bool) -> ssl.SSLContex
     return context
 
 
+def keep_server_names(context: ssl.SSLContext) -> None:
+    """Keep the server name of each connection of a server's context. A name that is not ASCII fails its handshake."""
+    context.sslobject_class = ServerSession
+    context.sni_callback = _keep_server_name
+
+
 def check_cipher_suites(names: Sequence[str]) -> None:
     """Raise ValueError for a name that is no suite of this OpenSSL, or none that authenticates and encrypts."""
     for name in names:
         if name not in TLS13_SUITES and openssl_name(name) not in _known_suites():
             raise ValueError(f"{name} is no cipher suite here")
+
+
+def _keep_server_name(session: ssl.SSLSocket | ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
+    if isinstance(session, ServerSession):
+        session.server_name = name
 
 
 def _configure(context: ssl.SSLContext, material: TlsMaterial) -> None:
@@ -119,7 +138,7 @@ def _trust(context: ssl.SSLContext, trust: TrustStore | None, purpose: ssl.Purpo
 def _known_suites() -> frozenset[str]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers("ALL:!aNULL:!eNULL")
-    return frozenset(one["name"] for one in context.get_ciphers() if OPENSSL_NAME.fullmatch(one["name"]))
+    return frozenset(one["name"] for one in context.get_ciphers() if re.fullmatch(OPENSSL_NAME, one["name"]))
 
 
 def reason_of(error: ssl.SSLError) -> str:

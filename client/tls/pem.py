@@ -6,9 +6,10 @@ A value of server.properties is one line, whose line ends are spaces, `\\n` as t
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
-_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([^-]*)-----END \1-----")
+from sordini.system.named_tuple import NamedTuple
+
+_BLOCK = r"-----BEGIN ([A-Z0-9 ]+)-----([^-]*)-----END \1-----"
 _WIDTH = 64
 CERTIFICATES = frozenset({"CERTIFICATE", "TRUSTED CERTIFICATE", "X509 CERTIFICATE"})
 
@@ -27,7 +28,7 @@ class PemBlock(NamedTuple):
 def pem_blocks(text: str) -> list[PemBlock]:
     """The blocks in a text, in their order; what stands between them is skipped."""
     blocks = []
-    for match in _BLOCK.finditer(text.replace("\\n", "\n")):
+    for match in re.finditer(_BLOCK, text.replace("\\n", "\n")):
         label, body = match[1], "".join(match[2].split())
         lines = [body[at : at + _WIDTH] for at in range(0, len(body), _WIDTH)]
         blocks.append(PemBlock(label, "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""])))

@@ -6,9 +6,10 @@ since version 9; one in Java's own former format is refused with the command tha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sordini.client.tls.pem import CERTIFICATES, pem_blocks
+from sordini.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from cryptography import x509

@@ -1,0 +1,1 @@
+"""Access control entries, users that log in by SCRAM, and quotas."""
