@@ -1,11 +1,12 @@
 """What an append does besides the write: duplicates, producers' state, index entries.
 
-Functions on a log's state. `Log.append` calls `note_producers` and `index_batches` only for batches that need them.
+The write itself, and when a segment is rolled for it, is `LogState.append_bytes` (log_state.py). Functions on a log's
+state; `Log.append` calls `note_producers` and `index_batches` only for batches that need them.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader
@@ -13,6 +14,7 @@ from sordini.storage import aborted_transactions, producer_replay
 from sordini.storage.log_state import LogState
 from sordini.storage.producer_state import SentBatch
 from sordini.storage.segment import Segment
+from sordini.system.named_tuple import NamedTuple
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 

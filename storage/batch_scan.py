@@ -116,6 +116,7 @@ def headers_in(file: Readable, position: int, end: int) -> Iterator[tuple[int, B
         if at == 0:
             return
         position += at
+        # A ListOffsets by time read four windows of 64 KiB before it had its batch.
         size = LOOKUP_WINDOW if header.size >= _LARGE_BATCH else WALK_WINDOW
     yield from _last_messages(file, position, end)
 

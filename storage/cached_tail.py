@@ -14,6 +14,8 @@ def cached_tail(log: LogState, start: int, below: int, bytes_max: int) -> bytes 
         return None
     segments = log.segments
     segment, recent = segments.active, segments.recent
+    # A leader of four partitions made 317 Python calls for a record where each fetch read twice, and 222 with this
+    # cache and without the read before the wait (tests/unit/replication/test_calls_per_record.py).
     position = recent.get(start)
     end = segment.size if below == log.log_end_offset else recent.get(below)
     file = segment.handle.file

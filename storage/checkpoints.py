@@ -10,11 +10,11 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_from_text, topic_id_text
 from sordini.storage.disk import Disk
 from sordini.storage.names import LEADER_EPOCHS, META_PROPERTIES, PARTITION_METADATA
+from sordini.system.named_tuple import NamedTuple
 
 VERSION = "0"
 CLUSTER_ID_CHARACTERS = 22
@@ -28,7 +28,7 @@ class KraftDirectory(DamagedFile):
     """A log directory of Apache Kafka in KRaft mode: its topics are in a log of their metadata, not in ZooKeeper."""
 
 
-class Meta(NamedTuple):
+class MetaProperties(NamedTuple):
     """Whose log directory this is; None where the file does not say."""
 
     broker_id: int | None
@@ -46,15 +46,19 @@ def write_whole(disk: Disk, directory: str, name: str, text: str) -> None:
 def write_beside(disk: Disk, directory: str, name: str, text: str) -> str:
     """Write the replacement of a file; its path, for the caller to sync and rename. Raises OSError."""
     temporary = f"{directory}/{name}.tmp"
-    data = text.encode()
-    file = disk.open(temporary, create=True)
+    write_over(disk, temporary, text.encode())
+    return temporary
+
+
+def write_over(disk: Disk, path: str, data: bytes) -> None:
+    """Make these the bytes of a file, unsynced; a crash meanwhile leaves a part of them. Raises OSError."""
+    file = disk.open(path, create=True)
     try:
         file.truncate(0)
         if file.append((data,)) != len(data):
-            raise OSError(errno.ENOSPC, "a short write", temporary)
+            raise OSError(errno.ENOSPC, "a short write", path)
     finally:
         file.close()
-    return temporary
 
 
 def sync_file(disk: Disk, path: str) -> None:
@@ -120,14 +124,7 @@ def read_epochs(disk: Disk, directory: str) -> list[tuple[int, int]]:
 def write_topic_id(disk: Disk, directory: str, topic_id: TopicId) -> None:
     """Write `partition.metadata`. Not synced: the log's first flush calls `sync_topic_id`."""
     data = f"version: {VERSION}\ntopic_id: {topic_id_text(topic_id)}".encode()
-    path = f"{directory}/{PARTITION_METADATA}"
-    file = disk.open(path, create=True)
-    try:
-        file.truncate(0)
-        if file.append((data,)) != len(data):
-            raise OSError(errno.ENOSPC, "a short write", path)
-    finally:
-        file.close()
+    write_over(disk, f"{directory}/{PARTITION_METADATA}", data)
 
 
 def sync_topic_id(disk: Disk, directory: str) -> None:
@@ -169,7 +166,7 @@ def write_meta(disk: Disk, directory: str, broker_id: int, cluster_id: str, othe
     write_whole(disk, directory, META_PROPERTIES, "".join(f"{key}={value}\n" for key, value in fields.items()))
 
 
-def read_meta(disk: Disk, directory: str) -> tuple[Meta, dict[str, str]] | None:
+def read_meta(disk: Disk, directory: str) -> tuple[MetaProperties, dict[str, str]] | None:
     """Read `meta.properties`: its broker and cluster, and all its keys; None without the file. Raises DamagedFile."""
     text = read_whole(disk, directory, META_PROPERTIES)
     if text is None:
@@ -183,7 +180,7 @@ def read_meta(disk: Disk, directory: str) -> tuple[Meta, dict[str, str]] | None:
     if fields.get("version") != VERSION:
         raise DamagedFile(f"{path} has version {fields.get('version')!r}, only {VERSION} is known")
     broker_id = fields.get("broker.id")
-    return Meta(None if broker_id is None else _number(broker_id, path), fields.get("cluster.id")), fields
+    return MetaProperties(None if broker_id is None else _number(broker_id, path), fields.get("cluster.id")), fields
 
 
 def _text(lines: list[str]) -> str:

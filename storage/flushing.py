@@ -1,10 +1,14 @@
-"""Flushing a log: what was appended is synced in a thread, and then the recovery point moves."""
+"""Flushing a log: what was appended is synced in a thread, and then the recovery point moves.
+
+When a flush is due: after an append that reaches `flush.messages` (`LogState.needs_flush`, waited for by
+`replication/acks.py`), and by the periodic check of `log_jobs.py` for `flush.ms` and for closed segments.
+"""
 
 from __future__ import annotations
 
 from sordini.storage.checkpoints import sync_topic_id, write_epochs
+from sordini.storage.directory_failure import NO_DESCRIPTOR, is_directory_failure
 from sordini.storage.disk import Disk, File
-from sordini.storage.log_dir_handle import NO_DESCRIPTOR, is_directory_failure
 from sordini.storage.log_state import LogState, UnsyncedMetadata
 from sordini.storage.open_files import Handle
 

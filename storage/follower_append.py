@@ -14,7 +14,7 @@ from sordini.protocol.records.produce_validation import CheckedBatches
 from sordini.storage import appending
 from sordini.storage.log_config import LogConfig
 from sordini.storage.log_state import LogState
-from sordini.storage.segment import OFFSETS_MAX
+from sordini.storage.segment_roll import OFFSETS_MAX
 
 Batches = list[tuple[int, BatchHeader]]
 

@@ -195,8 +195,7 @@ class Log(LogState):
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Where a read_committed reader stops: before the first record left of a transaction not decided below it."""
-        unstable = self.producers.first_unstable_offset(high_watermark)
-        return high_watermark if unstable is None else max(min(unstable, high_watermark), self.log_start_offset)
+        return self.producers.unstable.last_stable_offset(high_watermark, self.log_start_offset)
 
     def end_bound(self, piece: FileSlice) -> int:
         """An offset that no record of a slice of this log reaches, as near as the index says. Raises StorageError."""
@@ -209,7 +208,7 @@ class Log(LogState):
         return min(piece.end_offset, self.segments.end_of(number, self.log_end_offset) if near is None else near)
 
     def aborted_transactions(self, start: int, upper: int) -> list[AbortedTransaction]:
-        """CleanedTransactions aborted that have records between `start` and `upper`, in the order of their markers."""
+        """Transactions aborted that have records between `start` and `upper`, in the order of their markers."""
         self.log_dir.ensure_online()
         try:
             return aborted_transactions.find_aborted(self.segments, self.producers, self.log_end_offset, start, upper)

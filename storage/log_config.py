@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from sordini.system.named_tuple import NamedTuple
 
 UNLIMITED = -1
 NEVER = 2**63 - 1

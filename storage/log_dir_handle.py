@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
+from sordini.storage.directory_failure import PASSING, is_directory_failure
 from sordini.storage.disk import Disk, File
 from sordini.storage.disk_space import DISK_FULL, DiskSpace
 from sordini.storage.errors import DiskFull, RetriableRefusal, StorageError
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.preallocation import Reservations
 from sordini.storage.retention import Retention
-
-NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-PASSING = DISK_FULL | NO_DESCRIPTOR
-"""A full disk, and no descriptor left: the call is refused, and a retry may succeed."""
-REFUSED = frozenset(
-    {
-        errno.EBADF,
-        errno.EEXIST,
-        errno.EFBIG,
-        errno.EINVAL,
-        errno.EISDIR,
-        errno.ELOOP,
-        errno.EMLINK,
-        errno.ENAMETOOLONG,
-        errno.ENOMEM,
-        errno.ENOTDIR,
-        errno.ENOTEMPTY,
-        errno.EOVERFLOW,
-        errno.EXDEV,
-    }
-)
-"""The call itself is impossible (a name, a size, a descriptor, or a file in the way). It is refused, and says nothing
-about the disk. A sync or a truncation that fails with one of these still counts as a failed sync or truncation."""
-
-
-def is_directory_failure(error: OSError) -> bool:
-    """Whether a failed call means that the log directory can no longer be trusted."""
-    return error.errno not in PASSING and error.errno not in REFUSED
 
 
 class Randomness(Protocol):
@@ -54,6 +26,13 @@ class LogEvents(Protocol):
     """The port for log lines: a logger's `info` fits. Called once for each roll and truncation, never per record."""
 
     def __call__(self, event: str, **fields: Any) -> object: ...
+
+
+class SegmentsDeleted(Protocol):
+    """The port for deletions of a log's oldest segments: by retention, or below its log start offset."""
+
+    def __call__(self, name: TopicPartition, count: int, size: int, /) -> object:
+        """`size`: bytes of their records."""
 
 
 class DeletedFiles(Protocol):
@@ -86,6 +65,7 @@ class LogDirHandle:
         """What has deleted files that are not removed yet."""
         self.before_truncate: Callable[[File, int], object] = _ignore_truncation
         """Called with a segment's file and the position before the file is truncated: a response may still send it."""
+        self.on_segments_deleted: SegmentsDeleted = _ignore_deletion
         self.save_recovery_points: Callable[[], None] = _nothing
         """Writes the recovery point checkpoint at once, for a log whose recovery point has just moved back."""
         self.saved_recovery_point: Callable[[TopicPartition], int] = _zero
@@ -134,6 +114,10 @@ def _ignore_event(event: str, **_fields: Any) -> None:
 
 def _ignore_truncation(_file: File, _position: int) -> None:
     """The default: no response sends from files."""
+
+
+def _ignore_deletion(_name: TopicPartition, _count: int, _size: int, /) -> None:
+    """The default: no listener."""
 
 
 def _zero(_partition: TopicPartition) -> int:

@@ -66,12 +66,12 @@ class LogDirectory:
             raise WrongDirectory(path, str(error)) from error
         if found is None:
             self._sync_parents()
-        meta, fields = found if found is not None else (checkpoints.Meta(None, None), {})
+        meta, fields = found if found is not None else (checkpoints.MetaProperties(None, None), {})
         if meta.broker_id not in (None, broker_id):
             raise WrongDirectory(path, f"holds the logs of broker {meta.broker_id}, this is broker {broker_id}")
         if meta.cluster_id not in (None, cluster_id):
             raise WrongDirectory(path, f"belongs to cluster {meta.cluster_id}, this broker's is {cluster_id}")
-        if meta != checkpoints.Meta(broker_id, cluster_id):
+        if meta != checkpoints.MetaProperties(broker_id, cluster_id):
             checkpoints.write_meta(disk, path, broker_id, cluster_id, fields)
             self._names_are_synced = True
 

@@ -1,51 +1,29 @@
 """All logs of one broker, in one or more log directories.
 
-`open` is synchronous, before the broker serves; `tick` does the jobs that are due at the time it gets, and one `tick`
-must end before the next begins. Calls that wait for a disk go through `Disk.offload`; between awaits the set of logs
-may change, so each log's state is checked again. A directory that fails goes offline alone: its logs raise
-StorageError, and `on_offline` is called once.
+`open` is synchronous, before the broker serves; `tick` does the periodic jobs of `log_jobs.py`. A directory that fails
+goes offline alone: its logs raise StorageError, and `on_offline` is called once.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
 
-from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import TopicId, TopicPartition
-from sordini.storage import names
 from sordini.storage.checkpoints import DamagedFile
 from sordini.storage.disk import Disk, File
 from sordini.storage.disk_space import DiskSpace, OnFull, OnSpace
 from sordini.storage.errors import StorageError, WrongDirectory
 from sordini.storage.log import Log
-from sordini.storage.log_config import NEVER, LogConfig
-from sordini.storage.log_dir_handle import LogDirHandle, LogEvents, Randomness
+from sordini.storage.log_config import LogConfig
+from sordini.storage.log_dir_handle import LogDirHandle, LogEvents, Randomness, SegmentsDeleted
 from sordini.storage.log_directory import LogDirectory
+from sordini.storage.log_jobs import LogJobs
 from sordini.storage.open_files import OpenFiles
-from sordini.storage.removal import remove_directories, remove_files
-from sordini.storage.retention import BUILT_IN, DeletePolicy, Retention
-
-LOGS_PER_SLICE = 64
-"""How many logs a job handles before the loop serves requests again."""
-FLUSHES_AT_ONCE = 8
-"""Twice the threads of the disk, so that no thread waits for the loop."""
-
-
-class StoreConfig(NamedTuple):
-    """The broker's own settings for its logs; the defaults are Apache Kafka's where it has the key."""
-
-    open_files_max: int = 4096
-    retention_check_interval_ms: int = 300_000
-    recovery_checkpoint_interval_ms: int = 60_000
-    log_start_checkpoint_interval_ms: int = 60_000
-    high_watermark_checkpoint_interval_ms: int = 5_000
-    producer_check_interval_ms: int = 600_000
-    flush_check_interval_ms: int = 0
-    """How often `flush.ms` is checked; at most once per `tick`."""
-    delete_policies: tuple[DeletePolicy, ...] = tuple(BUILT_IN.values())
+from sordini.storage.removal import PendingDelete
+from sordini.storage.retention import Retention
+from sordini.storage.store_config import StoreConfig
+from sordini.system.named_tuple import NamedTuple
 
 
 class Identity(NamedTuple):
@@ -86,14 +64,11 @@ class LogManager:
         self._disk = disk
         self._identity = identity
         self._config_of = config_of
-        self._config = config
         self._directories = [LogDirectory(LogDirHandle(disk, path, self.files, randomness)) for path in directories]
         self._cordoned: frozenset[str] = frozenset()
         self._logs: dict[TopicPartition, Log] = {}
-        self._pending_delete: list[tuple[int, str]] = []
-        """(when due in ms, path) of partition directories that were renamed for their deletion."""
-        self._due_ms: dict[str, int] = {}
-        self._ticking = False
+        self._pending_delete = PendingDelete()
+        self._jobs = LogJobs(disk, config, self._directories, self._logs, self._pending_delete)
         retention = Retention(config.delete_policies, self._report_finding)
         for directory in self._directories:
             directory.handle.on_failure = self._report_offline
@@ -108,6 +83,11 @@ class LogManager:
         """Call `log_event` for each roll and each truncation of a log: "segment rolled", "log truncated"."""
         for directory in self._directories:
             directory.handle.on_event = log_event
+
+    def on_segments_deleted(self, listener: SegmentsDeleted) -> None:
+        """Call `listener(partition, segments, bytes)` after each deletion of a log's oldest segments."""
+        for directory in self._directories:
+            directory.handle.on_segments_deleted = listener
 
     @property
     def online_directories(self) -> list[str]:
@@ -144,10 +124,10 @@ class LogManager:
         """
         try:
             for directory in self._directories:
-                self._attempt(directory, lambda directory=directory: directory.claim(*self._identity))  # type: ignore[misc]
+                self._or_offline(directory, lambda directory=directory: directory.claim(*self._identity))  # type: ignore[misc]
             for directory in self._directories:
                 if directory.handle.failure is None:
-                    self._attempt(directory, lambda directory=directory: directory.load(self._config_of, now_ms))  # type: ignore[misc]
+                    self._or_offline(directory, lambda directory=directory: directory.load(self._config_of, now_ms))  # type: ignore[misc]
                 self._adopt(directory, now_ms)
             if not self.online_directories:
                 raise self._directories[0].handle.failure or StorageError("log.dirs", "no directory is configured")
@@ -204,44 +184,15 @@ class LogManager:
         log.log_dir.ensure_online()
         path = directory.delete(partition)
         del self._logs[partition]
-        self._pending_delete.append((now_ms + log.config.file_delete_delay_ms, path))
+        self._pending_delete.add(now_ms + log.config.file_delete_delay_ms, path)
 
     async def tick(self, now_ms: int) -> None:
-        """Do the jobs that are due: to be called about once a second, never concurrently."""
-        assert not self._ticking, "the last tick has not ended"
-        self._ticking = True
-        config = self._config
-        try:
-            if self._is_due("flush", config.flush_check_interval_ms, now_ms):
-                await self._flush_due(now_ms)
-            if self._is_due("retention", config.retention_check_interval_ms, now_ms):
-                await self._each(lambda log: log.apply_retention(now_ms, log.high_watermark))
-            if self._is_due("producers", config.producer_check_interval_ms, now_ms):
-                await self._each(lambda log: log.expire_producers(now_ms))
-            await self._remove_due(now_ms)
-            self._check_disk_space(now_ms)
-            if self._is_due("recovery points", config.recovery_checkpoint_interval_ms, now_ms):
-                await self.checkpoint(names.RECOVERY_POINTS, LogDirectory.recovery_points)
-            if self._is_due("log starts", config.log_start_checkpoint_interval_ms, now_ms) or self._starts_moved():
-                await self.checkpoint(names.LOG_STARTS, LogDirectory.log_starts)
-            if self._is_due("high watermarks", config.high_watermark_checkpoint_interval_ms, now_ms):
-                await self.checkpoint(names.HIGH_WATERMARKS, LogDirectory.high_watermarks)
-        finally:
-            self._ticking = False
+        """Do the jobs that are due (`LogJobs`): to be called about once a second, never concurrently."""
+        await self._jobs.tick(now_ms)
 
     async def checkpoint(self, name: str, offsets_of: Callable[[LogDirectory], dict[TopicPartition, int]]) -> None:
         """Write one checkpoint of every directory that is online, if it changed."""
-        for directory in self._directories:
-            if directory.handle.failure is not None:
-                continue
-            write = directory.writer(name, offsets_of(directory))
-            if write is None:
-                continue
-            try:
-                await self._disk.offload(write)
-            except OSError as error:
-                if directory.handle.fails_directory(error):
-                    directory.handle.take_offline(error)
+        await self._jobs.checkpoint(name, offsets_of)
 
     async def close(self, *, clean: bool = True) -> None:
         """Close every log, when no tick runs and no log is used any more.
@@ -272,22 +223,7 @@ class LogManager:
         if self.on_finding is not None:
             self.on_finding(finding)
 
-    def _check_disk_space(self, now_ms: int) -> None:
-        for directory in self._directories:
-            space = directory.handle.space
-            if space.is_full and directory.handle.failure is None:
-                space.check_healed(sum(log.log_end_offset for log in directory.logs.values()), now_ms)
-
-    def _starts_moved(self) -> bool:
-        """Whether a log start offset moved since the last tick. Deleted records must not be readable again after a
-        `kill -9`, so the next tick writes the checkpoint; Apache Kafka waits for the checkpoint interval.
-        """
-        moved = [directory.handle for directory in self._directories if directory.handle.log_start_moved]
-        for log_dir in moved:
-            log_dir.log_start_moved = False
-        return bool(moved)
-
-    def _attempt(self, directory: LogDirectory, action: Callable[[], None]) -> None:
+    def _or_offline(self, directory: LogDirectory, action: Callable[[], None]) -> None:
         try:
             action()
         except WrongDirectory:
@@ -303,88 +239,21 @@ class LogManager:
             if not log.is_closed:
                 self._logs[partition] = log
         delay_ms = LogConfig().file_delete_delay_ms
-        self._pending_delete += [(now_ms + delay_ms, path) for path in directory.pending_delete]
+        for path in directory.pending_delete:
+            self._pending_delete.add(now_ms + delay_ms, path)
 
     def _drop_empty(self, twins: tuple[Log, Log], now_ms: int) -> bool:
         """Of two logs of one partition, delete the one without records, left by a failed creation."""
         for log in twins:
             if log.log_end_offset == 0:
-                directory = next(one for one in self._directories if one.handle is log.log_dir)
+                directory = next(found for found in self._directories if found.handle is log.log_dir)
                 directory.findings.append(
                     f"{log.directory}: is empty, and the partition is in another directory: deleted"
                 )
                 path = directory.delete(log.topic_partition)
-                self._pending_delete.append((now_ms + log.config.file_delete_delay_ms, path))
+                self._pending_delete.add(now_ms + log.config.file_delete_delay_ms, path)
                 return True
         return False
-
-    def _is_due(self, job: str, interval_ms: int, now_ms: int) -> bool:
-        """Whether a job is due; the first time is one interval after the first tick."""
-        due_ms = self._due_ms.setdefault(job, now_ms + interval_ms)
-        if now_ms < due_ms:
-            return False
-        self._due_ms[job] = now_ms + interval_ms
-        return True
-
-    async def _each(self, action: Callable[[Log], object]) -> None:
-        """Call `action` with every log that is online, and let the loop serve requests in between."""
-        for number, log in enumerate(self.logs()):
-            if number % LOGS_PER_SLICE == LOGS_PER_SLICE - 1:
-                await asyncio.sleep(0)
-            if log.is_closed or log.log_dir.failure is not None:
-                continue
-            try:
-                action(log)
-            except (StorageError, BrokerError):
-                # The directory is offline, which was reported, or full: the job runs again later.
-                continue
-
-    async def _flush_due(self, now_ms: int) -> None:
-        """Flush the closed segments of all logs, and whole logs whose `flush.ms` has passed."""
-        due: list[tuple[Log, bool]] = []
-        candidates = [log for directory in self._directories for log in directory.flush_candidates()]
-        for number, log in enumerate(candidates):
-            if number % LOGS_PER_SLICE == LOGS_PER_SLICE - 1:
-                await asyncio.sleep(0)
-            whole = log.config.flush_ms != NEVER and now_ms - log.last_flush_ms >= log.config.flush_ms
-            if whole:
-                log.last_flush_ms = now_ms
-            whole = whole or log.needs_flush  # The request that had to flush has failed or was cancelled.
-            if log.segments.active.base > log.recovery_point or (
-                whole and (log.unflushed_messages or log.epochs.changed)
-            ):
-                due.append((log, whole))
-        # Concurrently: one by one, thousands of partitions would exceed their `flush.ms`.
-        for first in range(0, len(due), FLUSHES_AT_ONCE):
-            await asyncio.gather(*(_flush(log, whole=whole) for log, whole in due[first : first + FLUSHES_AT_ONCE]))
-
-    async def _remove_due(self, now_ms: int) -> None:
-        """Remove deleted files and directories whose delay has passed."""
-        handles = [directory.handle for directory in self._directories if directory.handle.failure is None]
-        paths = [
-            path for handle in handles for files in list(handle.with_deleted_files) for path in files.take_due(now_ms)
-        ]
-        directories = [path for due_ms, path in self._pending_delete if due_ms <= now_ms]
-        self._pending_delete = [entry for entry in self._pending_delete if entry[0] > now_ms]
-        if paths:
-            await self._disk.offload(lambda: remove_files(self._disk, paths))
-        for directory in self._directories:
-            log_dir = directory.handle
-            here = [path for path in directories if path.rpartition("/")[0] == log_dir.path]
-            if here and log_dir.failure is None:
-                try:
-                    await self._disk.offload(lambda log_dir=log_dir, here=here: remove_directories(log_dir, here))  # type: ignore[misc]
-                except OSError as error:
-                    if log_dir.fails_directory(error):
-                        log_dir.take_offline(error)
-
-
-async def _flush(log: Log, *, whole: bool) -> None:
-    """Flush a log that is online. Failures are reported by the directory, or the flush is tried again."""
-    if log.is_closed or log.log_dir.failure is not None:
-        return
-    with contextlib.suppress(StorageError, BrokerError):
-        await log.flush(rolled_only=not whole)
 
 
 def _described(directory: LogDirectory, *, is_cordoned: bool) -> LogDirDescription:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Callable
-from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
@@ -26,8 +25,10 @@ from sordini.storage.log_config import NEVER, LogConfig
 from sordini.storage.log_dir_handle import LogDirHandle
 from sordini.storage.producer_snapshots import write_snapshot
 from sordini.storage.producer_state import ProducerState
-from sordini.storage.segment import OFFSETS_MAX, UNDATED, Segment, age_from
+from sordini.storage.segment import Segment
 from sordini.storage.segment_list import RECENT_MAX, SegmentList
+from sordini.storage.segment_roll import OFFSETS_MAX, UNDATED, age_from, age_max
+from sordini.system.named_tuple import NamedTuple
 
 
 class LogContents(NamedTuple):
@@ -117,6 +118,7 @@ class LogState:
         messages = self._config.flush_messages
         self.flush_at = self._recovery_point + messages
         # A roll moves the recovery point back to the begin of the segment that it closes.
+        # A prepared Produce did not know that, and was acknowledged before its flush (found by guided fuzzing).
         self.flush_at_if_rolled = min(self._recovery_point, self.segments.active.base) + messages
         self._note_flush()
 
@@ -170,10 +172,10 @@ class LogState:
             started = segment.first_timestamp
             if started is None:
                 started = self._age_known(segment, newest)
-            # Without timestamps a segment has the age of its file. Inlined, as a call would cost every append.
+            # The rule of `segment_roll.py`. Inlined: as a method it cost 3 % of a batched produce.
             must_roll = (
                 (newest - started if started >= 0 else now_ms - segment.creation_ms(self.log_dir.disk))
-                > self.segment_ms
+                > self._segment_age_max
                 or segment.size + size > self._segment_bytes
                 or end_offset - segment.base > OFFSETS_MAX
                 or segment.is_full
@@ -337,8 +339,7 @@ class LogState:
             self.log_dir.flush_candidates[self.topic_partition] = None
 
     def _draw_segment_age(self) -> None:
-        """Draw a jitter for each segment, so that not all partitions roll at the same time."""
         config = self._config
-        jitter_ms = config.segment_jitter_ms
-        drawn = self.log_dir.randomness.getrandbits(48) % jitter_ms if jitter_ms > 0 else 0
-        self.segment_ms = config.segment_ms - drawn
+        self._segment_age_max = age_max(
+            config.segment_ms, config.segment_jitter_ms, self.log_dir.randomness.getrandbits
+        )

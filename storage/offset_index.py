@@ -17,16 +17,12 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 
-from sordini.storage.index_entries import IndexEntries
+from sordini.storage.index_entries import DamagedIndex, IndexEntries
 from sordini.storage.open_files import Handle
 
 ENTRY_SIZE = 8
 _ENTRY = struct.Struct(">II")
 """Read as unsigned: a value that damage made negative is then beyond every log, and detected by that."""
-
-
-class DamagedIndex(Exception):
-    """The file is not an index of this segment."""
 
 
 class OffsetIndex(IndexEntries):
@@ -47,11 +43,7 @@ class OffsetIndex(IndexEntries):
 
         Damage further in is detected at its use (`Segment.find`).
         """
-        size = self.handle.reopen().size()
-        if size % ENTRY_SIZE:
-            raise DamagedIndex(f"{self.handle.path} has {size} bytes")
         self._loaded()
-        self._read_last()
         if not self.count:
             return
         before = self._read_one(self.count - 2) if self.count > 1 else (-1, 0)

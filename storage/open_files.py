@@ -109,6 +109,8 @@ class OpenFiles:
         try:
             file = self.disk.open(handle.path, create=create)
         except OSError as error:
+            # With no file of ours left to close it is the system's refusal; it was an IndexError once (found by `make
+            # crash`).
             if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._sweep(self._open - 1):
                 raise
             file = self.disk.open(handle.path, create=create)

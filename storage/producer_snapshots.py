@@ -12,10 +12,10 @@ the log from there.
 
 from __future__ import annotations
 
-import errno
 import struct
 
 from sordini.protocol.crc import crc32c
+from sordini.storage.checkpoints import write_over
 from sordini.storage.disk import Disk
 from sordini.storage.names import SNAPSHOT, file_name, offset_of
 from sordini.storage.producer_state import ProducerEntry, ProducerState
@@ -55,14 +55,7 @@ def decode_snapshot(data: bytes) -> ProducerState | None:
 def write_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState) -> str:
     """Write the snapshot at `offset`, unsynced; its path. Raises OSError."""
     path = f"{directory}/{file_name(offset, SNAPSHOT)}"
-    data = encode_snapshot(state)
-    file = disk.open(path, create=True)
-    try:
-        file.truncate(0)
-        if file.append((data,)) != len(data):
-            raise OSError(errno.ENOSPC, "a short write", path)
-    finally:
-        file.close()
+    write_over(disk, path, encode_snapshot(state))
     return path
 
 

@@ -1,8 +1,9 @@
 """The producers of one log: whether a batch is new, a duplicate, or out of order. Pure.
 
 A producer numbers its records per partition. The last five batches of each are kept (KIP-98, for five requests in
-flight), so that a resent batch gets the offset that it already has. Open transactions are kept here too, because they
-bound what a read_committed consumer may read.
+flight), so that a resent batch gets the offset that it already has. A producer with an older epoch than its last one is
+fenced: a zombie's append gets INVALID_PRODUCER_EPOCH. Open transactions are noted here, too; what they mean for readers
+is in `last_stable_offset.py`.
 
 The number of producers is bounded. Forgetting one is safe when no retry of its batches can be in flight: the next batch
 of an unknown producer is accepted with any sequence (KIP-360). So at the bound a leader forgets producers that have
@@ -18,11 +19,11 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.storage.last_stable_offset import UnstableTransactions
 from sordini.storage.transaction_verification import TransactionVerifications
+from sordini.system.named_tuple import NamedTuple
 
 WINDOW = 5
 SEQUENCE_MAX = 2**31 - 1
@@ -69,7 +70,7 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int
 
 
-class Producer:
+class LoggedProducer:
     """One producer's state; `sent` holds its newest batches, oldest first."""
 
     __slots__ = (
@@ -105,14 +106,12 @@ def sequence_after(sequence: int, count: int) -> int:
 class ProducerState:
     """All producers of one log."""
 
-    __slots__ = ("_closed", "_full_since_ms", "_newer_mark", "_older_mark", "_open", "_producers", "verifications")
+    __slots__ = ("_full_since_ms", "_newer_mark", "_older_mark", "_open", "_producers", "unstable", "verifications")
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
-        self._producers: dict[int, Producer] = {}
-        self._open: dict[int, int] = {}
-        """Producer id -> first offset of its open transaction, in the order in which they began."""
-        self._closed: list[tuple[int, int]] = []
-        """(first, last offset) of ended transactions whose marker may not be replicated yet."""
+        self._producers: dict[int, LoggedProducer] = {}
+        self.unstable = UnstableTransactions()
+        self._open = self.unstable.open
         self._older_mark = self._newer_mark = (0, 0)
         """Two times (ms) with the log end offset at each; the older is SILENT_MS ago or longer."""
         self._full_since_ms: int | None = None
@@ -136,7 +135,7 @@ class ProducerState:
         may start at any sequence: its state may have expired with its records (KIP-360).
         """
         producer = self._producers.get(producer_id)
-        if producer is None or producer.epoch == NO_EPOCH:
+        if producer is None or producer.epoch == NO_EPOCH:  # `takes_any_sequence`, without a call.
             return None
         if epoch != producer.epoch:
             self.check_epoch(producer_id, epoch)
@@ -155,6 +154,11 @@ class ProducerState:
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {producer_id} sent sequence {base_sequence}, its last was {producer.last_sequence}",
         )
+
+    def takes_any_sequence(self, producer_id: int) -> bool:
+        """Whether the next batch of this producer may have any sequence: none of it is known here."""
+        producer = self._producers.get(producer_id)
+        return producer is None or producer.epoch == NO_EPOCH
 
     def check_epoch(self, producer_id: int, epoch: int) -> None:
         """Raises BrokerError INVALID_PRODUCER_EPOCH for a producer that is fenced."""
@@ -317,24 +321,11 @@ class ProducerState:
         if first_offset == NO_OFFSET:
             return None
         producer.transaction_first_offset = NO_OFFSET
-        del self._open[producer_id]
-        self._closed.append((first_offset, offset))
+        self.unstable.end(producer_id, first_offset, offset)
         if commit:
             return None
         stable = next(iter(self._open.values()), offset + 1)
         return AbortedTransaction(producer_id, first_offset, offset, stable)
-
-    def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset of a transaction that has no marker below the high watermark; None when there is none.
-
-        Transactions with a marker below it are forgotten: the high watermark never moves back.
-        """
-        if not self._open and not self._closed:
-            return None
-        self._closed = [ended for ended in self._closed if ended[1] >= high_watermark]
-        firsts = [first for first, _ in self._closed]
-        firsts += islice(self._open.values(), 1)  # They are in the order in which they began.
-        return min(firsts, default=None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers without a batch for `expiration_ms` and without an open transaction; their number."""
@@ -372,10 +363,10 @@ class ProducerState:
         found = [producer_id for producer_id, offset in offsets.items() if below is None or offset < below]
         return sorted(found, key=offsets.__getitem__)
 
-    def _of(self, producer_id: int) -> Producer:
+    def _of(self, producer_id: int) -> LoggedProducer:
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[producer_id] = Producer()
+            producer = self._producers[producer_id] = LoggedProducer()
         return producer
 
     def _restore(self, entry: ProducerEntry) -> None:

@@ -8,10 +8,11 @@ segment is rolled before it is deleted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from sordini.protocol.types import TopicPartition
 from sordini.storage.log_config import UNLIMITED, LogConfig
+from sordini.system.named_tuple import NamedTuple
 
 
 class SegmentAge(NamedTuple):
@@ -118,10 +119,10 @@ class Retention:
             return 0
         return count
 
-    def _report_once(self, name: str, what: str) -> None:
+    def _report_once(self, name: str, oddity: str) -> None:
         if name not in self._reported and self._report is not None:
             self._reported.add(name)
-            self._report(f"delete policy {name} {what}: it deletes nothing there")
+            self._report(f"delete policy {name} {oddity}: it deletes nothing there")
 
 
 def _run(segments: Sequence[SegmentAge], is_due: Callable[[SegmentAge], bool]) -> int:

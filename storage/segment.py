@@ -14,23 +14,15 @@ from sordini.protocol.records.batch import NO_TIMESTAMP, BatchHeader, crc_is_rig
 from sordini.protocol.records.legacy import ENTRY_BYTES_MIN
 from sordini.storage import batch_scan, names, offset_index, time_index
 from sordini.storage.disk import Disk, File
-from sordini.storage.offset_index import DamagedIndex, OffsetIndex
+from sordini.storage.index_entries import DamagedIndex
+from sordini.storage.offset_index import OffsetIndex
 from sordini.storage.open_files import Handle, OpenFiles
+from sordini.storage.segment_roll import age_from
 from sordini.storage.time_index import TimeIndex
 from sordini.storage.txn_index import TransactionIndex
 
-OFFSETS_MAX = 2**31 - 1
-"""Index entries hold an offset less the segment's base in an int32."""
 SHORT_INDEX_BYTES = 8 * 1024 * 1024
 """More than one append: an index with this much of its log between two entries was truncated or damaged."""
-
-UNDATED = -(2**63)
-"""Stands for the timestamp of a segment whose first batch has none: its age is then that of its file."""
-
-
-def age_from(timestamp: int) -> int:
-    """The time (ms) from which a segment's age counts, from the timestamp of its first batch."""
-    return timestamp if timestamp >= 0 else UNDATED
 
 
 class Segment:

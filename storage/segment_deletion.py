@@ -19,13 +19,14 @@ def delete_due(log: LogState, now_ms: int, high_watermark: int) -> list[int]:
     count = log.log_dir.retention.due(ages, context)
     if not count:
         return []
-    last = ages[count - 1]
+    last, size = ages[count - 1], sum(ages[number].size for number in range(count))
     if last.is_active:
         log.roll(now_ms)
     # The log start offset moves first: no reader may be sent to a deleted segment.
     log.advance_log_start(last.end_offset)
     removed = log.segments.remove_first(count, now_ms + log.config.file_delete_delay_ms)
     remove_snapshots(log.log_dir.disk, log.directory, below=log.segments.all()[0].base)
+    log.log_dir.on_segments_deleted(log.topic_partition, count, size)
     return removed
 
 

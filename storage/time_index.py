@@ -13,8 +13,7 @@ from __future__ import annotations
 import struct
 
 from sordini.protocol.records.batch import NO_TIMESTAMP
-from sordini.storage.index_entries import IndexEntries
-from sordini.storage.offset_index import DamagedIndex
+from sordini.storage.index_entries import DamagedIndex, IndexEntries
 from sordini.storage.open_files import Handle
 
 ENTRY_SIZE = 12
@@ -36,11 +35,7 @@ class TimeIndex(IndexEntries):
 
     def load(self) -> None:
         """Read the last entry of a trimmed file; raises DamagedIndex when the file cannot be an index."""
-        size = self.handle.reopen().size()
-        if size % ENTRY_SIZE:
-            raise DamagedIndex(f"{self.handle.path} has {size} bytes")
         self._loaded()
-        self._read_last()
         if not self.count:
             return
         before = self._absolute(self._read_one(self.count - 2)) if self.count > 1 else (NO_TIMESTAMP, self._base)

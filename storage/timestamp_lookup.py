@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import BatchHeader
@@ -12,6 +12,7 @@ from sordini.protocol.records.timestamp_search import first_at_or_after
 from sordini.protocol.records.work_budget import UNBOUNDED, WorkBudget
 from sordini.storage.log_state import LogState
 from sordini.storage.segment import Segment
+from sordini.system.named_tuple import NamedTuple
 
 OFFSET_MAX: Final = 2**63 - 1
 

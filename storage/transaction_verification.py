@@ -72,6 +72,9 @@ class TransactionVerifications:
             raise BrokerError(
                 ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} has no verified transaction in this partition"
             )
+        # A batch that arrived once more after its transaction had ended was refused and its sequence remembered here:
+        # the next transaction's first batch was then out of order. Found by make chaos
+        # (docs/evidence/chaos/findings.md).
         if sequence > guard.lowest_sequence and not is_next:
             raise BrokerError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

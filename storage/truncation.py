@@ -1,7 +1,8 @@
 """Truncating a log, and everything that depends on its end: segments, epochs, snapshots, producers, checkpoints.
 
 The recovery point is on the disk before the truncation, and the truncation is on the disk before the next append: a
-power failure in between cannot bring truncated records back beside those appended later.
+power failure in between cannot bring truncated records back beside those appended later. At which offset a follower
+truncates is decided in `replication/follower_truncation.py`.
 """
 
 from __future__ import annotations

@@ -112,6 +112,11 @@ def raise_descriptor_limit() -> int:
     return soft
 
 
+def omit_core_dumps() -> None:
+    """For a process that foreign bytes may end: each such end would otherwise leave a file of its memory."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def limit_address_space(bytes_max: int) -> None:
     """End larger allocations of this process with MemoryError, where the system can."""
     if USES_LINUX_CALLS:

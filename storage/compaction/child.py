@@ -23,8 +23,8 @@ from typing import Any
 from sordini.storage.compaction.cleaning import clean
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.task import CleaningTask
+from sordini.storage.directory_failure import PASSING
 from sordini.storage.disk import SystemDisk
-from sordini.storage.log_dir_handle import PASSING
 
 
 class SystemClock:

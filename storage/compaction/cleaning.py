@@ -95,7 +95,7 @@ class _GroupCopy:
             if len(group) == 1 and not self._is_changed and len(after) == len(before):
                 self._cleaned_files.discard(first)
                 return None
-            after.sort(key=lambda one: one.last_offset)
+            after.sort(key=lambda transaction: transaction.last_offset)
             segment.finish(after, max(span.modified_ms for span in group))
         finally:
             segment.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sordini.storage import offset_index, time_index
 from sordini.storage.compaction.task import CleaningTask, SegmentSpan
-from sordini.storage.segment import OFFSETS_MAX
+from sordini.storage.segment_roll import OFFSETS_MAX
 
 
 def group_segments(task: CleaningTask, cleaned_to: int) -> list[tuple[SegmentSpan, ...]]:

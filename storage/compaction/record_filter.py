@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import compress
 from operator import gt, not_
-from typing import NamedTuple
 
 from sordini.protocol.records.batch import CURRENT_MAGIC, INT32_MAX, BatchHeader, read_header
 from sordini.protocol.records.batch_filter import (
@@ -25,7 +24,8 @@ from sordini.protocol.records.batch_filter import (
     expand,
     read_keys,
 )
-from sordini.protocol.records.legacy import read_any, write_messages
+from sordini.protocol.records.legacy import read_any
+from sordini.protocol.records.legacy_writing import write_messages
 from sordini.storage.compaction.cleaned_transactions import CleanedTransactions
 from sordini.storage.compaction.cleaner_stats import CleanerStats
 from sordini.storage.compaction.offset_map import OffsetMap
@@ -33,9 +33,10 @@ from sordini.storage.compaction.offset_map_builder import first_dirty_offset
 from sordini.storage.compaction.task import CleaningTask, SegmentSpan
 from sordini.storage.disk import Buffer
 from sordini.storage.producer_state import AbortedTransaction
+from sordini.system.named_tuple import NamedTuple
 
 
-class Kept(NamedTuple):
+class RetainedBatch(NamedTuple):
     """A retained batch, with the fields for the new segment's indexes."""
 
     data: Buffer
@@ -77,10 +78,10 @@ class RecordFilter:
         """The next batches are of this segment."""
         self._keeps_old_tombstones = span.modified_ms > self._old_horizon_ms
 
-    def filter_batch(self, header: BatchHeader, batch: memoryview) -> Kept | None:
+    def filter_batch(self, header: BatchHeader, batch: memoryview) -> RetainedBatch | None:
         """The retained part of a batch, `batch` itself if that is all of it; None for nothing. Raises BrokerError."""
         if header.last_offset >= self._cleaned_to:
-            return Kept(batch, header.last_offset, header.max_timestamp)
+            return RetainedBatch(batch, header.last_offset, header.max_timestamp)
         if header.magic != CURRENT_MAGIC:
             kept = self._filter_old(header, batch)
         elif header.is_control:
@@ -91,11 +92,11 @@ class RecordFilter:
             growth = len(kept.data) - len(batch)
             if growth > self._growth_max:
                 # Positions in the file would not fit the index: the batch is unchanged until another cleaning.
-                return Kept(batch, header.last_offset, header.max_timestamp)
+                return RetainedBatch(batch, header.last_offset, header.max_timestamp)
             self._growth_max -= growth
         return kept
 
-    def _filter_data(self, header: BatchHeader, batch: memoryview) -> Kept | None:
+    def _filter_data(self, header: BatchHeader, batch: memoryview) -> RetainedBatch | None:
         count = header.record_count
         last_offset = header.last_offset
         self._stats.records_read += count
@@ -121,7 +122,7 @@ class RecordFilter:
         if kept == 0:
             return self._emptied(header, batch)
         if kept == count and horizon_ms is None:
-            return Kept(batch, last_offset, header.max_timestamp)
+            return RetainedBatch(batch, last_offset, header.max_timestamp)
         return _kept(batch_with_some_records(header, body or expand(batch, header), keep, horizon_ms))
 
     def _without_outdated(self, keys: Sequence[bytes | None]) -> bytearray:
@@ -147,7 +148,7 @@ class RecordFilter:
         self._stats.tombstones_dropped += staying
         return bytearray(map(gt, keep, tombstones)), None
 
-    def _filter_marker(self, header: BatchHeader, batch: memoryview) -> Kept | None:
+    def _filter_marker(self, header: BatchHeader, batch: memoryview) -> RetainedBatch | None:
         self._stats.records_read += header.record_count
         has_outlived, aborted = self._transactions.end(header, batch)
         if aborted is not None:
@@ -160,14 +161,14 @@ class RecordFilter:
         if has_outlived and horizon_ms is None:
             everything = b"\1" * header.record_count
             return _kept(batch_with_some_records(header, expand(batch, header), everything, self._horizon_ms))
-        return Kept(batch, header.last_offset, header.max_timestamp)
+        return RetainedBatch(batch, header.last_offset, header.max_timestamp)
 
-    def _emptied(self, header: BatchHeader, batch: memoryview) -> Kept | None:
+    def _emptied(self, header: BatchHeader, batch: memoryview) -> RetainedBatch | None:
         """The retained part of a batch without retained records."""
         if not self._must_stay(header):
             return None
         data = batch if header.record_count == 0 else batch_without_records(header)
-        return Kept(data, header.last_offset, header.max_timestamp)
+        return RetainedBatch(data, header.last_offset, header.max_timestamp)
 
     def _must_stay(self, header: BatchHeader) -> bool:
         if header.next_offset == self._cleaned_to:
@@ -180,7 +181,7 @@ class RecordFilter:
             return header.last_offset == last_offset
         return header.is_control and header.producer_epoch == epoch
 
-    def _filter_old(self, header: BatchHeader, batch: memoryview) -> Kept | None:
+    def _filter_old(self, header: BatchHeader, batch: memoryview) -> RetainedBatch | None:
         """A message of format 0 or 1, or a wrapper: without messages it has no header to retain."""
         records = read_any(batch, header)
         if header.last_offset >= self._first_dirty:
@@ -195,13 +196,13 @@ class RecordFilter:
         self._stats.records_read += len(records)
         self._stats.records_kept += len(kept)
         if len(kept) == len(records) or (not kept and header.next_offset == self._cleaned_to):
-            return Kept(batch, header.last_offset, header.max_timestamp)
+            return RetainedBatch(batch, header.last_offset, header.max_timestamp)
         if not kept:
             return None
         data = write_messages(kept, header.magic, codec=header.codec, log_append_time=header.is_log_append_time)
-        return Kept(data, kept[-1].offset, max(record.timestamp for record in kept))
+        return RetainedBatch(data, kept[-1].offset, max(record.timestamp for record in kept))
 
 
-def _kept(batch: bytearray) -> Kept:
+def _kept(batch: bytearray) -> RetainedBatch:
     header = read_header(batch)
-    return Kept(batch, header.last_offset, header.max_timestamp)
+    return RetainedBatch(batch, header.last_offset, header.max_timestamp)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from sordini.protocol.crc import crc32c
 from sordini.protocol.records.batch import (
@@ -27,6 +26,7 @@ from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.task import SegmentSpan
 from sordini.storage.compaction.throttler import Throttler
 from sordini.storage.disk import Disk, File
+from sordini.system.named_tuple import NamedTuple
 
 _PREFIX = struct.Struct(">8xi4xb")
 """Length and format: what an entry of every format begins with."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from sordini.storage.compaction.task import Replacement
+from sordini.system.named_tuple import NamedTuple
 
 
 class Staged(NamedTuple):

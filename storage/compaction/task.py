@@ -6,7 +6,9 @@ Everything goes through JSON (`as_json`, `from_json`): no class of the broker is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from sordini.system.named_tuple import NamedTuple
 
 
 class CleanerClock(Protocol):

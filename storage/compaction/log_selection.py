@@ -14,10 +14,10 @@ after a power failure no replacement reflects records that the rest of the log h
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from sordini.storage.compaction.task import CleaningTask, SegmentSpan
 from sordini.storage.log_config import LogConfig
+from sordini.system.named_tuple import NamedTuple
 
 MIB = 1024 * 1024
 
