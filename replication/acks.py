@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import Offset
@@ -20,6 +20,7 @@ from sordini.replication.partition import Partition
 from sordini.replication.pending_commits import PendingCommit
 from sordini.replication.ports import CallLater, Spawn, Timer
 from sordini.storage.errors import StorageError
+from sordini.system.named_tuple import NamedTuple
 
 
 class Result(Protocol):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from sordini.system.named_tuple import NamedTuple
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -24,7 +25,7 @@ def frozen(mapping: Mapping[Key, Value]) -> Mapping[Key, Value]:
     return MappingProxyType(mapping) if isinstance(mapping, dict) else mapping
 
 
-class Endpoint(NamedTuple):
+class BrokerEndpoint(NamedTuple):
     """The advertised address of one listener of a broker."""
 
     listener: str
@@ -38,10 +39,12 @@ class Broker(NamedTuple):
 
     broker_id: BrokerId
     epoch: int
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[BrokerEndpoint, ...]
     rack: str | None = None
-    is_pure: bool = False
-    """Registered with `sordini.cluster.pure`: it supports transaction.version 2."""
+    is_exclusive: bool = False
+    """Registered with `sordini.cluster.exclusive`: it supports transaction.version 2."""
+    rule_endpoints: tuple[BrokerEndpoint, ...] = ()
+    """Its addresses by rule (`sordini.advertised.listeners.rules`). Controllers do not distribute them."""
 
 
 class TopicAssignment(NamedTuple):
@@ -172,7 +175,7 @@ class StopReplica(NamedTuple):
 Command = LeaderAndIsr | UpdateMetadata | StopReplica
 
 
-class Answer(NamedTuple):
+class CommandAnswer(NamedTuple):
     """A broker's answer to a command: error codes, 0 being success. Partitions not named succeeded."""
 
     error: int = 0
@@ -208,8 +211,8 @@ class ClusterSettings(NamedTuple):
     """inter.broker.protocol.version is 3.2 or later: an unclean leader is marked as recovering (KIP-704)."""
     deletes_topics: bool = True
     """delete.topic.enable: otherwise a request to delete a topic is dropped."""
-    is_pure: bool = False
-    """sordini.cluster.pure: transaction.version 2 is finalized in /feature, so that no broker joins without it."""
+    is_exclusive: bool = False
+    """sordini.cluster.exclusive: transaction.version 2 is finalized in /feature, so that no broker joins without it."""
 
 
 DEFAULT_CLUSTER_SETTINGS = ClusterSettings()

@@ -4,8 +4,9 @@ Pure: no clock, no network, no log. On the hot path, hence a mutable object whos
 object is one term: a new leader epoch begins with a new object that knows nothing of the other replicas' log ends, so
 only fetches of this epoch advance the watermark (KIP-320).
 
-Changes of the in-sync set are proposals, which the controller (or a conditional write to the store) grants. While one
-is in flight the *maximal* in-sync set holds the watermark: the larger of the one in force and the proposed one.
+Changes of the in-sync set are proposals, which the controller (or a conditional write to the store) grants
+(`controller/machine/isr_changes.py`). While one is in flight the *maximal* in-sync set holds the watermark: the larger
+of the one in force and the proposed one.
 
 Invariants, held after every call:
   - the high watermark never moves back while this leader leads;
@@ -17,9 +18,9 @@ Invariants, held after every call:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
+from sordini.system.named_tuple import NamedTuple
 
 UNKNOWN_OFFSET = Offset(-1)
 NEVER_MS = -(1 << 62)
@@ -46,7 +47,7 @@ class IsrProposal(NamedTuple):
     """The broker epoch in which each of `isr` last fetched; -1 where it is unknown (KIP-903)."""
 
 
-class Replica:
+class ReplicaProgress:
     """A replica on another broker, by its fetches in this term."""
 
     __slots__ = (
@@ -113,7 +114,7 @@ class Leader:
         self.proposal: IsrProposal | None = None
         self._lag_ms_max = lag_ms_max
         self.replicas = {
-            other: Replica(now_ms if other in self.isr else NEVER_MS)
+            other: ReplicaProgress(now_ms if other in self.isr else NEVER_MS)
             for other in dict.fromkeys([*self.isr, *term.replicas])
             if other != broker_id
         }
@@ -185,7 +186,7 @@ class Leader:
         ends[broker_id] = fetch_offset
         return fetch_offset > self.high_watermark and self._advance()
 
-    def _keeps_up(self, replica: Replica, now_ms: int) -> bool:
+    def _keeps_up(self, replica: ReplicaProgress, now_ms: int) -> bool:
         return now_ms - replica.caught_up_ms <= self._lag_ms_max
 
     def _advance(self) -> bool:
@@ -209,6 +210,7 @@ class Leader:
         replica = self.replicas.get(broker_id)
         if replica is None or replica.refused_epoch is not None:
             return False
+        # The watermark alone is not enough: `make model` finds the harm (docs/evidence/mutants.md).
         return replica.end_offset >= max(self.high_watermark, self.epoch_start_offset)
 
     def clear_refusals(self) -> None:
@@ -229,6 +231,8 @@ class Leader:
         Also called when brokers have failed: a replica that holds the watermark because it is about to join the in-sync
         set, but lags or is not registered any more, no longer holds it.
         """
+        # Without this the watermark waited for a replica whose broker had left: after an orderly stop under load,
+        # writes hung for replica.lag.time.max.ms.
         for broker_id in self._ends.keys() - set(self.maximal_isr):
             if not is_registered(broker_id) or not self._keeps_up(self.replicas[broker_id], now_ms):
                 del self._ends[broker_id]
@@ -272,6 +276,7 @@ class Leader:
         for member, broker_epoch in zip(proposal.isr, proposal.broker_epochs, strict=True):
             if member not in isr:
                 replica = self.replicas[member]
+                # Noted, or it would be proposed again with each of its fetches.
                 replica.refused_epoch, replica.refused_ms = broker_epoch, replica.fetched_ms
         ends = self._ends
         for broker_id in [member for member in ends if member not in isr]:

@@ -1,7 +1,8 @@
 """One partition with a replica on this broker: its log, its role, and the operations that wait for it.
 
 A leader appends, tracks its followers and proposes changes of the in-sync set; a follower appends what it fetched. The
-decisions are made in `leader.py` and `follower.py` and carried out here.
+decisions are made in `leader.py` and `follower.py` and carried out here; `follower_log.py` appends and truncates what a
+follower fetched.
 
 Everything here runs between two awaits of the loop, so nothing needs a lock. An append promises the page cache; the
 disk is `Log.flush`'s.
@@ -12,33 +13,35 @@ from __future__ import annotations
 from functools import partial
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.protocol.records.legacy_validation import Storable
 from sordini.protocol.records.produce_validation import CheckedBatches
-from sordini.protocol.types import BrokerId, Offset, TopicId, TopicPartition
-from sordini.replication.follower import (
-    EpochEnd,
-    EpochEndRequest,
-    FetchPosition,
-    FetchStart,
-    Follower,
-    Reaction,
-    find_divergence,
-    follower_high_watermark,
-)
+from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from sordini.replication.follower import EpochEndRequest, FetchErrorAction, Follower
+from sordini.replication.follower_truncation import EpochEnd, FetchPosition, find_divergence
 from sordini.replication.leader import IsrProposal, Leader, Term
+from sordini.replication.min_insync_replicas import (
+    code_after_append,
+    effective_min_isr,
+    is_under_min_isr,
+    too_few_replicas,
+)
 from sordini.replication.partition_deps import INTERNAL_TOPICS, NO_EPOCH, NO_PEERS, PartitionSettings, Peers
 from sordini.replication.pending_commits import PendingCommits
 from sordini.replication.ports import IsrGrant, IsrRefusal
 from sordini.replication.purgatory import DelayedOperation, LogEndWaiters, notify
-from sordini.replication.state_change_log import log_isr_change
-from sordini.replication.too_few_replicas import too_few_replicas
 from sordini.replication.uncommitted_bytes import UncommittedBytes
 from sordini.storage.appending import LogAppendInfo
 from sordini.storage.file_slice import FileSlice
-from sordini.storage.follower_append import append_as_follower
 from sordini.storage.log import Log
 from sordini.storage.old_format_append import append_old_messages
+from sordini.system.named_tuple import NamedTuple
+
+
+class KnownLeader(NamedTuple):
+    """Which broker leads a partition, in which leader epoch."""
+
+    broker_id: BrokerId
+    leader_epoch: LeaderEpoch
 
 
 class Partition:
@@ -46,9 +49,9 @@ class Partition:
 
     __slots__ = (
         "_peers",
-        "_uncommitted",
         "follower",
         "is_internal",
+        "known_leader",
         "leader",
         "leader_epoch",
         "log",
@@ -60,6 +63,7 @@ class Partition:
         "settings",
         "shared_answers",
         "topic_id",
+        "uncommitted",
     )
 
     def __init__(
@@ -74,6 +78,8 @@ class Partition:
         self.follower: Follower | None = None
         self.leader_epoch = NO_EPOCH
         """The newest that this broker knows; -1 for none."""
+        self.known_leader: KnownLeader | None = None
+        """The leader of this term, or of the next one while operations of the last one are completed."""
         self.replicas: tuple[BrokerId, ...] = ()
         self.purgatory: dict[DelayedOperation, None] = {}
         """Operations that wait for the high watermark, such as fetches of consumers."""
@@ -82,23 +88,20 @@ class Partition:
         self.shared_answers: dict[object, object] | None = None
         """What the operations completed by one notification share; None outside of one, when the log may change."""
         self._peers = peers
-        self._uncommitted = UncommittedBytes()
+        self.uncommitted = UncommittedBytes()
         log.on_flushed = self.flushed
 
     @property
     def is_under_min_isr(self) -> bool:
         """Whether too few replicas are in sync for acks=all; False where this broker does not lead."""
-        return self.leader is not None and len(self.leader.isr) < self._effective_min_isr
-
-    @property
-    def _effective_min_isr(self) -> int:
-        """min.insync.replicas may exceed the number of replicas: then all of them are enough."""
-        return min(self.settings.min_insync_replicas, len(self.replicas))
+        leader, assigned = self.leader, len(self.replicas)
+        return leader is not None and is_under_min_isr(len(leader.isr), self.settings.min_insync_replicas, assigned)
 
     # Begin and end of terms.
 
     def become_leader(self, broker_id: BrokerId, term: Term, now_ms: int) -> None:
         """Begin a term as leader: the epoch's start offset is recorded at once (KIP-101). `now_ms` is monotonic."""
+        self.known_leader = KnownLeader(broker_id, term.leader_epoch)
         self._end_term(still_leader=self.leader is not None)
         self.replicas = term.replicas
         self.leader_epoch = term.leader_epoch
@@ -117,6 +120,7 @@ class Partition:
 
     def become_follower(self, leader_id: BrokerId, term: Term, *, truncates_before_fetch: bool = False) -> None:
         """Begin a term as follower. The high watermark stays; the log is truncated only where the leader says."""
+        self.known_leader = KnownLeader(leader_id, term.leader_epoch)
         self._end_term()
         self.replicas = term.replicas
         self.leader_epoch = term.leader_epoch
@@ -124,8 +128,12 @@ class Partition:
             leader_id, term.leader_epoch, term.partition_epoch, truncates_before_fetch=truncates_before_fetch
         )
 
-    def resign(self) -> None:
-        """End the term without another one. The epoch is kept, so that no older term can begin."""
+    def resign(self, successor: KnownLeader | None = None) -> None:
+        """End the term without another one here. The epoch is kept, so that no older term can begin.
+
+        `successor` is the next leader, where it is known.
+        """
+        self.known_leader = successor
         self._end_term()
 
     def _end_term(self, *, still_leader: bool = False) -> None:
@@ -135,7 +143,7 @@ class Partition:
         if was_leader and self._peers.changes is not None:
             self._peers.changes.withdraw(self.name)
         if not still_leader:
-            self._uncommitted.clear()
+            self.uncommitted.clear()
             self.pending_commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         for operation in [*self.purgatory, *self.log_end_waiters.purgatory]:
             operation.complete()
@@ -169,11 +177,11 @@ class Partition:
         Raises BrokerError (not leader, too few in-sync replicas, producer out of order) and StorageError.
         """
         leader = self.leader or self.require_leader()
-        if all_replicas:
-            min_isr = min(self.settings.min_insync_replicas, len(self.replicas))  # As `_effective_min_isr`, inlined.
-            if len(leader.isr) < min_isr:
-                what = f"{self.name} has {len(leader.isr)} in-sync replicas, min.insync.replicas is {min_isr}"
-                raise too_few_replicas(checked, self.log.producers, what)
+        # Compared here first: two calls less for each append to a partition that has the whole number in sync.
+        if all_replicas and len(leader.isr) < self.settings.min_insync_replicas and self.is_under_min_isr:
+            min_isr = effective_min_isr(self.settings.min_insync_replicas, len(self.replicas))
+            reason = f"{self.name} has {len(leader.isr)} in-sync replicas, min.insync.replicas is {min_isr}"
+            raise too_few_replicas(checked, self.log.producers, reason)
         if isinstance(checked, CheckedBatches):
             appended = self.log.append(checked.buffer, checked.batches, leader.leader_epoch, now_ms)
         else:
@@ -181,7 +189,7 @@ class Partition:
         log = self.log
         if log.log_end_offset < log.flush_at and leader.appended(Offset(log.log_end_offset)):
             log.high_watermark = leader.high_watermark
-            uncommitted = self._uncommitted
+            uncommitted = self.uncommitted
             if uncommitted.appends or leader.high_watermark != log.log_end_offset:
                 uncommitted.add(log.log_end_offset, len(checked.buffer))
                 uncommitted.commit(leader.high_watermark)
@@ -191,7 +199,7 @@ class Partition:
                 self.complete_commits()
         elif not appended.duplicate:
             # Committed once it is on the disk, or on the other replicas.
-            self._uncommitted.add(log.log_end_offset, len(checked.buffer))
+            self.uncommitted.add(log.log_end_offset, len(checked.buffer))
         log_end_waiters = self.log_end_waiters
         if log_end_waiters.purgatory:
             log_end_waiters.new_bytes += len(checked.buffer)
@@ -266,8 +274,11 @@ class Partition:
                 return  # The state of another term: its LeaderAndIsr is on the way, and until then nothing changes.
             old_isr = leader.isr
             is_advanced = leader.granted(proposal, answer.isr, answer.partition_epoch)
-            if self._peers.log is not None and leader.isr != old_isr:
-                log_isr_change(self._peers.log, self.name, leader, old_isr)
+            if leader.isr != old_isr:
+                if self._peers.log is not None:
+                    self._peers.log.changed(self.name, leader, old_isr)
+                if self._peers.counts is not None:
+                    self._peers.counts.changed(old_isr, leader.isr)
             if not is_advanced:
                 return
         elif answer is IsrRefusal.STALE or not leader.ineligible(proposal):
@@ -276,7 +287,7 @@ class Partition:
 
     def _high_watermark_advanced(self, leader: Leader) -> None:
         self.log.high_watermark = leader.high_watermark
-        self._uncommitted.commit(leader.high_watermark)
+        self.uncommitted.commit(leader.high_watermark)
         self.complete_commits()
         self.notify_purgatory()
 
@@ -284,13 +295,14 @@ class Partition:
         """Complete the pending appends up to the high watermark."""
         leader = self.leader
         if leader is not None and self.pending_commits:
-            is_under_min_isr = len(leader.isr) < self._effective_min_isr
-            code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if is_under_min_isr else ErrorCode.NONE
+            in_sync, min_isr = len(leader.isr), self.settings.min_insync_replicas
+            # Compared here first, as in `append`.
+            code = ErrorCode.NONE if in_sync >= min_isr else code_after_append(in_sync, min_isr, len(self.replicas))
             self.pending_commits.complete(leader.high_watermark, code)
 
     def notify_purgatory(self) -> None:
         """Report what became readable since the last call to the delayed operations."""
-        notify(self, self._uncommitted.take_readable())
+        notify(self, self.uncommitted.take_readable())
 
     @property
     def has_delayed_operations(self) -> bool:
@@ -304,74 +316,9 @@ class Partition:
             return None
         return self.follower.next_request(self.log.epochs, Offset(self.log.log_end_offset))
 
-    def append_fetched_records(
-        self,
-        follower: Follower,
-        fetch_offset: int,
-        records: memoryview,
-        high_watermark: int,
-        log_start_offset: int,
-        now_ms: int,
-    ) -> int:
-        """Append the records fetched at `fetch_offset`, and adopt the leader's watermark and log start.
-
-        Returns the bytes appended: 0 for a response to a request of another term, or made at another log end. Before
-        the next fetch `log.flush_if_due` is due: the records that it acknowledges must be as durable here as at the
-        leader. Raises BrokerError and StorageError.
-        """
-        log = self.log
-        if follower is not self.follower or fetch_offset != log.log_end_offset:
-            return 0
-        known = log.high_watermark
-        fetched = check_fetched(records)
-        if fetched.batches:
-            first = fetched.batches[0][1]
-            if first.base_offset < log.log_end_offset < first.next_offset:
-                # This log ends (or is empty) inside a batch of the leader's: append that batch as a whole.
-                log.truncate_to(first.base_offset, now_ms)
-                if log.log_end_offset > first.base_offset:
-                    log.truncate_fully_and_start_at(first.base_offset, now_ms)
-            append_as_follower(log, fetched, now_ms)
-            self._uncommitted.add(log.log_end_offset, len(fetched.buffer))
-        if high_watermark != known:
-            end = Offset(log.log_end_offset)
-            log.high_watermark = follower_high_watermark(Offset(known), Offset(high_watermark), end)
-        if log_start_offset > log.log_start_offset:
-            log.advance_log_start(min(log_start_offset, log.high_watermark))
-        if log.high_watermark != known:
-            self._uncommitted.commit(log.high_watermark)
-            if self.purgatory:
-                self.notify_purgatory()
-            else:
-                self._uncommitted.readable_bytes = 0
-        return len(fetched.buffer)
-
-    def truncate_to_divergence(self, follower: Follower, leader_end: EpochEnd, now_ms: int) -> int | None:
-        """Truncate the log where it diverges from the leader's; the new log end, or None if nothing was truncated.
-
-        Raises StorageError.
-        """
-        if follower is not self.follower:
-            return None
-        log = self.log
-        offset = follower.truncation_offset(
-            leader_end, log.epochs, Offset(log.log_end_offset), Offset(log.high_watermark)
-        )
-        is_truncated = log.truncate_to(offset, now_ms)
-        self._uncommitted.truncate(log.log_end_offset)
-        return log.log_end_offset if is_truncated else None
-
-    def restart_at(self, follower: Follower, start: FetchStart, now_ms: int) -> None:
-        """Truncate the log so that it continues at an offset that the leader has; raises StorageError."""
-        if follower is not self.follower:
-            return
-        truncate = self.log.truncate_fully_and_start_at if start.truncate_fully else self.log.truncate_to
-        truncate(start.offset, now_ms)
-        self._uncommitted.truncate(self.log.log_end_offset)
-
-    def on_fetch_error(self, follower: Follower, code: int) -> Reaction:
+    def on_fetch_error(self, follower: Follower, code: int) -> FetchErrorAction:
         """What to do after an error of the leader."""
-        return follower.on_error(code) if follower is self.follower else Reaction.WAIT
+        return follower.on_error(code) if follower is self.follower else FetchErrorAction.WAIT
 
     # Reading.
 

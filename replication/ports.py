@@ -18,12 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from sordini.client import errors
+from sordini.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from sordini.client.ports import Rounds
     from sordini.protocol.types import BrokerId, TopicId, TopicPartition
-    from sordini.replication.cluster_model import Answer, Broker, Command
+    from sordini.replication.cluster_model import Broker, Command, CommandAnswer
     from sordini.replication.leader import IsrProposal
 
 ANY_VERSION = -1
@@ -238,15 +241,15 @@ class BrokerChannel(Protocol):
     def set_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
         """The live brokers: the queues of brokers that failed, or registered with a new epoch, are dropped."""
 
-    def send(self, broker_id: BrokerId, command: Command, answered: Callable[[Answer], None]) -> None:
+    def send(self, broker_id: BrokerId, command: Command, answered: Callable[[CommandAnswer], None]) -> None:
         """Queue a command; `answered` is called on the loop with the broker's answer, if one arrives."""
 
 
-class Unreachable(Exception):
-    """Another broker cannot be reached: its endpoint is unknown, it does not answer, or the connection broke.
+Unreachable = errors.Unreachable
+"""Another broker cannot be reached: its endpoint is unknown, it does not answer, or the connection broke.
 
-    The outcome of the request is unknown.
-    """
+The outcome of the request is unknown.
+"""
 
 
 class BrokerLink(Protocol):
@@ -267,7 +270,7 @@ class BrokerLink(Protocol):
         """Close the connection; a call in flight raises Unreachable. The link may be used again."""
 
 
-class Links(Protocol):
+class BrokerLinks(Protocol):
     """Opens links to other brokers, on the inter-broker listener."""
 
     def link(self, broker_id: BrokerId, client_id: str) -> BrokerLink:
@@ -311,7 +314,7 @@ class IsrChanges(Protocol):
 
 
 class Clock(Protocol):
-    """Two clocks; `broker/clock.py` implements them."""
+    """Two clocks; `system/clock.py` implements them."""
 
     def now_ms(self) -> int:
         """Wall-clock time in milliseconds since 1970, for record timestamps and file ages."""

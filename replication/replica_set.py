@@ -7,19 +7,21 @@ different errors, since clients react differently.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import EPOCH_DURING_DELETION, PartitionInfo
 from sordini.replication.leader import Term
-from sordini.replication.partition import Partition
-from sordini.replication.partition_deps import NO_PEERS, PartitionSettings, Peers
+from sordini.replication.partition import KnownLeader, Partition
+from sordini.replication.partition_deps import NO_PEERS, IsrChangeCounts, PartitionSettings, Peers
 from sordini.replication.ports import Logger
+from sordini.replication.refused_batches import RefusedBatches
 from sordini.replication.state_change_log import RoleLog
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
 from sordini.storage.log_manager import LogManager
+from sordini.system.named_tuple import NamedTuple
 
 NO_LEADER = BrokerId(-1)
 """The leader of a partition that has none."""
@@ -88,6 +90,13 @@ class ReplicaSet:
         """Partitions whose log directory failed, or was missing at the start."""
         self._is_stopping = False
         self.leadership_listeners: list[LeadershipListener] = []
+        self.refused_batches = RefusedBatches()
+        """Of producers; kept here, as a partition may not be known yet when its first batch is refused."""
+
+    @property
+    def isr_changes(self) -> IsrChangeCounts:
+        """How often in-sync sets of led partitions have changed."""
+        return self._deps.peers.counts or IsrChangeCounts()
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
@@ -181,7 +190,7 @@ class ReplicaSet:
         if partition.follower is not None:
             self._deps.fetchers.remove_partition(partition)
         else:
-            self._resign(partition)
+            self._resign(partition, KnownLeader(leader_id, term.leader_epoch))
         partition.become_follower(leader_id, term, truncates_before_fetch=self._deps.truncates_before_fetch)
         self._role_log.became_follower(partition.name, term.leader_epoch, leader_id)
         would_join_isr = self._is_stopping and self._broker_id not in term.isr
@@ -241,9 +250,9 @@ class ReplicaSet:
             self._by_id.pop((partition.topic_id, partition.name.partition), None)
             self._resign(partition)
 
-    def _resign(self, partition: Partition) -> None:
+    def _resign(self, partition: Partition, successor: KnownLeader | None = None) -> None:
         self._deps.fetchers.remove_partition(partition)
-        partition.resign()
+        partition.resign(successor)
         for listener in self.leadership_listeners:
             listener.resigned(partition)
 

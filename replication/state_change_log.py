@@ -1,6 +1,7 @@
 """The log lines of state changes: `ISR expanded`, `ISR shrunk`, and `became leader` and `became follower`.
 
-Role changes have one line per partition, or one per leader where a command changes many.
+Role changes have one line per partition, or one per leader where a command changes many. Changes of in-sync sets have
+one line per partition, or one per follower where many change within a second (`isr_change_lines.py`).
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.replication.isr_change_lines import IsrChange, IsrChangeLines
 from sordini.replication.leader import Leader
-from sordini.replication.ports import Logger
+from sordini.replication.ports import CallLater, Clock, Logger, Timer
 
 LINES_MAX: Final = 20
 """Role changes of one command that have their own lines; more are counted, in one line for each leader."""
@@ -43,17 +45,29 @@ class RoleLog:
             self._log.info(event, partitions=len(names), first=str(names[0]), **more)
 
 
-def log_isr_change(log: Logger, name: TopicPartition, leader: Leader, old_isr: tuple[BrokerId, ...]) -> None:
-    """Log that the in-sync set in force is not `old_isr` any more."""
-    changes = {
-        "joined": [member for member in leader.isr if member not in old_isr],
-        "left": [member for member in old_isr if member not in leader.isr],
-    }
-    log.info(
-        "ISR expanded" if changes["joined"] else "ISR shrunk",
-        partition=str(name),
-        isr=list(leader.isr),
-        **{change: members for change, members in changes.items() if members},
-        partition_epoch=leader.partition_epoch,
-        leader_epoch=leader.leader_epoch,
-    )
+class IsrChangeLog:
+    """Writes the lines of `IsrChangeLines`: a change has its line, or is counted in one, INTERVAL_MS later at most."""
+
+    def __init__(self, log: Logger, clock: Clock, call_later: CallLater) -> None:
+        self._log = log
+        self._clock = clock
+        self._call_later = call_later
+        self._lines = IsrChangeLines()
+        self._timer: Timer | None = None
+
+    def changed(self, name: TopicPartition, leader: Leader, former: tuple[BrokerId, ...]) -> None:
+        """The in-sync set in force is not `former` any more."""
+        now_ms = self._clock.monotonic_ms()
+        change = IsrChange(name, former, leader.isr, leader.partition_epoch, leader.leader_epoch)
+        self._lines.add(change, now_ms)
+        due_ms = self._lines.due_ms
+        if due_ms is not None and self._timer is None:
+            self._timer = self._call_later((due_ms - now_ms) / 1000, self.write)
+
+    def write(self) -> None:
+        """Write what is collected; due at the end of an interval, and when the broker stops."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for event, fields in self._lines.take():
+            self._log.info(event, **fields)

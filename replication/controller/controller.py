@@ -16,32 +16,32 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.cluster_model import Answer, ClusterState, Command, Malformed
+from sordini.replication.cluster_model import ClusterState, Command, CommandAnswer, Malformed
 from sordini.replication.controller.controller_election import (
     ControllerElection,
     ControllerHolder,
     ControllerTerm,
     ElectionImpossible,
 )
-from sordini.replication.controller.leader_rebalance import LeaderRebalanceTimer
 from sordini.replication.controller.machine.events import (
     CommandAnswered,
+    ControllerReply,
     Event,
     ReadStates,
     ReadUncleanSettings,
-    Reply,
     Send,
     StatesRead,
     UncleanSettingsRead,
     WriteAll,
-    Wrote,
+    WritesDone,
 )
 from sordini.replication.controller.machine.machine import step
 from sordini.replication.controller.policy import DEFAULT_POLICY, Policy
+from sordini.replication.controller.rebalance_timer import LeaderRebalanceTimer
 from sordini.replication.controller.store_reader import StoreReader
 from sordini.replication.controller.store_signals import (
     ELECTION,
@@ -66,13 +66,14 @@ from sordini.replication.ports import (
     SessionExpired,
     SessionState,
 )
+from sordini.system.named_tuple import NamedTuple
 
 
 class SubmitResult(NamedTuple):
     """The outcome of a submitted event: the cluster state after all that followed, and the machine's replies."""
 
     cluster: ClusterState
-    replies: tuple[Reply, ...]
+    replies: tuple[ControllerReply, ...]
 
 
 class SubmittedEvent(NamedTuple):
@@ -322,9 +323,9 @@ class Controller:
 
     # Feeding the machine.
 
-    async def _feed(self, event: Event) -> list[Reply]:
+    async def _feed(self, event: Event) -> list[ControllerReply]:
         """Take a step and carry out its actions, then the steps that follow from their results."""
-        events, replies = deque([event]), list[Reply]()
+        events, replies = deque([event]), list[ControllerReply]()
         while events:
             before = self._cluster
             self._cluster, actions = step(before, events.popleft())
@@ -333,22 +334,22 @@ class Controller:
             for action in actions:
                 match action:
                     case Send(broker_id, command):
-                        self._channel.send(broker_id, command, partial(self._answered, broker_id, command))
+                        self._channel.send(broker_id, command, partial(self._on_command_answered, broker_id, command))
                     case WriteAll(writes):
                         assert self._term is not None, "only the active controller writes"
-                        events.append(Wrote(await self._writer.write_all(writes, self._term.version)))
+                        events.append(WritesDone(await self._writer.write_all(writes, self._term.version)))
                     case ReadStates(partitions):
                         events.append(StatesRead(await self._reader.states(partitions)))
                     case ReadUncleanSettings(partitions):
                         allowed = await self._reader.topics_allowing_unclean(one.topic for one in partitions)
                         events.append(UncleanSettingsRead(partitions, allowed))
-                    case Reply():
+                    case ControllerReply():
                         replies.append(action)
                     case _:
                         assert_never(action)
         return replies
 
-    def _answered(self, broker_id: BrokerId, command: Command, answer: Answer) -> None:
+    def _on_command_answered(self, broker_id: BrokerId, command: Command, answer: CommandAnswer) -> None:
         term = self._term
         if (
             answer.error == ErrorCode.STALE_CONTROLLER_EPOCH

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Malformed
@@ -33,6 +33,7 @@ from sordini.replication.ports import (
     Stat,
     Watch,
 )
+from sordini.system.named_tuple import NamedTuple
 
 CONTROLLER_EPOCH_RAISE: Final = 1_000
 """Added to a controller epoch that a broker refused, to exceed all elections since the backup of a restored store."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from sordini.replication.cluster_model import DEFAULT_CLUSTER_SETTINGS, ClusterSettings
+from sordini.system.named_tuple import NamedTuple
 
 UNCLEAN_KEY = "unclean.leader.election.enable"
 FIRST_REBALANCE_S = 5.0
@@ -13,7 +13,7 @@ FIRST_REBALANCE_S = 5.0
 
 
 class LeaderRebalance(NamedTuple):
-    """The automatic leader rebalance (see `requested_elections`)."""
+    """The automatic leader rebalance (see `machine/leader_rebalance.py`)."""
 
     interval_s: float = 300.0
     percentage: int = 10

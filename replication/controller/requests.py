@@ -12,7 +12,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import KnownState, Malformed
 from sordini.replication.controller.controller import Controller, SubmitResult
-from sordini.replication.controller.machine import shutdowns
+from sordini.replication.controller.machine import controlled_shutdown
 from sordini.replication.controller.machine.events import (
     Event,
     IsrChange,
@@ -54,10 +54,10 @@ class ControllerRequests:
         """
         request = ShutdownRequested(broker_id, broker_epoch)
         submitted = await self._submit(request)
-        refusal = shutdowns.refusal(submitted.cluster, request)
+        refusal = controlled_shutdown.refusal(submitted.cluster, request)
         if refusal is not None:
             raise _rejected(refusal)
-        return shutdowns.remaining(submitted.cluster, broker_id)
+        return controlled_shutdown.remaining(submitted.cluster, broker_id)
 
     async def allocate_producer_ids(self, broker_id: BrokerId, broker_epoch: int) -> ProducerIdBlock:
         """A block of producer ids that no broker has had before.

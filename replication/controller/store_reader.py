@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import Broker, KnownState, Malformed, TopicAssignment, ZkReassignments
@@ -22,6 +22,7 @@ from sordini.replication.controller.policy import Policy
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Delete, Logger, NoNode, Session, Set, Watch
+from sordini.system.named_tuple import NamedTuple
 
 T = TypeVar("T")
 
@@ -220,8 +221,8 @@ class StoreReader:
         # A malformed registration affects only that broker.
         broker = self._decoded(znodes.decode_broker(broker_id, data, stat.czxid))
         listener = self._conventions.inter_broker_listener
-        if broker is not None and broker.is_pure != self._conventions.is_pure:
-            self._log.warning("broker ignored, it differs in sordini.cluster.pure", broker=broker_id)
+        if broker is not None and broker.is_exclusive != self._conventions.is_exclusive:
+            self._log.warning("broker ignored, it differs in sordini.cluster.exclusive", broker=broker_id)
             return None
         if broker is None or listener is None or any(endpoint.listener == listener for endpoint in broker.endpoints):
             return broker
@@ -229,14 +230,14 @@ class StoreReader:
         return None
 
     async def _feature(self) -> list[Create | Set | Delete]:
-        version, is_pure = self._conventions.feature_version, self._conventions.is_pure
-        wanted = znodes.encode_features(version, is_pure=is_pure)
+        version, is_exclusive = self._conventions.feature_version, self._conventions.is_exclusive
+        wanted = znodes.encode_features(version, is_exclusive=is_exclusive)
         try:
             data, _ = await self._session.get(paths.FEATURE)
         except NoNode:
             return [Create(paths.FEATURE, wanted)]
         found = znodes.decode_features(data)
-        return [] if found == znodes.Features(version, is_pure) else [Set(paths.FEATURE, wanted)]
+        return [] if found == znodes.Features(version, is_exclusive) else [Set(paths.FEATURE, wanted)]
 
     async def _outdated_notifications(self) -> list[Create | Set | Delete]:
         """Deletes of the notifications to a former controller: everything is being read anyway."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from sordini.replication.cluster_model import ClusterState
 from sordini.replication.controller.machine import unclean_elections
@@ -23,6 +22,7 @@ from sordini.replication.controller.machine.events import (
 )
 from sordini.replication.controller.store_reader import StoreReader, Watches
 from sordini.replication.ports import WatchEvent
+from sordini.system.named_tuple import NamedTuple
 
 
 class StoreSignal(NamedTuple):

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 import asyncio
 
-from sordini.replication.controller.machine.events import Conflict, Done, NewIsr, NewState, Outcome, Write, WriteRefused
+from sordini.replication.controller.machine.events import (
+    Conflict,
+    Done,
+    NewIsr,
+    NewState,
+    Outcome,
+    StoreWrite,
+    StoreWriteRefused,
+)
 from sordini.replication.controller.store_reader import READS_IN_FLIGHT_MAX, StoreReader
 from sordini.replication.metadata_store import paths
 from sordini.replication.ports import (
@@ -38,7 +46,9 @@ class StoreWriter:
         self._reader = reader
         self._log = log
 
-    async def write_all(self, writes: tuple[Write, ...], guard_version: int) -> tuple[tuple[Write, Outcome], ...]:
+    async def write_all(
+        self, writes: tuple[StoreWrite, ...], guard_version: int
+    ) -> tuple[tuple[StoreWrite, Outcome], ...]:
         """Write in order, pipelined: the store executes the calls of one session in order.
 
         `guard_version` is that of /controller_epoch's node since the election. Raises NoLongerController.
@@ -60,7 +70,7 @@ class StoreWriter:
         except (BadVersion, NoNode) as refusal:
             raise NoLongerController from refusal
 
-    async def _write(self, guard: Check, write: Write) -> Outcome:
+    async def _write(self, guard: Check, write: StoreWrite) -> Outcome:
         try:
             _, result = await self._session.multi([guard, write.operation])
         except (ConnectionLoss, SessionExpired):
@@ -71,7 +81,7 @@ class StoreWriter:
             return await self._refused(write, refusal)
         return Done(result.version if isinstance(result, Stat) else 0)
 
-    async def _refused(self, write: Write, refusal: CoordinationError) -> Outcome:
+    async def _refused(self, write: StoreWrite, refusal: CoordinationError) -> Outcome:
         if isinstance(write.purpose, NewState | NewIsr):
             return Conflict(await self._reader.state(write.purpose.topic_partition))
         exists_already = isinstance(write.operation, Create) and isinstance(refusal, NodeExists)
@@ -79,4 +89,4 @@ class StoreWriter:
         if exists_already or deleted_already:
             return Done(0)
         self._log.warning("write refused", path=write.operation.path, reason=str(refusal))
-        return WriteRefused(str(refusal))
+        return StoreWriteRefused(str(refusal))

@@ -19,7 +19,7 @@ from sordini.replication.fetching.backoffs import Backoffs
 from sordini.replication.fetching.session import FetchSessionHandler, FetchState, TopicIdPartition
 from sordini.replication.follower import EpochEndRequest, Follower
 from sordini.replication.partition import Partition
-from sordini.replication.replica_quota import ReplicaQuota
+from sordini.replication.replica_throttling import ReplicaQuota
 
 
 class FetchedPartition:

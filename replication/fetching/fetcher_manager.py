@@ -9,15 +9,16 @@ from __future__ import annotations
 import zlib
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.fetching.replica_fetcher import FetcherDeps, ReplicaFetcher
+from sordini.replication.fetching.fetcher_deps import FetcherDeps
+from sordini.replication.fetching.replica_fetcher import ReplicaFetcher
 from sordini.replication.partition import Partition
-from sordini.replication.ports import Links, Spawn
+from sordini.replication.ports import BrokerLinks, Spawn
 
 
 class ReplicaFetcherManager:
     """Fetches the partitions that this broker follows: the port `FetcherManager`."""
 
-    def __init__(self, deps: FetcherDeps, links: Links, spawn: Spawn, *, per_leader: int = 1) -> None:
+    def __init__(self, deps: FetcherDeps, links: BrokerLinks, spawn: Spawn, *, per_leader: int = 1) -> None:
         """`per_leader` is num.replica.fetchers."""
         self._deps = deps
         self._links = links

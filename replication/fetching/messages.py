@@ -6,7 +6,6 @@ Version 15 of Fetch moved the follower's id into a tagged field, beside its brok
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from sordini.protocol.messages.fetch import (
     FetchPartition,
@@ -24,6 +23,7 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
 from sordini.protocol.types import BrokerId, LeaderEpoch
 from sordini.replication.fetching.session import FetchState, SessionRequest, TopicIdPartition
 from sordini.replication.follower import EpochEndRequest
+from sordini.system.named_tuple import NamedTuple
 
 LATEST = -1
 EARLIEST = -2

@@ -1,8 +1,7 @@
 """One fetcher: a task that fetches some of the partitions that this broker follows from one leader.
 
-One request is in flight at a time. A round examines the partitions that were updated, sends one request for all of
-them, and gives each its row of the response. A failure of one partition delays or removes that one alone; a failure of
-the connection delays all, and begins a new session.
+One request is in flight at a time. A round examines the updated partitions, sends one request for all, and gives each
+its row of the response. A failed partition is delayed or removed; a failed connection delays all, in a new session.
 
 A response may be stale: a partition may have another leader, or be gone, since the request was sent. Each row is given
 to the partition with the `Follower` (one term of following) that made the request.
@@ -12,52 +11,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 from sordini.client.ports import Rounds
-from sordini.protocol.errors import BrokerError, ErrorCode, error_name
-from sordini.protocol.messages.fetch import EpochEndOffset, FetchResponse, PartitionData
-from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
-from sordini.replication.fetching.fetched_partitions import FetchedPartition, FetchedPartitions
+from sordini.protocol.errors import error_name
+from sordini.protocol.messages.fetch import FetchResponse, PartitionData
+from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.replication.fetching.fetched_partitions import FetchedPartitions
+from sordini.replication.fetching.fetcher_deps import FetcherDeps
+from sordini.replication.fetching.leader_log_bounds import LeaderLogBounds
 from sordini.replication.fetching.messages import (
-    EARLIEST,
-    LATEST,
-    FetchSettings,
-    epoch_ends_request,
     fetch_request,
-    offsets_request,
 )
-from sordini.replication.fetching.session import FETCH_SESSION_ERRORS, TopicIdPartition
+from sordini.replication.fetching.partition_results import PartitionResults
+from sordini.replication.fetching.session import FETCH_SESSION_ERRORS
 from sordini.replication.fetching.tail_rounds import RoundDeps, TailStreak
-from sordini.replication.follower import EpochEnd, FetchStart, Follower, Reaction, start_when_out_of_range
-from sordini.replication.inter_broker import InterBrokerVersions
 from sordini.replication.partition import Partition
-from sordini.replication.ports import BrokerLink, Clock, Logger, Unreachable
-from sordini.replication.replica_quota import ReplicaQuota
-from sordini.storage.errors import DiskFull, StorageError
+from sordini.replication.ports import BrokerLink, Unreachable
 
-NO_RECORDS = memoryview(b"")
-NOT_LEADER_YET = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
-"""The errors of a new leader that has not received its LeaderAndIsr yet."""
-FIRST_BACKOFF_MS = 20
-"""After such an error; it doubles up to `replica.fetch.backoff.ms`."""
-BACKOFFS_DOUBLED_MAX = 16
 SLICE_BYTES = 1024 * 1024
 """Appended to logs at most before the loop runs other tasks."""
-
-
-class FetcherDeps(NamedTuple):
-    """What all fetchers of a broker share."""
-
-    broker_id: BrokerId
-    broker_epoch: Callable[[], int]
-    """Of the current registration; -1 without one."""
-    versions: InterBrokerVersions
-    settings: FetchSettings
-    quota: ReplicaQuota
-    clock: Clock
-    log: Logger
 
 
 class ReplicaFetcher:
@@ -76,12 +50,12 @@ class ReplicaFetcher:
         self._is_in_purgatory = False
         """Whether such a fetch is in flight."""
         self._is_interrupted = False
-        round_deps = RoundDeps(deps.clock, deps.quota, deps.broker_epoch, self._on_failure)
+        self._results = PartitionResults(leader_id, deps, self._fetched)
+        round_deps = RoundDeps(deps.clock, deps.quota, deps.broker_epoch, self._results.on_failure)
         self._streak = TailStreak(round_deps, self._fetched)
         self._is_unreachable = False
         """Whether the last request failed, which was logged."""
-        self._not_fetched: dict[str, list[str]] = {}
-        """Partitions that a response refused, by the error; logged together."""
+        self._bounds = LeaderLogBounds(deps, self._fetched, self._results, self._send)
 
     @property
     def partitions(self) -> list[Partition]:
@@ -123,9 +97,9 @@ class ReplicaFetcher:
         try:
             fetched.prepare_requests(self._deps.clock.monotonic_ms())
             if fetched.epoch_end_requests:
-                await self._request_epoch_ends()
+                await self._bounds.request_epoch_ends()
             elif fetched.out_of_range:
-                await self._handle_out_of_range()
+                await self._bounds.handle_out_of_range()
             elif fetched.session:
                 await self._fetch()
             else:
@@ -140,14 +114,8 @@ class ReplicaFetcher:
                 self._is_unreachable = True
                 self._deps.log.warning("leader unreachable", leader=self._leader_id, reason=str(reason))
             await self._back_off()
-        if self._not_fetched:
-            self._log_not_fetched()
-
-    def _log_not_fetched(self) -> None:
-        log, leader = self._deps.log, self._leader_id
-        for error, names in self._not_fetched.items():
-            log.info("partitions not fetched", leader=leader, error=error, partitions=len(names), first=names[0])
-        self._not_fetched.clear()
+        if self._results.not_fetched:
+            self._results.log_not_fetched()
 
     async def _back_off(self) -> None:
         await asyncio.sleep(self._deps.settings.backoff_ms / 1000)
@@ -193,7 +161,7 @@ class ReplicaFetcher:
                 if (fetched := self._fetched.find(*partition)) is not None:
                     self._fetched.mark_updated(fetched)
                     if fetched.partition.log.needs_flush:
-                        await self._flush(fetched)
+                        await self._results.flush(fetched)
                 return
         code = response.error_code
         if code:
@@ -218,12 +186,12 @@ class ReplicaFetcher:
                 fetched = self._fetched.find(topic.topic, topic.topic_id, row.partition_index)
                 if fetched is None or fetched.follower is None:
                     continue
-                self._process_row(fetched, fetched.follower, row, now_ms)
+                self._results.process_row(fetched, fetched.follower, row, now_ms)
                 if row.records:
                     self._is_idle = False
                     slice_bytes += len(row.records)  # type: ignore[arg-type]  # Decoded records are always a view.
                     if fetched.partition.log.needs_flush:
-                        await self._flush(fetched)
+                        await self._results.flush(fetched)
                 if slice_bytes >= SLICE_BYTES:
                     slice_bytes = 0
                     await asyncio.sleep(0)
@@ -231,164 +199,6 @@ class ReplicaFetcher:
         if self._is_idle:
             self._fetched.mark_all_updated()  # Local changes are picked up now: retention moves log start offsets.
         return rows_count
-
-    def _process_row(self, fetched: FetchedPartition, follower: Follower, row: PartitionData, now_ms: int) -> None:
-        self._fetched.mark_updated(fetched)
-        partition = fetched.partition
-        try:
-            if row.error_code:
-                self._on_error_code(fetched, follower, row.error_code)
-            elif row.diverging_epoch is not None:
-                self._truncate_on_fetch(fetched, follower, row.diverging_epoch, now_ms)
-            else:
-                records = row.records or NO_RECORDS
-                assert isinstance(records, memoryview)
-                size = partition.append_fetched_records(
-                    follower, fetched.requested_offset, records, row.high_watermark, row.log_start_offset, now_ms
-                )
-                fetched.is_lagging = partition.log.log_end_offset < row.high_watermark
-                fetched.not_leader_count = 0
-                fetched.failure = ""
-                if size:
-                    self._deps.quota.record(partition.name, size, self._deps.clock.monotonic_ms())
-                    self._fetched.session.move_to_end(fetched.topic_id_partition)
-                elif records and partition.follower is follower:
-                    self._delay(fetched)  # The same fetch would bring the same records.
-        except (BrokerError, StorageError) as error:
-            self._on_failure(fetched, error)
-
-    def _truncate_on_fetch(
-        self, fetched: FetchedPartition, follower: Follower, leader_end: EpochEndOffset, now_ms: int
-    ) -> None:
-        log = fetched.partition.log
-        before = log.log_end_offset, log.epochs.latest
-        self._truncate(fetched, follower, EpochEnd(leader_end.epoch, leader_end.end_offset), now_ms)
-        if (log.log_end_offset, log.epochs.latest) == before:
-            self._delay(fetched)  # The same fetch would get the same answer.
-
-    def _truncate(self, fetched: FetchedPartition, follower: Follower, leader_end: EpochEnd, now_ms: int) -> None:
-        old_end = fetched.partition.log.log_end_offset
-        fetched.partition.truncate_to_divergence(follower, leader_end, now_ms)
-        self._log_truncation(fetched, old_end)
-
-    def _log_truncation(self, fetched: FetchedPartition, old_end: int) -> None:
-        new_end = fetched.partition.log.log_end_offset
-        if new_end != old_end:
-            self._deps.log.info(
-                "log truncated",
-                partition=str(fetched.partition.name),
-                log_end_offset=new_end,
-                old_log_end_offset=old_end,
-                leader=self._leader_id,
-                leader_epoch=fetched.partition.leader_epoch,
-            )
-
-    async def _flush(self, fetched: FetchedPartition) -> None:
-        """Flush before the next fetch: that acknowledges these records, which must be as durable as the leader's."""
-        try:
-            await fetched.partition.log.flush_if_due()
-        except (BrokerError, StorageError) as error:
-            self._on_failure(fetched, error)
-
-    def _delay(self, fetched: FetchedPartition, wait_ms: int | None = None) -> None:
-        deps = self._deps
-        until_ms = deps.clock.monotonic_ms() + (deps.settings.backoff_ms if wait_ms is None else wait_ms)
-        self._fetched.delay(fetched, until_ms)
-
-    def _delay_for_election(self, fetched: FetchedPartition) -> None:
-        """Exponential backoff: a new leader refuses until it receives its LeaderAndIsr, which is soon."""
-        wait_ms = min(FIRST_BACKOFF_MS << fetched.not_leader_count, self._deps.settings.backoff_ms)
-        fetched.not_leader_count = min(fetched.not_leader_count + 1, BACKOFFS_DOUBLED_MAX)
-        self._delay(fetched, wait_ms)
-
-    def _on_error_code(self, fetched: FetchedPartition, follower: Follower, code: int) -> None:
-        """The leader refuses one partition; in a fenced term nothing is requested any more."""
-        reaction = fetched.partition.on_fetch_error(follower, code)
-        if reaction is Reaction.FIND_START:
-            self._fetched.mark_out_of_range(fetched)
-        elif reaction is Reaction.RETRY:
-            error = error_name(code)
-            if fetched.failure != error:
-                fetched.failure = error
-                self._not_fetched.setdefault(error, []).append(str(fetched.partition.name))
-            if code in NOT_LEADER_YET:
-                self._delay_for_election(fetched)
-            else:
-                self._delay(fetched)
-
-    def _on_failure(self, fetched: FetchedPartition, error: BrokerError | StorageError) -> None:
-        """The records cannot be appended: retry later, or stop fetching when the log directory failed."""
-        name = str(fetched.partition.name)
-        if isinstance(error, StorageError):
-            self._deps.log.error("replica fetching stopped", partition=name, reason=str(error))
-            self._fetched.remove(fetched.partition.name, fetched.partition)
-        else:
-            # A full disk has its own log line, one for all partitions.
-            if fetched.failure != str(error) and not isinstance(error, DiskFull):
-                self._deps.log.warning("fetched records not appended", partition=name, reason=str(error))
-            fetched.failure = str(error)
-            self._delay(fetched)
-
-    # Truncation before the first fetch, and offsets out of range.
-
-    async def _request_epoch_ends(self) -> None:
-        """Request where epochs ended in the leader's log, under protocols where the Fetch response does not say it."""
-        deps = self._deps
-        taken = self._fetched.take_epoch_end_requests()
-        requests = [(fetched.topic_id_partition, request) for fetched, (_, request) in taken.items()]
-        response = await self._send(epoch_ends_request(requests, deps.broker_id), deps.versions.offset_for_leader_epoch)
-        rows = {(topic.topic, row.partition): row for topic in response.topics for row in topic.partitions}
-        now_ms = deps.clock.now_ms()
-        for fetched, (follower, _) in taken.items():
-            row = rows.get(fetched.partition.name)
-            if self._fetched.is_stale(fetched, follower):
-                continue
-            if row is None or row.error_code:
-                code = ErrorCode.UNKNOWN_SERVER_ERROR if row is None else row.error_code
-                self._on_error_code(fetched, follower, code)
-                continue
-            try:
-                self._truncate(fetched, follower, EpochEnd(row.leader_epoch, row.end_offset), now_ms)
-            except (BrokerError, StorageError) as error:
-                self._on_failure(fetched, error)
-
-    async def _handle_out_of_range(self) -> None:
-        """Look up the bounds of the leader's logs, for the partitions whose offsets are outside of them."""
-        taken = self._fetched.take_out_of_range()
-        partitions = [(fetched.topic_id_partition, follower.leader_epoch) for fetched, follower in taken.items()]
-        ends = await self._list_offsets(partitions, LATEST)
-        starts = await self._list_offsets(partitions, EARLIEST)
-        now_ms = self._deps.clock.now_ms()
-        for fetched, follower in taken.items():
-            name = fetched.partition.name
-            if self._fetched.is_stale(fetched, follower):
-                continue
-            if name not in ends or name not in starts:
-                self._delay(fetched)
-                continue
-            log_end = Offset(fetched.partition.log.log_end_offset)
-            start = start_when_out_of_range(starts[name], ends[name], log_end)
-            if start == FetchStart(log_end, truncate_fully=False):
-                self._delay(fetched)  # By now the leader's log has it, or the error had another cause.
-                continue
-            try:
-                fetched.partition.restart_at(follower, start, now_ms)
-                self._log_truncation(fetched, log_end)
-            except (BrokerError, StorageError) as error:
-                self._on_failure(fetched, error)
-
-    async def _list_offsets(
-        self, partitions: Iterable[tuple[TopicIdPartition, LeaderEpoch]], timestamp: int
-    ) -> dict[tuple[str, int], Offset]:
-        """The leader's offsets, without the partitions that it refuses: their next fetch gets the error."""
-        request = offsets_request(partitions, timestamp, self._deps.broker_id)
-        response = await self._send(request, self._deps.versions.list_offsets)
-        return {
-            (topic.name, row.partition_index): Offset(row.offset)
-            for topic in response.topics
-            for row in topic.partitions
-            if not row.error_code and row.offset >= 0
-        }
 
     async def _close_session(self) -> None:
         """Have the leader drop the session; if it cannot be reached, it evicts the session later."""

@@ -14,10 +14,9 @@ version 12 at most (KIP-516).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, LeaderEpoch, Offset, TopicId
+from sordini.system.named_tuple import NamedTuple
 
 NO_SESSION = 0
 FIRST_EPOCH = 0

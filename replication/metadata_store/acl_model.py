@@ -10,7 +10,9 @@ The numbers are those of requests, the names those of the nodes in the store. `A
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+from sordini.system.named_tuple import NamedTuple
 
 WILDCARD: Final = "*"
 """As a literal name: every resource of the type. As a host: every host."""
@@ -92,7 +94,7 @@ OPERATIONS: Final = {
     ResourceType.TOPIC: frozenset(
         {_O.READ, _O.WRITE, _O.CREATE, _O.DESCRIBE, _O.DELETE, _O.ALTER, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS}
     ),
-    ResourceType.GROUP: frozenset({_O.READ, _O.DESCRIBE, _O.DELETE}),
+    ResourceType.GROUP: frozenset({_O.READ, _O.DESCRIBE, _O.DELETE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS}),
     ResourceType.CLUSTER: frozenset(
         {
             _O.CREATE,

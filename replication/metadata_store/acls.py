@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths
@@ -38,6 +38,7 @@ from sordini.replication.ports import (
     Session,
     Set,
 )
+from sordini.system.named_tuple import NamedTuple
 
 CHANGE_TRIES_MAX: Final = 100
 """How often in a row other writers may change the entries before an attempt gives up."""

@@ -82,6 +82,8 @@ BASE_PATHS = (
     "/config/users",
     "/config/brokers",
     "/config/ips",
+    "/config/groups",
+    "/config/client-metrics",
     "/cluster",
 )
 """Created by the first broker that starts; empty and persistent."""

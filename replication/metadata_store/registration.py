@@ -83,13 +83,13 @@ async def other_brokers(session: Session, broker_id: BrokerId) -> list[Broker]:
 
 def check_endpoints_free(broker: Broker, others: Iterable[Broker]) -> None:
     """Raise EndpointTaken when another broker advertises an address of this one."""
-    addresses = {(endpoint.host, endpoint.port) for endpoint in broker.endpoints}
+    addresses = {(endpoint.host, endpoint.port) for endpoint in (*broker.endpoints, *broker.rule_endpoints)}
     for other in others:
-        for endpoint in other.endpoints:
+        for endpoint in (*other.endpoints, *other.rule_endpoints):
             if (endpoint.host, endpoint.port) in addresses:
                 raise EndpointTaken(
                     f"{endpoint.host}:{endpoint.port} is registered by broker {other.broker_id}: give this one "
-                    "another address in listeners or advertised.listeners"
+                    "another address in listeners, advertised.listeners or sordini.advertised.listeners.rules"
                 )
 
 

@@ -14,8 +14,8 @@ from sordini.protocol.topic_names import topic_name_error
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId
 from sordini.replication.cluster_model import Malformed, TopicAssignment, frozen
 from sordini.replication.metadata_store import paths, znodes
-from sordini.replication.metadata_store.replica_placement import Racks, brokers_without_rack, place_from, start_of
 from sordini.replication.ports import BadVersion, Check, Create, NodeExists, NoNode, Operation, Session, Set
+from sordini.replication.replica_placement import Racks, brokers_without_rack, place_from, start_of
 
 Replicas = Mapping[int, tuple[BrokerId, ...]]
 

@@ -11,13 +11,13 @@ A reassignment is valid when the brokers that it adds are live and an in-sync re
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from sordini.protocol.errors import ErrorCode, shortened
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import ClusterState, ReplicaAssignment, TopicAssignment, TopicState
 from sordini.replication.controller.machine import election_algorithms
 from sordini.replication.controller.machine.election_algorithms import ElectionType
+from sordini.system.named_tuple import NamedTuple
 
 
 class Rejection(NamedTuple):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     DEFAULT_CLUSTER_SETTINGS,
-    Answer,
     Broker,
     ClusterSettings,
     Command,
+    CommandAnswer,
     KnownState,
     PartitionState,
     TopicAssignment,
@@ -22,6 +21,7 @@ from sordini.replication.cluster_model import (
 from sordini.replication.controller.machine.election_algorithms import ElectionType
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Delete, Set
+from sordini.system.named_tuple import NamedTuple
 
 # Events. Nodes of the store that cannot be decoded are left out.
 
@@ -73,7 +73,7 @@ class CommandAnswered(NamedTuple):
 
     broker_id: BrokerId
     command: Command
-    answer: Answer
+    answer: CommandAnswer
 
 
 class ElectionsRequested(NamedTuple):
@@ -136,7 +136,7 @@ class IsrChange(NamedTuple):
 
 
 class IsrChangesRequested(NamedTuple):
-    """A leader requests ISR changes (AlterPartition). Each change, or the whole request, gets a `Reply`."""
+    """A leader requests ISR changes (AlterPartition). Each change, or the whole request, gets a `ControllerReply`."""
 
     broker_id: BrokerId
     broker_epoch: int
@@ -236,7 +236,7 @@ class NewProducerIdBlock(NamedTuple):
     block: ProducerIdBlock
 
 
-class Routine(NamedTuple):
+class NoFollowUp(NamedTuple):
     """Nothing follows from the write; the node may exist (or be deleted) already."""
 
 
@@ -248,15 +248,15 @@ Purpose = (
     | NewAssignment
     | RemainingZkReassignments
     | NewProducerIdBlock
-    | Routine
+    | NoFollowUp
 )
 
 
-class Write(NamedTuple):
+class StoreWrite(NamedTuple):
     """One write, carried out under the condition that no other controller has been elected."""
 
     operation: Create | Set | Delete
-    purpose: Purpose = Routine()
+    purpose: Purpose = NoFollowUp()
 
 
 class Done(NamedTuple):
@@ -271,19 +271,19 @@ class Conflict(NamedTuple):
     current: KnownState | None
 
 
-class WriteRefused(NamedTuple):
+class StoreWriteRefused(NamedTuple):
     """The store refused the write."""
 
     reason: str
 
 
-Outcome = Done | Conflict | WriteRefused
+Outcome = Done | Conflict | StoreWriteRefused
 
 
-class Wrote(NamedTuple):
+class WritesDone(NamedTuple):
     """The outcomes of a batch of writes."""
 
-    outcomes: tuple[tuple[Write, Outcome], ...]
+    outcomes: tuple[tuple[StoreWrite, Outcome], ...]
 
 
 Event = (
@@ -293,7 +293,7 @@ Event = (
     | TopicChanged
     | DeletionsListed
     | CommandAnswered
-    | Wrote
+    | WritesDone
     | ElectionsRequested
     | ZkElectionsRead
     | LeaderRebalanceDue
@@ -317,9 +317,9 @@ class Send(NamedTuple):
 
 
 class WriteAll(NamedTuple):
-    """Write these in order, then feed the machine one `Wrote` with all outcomes before any other event."""
+    """Write these in order, then feed the machine one `WritesDone` with all outcomes before any other event."""
 
-    writes: tuple[Write, ...]
+    writes: tuple[StoreWrite, ...]
 
 
 class ReadStates(NamedTuple):
@@ -337,7 +337,7 @@ class ReadUncleanSettings(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
-class Reply(NamedTuple):
+class ControllerReply(NamedTuple):
     """A part of the response to the request.
 
     For a change: the state in the store, or the error code. `change` None: the error code of the whole request, or the
@@ -348,4 +348,4 @@ class Reply(NamedTuple):
     result: KnownState | ProducerIdBlock | ErrorCode
 
 
-Action = Send | WriteAll | ReadStates | ReadUncleanSettings | Reply
+Action = Send | WriteAll | ReadStates | ReadUncleanSettings | ControllerReply

@@ -27,9 +27,9 @@ from sordini.replication.controller.machine.events import (
     NewIsr,
     Outcome,
     StatesRead,
-    Write,
+    StoreWrite,
 )
-from sordini.replication.controller.machine.transition import Transition
+from sordini.replication.controller.machine.transition import ControllerTransition
 from sordini.replication.ports import Delete
 
 _NOT_BY_NAME: Final = frozenset(
@@ -38,7 +38,7 @@ _NOT_BY_NAME: Final = frozenset(
 """Codes of version 2 and later only, in which topics are identified by their ids."""
 
 
-def alter(transition: Transition, event: IsrChangesRequested) -> None:
+def alter(transition: ControllerTransition, event: IsrChangesRequested) -> None:
     """Write the valid changes, and reply to the others."""
     sender = transition.brokers.get(event.broker_id)
     if sender is None or sender.epoch != event.broker_epoch:
@@ -70,7 +70,7 @@ def alter(transition: Transition, event: IsrChangesRequested) -> None:
     transition.read_states(ahead)
 
 
-def wrote(transition: Transition, purpose: NewIsr, outcome: Outcome) -> bool:
+def wrote(transition: ControllerTransition, purpose: NewIsr, outcome: Outcome) -> bool:
     """Reply with the outcome of a change that was written; whether it took effect."""
     topic_partition, change = purpose.topic_partition, purpose.change
     topic = transition.assignment(topic_partition.topic)
@@ -94,7 +94,9 @@ def wrote(transition: Transition, purpose: NewIsr, outcome: Outcome) -> bool:
     return False
 
 
-def states_read(transition: Transition, event: StatesRead) -> tuple[list[TopicPartition], list[TopicPartition]]:
+def states_read(
+    transition: ControllerTransition, event: StatesRead
+) -> tuple[list[TopicPartition], list[TopicPartition]]:
     """Apply states of other writers. Returns the partitions of an unchanged leader epoch, and those of another one."""
     isr_changed, epoch_changed = list[TopicPartition](), list[TopicPartition]()
     for topic_partition, found in event.states.items():
@@ -109,12 +111,12 @@ def states_read(transition: Transition, event: StatesRead) -> tuple[list[TopicPa
             continue
         same = former is not None and former.state.leader_epoch == found.state.leader_epoch
         (isr_changed if same else epoch_changed).append(topic_partition)
-    transition.write(*(Write(Delete(path)) for path in event.notifications))
+    transition.write(*(StoreWrite(Delete(path)) for path in event.notifications))
     return isr_changed, epoch_changed
 
 
 def _find(
-    transition: Transition, names: Mapping[TopicId, str], change: IsrChange
+    transition: ControllerTransition, names: Mapping[TopicId, str], change: IsrChange
 ) -> tuple[TopicPartition, KnownState] | ErrorCode:
     """The partition of a change and its known state."""
     name = change.topic or names.get(change.topic_id, "")
@@ -131,7 +133,11 @@ def _find(
 
 
 def _validate(
-    transition: Transition, sender: BrokerId, topic_partition: TopicPartition, known: KnownState, change: IsrChange
+    transition: ControllerTransition,
+    sender: BrokerId,
+    topic_partition: TopicPartition,
+    known: KnownState,
+    change: IsrChange,
 ) -> ErrorCode | None:
     """The code of a rejected change; NONE when the state is as requested already, None when it is to be written."""
     state, new_isr = known.state, set(change.isr)
@@ -170,6 +176,7 @@ def _response_to(
         return known
     if not change.topic or refusal not in _NOT_BY_NAME:
         return refusal
+    # Measured with 2.7.2, 2.8.2, 3.2.3 and 3.9.1 as leaders: docs/evidence/replication.md has the table.
     leads = sender == known.state.leader and change.leader_epoch == known.state.leader_epoch
     return known if leads else ErrorCode.FENCED_LEADER_EPOCH
 
@@ -180,5 +187,7 @@ def _added(isr: Iterable[BrokerId], change: IsrChange) -> Iterable[tuple[BrokerI
     return [(member, epoch) for member, epoch in zip(change.isr, epochs, strict=True) if member not in isr]
 
 
-def _may_join(transition: Transition, topic_partition: TopicPartition, member: BrokerId, broker_epoch: int) -> bool:
+def _may_join(
+    transition: ControllerTransition, topic_partition: TopicPartition, member: BrokerId, broker_epoch: int
+) -> bool:
     return transition.is_eligible(member, topic_partition) and broker_epoch in (-1, transition.brokers[member].epoch)

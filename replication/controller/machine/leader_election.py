@@ -1,5 +1,8 @@
 """Leaders and ISRs that follow from which brokers are live, without any request.
 
+Live are those whose session with the coordination store has not ended (`broker/cluster/membership.py` registers them);
+a broker that asks to be shut down is in `controlled_shutdown.py`.
+
 The successor of a failed leader is the first eligible in-sync replica of the assignment. A broker that is shutting down
 hands over its leaderships where another replica is eligible, and leaves the ISRs. A replica in a failed log directory
 counts as a replica on a failed broker. The ISR never becomes empty: while none of its members is eligible, the
@@ -12,25 +15,19 @@ Pure, like the machine it belongs to.
 from __future__ import annotations
 
 from collections.abc import Collection
-from enum import Enum
 
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import PartitionState, TopicAssignment
 from sordini.replication.controller.machine import election_algorithms
-from sordini.replication.controller.machine.events import Write
-from sordini.replication.controller.machine.transition import Transition
+from sordini.replication.controller.machine.events import StoreWrite, UncleanSettingsRead
+from sordini.replication.controller.machine.transition import ControllerTransition
+from sordini.replication.controller.machine.unclean_elections import Deferred, elect_without_in_sync
 from sordini.replication.metadata_store import paths
 from sordini.replication.ports import Create
 
 
-class Deferred(Enum):
-    """A decision that is made in a later step."""
-
-    UNCLEAN_SETTING = "no in-sync replica is eligible; the topic's unclean election setting is being read"
-
-
 def update_states(
-    transition: Transition,
+    transition: ControllerTransition,
     topic: TopicAssignment,
     uninterrupted: Collection[BrokerId],
     live: Collection[BrokerId],
@@ -45,7 +42,7 @@ def update_states(
     decided = []
     states = transition.states(topic.name)
     if not states and any(replica in live for held in topic.replicas.values() for replica in held):
-        transition.write(Write(Create(paths.partitions(topic.name))))
+        transition.write(StoreWrite(Create(paths.partitions(topic.name))))
     for partition, replicas in sorted(topic.replicas.items()):
         if partitions is not None and partition not in partitions:
             continue
@@ -54,7 +51,7 @@ def update_states(
             present = tuple(r for r in replicas if r in live and transition.is_eligible(r, topic_partition))
             if not present:
                 continue  # No replica is live: decided when one registers.
-            transition.write(Write(Create(paths.partition(topic_partition))))
+            transition.write(StoreWrite(Create(paths.partition(topic_partition))))
             transition.write_state(topic_partition, transition.first_state(present[0], present))
         else:
             state = next_state_of(transition, topic_partition, known.state, replicas, uninterrupted, live)
@@ -67,7 +64,7 @@ def update_states(
 
 
 def update_state(
-    transition: Transition, topic: TopicAssignment, partition: int, *, force_new_epoch: bool = False
+    transition: ControllerTransition, topic: TopicAssignment, partition: int, *, force_new_epoch: bool = False
 ) -> bool:
     """Write what follows from a state that another writer left; false when it may stay as it is.
 
@@ -88,7 +85,7 @@ def update_state(
 
 
 def next_state_of(
-    transition: Transition,
+    transition: ControllerTransition,
     topic_partition: TopicPartition,
     state: PartitionState,
     replicas: tuple[BrokerId, ...],
@@ -123,33 +120,37 @@ def next_state_of(
             leader, keeps_leader = winner, False
         # Otherwise it is shutting down and no other replica is eligible: it leads until it is gone.
     if leader is None:
-        return _without_in_sync(transition, topic_partition, state, replicas, unclean=unclean)
+        return elect_without_in_sync(transition, topic_partition, state, replicas, unclean=unclean)
     isr = tuple(replica for replica in state.isr if replica in eligible or replica == leader)
     return None if keeps_leader and isr == state.isr else transition.next_state(state, leader, isr)
 
 
-def _without_in_sync(
-    transition: Transition,
-    topic_partition: TopicPartition,
-    state: PartitionState,
-    replicas: tuple[BrokerId, ...],
-    *,
-    unclean: bool | None,
-) -> PartitionState | Deferred | None:
-    """The state of a partition without an eligible in-sync replica."""
-    lagging = next((replica for replica in replicas if transition.is_eligible(replica, topic_partition)), None)
-    if lagging is not None and unclean:
-        return transition.unclean_state(state, lagging)
-    if lagging is not None and unclean is None:
-        transition.read_unclean_setting(topic_partition)
-        # A partition without a leader is announced as such now; it gets one only if the setting allows it.
-        return None if state.leader is None else Deferred.UNCLEAN_SETTING
-    # The ISR is kept: any of its members may lead when it returns, and no other replica.
-    return None if state.leader is None else transition.next_state(state, None, state.isr)
+def unclean_settings_read(transition: ControllerTransition, event: UncleanSettingsRead) -> None:
+    """Decide the elections that were deferred until the settings were read."""
+    live = transition.brokers.keys()
+    for topic_partition in event.partitions:
+        name, partition = topic_partition
+        topic, known = transition.assignment(name), transition.states(name).get(partition)
+        if topic is None or known is None or name in transition.deletions or partition not in topic.replicas:
+            continue
+        state = next_state_of(
+            transition,
+            topic_partition,
+            known.state,
+            topic.replicas[partition],
+            live,
+            live,
+            unclean=name in event.allowed,
+        )
+        if isinstance(state, PartitionState):
+            transition.write_state(topic_partition, state)
 
 
 def _is_unaffected(
-    transition: Transition, state: PartitionState, replicas: tuple[BrokerId, ...], uninterrupted: Collection[BrokerId]
+    transition: ControllerTransition,
+    state: PartitionState,
+    replicas: tuple[BrokerId, ...],
+    uninterrupted: Collection[BrokerId],
 ) -> bool:
     """Whether nothing has happened to the leader and the ISR.
 

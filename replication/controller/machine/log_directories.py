@@ -14,18 +14,18 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.replication.cluster_model import LeaderAndIsr, PartitionInfo, Replica
 from sordini.replication.controller.machine import leader_election
-from sordini.replication.controller.machine.events import CommandAnswered, LogDirsFailed, Write
-from sordini.replication.controller.machine.transition import Transition
+from sordini.replication.controller.machine.events import CommandAnswered, LogDirsFailed, StoreWrite
+from sordini.replication.controller.machine.transition import ControllerTransition
 from sordini.replication.ports import Delete
 
 
-def survey(transition: Transition, event: LogDirsFailed) -> None:
+def survey(transition: ControllerTransition, event: LogDirsFailed) -> None:
     """Find out which replicas of these brokers are offline."""
     transition.send_states(transition.partition_infos(), event.brokers & transition.brokers.keys(), is_survey=True)
-    transition.write(*(Write(Delete(path)) for path in event.notifications))
+    transition.write(*(StoreWrite(Delete(path)) for path in event.notifications))
 
 
-def answered(transition: Transition, event: CommandAnswered) -> None:
+def answered(transition: ControllerTransition, event: CommandAnswered) -> None:
     """A broker answered a LeaderAndIsr: some replicas are offline, or online again."""
     broker, command = transition.brokers.get(event.broker_id), event.command
     if not isinstance(command, LeaderAndIsr) or broker is None or broker.epoch != command.broker_epoch:
@@ -61,7 +61,7 @@ def _is_open(code: int, info: PartitionInfo, command: LeaderAndIsr) -> bool:
     return code == ErrorCode.NONE and info.state.leader is not None
 
 
-def _decide(transition: Transition, changed: list[TopicPartition]) -> None:
+def _decide(transition: ControllerTransition, changed: list[TopicPartition]) -> None:
     live, announced = transition.brokers.keys(), []
     for topic_partition in changed:
         topic = transition.assignment(topic_partition.topic)

@@ -6,7 +6,7 @@
 
 Pure: `step` returns the cluster state and a list of actions, which the shell (`controller.py`) carries out in order.
 A decision by itself changes nothing. It is a conditional write: the partition's state node must still have the version
-that was read, and no other controller may have been elected. Only the outcome of the write (`Wrote`) changes the
+that was read, and no other controller may have been elected. Only the outcome of the write (`WritesDone`) changes the
 cluster state here and leads to commands. So after a crash at any point, brokers follow what the store contains.
 
 Invariants, held after every step:
@@ -24,16 +24,16 @@ from typing import assert_never
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import Broker, ClusterState, KnownState, TopicAssignment, TopicState, frozen
 from sordini.replication.controller.machine import (
-    deletion,
+    controlled_shutdown,
     isr_changes,
     leader_election,
+    leader_rebalance,
     log_directories,
     producer_ids,
     reassignment,
     requested_elections,
     restored_epochs,
-    shutdowns,
-    unclean_elections,
+    topic_deletion,
     zk_reassignment,
 )
 from sordini.replication.controller.machine.events import (
@@ -54,24 +54,24 @@ from sordini.replication.controller.machine.events import (
     NewIsr,
     NewProducerIdBlock,
     NewState,
+    NoFollowUp,
     Outcome,
     ProducerIdsRequested,
     ReassignmentsRequested,
     RemainingZkReassignments,
-    Routine,
     ShutdownRequested,
     StatesRead,
+    StoreWrite,
+    StoreWriteRefused,
     TopicChanged,
     TopicRemoved,
     TopicsListed,
     UncleanSettingsRead,
-    Write,
-    WriteRefused,
-    Wrote,
+    WritesDone,
     ZkElectionsRead,
     ZkReassignmentsRead,
 )
-from sordini.replication.controller.machine.transition import Transition
+from sordini.replication.controller.machine.transition import ControllerTransition
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Set
 
@@ -82,7 +82,7 @@ def step(cluster: ClusterState | None, event: Event) -> tuple[ClusterState | Non
         return _elected(cluster, event)
     if cluster is None:
         return None, []
-    transition = Transition(cluster)
+    transition = ControllerTransition(cluster)
     match event:
         case BrokersChanged():
             _brokers_changed(transition, event)
@@ -91,21 +91,21 @@ def step(cluster: ClusterState | None, event: Event) -> tuple[ClusterState | Non
         case TopicChanged(assignment):
             _topic_changed(transition, assignment)
         case DeletionsListed(names):
-            deletion.begin(transition, names)
+            topic_deletion.begin(transition, names)
         case CommandAnswered():
-            deletion.answered(transition, event)
+            topic_deletion.answered(transition, event)
             log_directories.answered(transition, event)
             restored_epochs.answered(transition, event)
-        case Wrote():
+        case WritesDone():
             _wrote(transition, event)
         case ElectionsRequested():
             requested_elections.elect(transition, event.election, event.partitions)
         case ZkElectionsRead():
             requested_elections.zk_elections_read(transition, event)
         case LeaderRebalanceDue():
-            requested_elections.rebalance(transition, event)
+            leader_rebalance.rebalance(transition, event)
         case UncleanSettingsRead():
-            unclean_elections.settings_read(transition, event)
+            leader_election.unclean_settings_read(transition, event)
         case ReassignmentsRequested():
             reassignment.begin(transition, event.targets)
         case ZkReassignmentsRead():
@@ -115,7 +115,7 @@ def step(cluster: ClusterState | None, event: Event) -> tuple[ClusterState | Non
         case StatesRead():
             _states_read(transition, event)
         case ShutdownRequested():
-            shutdowns.begin(transition, event)
+            controlled_shutdown.begin(transition, event)
         case ProducerIdsRequested():
             producer_ids.allocate(transition, event)
         case LogDirsFailed():
@@ -130,10 +130,10 @@ def _elected(former: ClusterState | None, event: Elected) -> tuple[ClusterState,
     """A new controller term, or the same one after a reconnect: send the full state, then repair what is needed."""
     topics = {}
     for name, assignment in event.topics.items():
-        found = {p: event.states.get(TopicPartition(name, p)) for p in assignment.replicas}
-        states = {p: known for p, known in found.items() if known is not None}
+        found = {number: event.states.get(TopicPartition(name, number)) for number in assignment.replicas}
+        states = {number: known for number, known in found.items() if known is not None}
         topics[name] = TopicState(assignment, frozen(states))
-    transition = Transition(
+    transition = ControllerTransition(
         ClusterState(
             event.controller_id, event.epoch, event.brokers, frozen(topics), cluster_settings=event.cluster_settings
         )
@@ -145,7 +145,7 @@ def _elected(former: ClusterState | None, event: Elected) -> tuple[ClusterState,
         transition.shutting_down, transition.offline = former.shutting_down, former.offline
         uninterrupted = _uninterrupted(former.brokers, event.brokers)
         _forget_former_incarnations(transition, uninterrupted)
-    transition.write(*(Write(operation) for operation in event.housekeeping))
+    transition.write(*(StoreWrite(operation) for operation in event.housekeeping))
     _assign_topic_ids(transition, event.topics, event.fresh_ids or {})
     transition.send_metadata(transition.brokers)
     # A topic about to be deleted gets no leader first; the deletion itself comes last.
@@ -162,11 +162,11 @@ def _elected(former: ClusterState | None, event: Elected) -> tuple[ClusterState,
         transition.send_metadata(transition.brokers, infos)
     reassignment.resume(transition, [info.topic_partition for info in certain])
     transition.flush()
-    deletion.begin(transition, event.deletions)
+    topic_deletion.begin(transition, event.deletions)
     return transition.finish()
 
 
-def _brokers_changed(transition: Transition, event: BrokersChanged) -> None:
+def _brokers_changed(transition: ControllerTransition, event: BrokersChanged) -> None:
     old, new = transition.brokers, event.brokers
     uninterrupted = _uninterrupted(old, new)
     failed, registered = old.keys() - uninterrupted, new.keys() - uninterrupted
@@ -175,7 +175,7 @@ def _brokers_changed(transition: Transition, event: BrokersChanged) -> None:
     if not failed and not registered and not has_new_endpoints:
         return
     _forget_former_incarnations(transition, uninterrupted)
-    deletion.brokers_failed(transition, failed)
+    topic_deletion.brokers_failed(transition, failed)
     transition.send_metadata(uninterrupted)
     undecided = {
         tp
@@ -189,7 +189,7 @@ def _brokers_changed(transition: Transition, event: BrokersChanged) -> None:
         transition.send_metadata(registered, infos)
         transition.send_states([info for info in infos if info.topic_partition not in undecided], registered)
     transition.flush()
-    deletion.brokers_registered(transition, registered)
+    topic_deletion.brokers_registered(transition, registered)
 
 
 def _uninterrupted(old: Mapping[BrokerId, Broker], new: Mapping[BrokerId, Broker]) -> set[BrokerId]:
@@ -197,13 +197,13 @@ def _uninterrupted(old: Mapping[BrokerId, Broker], new: Mapping[BrokerId, Broker
     return {broker for broker in old.keys() & new.keys() if old[broker].epoch == new[broker].epoch}
 
 
-def _forget_former_incarnations(transition: Transition, uninterrupted: Collection[BrokerId]) -> None:
+def _forget_former_incarnations(transition: ControllerTransition, uninterrupted: Collection[BrokerId]) -> None:
     """Drop what is known of former incarnations of brokers: shutting down, offline replicas."""
     transition.shutting_down &= frozenset(uninterrupted)
     transition.offline = frozenset(replica for replica in transition.offline if replica.broker_id in uninterrupted)
 
 
-def _topics_listed(transition: Transition, event: TopicsListed) -> None:
+def _topics_listed(transition: ControllerTransition, event: TopicsListed) -> None:
     for name in list(transition.topic_names()):
         if name not in event.names and name not in transition.deletions:
             transition.drop_topic(name)
@@ -218,14 +218,14 @@ def _topics_listed(transition: Transition, event: TopicsListed) -> None:
         leader_election.update_states(transition, assignment, transition.brokers.keys(), transition.brokers.keys())
 
 
-def _topic_changed(transition: Transition, read: TopicAssignment) -> None:
+def _topic_changed(transition: ControllerTransition, read: TopicAssignment) -> None:
     known = transition.assignment(read.name)
     if known is None or read.name in transition.deletions:
         return
     if read.topic_id == NO_TOPIC_ID != known.topic_id:
         # A writer older than topic ids rewrote the node. Replicas have stored the id, so it is written back.
         read = read._replace(topic_id=known.topic_id)
-        transition.write(Write(Set(paths.topic(read.name), znodes.encode_topic(read), read.version)))
+        transition.write(StoreWrite(Set(paths.topic(read.name), znodes.encode_topic(read), read.version)))
     if read.topic_id != known.topic_id != NO_TOPIC_ID:
         transition.drop_topic(read.name)  # Another topic under the same name.
     else:
@@ -234,7 +234,7 @@ def _topic_changed(transition: Transition, read: TopicAssignment) -> None:
             replicas={**read.replicas, **known.replicas}, adding=known.adding, removing=known.removing
         )
         if (read.adding, read.removing) != (known.adding, known.removing):
-            transition.write(Write(Set(paths.topic(read.name), znodes.encode_topic(whole), read.version)))
+            transition.write(StoreWrite(Set(paths.topic(read.name), znodes.encode_topic(whole), read.version)))
         read = whole
     transition.put_topic(read)
     leader_election.update_states(transition, read, transition.brokers.keys(), transition.brokers.keys())
@@ -244,24 +244,24 @@ def _topic_changed(transition: Transition, read: TopicAssignment) -> None:
 
 
 def _assign_topic_ids(
-    transition: Transition, topics: Mapping[str, TopicAssignment], ids: Mapping[str, TopicId]
+    transition: ControllerTransition, topics: Mapping[str, TopicAssignment], ids: Mapping[str, TopicId]
 ) -> None:
     """Write an id into every topic without one."""
     for name, topic in topics.items():
         if topic.topic_id == NO_TOPIC_ID and name in ids:
             identified = topic._replace(topic_id=ids[name])
             transition.put_topic(identified)
-            transition.write(Write(Set(paths.topic(name), znodes.encode_topic(identified), topic.version)))
+            transition.write(StoreWrite(Set(paths.topic(name), znodes.encode_topic(identified), topic.version)))
 
 
-def _states_read(transition: Transition, event: StatesRead) -> None:
+def _states_read(transition: ControllerTransition, event: StatesRead) -> None:
     isr_changed, epoch_changed = isr_changes.states_read(transition, event)
-    leaders = {one: transition.states(one.topic)[one.partition].state.leader for one in epoch_changed}
+    leaders = {name: transition.states(name.topic)[name.partition].state.leader for name in epoch_changed}
     _announce(transition, [], leaders, [*isr_changed, *epoch_changed])
     reassignment.advance(transition, [*isr_changed, *epoch_changed])
 
 
-def _wrote(transition: Transition, event: Wrote) -> None:
+def _wrote(transition: ControllerTransition, event: WritesDone) -> None:
     written: list[NewState] = []
     altered: list[TopicPartition] = []
     former: dict[TopicPartition, BrokerId | None] = {}
@@ -278,9 +278,9 @@ def _wrote(transition: Transition, event: Wrote) -> None:
             case NewProducerIdBlock() as purpose:
                 producer_ids.wrote(transition, purpose, outcome)
             case TopicRemoved(name) if isinstance(outcome, Done):
-                deletion.topic_removed(transition, name)
+                topic_deletion.topic_removed(transition, name)
             case DeletionMarkRemoved(name) if isinstance(outcome, Done):
-                deletion.mark_removed(transition, name)
+                topic_deletion.mark_removed(transition, name)
             case NewAssignment() as purpose if isinstance(outcome, Done):
                 assignment = purpose.assignment._replace(version=outcome.version)
                 reassignment.assignment_written(transition, purpose._replace(assignment=assignment))
@@ -288,7 +288,7 @@ def _wrote(transition: Transition, event: Wrote) -> None:
                 reassignment.assignment_not_written(transition, purpose)
             case RemainingZkReassignments() as purpose:
                 zk_reassignment.wrote(transition, purpose, outcome)
-            case Routine() | TopicRemoved() | DeletionMarkRemoved():
+            case NoFollowUp() | TopicRemoved() | DeletionMarkRemoved():
                 pass
             case _:
                 assert_never(write.purpose)
@@ -299,14 +299,14 @@ def _wrote(transition: Transition, event: Wrote) -> None:
 
 
 def _announce(
-    transition: Transition,
+    transition: ControllerTransition,
     first: Collection[TopicPartition],
     led: Mapping[TopicPartition, BrokerId | None],
     partitions: Iterable[TopicPartition],
 ) -> None:
     """Send these partitions' states to brokers. Those in `led` have a new epoch: the value is the former leader."""
-    kept = [one for one in partitions if one.topic not in transition.deletions]
-    found = (transition.partition_info(*one, is_new=one in first) for one in kept)
+    kept = [name for name in partitions if name.topic not in transition.deletions]
+    found = (transition.partition_info(*name, is_new=name in first) for name in kept)
     infos = [info for info in found if info is not None]
     if not infos:
         return
@@ -319,12 +319,12 @@ def _announce(
     transition.send_metadata(transition.brokers, infos)
 
 
-def _leader_of(transition: Transition, topic_partition: TopicPartition) -> BrokerId | None:
+def _leader_of(transition: ControllerTransition, topic_partition: TopicPartition) -> BrokerId | None:
     known = transition.states(topic_partition.topic).get(topic_partition.partition)
     return None if known is None else known.state.leader
 
 
-def _apply_new_state(transition: Transition, purpose: NewState, outcome: Outcome) -> bool:
+def _apply_new_state(transition: ControllerTransition, purpose: NewState, outcome: Outcome) -> bool:
     """Apply the outcome of a write of a partition's state; whether it is to be sent to brokers now."""
     topic = transition.assignment(purpose.topic_partition.topic)
     if topic is None:
@@ -339,7 +339,7 @@ def _apply_new_state(transition: Transition, purpose: NewState, outcome: Outcome
             return topic.name in transition.deletions or not leader_election.update_state(
                 transition, topic, purpose.topic_partition.partition
             )
-        case Conflict() | WriteRefused():
+        case Conflict() | StoreWriteRefused():
             return False
         case _:
             assert_never(outcome)

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId
-from sordini.replication.controller.machine.events import Done, NewProducerIdBlock, Outcome, ProducerIdsRequested, Write
-from sordini.replication.controller.machine.transition import Transition
+from sordini.replication.controller.machine.events import (
+    Done,
+    NewProducerIdBlock,
+    Outcome,
+    ProducerIdsRequested,
+    StoreWrite,
+)
+from sordini.replication.controller.machine.transition import ControllerTransition
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.znodes import PRODUCER_ID_MAX, PRODUCER_IDS_PER_BLOCK, ProducerIdBlock
 from sordini.replication.ports import Set
@@ -23,7 +29,7 @@ def next_producer_id_block(last: ProducerIdBlock | None, broker_id: BrokerId) ->
     return ProducerIdBlock(broker_id, start, start + PRODUCER_IDS_PER_BLOCK)
 
 
-def allocate(transition: Transition, event: ProducerIdsRequested) -> None:
+def allocate(transition: ControllerTransition, event: ProducerIdsRequested) -> None:
     """Write the next block for a broker that is registered in this incarnation."""
     broker = transition.brokers.get(event.broker_id)
     block = next_producer_id_block(event.last, event.broker_id)
@@ -35,9 +41,9 @@ def allocate(transition: Transition, event: ProducerIdsRequested) -> None:
         transition.reply(None, ErrorCode.UNKNOWN_SERVER_ERROR)
     else:
         operation = Set(paths.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(block), event.version)
-        transition.write(Write(operation, NewProducerIdBlock(block)))
+        transition.write(StoreWrite(operation, NewProducerIdBlock(block)))
 
 
-def wrote(transition: Transition, purpose: NewProducerIdBlock, outcome: Outcome) -> None:
+def wrote(transition: ControllerTransition, purpose: NewProducerIdBlock, outcome: Outcome) -> None:
     """Reply with the block; after a refused write the last block has to be read again."""
     transition.reply(None, purpose.block if isinstance(outcome, Done) else ErrorCode.INVALID_UPDATE_VERSION)

@@ -28,15 +28,15 @@ from typing import assert_never
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import ReplicaAssignment, StoppedReplica, TopicAssignment, frozen
 from sordini.replication.controller.machine import admin_validation, election_algorithms, leader_election
-from sordini.replication.controller.machine.events import NewAssignment, NewState, ReassignmentStep, Write
-from sordini.replication.controller.machine.transition import Transition
+from sordini.replication.controller.machine.events import NewAssignment, NewState, ReassignmentStep, StoreWrite
+from sordini.replication.controller.machine.transition import ControllerTransition
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Set
 
 Brokers = tuple[BrokerId, ...]
 
 
-def begin(transition: Transition, targets: Mapping[TopicPartition, Brokers | None]) -> None:
+def begin(transition: ControllerTransition, targets: Mapping[TopicPartition, Brokers | None]) -> None:
     """Begin the valid reassignments that change something; without a target the ongoing one is cancelled."""
     ready: dict[TopicPartition, Brokers] = {}
     for one, requested in targets.items():
@@ -50,7 +50,7 @@ def begin(transition: Transition, targets: Mapping[TopicPartition, Brokers | Non
     _assign(transition, ready, ())
 
 
-def resume(transition: Transition, partitions: Iterable[TopicPartition]) -> None:
+def resume(transition: ControllerTransition, partitions: Iterable[TopicPartition]) -> None:
     """Advance those of the partitions that are being reassigned, and send their state to brokers in any case."""
     for topic_partition in partitions:
         if not _is_reassigning(transition, topic_partition) or _lead(transition, topic_partition):
@@ -62,14 +62,14 @@ def resume(transition: Transition, partitions: Iterable[TopicPartition]) -> None
             )
 
 
-def advance(transition: Transition, partitions: Iterable[TopicPartition]) -> None:
+def advance(transition: ControllerTransition, partitions: Iterable[TopicPartition]) -> None:
     """Advance those of the partitions that are being reassigned, if all target replicas are in sync."""
     for topic_partition in partitions:
         if _is_reassigning(transition, topic_partition):
             _lead(transition, topic_partition)
 
 
-def announce_planned(transition: Transition, written: Iterable[NewState]) -> None:
+def announce_planned(transition: ControllerTransition, written: Iterable[NewState]) -> None:
     """Where unneeded replicas were dropped, brokers are sent the new target's assignment already."""
     for new in written:
         name, partition = new.topic_partition
@@ -79,7 +79,7 @@ def announce_planned(transition: Transition, written: Iterable[NewState]) -> Non
             transition.announce_planned(new.topic_partition, assignment)
 
 
-def states_written(transition: Transition, written: Iterable[NewState]) -> None:
+def states_written(transition: ControllerTransition, written: Iterable[NewState]) -> None:
     """These states were written and sent to brokers: continue the reassignments among them."""
     begun: dict[TopicPartition, Brokers] = {}
     ended: list[TopicPartition] = []
@@ -110,7 +110,7 @@ def states_written(transition: Transition, written: Iterable[NewState]) -> None:
     _assign(transition, begun, ended)
 
 
-def assignment_written(transition: Transition, purpose: NewAssignment) -> None:
+def assignment_written(transition: ControllerTransition, purpose: NewAssignment) -> None:
     """The assignment is in the store: send it to the replicas of the partitions whose reassignment begins."""
     former, assignment = transition.assignment(purpose.assignment.name), purpose.assignment
     if former is None:
@@ -133,12 +133,12 @@ def assignment_written(transition: Transition, purpose: NewAssignment) -> None:
             transition.write_state(topic_partition, state, ReassignmentStep.STARTED)
 
 
-def assignment_not_written(transition: Transition, purpose: NewAssignment) -> None:
+def assignment_not_written(transition: ControllerTransition, purpose: NewAssignment) -> None:
     """Another writer changed the topic: the former assignment stays, with the replicas that were dropped."""
     resume(transition, (TopicPartition(purpose.assignment.name, partition) for partition in purpose.begun))
 
 
-def reassigning(transition: Transition, topic: TopicAssignment) -> list[TopicPartition]:
+def reassigning(transition: ControllerTransition, topic: TopicAssignment) -> list[TopicPartition]:
     """The partitions of a topic that are being reassigned."""
     return [
         TopicPartition(topic.name, partition)
@@ -147,7 +147,7 @@ def reassigning(transition: Transition, topic: TopicAssignment) -> list[TopicPar
     ]
 
 
-def _is_reassigning(transition: Transition, topic_partition: TopicPartition) -> bool:
+def _is_reassigning(transition: ControllerTransition, topic_partition: TopicPartition) -> bool:
     name, partition = topic_partition
     assignment = transition.assignment(name)
     return (
@@ -160,14 +160,14 @@ def _is_reassigning(transition: Transition, topic_partition: TopicPartition) -> 
     )
 
 
-def _unneeded(transition: Transition, topic_partition: TopicPartition, target: Brokers) -> Brokers:
+def _unneeded(transition: ControllerTransition, topic_partition: TopicPartition, target: Brokers) -> Brokers:
     """The replicas that a new target does not need."""
     assignment, partition = _assigned(transition, topic_partition), topic_partition.partition
     kept = admin_validation.reassign_to(assignment, partition, target).replicas
     return tuple(replica for replica in assignment.replicas[partition] if replica not in kept)
 
 
-def _drop_unneeded(transition: Transition, topic_partition: TopicPartition, target: Brokers) -> bool:
+def _drop_unneeded(transition: ControllerTransition, topic_partition: TopicPartition, target: Brokers) -> bool:
     """Begin an epoch without the replicas that the new target does not need; false when there are none."""
     known = transition.states(topic_partition.topic).get(topic_partition.partition)
     gone = _unneeded(transition, topic_partition, target)
@@ -188,7 +188,7 @@ def _drop_unneeded(transition: Transition, topic_partition: TopicPartition, targ
     return True
 
 
-def _lead(transition: Transition, topic_partition: TopicPartition) -> bool:
+def _lead(transition: ControllerTransition, topic_partition: TopicPartition) -> bool:
     """Once all target replicas are in sync, begin the epoch in which one of them leads; false when that has to wait."""
     name, partition = topic_partition
     target, state = (
@@ -210,7 +210,7 @@ def _lead(transition: Transition, topic_partition: TopicPartition) -> bool:
     return True
 
 
-def _drop(transition: Transition, topic_partition: TopicPartition) -> bool:
+def _drop(transition: ControllerTransition, topic_partition: TopicPartition) -> bool:
     """Write the state in which only target replicas are in sync; false when it is so already."""
     name, partition = topic_partition
     target, state = (
@@ -226,13 +226,13 @@ def _drop(transition: Transition, topic_partition: TopicPartition) -> bool:
     return True
 
 
-def _assigned(transition: Transition, topic_partition: TopicPartition) -> TopicAssignment:
+def _assigned(transition: ControllerTransition, topic_partition: TopicPartition) -> TopicAssignment:
     assignment = transition.assignment(topic_partition.topic)
     assert assignment is not None, "a reassigned topic is known"
     return assignment
 
 
-def _stop(transition: Transition, replicas: Mapping[TopicPartition, Brokers]) -> None:
+def _stop(transition: ControllerTransition, replicas: Mapping[TopicPartition, Brokers]) -> None:
     """Have these replicas deleted on live brokers."""
     stopped: dict[BrokerId, list[StoppedReplica]] = defaultdict(list)
     for topic_partition, brokers in replicas.items():
@@ -244,7 +244,9 @@ def _stop(transition: Transition, replicas: Mapping[TopicPartition, Brokers]) ->
         transition.send_stop(stopped)
 
 
-def _assign(transition: Transition, begun: Mapping[TopicPartition, Brokers], ended: Iterable[TopicPartition]) -> None:
+def _assign(
+    transition: ControllerTransition, begun: Mapping[TopicPartition, Brokers], ended: Iterable[TopicPartition]
+) -> None:
     """Write the assignments of reassignments that begin, with their targets, or complete: one write per topic."""
     assignments: dict[str, dict[int, ReplicaAssignment]] = defaultdict(dict)
     for one, target in begun.items():
@@ -262,7 +264,7 @@ def _assign(transition: Transition, begun: Mapping[TopicPartition, Brokers], end
         operation = Set(paths.topic(name), znodes.encode_topic(edited), former.version)
         started = sorted(partition for partition in changed if TopicPartition(name, partition) in begun)
         transition.write(
-            Write(operation, NewAssignment(edited, tuple(started), tuple(sorted(changed.keys() - set(started)))))
+            StoreWrite(operation, NewAssignment(edited, tuple(started), tuple(sorted(changed.keys() - set(started)))))
         )
 
 

@@ -19,14 +19,14 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import LeaderEpoch
 from sordini.replication.cluster_model import LeaderAndIsr
 from sordini.replication.controller.machine.events import CommandAnswered
-from sordini.replication.controller.machine.transition import Transition
+from sordini.replication.controller.machine.transition import ControllerTransition
 
 LEADER_EPOCH_RAISE: Final = 1_000
 """Added to a restored leader epoch to exceed all epochs since the backup. If it does not, it is added again."""
 EPOCH_MAX: Final = 2**31 - 1
 
 
-def answered(transition: Transition, event: CommandAnswered) -> None:
+def answered(transition: ControllerTransition, event: CommandAnswered) -> None:
     """A broker rejected partitions whose leader epoch is older than its own."""
     broker, command = transition.brokers.get(event.broker_id), event.command
     if not isinstance(command, LeaderAndIsr) or broker is None or broker.epoch != command.broker_epoch:
@@ -34,15 +34,15 @@ def answered(transition: Transition, event: CommandAnswered) -> None:
     if event.answer.error:
         return
     for info in command.partitions:
-        name, one = info.topic_partition
-        topic, known = transition.assignment(name), transition.states(name).get(one)
+        name, number = info.topic_partition
+        topic, known = transition.assignment(name), transition.states(name).get(number)
         if (
             event.answer.partitions.get(info.topic_partition) != ErrorCode.FENCED_LEADER_EPOCH
             or topic is None
             or known is None
             or name in transition.deletions
             or known.state.leader_epoch != info.state.leader_epoch  # A newer state has been decided.
-            or event.broker_id not in topic.replicas.get(one, ())
+            or event.broker_id not in topic.replicas.get(number, ())
             or not transition.is_eligible(event.broker_id, info.topic_partition)
         ):
             continue

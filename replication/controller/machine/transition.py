@@ -1,7 +1,7 @@
 """One transition of the controller's machine, while `machine.step` makes it: the changed cluster state and the actions.
 
-A `Transition` copies a part of the state when that is first changed, and returns a frozen cluster state at the end. It
-also builds the three commands, batched per broker.
+A `ControllerTransition` copies a part of the state when that is first changed, and returns a frozen cluster state at
+the end. It also builds the three commands, batched per broker.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from sordini.replication.cluster_model import (
 )
 from sordini.replication.controller.machine.events import (
     Action,
+    ControllerReply,
     IsrChange,
     NewIsr,
     NewState,
     ReadStates,
     ReadUncleanSettings,
     ReassignmentStep,
-    Reply,
     Send,
-    Write,
+    StoreWrite,
     WriteAll,
 )
 from sordini.replication.metadata_store import paths, znodes
@@ -47,7 +47,7 @@ from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import Create, Set
 
 
-class Transition:
+class ControllerTransition:
     """The changes and actions of one step."""
 
     def __init__(self, cluster: ClusterState) -> None:
@@ -62,7 +62,7 @@ class Transition:
         self._planned: dict[TopicPartition, ReplicaAssignment] = {}
         self._actions: list[Action] = []
         self._undecided: dict[TopicPartition, None] = {}
-        self._writes: list[Write] = []
+        self._writes: list[StoreWrite] = []
 
     def finish(self) -> tuple[ClusterState, list[Action]]:
         """The cluster state after this step, and the actions in order."""
@@ -143,7 +143,7 @@ class Transition:
 
     # Actions.
 
-    def write(self, *writes: Write) -> None:
+    def write(self, *writes: StoreWrite) -> None:
         """Add writes to the batch of the next `flush`."""
         self._writes += writes
 
@@ -163,13 +163,13 @@ class Transition:
         known = self.states(topic_partition.topic).get(topic_partition.partition)
         path, data = paths.state(topic_partition), znodes.encode_state(state)
         operation = Create(path, data) if known is None else Set(path, data, known.version)
-        self.write(Write(operation, NewState(topic_partition, state, known is None, step, target)))
+        self.write(StoreWrite(operation, NewState(topic_partition, state, known is None, step, target)))
 
     def write_isr(self, topic_partition: TopicPartition, known: KnownState, change: IsrChange) -> None:
         """Write the ISR that a leader requests. The controller decides nothing here: no leader epoch begins."""
         state = known.state._replace(isr=change.isr, recovering=change.recovering, controller_epoch=self._cluster.epoch)
         operation = Set(paths.state(topic_partition), znodes.encode_state(state), known.version)
-        self.write(Write(operation, NewIsr(topic_partition, state, change)))
+        self.write(StoreWrite(operation, NewIsr(topic_partition, state, change)))
 
     def announce_planned(self, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         """Use these replicas, which the partition's assignment is about to have, in the commands of this step."""
@@ -177,7 +177,7 @@ class Transition:
 
     def reply(self, change: IsrChange | None, result: KnownState | ProducerIdBlock | ErrorCode) -> None:
         """Reply to a part of the request at once: writes of this step have no outcome yet."""
-        self._actions.append(Reply(change, result))
+        self._actions.append(ControllerReply(change, result))
 
     def read_states(self, partitions: Iterable[TopicPartition]) -> None:
         """Have these states read from the store."""

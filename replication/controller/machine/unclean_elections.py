@@ -9,11 +9,17 @@ Pure, like the machine it belongs to.
 
 from __future__ import annotations
 
-from sordini.protocol.types import TopicPartition
+from enum import Enum
+
+from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import ClusterState, PartitionState
-from sordini.replication.controller.machine import leader_election
-from sordini.replication.controller.machine.events import UncleanSettingsRead
-from sordini.replication.controller.machine.transition import Transition
+from sordini.replication.controller.machine.transition import ControllerTransition
+
+
+class Deferred(Enum):
+    """A decision that is made in a later step."""
+
+    UNCLEAN_SETTING = "no in-sync replica is eligible; the topic's unclean election setting is being read"
 
 
 def leaderless(cluster: ClusterState, topic: str | None = None) -> tuple[TopicPartition, ...]:
@@ -28,22 +34,24 @@ def leaderless(cluster: ClusterState, topic: str | None = None) -> tuple[TopicPa
     )
 
 
-def settings_read(transition: Transition, event: UncleanSettingsRead) -> None:
-    """Decide the elections that were deferred until the settings were read."""
-    live = transition.brokers.keys()
-    for topic_partition in event.partitions:
-        name, partition = topic_partition
-        topic, known = transition.assignment(name), transition.states(name).get(partition)
-        if topic is None or known is None or name in transition.deletions or partition not in topic.replicas:
-            continue
-        state = leader_election.next_state_of(
-            transition,
-            topic_partition,
-            known.state,
-            topic.replicas[partition],
-            live,
-            live,
-            unclean=name in event.allowed,
-        )
-        if isinstance(state, PartitionState):
-            transition.write_state(topic_partition, state)
+def elect_without_in_sync(
+    transition: ControllerTransition,
+    topic_partition: TopicPartition,
+    state: PartitionState,
+    replicas: tuple[BrokerId, ...],
+    *,
+    unclean: bool | None,
+) -> PartitionState | Deferred | None:
+    """The state of a partition without an eligible in-sync replica.
+
+    `unclean`: whether the setting allows one that is not in sync; None is unknown, and is read.
+    """
+    lagging = next((replica for replica in replicas if transition.is_eligible(replica, topic_partition)), None)
+    if lagging is not None and unclean:
+        return transition.unclean_state(state, lagging)
+    if lagging is not None and unclean is None:
+        transition.read_unclean_setting(topic_partition)
+        # A partition without a leader is announced as such now; it gets one only if the setting allows it.
+        return None if state.leader is None else Deferred.UNCLEAN_SETTING
+    # The ISR is kept: any of its members may lead when it returns, and no other replica.
+    return None if state.leader is None else transition.next_state(state, None, state.isr)

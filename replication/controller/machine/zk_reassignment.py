@@ -15,22 +15,22 @@ from sordini.replication.controller.machine.events import (
     Done,
     Outcome,
     RemainingZkReassignments,
-    Write,
+    StoreWrite,
     ZkReassignmentsRead,
 )
-from sordini.replication.controller.machine.transition import Transition
+from sordini.replication.controller.machine.transition import ControllerTransition
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.ports import Delete, Set
 
 
-def node_read(transition: Transition, event: ZkReassignmentsRead) -> None:
+def node_read(transition: ControllerTransition, event: ZkReassignmentsRead) -> None:
     """Begin the reassignments in the node that are not ongoing."""
     transition.zk_reassignments = event.node
     if event.node is not None:
         reassignment.begin(transition, event.node.targets)
 
 
-def remove_completed(transition: Transition) -> None:
+def remove_completed(transition: ControllerTransition) -> None:
     """Remove what is complete from the node. A step that writes does nothing: its outcome is not known yet."""
     node = transition.zk_reassignments
     if node is None or transition.has_writes:
@@ -43,13 +43,13 @@ def remove_completed(transition: Transition) -> None:
     }
     if not left:
         transition.zk_reassignments = None
-        transition.write(Write(Delete(paths.REASSIGN_PARTITIONS, node.version)))
+        transition.write(StoreWrite(Delete(paths.REASSIGN_PARTITIONS, node.version)))
     elif len(left) < len(node.targets):
         kept = node._replace(targets=left)
         operation = Set(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment(left), node.version)
-        transition.write(Write(operation, RemainingZkReassignments(kept)))
+        transition.write(StoreWrite(operation, RemainingZkReassignments(kept)))
 
 
-def wrote(transition: Transition, purpose: RemainingZkReassignments, outcome: Outcome) -> None:
+def wrote(transition: ControllerTransition, purpose: RemainingZkReassignments, outcome: Outcome) -> None:
     """Apply the node's new content. After another writer's change it is about to be read again."""
     transition.zk_reassignments = purpose.node._replace(version=outcome.version) if isinstance(outcome, Done) else None

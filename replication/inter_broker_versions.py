@@ -8,7 +8,9 @@ version that both know, up to the maximum given here.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from sordini.system.named_tuple import NamedTuple
 
 
 class InterBrokerVersions(NamedTuple):

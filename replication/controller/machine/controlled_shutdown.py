@@ -16,7 +16,7 @@ from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import ClusterState, PartitionState, StoppedReplica
 from sordini.replication.controller.machine import leader_election
 from sordini.replication.controller.machine.events import ShutdownRequested
-from sordini.replication.controller.machine.transition import Transition
+from sordini.replication.controller.machine.transition import ControllerTransition
 
 
 def refusal(cluster: ClusterState, event: ShutdownRequested) -> ErrorCode | None:
@@ -29,7 +29,7 @@ def refusal(cluster: ClusterState, event: ShutdownRequested) -> ErrorCode | None
     return None
 
 
-def begin(transition: Transition, event: ShutdownRequested) -> None:
+def begin(transition: ControllerTransition, event: ShutdownRequested) -> None:
     """Write the states without the broker; a repeated request writes only what was not possible before."""
     if refusal(transition.before, event) is not None:
         return
@@ -65,7 +65,7 @@ def remaining(cluster: ClusterState, broker_id: BrokerId) -> list[TopicPartition
     ]
 
 
-def _shared(transition: Transition, broker_id: BrokerId) -> Iterator[tuple[TopicPartition, PartitionState]]:
+def _shared(transition: ControllerTransition, broker_id: BrokerId) -> Iterator[tuple[TopicPartition, PartitionState]]:
     """The partitions of which the broker has a replica and others have one, too."""
     for topic in transition.active_topics():
         states = transition.states(topic.name)

@@ -1,4 +1,4 @@
-"""TopicState deletion, step by step.
+"""Topic deletion, step by step.
 
     /admin/delete_topics/T is created
       -> UpdateMetadata removes T, StopReplica stops its replicas, its partitions lose their leaders
@@ -21,24 +21,24 @@ from sordini.replication.cluster_model import (
     StoppedReplica,
     StopReplica,
 )
-from sordini.replication.controller.machine.events import CommandAnswered, DeletionMarkRemoved, TopicRemoved, Write
-from sordini.replication.controller.machine.transition import Transition
+from sordini.replication.controller.machine.events import CommandAnswered, DeletionMarkRemoved, StoreWrite, TopicRemoved
+from sordini.replication.controller.machine.transition import ControllerTransition
 from sordini.replication.metadata_store import paths
 from sordini.replication.ports import Delete
 
 
-def begin(transition: Transition, names: Iterable[str]) -> None:
+def begin(transition: ControllerTransition, names: Iterable[str]) -> None:
     """Start the deletion of these topics; drop the request for an unknown topic, and while deletion is disabled."""
     for name in sorted(names):
         if name in transition.deletions:
             continue
         if transition.assignment(name) is None or not transition.before.cluster_settings.deletes_topics:
-            transition.write(Write(Delete(paths.delete_topic(name))))
+            transition.write(StoreWrite(Delete(paths.delete_topic(name))))
         else:
             _begin(transition, name)
 
 
-def _begin(transition: Transition, name: str) -> None:
+def _begin(transition: ControllerTransition, name: str) -> None:
     assignment = transition.assignment(name)
     assert assignment is not None
     held = {(replica, partition) for partition, replicas in assignment.replicas.items() for replica in replicas}
@@ -58,7 +58,7 @@ def _begin(transition: Transition, name: str) -> None:
     _advance(transition, name)
 
 
-def brokers_failed(transition: Transition, failed: Collection[BrokerId]) -> None:
+def brokers_failed(transition: ControllerTransition, failed: Collection[BrokerId]) -> None:
     """Deletions on these brokers are blocked until they register again."""
     for name, deletion in list(transition.deletions.items()):
         blocked = frozenset(one for one in deletion.pending if one[0] in failed)
@@ -66,7 +66,7 @@ def brokers_failed(transition: Transition, failed: Collection[BrokerId]) -> None
             transition.deletions[name] = Deletion(deletion.pending - blocked, deletion.blocked | blocked)
 
 
-def brokers_registered(transition: Transition, came: Collection[BrokerId]) -> None:
+def brokers_registered(transition: ControllerTransition, came: Collection[BrokerId]) -> None:
     """Continue the deletions on these brokers."""
     for name, deletion in list(transition.deletions.items()):
         again = frozenset(one for one in deletion.blocked if one[0] in came)
@@ -75,7 +75,7 @@ def brokers_registered(transition: Transition, came: Collection[BrokerId]) -> No
             _stop(transition, name, again, delete=True)
 
 
-def answered(transition: Transition, event: CommandAnswered) -> None:
+def answered(transition: ControllerTransition, event: CommandAnswered) -> None:
     """A broker answered a StopReplica: some replicas are deleted."""
     broker, command = transition.brokers.get(event.broker_id), event.command
     if not isinstance(command, StopReplica) or broker is None or broker.epoch != command.broker_epoch:
@@ -95,32 +95,36 @@ def answered(transition: Transition, event: CommandAnswered) -> None:
         _advance(transition, name)
 
 
-def topic_removed(transition: Transition, name: str) -> None:
+def topic_removed(transition: ControllerTransition, name: str) -> None:
     """The topic's own nodes are deleted: delete the request for its deletion."""
-    transition.write(Write(Delete(paths.delete_topic(name)), DeletionMarkRemoved(name)))
+    transition.write(StoreWrite(Delete(paths.delete_topic(name)), DeletionMarkRemoved(name)))
 
 
-def mark_removed(transition: Transition, name: str) -> None:
+def mark_removed(transition: ControllerTransition, name: str) -> None:
     transition.deletions.pop(name, None)
     transition.drop_topic(name)
 
 
-def _advance(transition: Transition, name: str) -> None:
+def _advance(transition: ControllerTransition, name: str) -> None:
     """Once all replicas are deleted, delete the nodes, children before parents."""
     deletion, assignment = transition.deletions[name], transition.assignment(name)
     if deletion.pending or deletion.blocked or assignment is None:
         return
     for partition in sorted(assignment.replicas):
         topic_partition = TopicPartition(name, partition)
-        transition.write(Write(Delete(paths.state(topic_partition))), Write(Delete(paths.partition(topic_partition))))
+        transition.write(
+            StoreWrite(Delete(paths.state(topic_partition))), StoreWrite(Delete(paths.partition(topic_partition)))
+        )
     transition.write(
-        Write(Delete(paths.partitions(name))),
-        Write(Delete(paths.topic(name)), TopicRemoved(name)),
-        Write(Delete(paths.topic_config(name))),
+        StoreWrite(Delete(paths.partitions(name))),
+        StoreWrite(Delete(paths.topic(name)), TopicRemoved(name)),
+        StoreWrite(Delete(paths.topic_config(name))),
     )
 
 
-def _stop(transition: Transition, name: str, replicas: Iterable[tuple[BrokerId, int]], *, delete: bool) -> None:
+def _stop(
+    transition: ControllerTransition, name: str, replicas: Iterable[tuple[BrokerId, int]], *, delete: bool
+) -> None:
     by_broker: dict[BrokerId, list[StoppedReplica]] = defaultdict(list)
     for replica, partition in sorted(replicas):
         stopped = StoppedReplica(TopicPartition(name, partition), EPOCH_DURING_DELETION, delete)
