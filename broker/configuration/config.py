@@ -12,13 +12,15 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sordini.broker.configuration.audit_keys import AuditSettings
-from sordini.broker.configuration.authorization_keys import AuthorizationSettings, check_authorization
-from sordini.broker.configuration.cleaner_keys import CleanerSettings, check_cleaner
-from sordini.broker.configuration.connection_keys import ConnectionSettings
-from sordini.broker.configuration.controller_keys import ControllerSettings
-from sordini.broker.configuration.group_keys import GroupSettings
-from sordini.broker.configuration.listener_keys import (
+from sordini.broker.configuration.advertised_rules import AdvertisedRule, read_rules
+from sordini.broker.configuration.keys.audit_keys import AuditSettings
+from sordini.broker.configuration.keys.authorization_keys import AuthorizationSettings, check_authorization
+from sordini.broker.configuration.keys.cleaner_keys import CleanerSettings, check_cleaner
+from sordini.broker.configuration.keys.connection_keys import ConnectionSettings
+from sordini.broker.configuration.keys.consumer_group_keys import ConsumerGroupSettings, check_consumer_groups
+from sordini.broker.configuration.keys.controller_keys import ControllerSettings
+from sordini.broker.configuration.keys.group_keys import GroupSettings
+from sordini.broker.configuration.keys.listener_keys import (
     ListenerSecurity,
     Overrides,
     as_overrides,
@@ -27,12 +29,26 @@ from sordini.broker.configuration.listener_keys import (
     listener_security,
     of_unknown_listeners,
 )
-from sordini.broker.configuration.listeners import Endpoint, advertised_endpoints, read_endpoints, read_protocol_map
-from sordini.broker.configuration.log_keys import LogSettings
-from sordini.broker.configuration.membership_keys import MembershipSettings, check_membership
-from sordini.broker.configuration.network_keys import NetworkSettings
-from sordini.broker.configuration.password_encoder_keys import PasswordEncoderSettings
-from sordini.broker.configuration.protection import check_start, is_without_effect
+from sordini.broker.configuration.keys.log_keys import LogSettings
+from sordini.broker.configuration.keys.membership_keys import MembershipSettings, check_membership
+from sordini.broker.configuration.keys.network_keys import NetworkSettings
+from sordini.broker.configuration.keys.password_encoder_keys import PasswordEncoderSettings
+from sordini.broker.configuration.keys.quota_keys import QuotaSettings
+from sordini.broker.configuration.keys.replica_keys import ReplicaSettings, check_replica
+from sordini.broker.configuration.keys.security_keys import SecuritySettings
+from sordini.broker.configuration.keys.telemetry_keys import TelemetrySettings
+from sordini.broker.configuration.keys.tracing_keys import TracingSettings
+from sordini.broker.configuration.keys.transaction_keys import TransactionSettings
+from sordini.broker.configuration.keys.zookeeper_keys import ZooKeeperSettings, check_zookeeper
+from sordini.broker.configuration.listeners import (
+    ListenerEndpoint,
+    advertised_endpoints,
+    read_endpoints,
+    read_protocol_map,
+)
+from sordini.broker.configuration.protection.protection import check_start, is_without_effect
+from sordini.broker.configuration.protection.sasl_config import check_sasl
+from sordini.broker.configuration.protection.unserved_protection import check_served
 from sordini.broker.configuration.protocol_version import (
     ONE_FORMAT,
     TOPIC_IDS,
@@ -40,13 +56,10 @@ from sordini.broker.configuration.protocol_version import (
     protocol_version,
     read_version,
 )
-from sordini.broker.configuration.quota_keys import QuotaSettings
-from sordini.broker.configuration.replica_keys import ReplicaSettings, check_replica
-from sordini.broker.configuration.sasl_config import check_sasl
-from sordini.broker.configuration.security_keys import SecuritySettings
+from sordini.broker.configuration.renamed_keys import with_present_names
 from sordini.broker.configuration.settings import (
     ConfigError,
-    Provided,
+    ProvidedText,
     Setting,
     ValueKind,
     boolean,
@@ -55,9 +68,6 @@ from sordini.broker.configuration.settings import (
     setting,
     settings_of,
 )
-from sordini.broker.configuration.transaction_keys import TransactionSettings
-from sordini.broker.configuration.unserved_protection import check_served
-from sordini.broker.configuration.zookeeper_keys import ZooKeeperSettings, check_zookeeper
 
 
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -71,12 +81,15 @@ class Config(
     ReplicaSettings,
     CleanerSettings,
     GroupSettings,
+    ConsumerGroupSettings,
     TransactionSettings,
     AuthorizationSettings,
     QuotaSettings,
     ZooKeeperSettings,
     PasswordEncoderSettings,
     AuditSettings,
+    TelemetrySettings,
+    TracingSettings,
 ):
     """Every key with an effect; see `meaning` of each."""
 
@@ -161,15 +174,16 @@ class Config(
         check_replica(self)
         check_authorization(self)
         check_zookeeper(self, self.zookeeper_connect)
-        if self.cluster_pure and self.inter_broker_protocol_version < TOPIC_IDS:
+        if self.cluster_exclusive and self.inter_broker_protocol_version < TOPIC_IDS:
             raise ConfigError(
-                f"sordini.cluster.pure=true is not valid with inter.broker.protocol.version="
+                f"sordini.cluster.exclusive=true is not valid with inter.broker.protocol.version="
                 f"{self.inter_broker_protocol_version}, which is for clusters with Apache Kafka 2.7: allowed is "
                 f"{TOPIC_IDS} or newer"
             )
         # Parsed here, so that a wrong listener refuses the start like other wrong values.
         endpoints = self.endpoints
         advertised = self.advertised(endpoints)
+        read_rules(self.advertised_rules_text, endpoints)
         # A registration without it would make every controller of the cluster fail.
         if self.inter_broker_listener not in {endpoint.name for endpoint in advertised}:
             names = ", ".join(endpoint.name for endpoint in advertised)
@@ -221,13 +235,18 @@ class Config(
         return of_unknown_listeners(self.listener_overrides, (endpoint.name for endpoint in self.endpoints))
 
     @property
-    def endpoints(self) -> tuple[Endpoint, ...]:
+    def endpoints(self) -> tuple[ListenerEndpoint, ...]:
         """Where to listen."""
         return read_endpoints("listeners", self.listeners, self.protocols)
 
-    def advertised(self, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+    def advertised(self, listeners: tuple[ListenerEndpoint, ...]) -> tuple[ListenerEndpoint, ...]:
         """The endpoints that clients receive for these listeners. Raises ConfigError."""
         return advertised_endpoints(self.advertised_listeners, listeners, self.protocols, self.advertised_host)
+
+    @property
+    def advertised_rules(self) -> tuple[AdvertisedRule, ...]:
+        """Which connections get other addresses than those of `advertised`."""
+        return read_rules(self.advertised_rules_text, self.endpoints)
 
     @property
     def log_directories(self) -> tuple[str, ...]:
@@ -269,13 +288,15 @@ def is_password(key: str) -> bool:
 def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
     """Parse the configuration; returns it and the unknown keys.
 
-    Keys of Apache Kafka without effect here (`ignored_keys`, `protection`) do not count as unknown.
+    Keys of Apache Kafka without effect here (`ignored_keys`, `protection`) do not count as unknown. Former names are
+    accepted (`renamed_keys`).
 
     Raises ConfigError at the first wrong value, and at the first that requests protection which this broker does not
     have; the text names the key, the value and what is allowed.
     """
     values: dict[str, Any] = {}
     unknown: list[str] = []
+    entries = with_present_names(entries)
     for key, text in entries.items():
         known = SETTINGS.get(key)
         if known is None and find_listener_key(key) is not None:
@@ -292,9 +313,10 @@ def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
             f"security.inter.broker.protocol={entries['security.inter.broker.protocol']!r} is not valid: allowed is "
             "only one of security.inter.broker.protocol and inter.broker.listener.name"
         )
-    provided = frozenset(key for key, text in entries.items() if isinstance(text, Provided))
+    provided = frozenset(key for key, text in entries.items() if isinstance(text, ProvidedText))
     config = Config(**values, listener_overrides=as_overrides(entries), provided_keys=provided)
     check_cleaner(config)
+    check_consumer_groups(config)
     if not config.log_directories or entries.get("log.dirs", ".").strip() == "":
         key = "log.dir" if config.log_dirs is None else "log.dirs"
         raise ConfigError(f"{key}={entries[key]!r} is not valid: allowed is at least one directory")

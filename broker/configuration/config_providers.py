@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-from sordini.broker.configuration.settings import ConfigError, Provided, read_properties
+from sordini.broker.configuration.properties_file import read_properties
+from sordini.broker.configuration.settings import ConfigError, ProvidedText
+from sordini.system.named_tuple import NamedTuple
 
 KEY: Final = "config.providers"
 FILE, DIRECTORY, VARIABLES = (
@@ -53,7 +55,7 @@ class ProviderSources(NamedTuple):
 def resolve_providers(entries: Mapping[str, str], sources: ProviderSources) -> dict[str, str]:
     """The entries with their references resolved, and without the keys of providers.
 
-    A value that has been resolved is a `Provided`. Without `config.providers` nothing is a reference. Raises
+    A value that has been resolved is a `ProvidedText`. Without `config.providers` nothing is a reference. Raises
     ConfigError, which shows no value that was read.
     """
     providers = _providers(entries)
@@ -64,7 +66,7 @@ def resolve_providers(entries: Mapping[str, str], sources: ProviderSources) -> d
         # One pass: what was read is no reference itself.
         changed = _REFERENCE.sub(lambda match, key=key: _value(key, match, providers, sources), text)  # type: ignore[misc]
         if changed != text or _REFERENCE.search(text):
-            resolved[key] = Provided(changed)
+            resolved[key] = ProvidedText(changed)
     return resolved
 
 

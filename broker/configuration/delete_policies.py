@@ -27,12 +27,11 @@ def _load(name: str) -> DeletePolicy:
     if name not in found:
         available = ", ".join([*BUILT_IN, *sorted(found)])
         raise ConfigError(f"{KEY}={name!r} is not valid: allowed are {available} (entry points of the group {GROUP})")
-    value = found[name].value
+    entry = found[name]
     try:
-        policy = found[name].load()()
+        policy: DeletePolicy = entry.load()()
     except Exception as error:  # All - importing another package's module may raise anything.
-        raise ConfigError(f"{KEY}={name!r} cannot be used: {value} raised {error!r}") from error
+        raise ConfigError(f"{KEY}={name!r} cannot be used: {entry.value} raised {error!r}") from error
     if not callable(getattr(policy, "due", None)):
-        raise ConfigError(f"{KEY}={name!r} cannot be used: the object from {value} has no method `due`")
-    chosen: DeletePolicy = policy
-    return chosen
+        raise ConfigError(f"{KEY}={name!r} cannot be used: the object from {entry.value} has no method `due`")
+    return policy

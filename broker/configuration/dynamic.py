@@ -11,6 +11,9 @@ The dynamic layers are in the coordination store, and are set here when they hav
 frozen `Config` and notifies the listeners; a part that needs a value at every request listens and keeps it. An unusable
 entry of a layer (an unknown key, a wrong value) is ignored and reported, by its key and never by its value, which may
 be secret.
+
+A topic's own layer is `topic_config.py`, a group's `group_config.py`; requests edit layers by `edits.py`, and every
+broker follows them by `broker/administration/config_receiver.py`.
 """
 
 from __future__ import annotations
@@ -18,16 +21,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
-from sordini.broker.configuration.cleaner_keys import check_cleaner_change
 from sordini.broker.configuration.config import SETTINGS, Config, check_cordoned, find_setting, is_password
-from sordini.broker.configuration.connection_keys import check_connections_change
-from sordini.broker.configuration.listener_keys import LISTENER_PREFIX, as_overrides, find_listener_key, merged
+from sordini.broker.configuration.keys.cleaner_keys import check_cleaner_change
+from sordini.broker.configuration.keys.connection_keys import check_connections_change
+from sordini.broker.configuration.keys.consumer_group_keys import check_consumer_groups
+from sordini.broker.configuration.keys.listener_keys import LISTENER_PREFIX, as_overrides, find_listener_key, merged
+from sordini.broker.configuration.keys.password_encoder_keys import PASSWORDS_MAX
+from sordini.broker.configuration.keys.security_keys import SecuritySettings
 from sordini.broker.configuration.password_encoder import PasswordEncoder
-from sordini.broker.configuration.password_encoder_keys import PASSWORDS_MAX
-from sordini.broker.configuration.protection import is_without_effect, requested_protection
-from sordini.broker.configuration.security_keys import SecuritySettings
+from sordini.broker.configuration.protection.protection import is_without_effect, requested_protection
+from sordini.broker.configuration.renamed_keys import of_the_store
 from sordini.broker.configuration.settings import (
     Change,
     ConfigError,
@@ -35,6 +40,7 @@ from sordini.broker.configuration.settings import (
     settings_of,
     value_text,
 )
+from sordini.system.named_tuple import NamedTuple
 
 
 class ConfigSource(IntEnum):
@@ -46,6 +52,8 @@ class ConfigSource(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 CORDON = "cordoned.log.dirs"
@@ -130,6 +138,7 @@ class DynamicConfig:
         usable = _usable(decoded, unusable(decoded))
         changed = self._combine({**self._usable, source: usable})
         check_cleaner_change(self.config, changed)
+        check_consumer_groups(changed)
         check_connections_change(self.config.connections, changed.connections)
         for validator in self._validators:
             validator(changed)
@@ -140,6 +149,7 @@ class DynamicConfig:
 
     def _decoded(self, entries: Mapping[str, str]) -> tuple[dict[str, str], list[IgnoredEntry]]:
         """The entries with their passwords decrypted, and without those that cannot be."""
+        entries = of_the_store(entries)
         decoded, ignored, count = dict(entries), list[IgnoredEntry](), 0
         for key, text in sorted(entries.items()):
             if is_password(key):

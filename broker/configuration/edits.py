@@ -1,7 +1,8 @@
 """Validation and application of the edits in a request to change settings. Pure; also used for validate_only.
 
 Checks and their codes are those of Apache Kafka's brokers in ZooKeeper mode: a wrong value of a topic is
-INVALID_CONFIG, a wrong value of a broker INVALID_REQUEST.
+INVALID_CONFIG, a wrong value of a broker INVALID_REQUEST. Those of groups and of subscriptions to
+client metrics are of its brokers without ZooKeeper.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
 
+from sordini.broker.configuration.client_metrics_config import CLIENT_METRICS_SETTINGS, read_client_metrics
 from sordini.broker.configuration.config import SETTINGS, find_setting, is_password
-from sordini.broker.configuration.listener_keys import LISTENER_PREFIX
+from sordini.broker.configuration.group_config import GROUP_SETTINGS, check_group_config, unusable_settings
+from sordini.broker.configuration.keys.consumer_group_keys import ConsumerGroupSettings
+from sordini.broker.configuration.keys.listener_keys import LISTENER_PREFIX
+from sordini.broker.configuration.keys.password_encoder_keys import PASSWORDS_MAX
+from sordini.broker.configuration.keys.protection_keys import TABLE, KeyTreatment, Protection
 from sordini.broker.configuration.password_encoder import PasswordEncoder
-from sordini.broker.configuration.password_encoder_keys import PASSWORDS_MAX
-from sordini.broker.configuration.protection import FAMILY, find_protection, is_static
-from sordini.broker.configuration.protection_defaults import DEFAULTS
-from sordini.broker.configuration.protection_keys import TABLE, Protection, Verdict
-from sordini.broker.configuration.settings import Change, ConfigError, Rule, ValueKind, value_text
+from sordini.broker.configuration.protection.protection import FAMILY, find_protection, is_static
+from sordini.broker.configuration.protection.protection_defaults import DEFAULTS
+from sordini.broker.configuration.renamed_keys import RENAMED, of_the_store
+from sordini.broker.configuration.schema_libraries import check_schema_libraries
+from sordini.broker.configuration.settings import Change, ConfigError, ValueKind, ValueRule, value_text
 from sordini.broker.configuration.topic_config import (
     TOPIC_SETTINGS,
     check_topic_configs,
@@ -27,11 +32,12 @@ from sordini.broker.configuration.topic_config import (
 )
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.primitives import STRING_BYTES_MAX
+from sordini.system.named_tuple import NamedTuple
 
 # A request over the wire must not load code, change credentials or open listeners.
-SECURITY_KEY = re.compile(
-    r"(.*\.)?(ssl|sasl|security|password|delegation\.token)\..*|.*\.(class|class\.name|reporters|password|secret|key)",
-    re.DOTALL,
+SECURITY_KEY = (
+    r"(?s:(.*\.)?(ssl|sasl|security|password|delegation\.token)\..*"
+    r"|.*\.(class|class\.name|reporters|password|secret|key))"
 )
 
 
@@ -75,8 +81,33 @@ def edit_topic(overrides: Mapping[str, str], edits: Sequence[Edit]) -> dict[str,
     useless = {entry.key for entry in unusable_overrides(edited)} - touched
     try:
         check_topic_configs({key: text for key, text in edited.items() if key not in useless})
+        check_schema_libraries({key: text for key, text in edited.items() if key in touched})
     except ConfigError as error:
         raise BrokerError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    return edited
+
+
+def edit_group(overrides: Mapping[str, str], edits: Sequence[Edit], broker: ConsumerGroupSettings) -> dict[str, str]:
+    """A group's own settings after the edits; raises BrokerError INVALID_CONFIG.
+
+    `broker` has the bounds. Settings in the store that nothing can use stay, and do not prevent the change.
+    """
+    defaults = {key: str(declared.interval.value(broker)) for key, declared in GROUP_SETTINGS.items()}
+    edited = _apply(overrides, edits, {key: known.rule for key, known in GROUP_SETTINGS.items()}, defaults)
+    useless = {entry.key for entry in unusable_settings(edited)} - {edit.key for edit in edits}
+    try:
+        check_group_config({key: text for key, text in edited.items() if key not in useless}, broker)
+    except ConfigError as error:
+        raise BrokerError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    return edited
+
+
+def edit_client_metrics(name: str, settings: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]:
+    """A subscription's settings after the edits; raises BrokerError INVALID_REQUEST or INVALID_CONFIG."""
+    rules = {key: known.rule for key, known in CLIENT_METRICS_SETTINGS.items()}
+    defaults = {key: known.default_text for key, known in CLIENT_METRICS_SETTINGS.items()}
+    edited = _apply(settings, edits, rules, defaults)
+    read_client_metrics(name, edited)
     return edited
 
 
@@ -86,11 +117,14 @@ def edit_broker(
     """A dynamic layer of brokers' settings after the edits; raises BrokerError INVALID_REQUEST, INVALID_CONFIG.
 
     `is_default` is true of the layer of all brokers. Unknown keys are accepted, as in Apache Kafka: they may be for
-    another broker. Keys that request protection which this broker does not have are refused.
+    another broker. Keys that request protection which this broker does not have are refused. A former name of a key
+    stands for the present one, which is written.
     """
     rules = {key: row.rule for key, row in TABLE.items()} | {key: one.rule for key, (_, one) in SETTINGS.items()}
     defaults = DEFAULTS | {key: known.default_text for key, (_, known) in SETTINGS.items()}
-    edited = _apply(entries, edits, rules, defaults)
+    edits = [edit._replace(key=RENAMED.get(edit.key, edit.key)) for edit in edits]
+    check_edits(edits)
+    edited = _apply(of_the_store(entries), edits, rules, defaults)
     for edit in edits:
         if edit.key in edited:
             takes_password = encoder is not None and encoder.can_encode
@@ -118,14 +152,14 @@ def _check_broker_key(key: str, text: str, *, is_default: bool, takes_password: 
             raise BrokerError(ErrorCode.INVALID_REQUEST, str(error)) from None
     elif is_default and key.startswith(LISTENER_PREFIX):
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} can be changed for one broker only, not for all")
-    elif not key or SECURITY_KEY.fullmatch(key) or FAMILY.fullmatch(key.lower()):
+    elif not key or re.fullmatch(SECURITY_KEY, key) or re.fullmatch(FAMILY, key.lower()):
         raise BrokerError(
             ErrorCode.INVALID_REQUEST,
             f"{key} cannot be changed over the wire, only at the start",
         )
 
 
-def _check_scope(key: str, rule: Rule, change: Change, *, is_default: bool, takes_password: bool) -> None:
+def _check_scope(key: str, rule: ValueRule, change: Change, *, is_default: bool, takes_password: bool) -> None:
     """Apache Kafka's checks and codes, and passwords only if they are encrypted."""
     if change is Change.LISTENER and not key.startswith(LISTENER_PREFIX):
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} can be changed only as listener.name.<name>.{key}")
@@ -139,17 +173,20 @@ def _check_scope(key: str, rule: Rule, change: Change, *, is_default: bool, take
 
 def _check_protection(key: str, text: str, found: Protection) -> None:
     """The refusal of protection that this broker does not have, and of values of the wrong type."""
-    if found.verdict is Verdict.HARMLESS and found.rule.kind is ValueKind.CLASS:
+    if found.treatment is KeyTreatment.HARMLESS and found.rule.kind is ValueKind.CLASS:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{key} is not accepted: this broker loads no classes")
     try:
         found.rule.read(key, text)
     except ConfigError as error:
-        reason = f" ({key} asks for {found.why})" if found.verdict is Verdict.REFUSED else ""
+        reason = f" ({key} asks for {found.why})" if found.treatment is KeyTreatment.REFUSED else ""
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"{error}{reason}") from None
 
 
 def _apply(
-    entries: Mapping[str, str], edits: Sequence[Edit], rules: Mapping[str, Rule], defaults: Mapping[str, str | None]
+    entries: Mapping[str, str],
+    edits: Sequence[Edit],
+    rules: Mapping[str, ValueRule],
+    defaults: Mapping[str, str | None],
 ) -> dict[str, str]:
     edited = dict(entries)
     for key, operation, value in edits:
@@ -163,7 +200,7 @@ def _apply(
     return edited
 
 
-def _edit_list(key: str, operation: int, text: str, former: str, rule: Rule | None) -> str:
+def _edit_list(key: str, operation: int, text: str, former: str, rule: ValueRule | None) -> str:
     """Append to a list or subtract from it. An unset list begins as the key's default, not as the inherited value."""
     if rule is None or rule.kind is not ValueKind.LIST:
         raise BrokerError(ErrorCode.INVALID_CONFIG, f"{key} is not a list: append and subtract are not allowed")

@@ -11,10 +11,11 @@ import re
 from collections.abc import Mapping
 
 from sordini.broker.configuration.config import SETTINGS
-from sordini.broker.configuration.kraft_keys import is_kraft_key
-from sordini.broker.configuration.listener_keys import find_listener_key
-from sordini.broker.configuration.protection import FAMILY, is_without_effect, requested_protection
-from sordini.broker.configuration.protection_keys import CLIENTS_KEYS
+from sordini.broker.configuration.keys.kraft_keys import is_kraft_key
+from sordini.broker.configuration.keys.listener_keys import find_listener_key
+from sordini.broker.configuration.keys.protection_keys import CLIENTS_KEYS
+from sordini.broker.configuration.protection.protection import FAMILY, is_without_effect, requested_protection
+from sordini.broker.configuration.renamed_keys import RENAMED
 from sordini.broker.configuration.settings import ConfigError
 
 PREFIXES = ("KAFKA_", "SORDINI_")
@@ -31,7 +32,7 @@ _MIXED_CASE = {key.lower(): key for key in SETTINGS if key != key.lower()} | {
 _MARKS = {"_": ".", "__": "_", "___": "-"}
 _UNDERSCORES = re.compile(r"_{1,3}")
 
-NOT_CONFIGURATION = re.compile(
+NOT_CONFIGURATION = (
     r"KAFKA_("
     r"HOME|VERSION|SCALA_VERSION|USER|GROUP|UID|GID|DATA|DATA_DIR|CONF_DIR|CONFIG|CLUSTER_ID|MODE|DEBUG"
     r"|(HEAP_|GC_LOG_|JMX_|LOG4J_|JVM_PERFORMANCE_)?OPTS"
@@ -52,7 +53,7 @@ def key_of(name: str) -> str | None:
                 return None
             key = _spelled(rest)
             candidates = (key, OUR_KEYS + key) if prefix == "SORDINI_" else (key,)
-            return next((one for one in candidates if _is_known(one)), None)
+            return next((candidate for candidate in candidates if _is_known(candidate)), None)
     return None
 
 
@@ -62,7 +63,7 @@ def _spelled(rest: str) -> str:
 
 
 def _is_known(key: str) -> bool:
-    is_served = key in SETTINGS or find_listener_key(key) is not None
+    is_served = key in SETTINGS or key in RENAMED or find_listener_key(key) is not None
     return is_served or is_kraft_key(key) or (is_without_effect(key) and key not in CLIENTS_KEYS)
 
 
@@ -74,7 +75,7 @@ def environment_entries(environment: Mapping[str, str]) -> dict[str, str]:
     """
     entries: dict[str, str] = {}
     for name, text in environment.items():
-        if name.startswith(FOREIGN_PREFIX) and _asks_for_protection(_spelled(name.removeprefix(FOREIGN_PREFIX)), text):
+        if name.startswith(FOREIGN_PREFIX) and _requires_protection(_spelled(name.removeprefix(FOREIGN_PREFIX)), text):
             raise ConfigError(f"{name} is not read here and asks for protection: allowed is KAFKA_ without CFG_")
     for prefix in PREFIXES:
         for name, text in environment.items():
@@ -84,11 +85,11 @@ def environment_entries(environment: Mapping[str, str]) -> dict[str, str]:
     return entries
 
 
-def _asks_for_protection(key: str, text: str) -> bool:
-    """Whether a value asks for protection, served here or not."""
+def _requires_protection(key: str, text: str) -> bool:
+    """Whether a value requires protection, served here or not."""
     is_served = (
         (key in SETTINGS or find_listener_key(key) is not None)
-        and FAMILY.fullmatch(key) is not None
+        and re.fullmatch(FAMILY, key) is not None
         and bool(text.strip())
     )
     return is_served or requested_protection(key, text) is not None
@@ -99,5 +100,5 @@ def unknown_names(environment: Mapping[str, str]) -> list[str]:
     return sorted(
         name
         for name in environment
-        if name.startswith("KAFKA_") and key_of(name) is None and NOT_CONFIGURATION.fullmatch(name) is None
+        if name.startswith("KAFKA_") and key_of(name) is None and re.fullmatch(NOT_CONFIGURATION, name) is None
     )

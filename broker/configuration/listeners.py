@@ -6,9 +6,9 @@ import ipaddress
 import os
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from sordini.broker.configuration.settings import ConfigError
+from sordini.system.named_tuple import NamedTuple
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OPEN_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to.
@@ -16,7 +16,7 @@ OPEN_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to.
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
 
 
-class Endpoint(NamedTuple):
+class ListenerEndpoint(NamedTuple):
     """One listener: its name, its security protocol, and the address it binds or advertises."""
 
     name: str
@@ -34,7 +34,7 @@ class Endpoint(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def addresses_of(endpoints: Iterable[Endpoint]) -> str:
+def addresses_of(endpoints: Iterable[ListenerEndpoint]) -> str:
     """As they are pasted into options and clients' settings, with the name of each listener that is not PLAINTEXT."""
     return ", ".join(
         endpoint.address if endpoint.name == "PLAINTEXT" else f"{endpoint.address} ({endpoint.name})"
@@ -56,7 +56,7 @@ def read_protocol_map(text: str) -> dict[str, str]:
     return protocols
 
 
-def read_endpoints(key: str, text: str, protocols: dict[str, str]) -> tuple[Endpoint, ...]:
+def read_endpoints(key: str, text: str, protocols: dict[str, str]) -> tuple[ListenerEndpoint, ...]:
     """Read a list of listeners; raises ConfigError on a malformed one, a name twice or a port twice."""
     endpoints = tuple(_read_endpoint(key, part.strip(), protocols) for part in text.split(",") if part.strip())
     if not endpoints:
@@ -70,7 +70,7 @@ def read_endpoints(key: str, text: str, protocols: dict[str, str]) -> tuple[Endp
     return endpoints
 
 
-def _read_endpoint(key: str, entry: str, protocols: dict[str, str]) -> Endpoint:
+def _read_endpoint(key: str, entry: str, protocols: dict[str, str]) -> ListenerEndpoint:
     name, separator, address = entry.partition("://")
     host, colon, port = address.rpartition(":")
     if not separator or not name or not colon or not port.isdigit() or int(port) > 65535:
@@ -83,12 +83,12 @@ def _read_endpoint(key: str, entry: str, protocols: dict[str, str]) -> Endpoint:
             f"{key}={entry!r} is not valid: {name} needs an entry in listener.security.protocol.map "
             f"with one of {', '.join(SECURITY_PROTOCOLS)}"
         )
-    return Endpoint(name.upper(), protocol, host, int(port))
+    return ListenerEndpoint(name.upper(), protocol, host, int(port))
 
 
 def advertised_endpoints(
-    text: str | None, listeners: tuple[Endpoint, ...], protocols: dict[str, str], host: str | None = None
-) -> tuple[Endpoint, ...]:
+    text: str | None, listeners: tuple[ListenerEndpoint, ...], protocols: dict[str, str], host: str | None = None
+) -> tuple[ListenerEndpoint, ...]:
     """The advertised endpoints: `advertised.listeners`, or the listeners with `host` in place of all addresses.
 
     Without `host` (`sordini.advertised.host`) it is the machine's name, as with Apache Kafka.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from sordini.broker.configuration.password_encoder_keys import (
+from sordini.broker.configuration.keys.password_encoder_keys import (
     CIPHER,
     ITERATIONS_MAX,
     KEY_FACTORIES,

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from sordini.broker.configuration.config import is_password
+from sordini.broker.configuration.keys.password_encoder_keys import PASSWORDS_MAX
 from sordini.broker.configuration.password_encoder import PasswordEncoder
-from sordini.broker.configuration.password_encoder_keys import PASSWORDS_MAX
 from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store.configs import SettingsTooLarge, change_config, read_config
 from sordini.replication.metadata_store.paths import broker_entity
 from sordini.replication.ports import CoordinationError, Logger, Session
+from sordini.system.named_tuple import NamedTuple
 
 
 class Renewed(NamedTuple):

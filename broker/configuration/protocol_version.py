@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from sordini.broker.configuration.settings import Rule, ValueKind
+from sordini.broker.configuration.settings import ValueKind, ValueRule
 
 _STEPS: Final = {
     "0.8.0": 0, "0.8.1": 0, "0.8.2": 0, "0.9.0": 0,
@@ -61,7 +61,7 @@ ONE_FORMAT: Final = read_version("3.0-IV1")
 """From here on format 2 is stored whatever a topic configures (KIP-724)."""
 
 _ALLOWED: Final = "a version, such as 0.10.2, 2.7 or 3.0-IV1"
-protocol_version = Rule(ValueKind.STRING, _ALLOWED, read_version)
+protocol_version = ValueRule(ValueKind.STRING, _ALLOWED, read_version)
 
 
 def _parse_format(text: str) -> str:
@@ -69,5 +69,5 @@ def _parse_format(text: str) -> str:
     return text
 
 
-format_version = Rule(ValueKind.STRING, _ALLOWED, _parse_format)
+format_version = ValueRule(ValueKind.STRING, _ALLOWED, _parse_format)
 """The same, kept as text: for `message.format.version` of a topic."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.replica_quota import ReplicaQuota
+from sordini.replication.replica_throttling import ReplicaQuota
+from sordini.system.named_tuple import NamedTuple
 
 ALL = "*"
 LISTS_CACHED = 1024

@@ -9,15 +9,14 @@ module is imported, at every start: groups that only `Config` uses have none (`i
 
 from __future__ import annotations
 
-import codecs
 import dataclasses
 import hmac
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum, IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
-from sordini.protocol.printable import not_utf8
+from sordini.system.named_tuple import NamedTuple
 
 INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
@@ -78,14 +77,14 @@ class Password:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Password):
             return False
-        one, two = (text.encode(errors="surrogatepass") for text in (self.text, other.text))
-        return hmac.compare_digest(one, two)
+        own, others = (text.encode(errors="surrogatepass") for text in (self.text, other.text))
+        return hmac.compare_digest(own, others)
 
     def __hash__(self) -> int:
         return hash(self.text)
 
 
-class Provided(str):
+class ProvidedText(str):
     """A text that came from a config provider: no error and no description shows it."""
 
     __slots__ = ()
@@ -94,7 +93,7 @@ class Provided(str):
         return "(hidden)"
 
 
-class Rule(NamedTuple):
+class ValueRule(NamedTuple):
     """How the text of a value is parsed, and a description of the allowed values."""
 
     kind: ValueKind
@@ -112,7 +111,7 @@ class Rule(NamedTuple):
 
 def _bounded(
     kind: ValueKind, convert: Callable[[str], Any], noun: str, low: float, high: float, default_high: float
-) -> Rule:
+) -> ValueRule:
     def parse(text: str) -> Any:
         if not text.isascii() or "_" in text:
             raise ValueError(text)  # Valid in Python only; other readers of the store could not parse it.
@@ -122,25 +121,25 @@ def _bounded(
         return value
 
     words = f"{noun} of at least {low}" if high >= default_high else f"{noun} from {low} to {high}"
-    return Rule(kind, words, parse)
+    return ValueRule(kind, words, parse)
 
 
-def integer(low: int = -(2**31), high: int = INT32_MAX) -> Rule:
+def integer(low: int = -(2**31), high: int = INT32_MAX) -> ValueRule:
     """A 32-bit whole number within bounds, both included."""
     return _bounded(ValueKind.INT, int, "a whole number", low, high, INT32_MAX)
 
 
-def short(low: int = -(2**15), high: int = INT16_MAX) -> Rule:
+def short(low: int = -(2**15), high: int = INT16_MAX) -> ValueRule:
     """A 16-bit whole number within bounds, both included."""
     return integer(low, high)._replace(kind=ValueKind.SHORT)
 
 
-def long(low: int = -(2**63), high: int = INT64_MAX) -> Rule:
+def long(low: int = -(2**63), high: int = INT64_MAX) -> ValueRule:
     """A 64-bit whole number within bounds, both included."""
     return _bounded(ValueKind.LONG, int, "a whole number", low, high, INT64_MAX)
 
 
-def ratio(low: float = 0.0, high: float = 1.0) -> Rule:
+def ratio(low: float = 0.0, high: float = 1.0) -> ValueRule:
     """A decimal number within bounds, both included."""
     return _bounded(ValueKind.DOUBLE, float, "a number", low, high, float("inf"))
 
@@ -152,11 +151,11 @@ def _parse_boolean(text: str) -> bool:
     return lowered == "true"
 
 
-boolean = Rule(ValueKind.BOOLEAN, "true or false", _parse_boolean)
-string = Rule(ValueKind.STRING, "any text", str)
+boolean = ValueRule(ValueKind.BOOLEAN, "true or false", _parse_boolean)
+string = ValueRule(ValueKind.STRING, "any text", str)
 
 
-def one_of(*words: str) -> Rule:
+def one_of(*words: str) -> ValueRule:
     """Exactly one of the given words."""
 
     def parse(text: str) -> str:
@@ -164,10 +163,10 @@ def one_of(*words: str) -> Rule:
             raise ValueError(text)
         return text
 
-    return Rule(ValueKind.STRING, "one of " + ", ".join(words), parse)
+    return ValueRule(ValueKind.STRING, "one of " + ", ".join(words), parse)
 
 
-def some_of(*words: str) -> Rule:
+def some_of(*words: str) -> ValueRule:
     """A comma-separated list of the given words, each at most once; none is allowed."""
 
     def parse(text: str) -> str:
@@ -178,15 +177,15 @@ def some_of(*words: str) -> Rule:
             raise ValueError(text)
         return ",".join(chosen)
 
-    return Rule(ValueKind.LIST, "a comma-separated list of " + ", ".join(words), parse)
+    return ValueRule(ValueKind.LIST, "a comma-separated list of " + ", ".join(words), parse)
 
 
 def _parse_names(text: str) -> str:
     return ",".join(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-password = Rule(ValueKind.PASSWORD, "any text", Password)
-names = Rule(ValueKind.LIST, "a comma-separated list", _parse_names)
+password = ValueRule(ValueKind.PASSWORD, "any text", Password)
+names = ValueRule(ValueKind.LIST, "a comma-separated list", _parse_names)
 
 
 def counts_by_address(text: str) -> dict[str, int]:
@@ -208,10 +207,10 @@ def _parse_bounds(text: str) -> str:
     return text
 
 
-bounds_by_address = Rule(ValueKind.STRING, "address:count, comma-separated", _parse_bounds)
+bounds_by_address = ValueRule(ValueKind.STRING, "address:count, comma-separated", _parse_bounds)
 
 
-def matching(pattern: str, allowed: str, kind: ValueKind = ValueKind.STRING) -> Rule:
+def matching(pattern: str, allowed: str, kind: ValueKind = ValueKind.STRING) -> ValueRule:
     """Text that a pattern matches completely; `allowed` describes the pattern."""
 
     def parse(text: str) -> str:
@@ -219,14 +218,14 @@ def matching(pattern: str, allowed: str, kind: ValueKind = ValueKind.STRING) -> 
             raise ValueError(text)
         return text
 
-    return Rule(kind, allowed, parse)
+    return ValueRule(kind, allowed, parse)
 
 
 class Setting(NamedTuple):
     """One key of server.properties: its rule, its default as a value, and one line of meaning."""
 
     key: str
-    rule: Rule
+    rule: ValueRule
     default: Any
     meaning: str
     change: Change = Change.NOWHERE
@@ -256,7 +255,7 @@ def value_text(value: Any) -> str | None:
 
 def setting(
     key: str,
-    rule: Rule,
+    rule: ValueRule,
     default: Any,
     meaning: str,
     *,
@@ -269,6 +268,16 @@ def setting(
     return dataclasses.field(default=default, metadata={"setting": declared})
 
 
+def listener_setting(key: str, rule: ValueRule, default: Any, meaning: str, change: Change = Change.LISTENER) -> Any:
+    """As `setting`, for a key that a listener may have of its own (`listener.name.<name>.<key>`)."""
+    return setting(key, rule, default, meaning, change=change, prefix=Prefix.LISTENER)
+
+
+def mechanism_setting(key: str, rule: ValueRule, default: Any, meaning: str, change: Change = Change.NOWHERE) -> Any:
+    """As `setting`, for a key that a mechanism of a listener may have of its own."""
+    return setting(key, rule, default, meaning, change=change, prefix=Prefix.MECHANISM)
+
+
 def settings_of(cls: type[Any]) -> dict[str, tuple[str, Setting]]:
     """Every key a configuration class declares, with the name of its field."""
     found: dict[str, tuple[str, Setting]] = {}
@@ -277,46 +286,3 @@ def settings_of(cls: type[Any]) -> dict[str, tuple[str, Setting]]:
         if declared is not None:
             found[declared.key] = (field.name, declared)
     return found
-
-
-def decode_properties(data: bytes) -> str:
-    """The text of a properties file. Raises ConfigError, which names the line that is not UTF-8 and shows no more."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise ConfigError("the file is UTF-16: save it as UTF-8")
-    try:
-        return data.decode("utf-8-sig")  # Editors of Windows write a byte order mark.
-    except UnicodeDecodeError as error:
-        raise ConfigError(not_utf8(error)) from None
-
-
-def read_properties(text: str) -> dict[str, str]:
-    """Read a properties file: `key=value` or `key: value`, `#` and `!` comments, backslash continuations.
-
-    Raises ConfigError with the line's number when a line has no key. The line itself may be a part of a password.
-    """
-    entries: dict[str, str] = {}
-    for number, line in _logical_lines(text.splitlines()):
-        separators = [at for at in (line.find("="), line.find(":")) if at >= 0]
-        at = min(separators, default=len(line))
-        key = line[:at].strip()
-        if not key:
-            raise ConfigError(f"line {number} has no key; a line is key=value")
-        entries[key] = line[at + 1 :].strip()
-    return entries
-
-
-def _logical_lines(lines: Sequence[str]) -> list[tuple[int, str]]:
-    joined: list[tuple[int, str]] = []
-    continued = ""
-    for number, raw in enumerate(lines, 1):
-        line = raw.strip()
-        if not continued and (not line or line[0] in "#!"):
-            continue
-        if line.endswith("\\"):
-            continued += line[:-1]
-            continue
-        joined.append((number, continued + line))
-        continued = ""
-    if continued:
-        joined.append((len(lines), continued))
-    return joined

@@ -7,14 +7,16 @@ the factor that converts it into the topic's milliseconds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from sordini.broker.configuration.config import SETTINGS, Config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig, IgnoredEntry, Synonym
 from sordini.broker.configuration.protocol_version import ONE_FORMAT, read_version
-from sordini.broker.configuration.settings import ConfigError, Rule, ValueKind, boolean, long, matching
+from sordini.broker.configuration.settings import ConfigError, ValueKind, ValueRule, boolean, long, matching, one_of
 from sordini.protocol.records.batch import CURRENT_MAGIC
+from sordini.system.named_tuple import NamedTuple
 
+SCHEMA_VALIDATE = "sordini.schema.validate"
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
@@ -36,13 +38,13 @@ class TopicSetting(NamedTuple):
     """One topic key; `default` is used where no broker key has one."""
 
     key: str
-    rule: Rule
+    rule: ValueRule
     inherits: tuple[BrokerKey, ...]
     meaning: str
     default: Any = None
 
 
-def _same(key: str, broker_key: str, meaning: str, *, rule: Rule | None = None) -> TopicSetting:
+def _same(key: str, broker_key: str, meaning: str, *, rule: ValueRule | None = None) -> TopicSetting:
     return TopicSetting(key, rule or SETTINGS[broker_key][1].rule, (BrokerKey(broker_key),), meaning)
 
 
@@ -79,6 +81,14 @@ def _declare() -> Iterator[TopicSetting]:
         "min.cleanable.dirty.ratio",
         "log.cleaner.min.cleanable.ratio",
         "Minimum ratio of dirty log to total log for compaction.",
+    )
+    yield TopicSetting(
+        SCHEMA_VALIDATE,
+        one_of("none", "id", "full"),
+        (),
+        "With id, a produced value has to begin with a schema id that a registry has for the subject <topic>-value; "
+        "with full, that schema has to decode it, too.",
+        "none",
     )
     yield from _declare_messages()
     yield from _declare_retention()

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.protocol_version import ZSTD
-from sordini.broker.configuration.topic_config import TopicConfig, stored_format
+from sordini.broker.configuration.topic_config import SCHEMA_VALIDATE, TopicConfig, stored_format
 from sordini.protocol.records.produce_validation import ProduceRules
 from sordini.replication.partition_deps import PartitionSettings
 from sordini.storage.log_config import NEVER, LogConfig
@@ -85,6 +85,7 @@ class TopicConfigs:
         policies = values["cleanup.policy"].split(",")
         log_append_time = values["message.timestamp.type"] == "LogAppendTime"
         distance_ms = values["message.timestamp.difference.max.ms"]
+        checks_schema_ids = values[SCHEMA_VALIDATE] != "none"
         segment_ms = values["segment.ms"]
         if "compact" in policies:
             # Only inactive segments are compacted, so they must roll before their records are due (KIP-354).
@@ -120,10 +121,13 @@ class TopicConfigs:
                 timestamp_after_ms_max=min(values["message.timestamp.after.max.ms"], distance_ms),
                 codec=codec,
                 codec_level=values[LEVEL_KEYS[codec]] if codec in LEVEL_KEYS else None,
-                check_compressed=self._broker.config.validate_compressed,
+                # Records that are read for their schema ids are checked as any that are expanded.
+                check_compressed=self._broker.config.validate_compressed or checks_schema_ids,
                 expanded_bytes_max=self._broker.config.expanded_bytes_max,
                 magic=stored_format(self._broker.config, values["message.format.version"]),
                 zstd=self._broker.config.inter_broker_protocol_version >= ZSTD,
+                check_schema_ids=checks_schema_ids,
+                decode_values=values[SCHEMA_VALIDATE] == "full",
             ),
             min_insync_replicas=values["min.insync.replicas"],
             down_conversion=values["message.downconversion.enable"],

@@ -12,7 +12,6 @@ and until then nothing is coordinated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.topics.metadata_cache import MetadataCache
@@ -21,6 +20,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from sordini.protocol.types import TopicId
 from sordini.replication.ports import Logger, Spawn
+from sordini.system.named_tuple import NamedTuple
 
 NOT_VERIFIED, NOT_CREATED = "internal topic's partition count not verified", "internal topic not created"
 CREATION_TIMEOUT_MS = 5_000
@@ -125,13 +125,6 @@ class InternalTopic:
             self._spawn(self._create())
         if on_done is not None:
             self._on_created.append(on_done)
-
-    def auto_create(self, name: str) -> ErrorCode:
-        """As TopicAdmin.auto_create, but this topic is created with its own settings."""
-        if name != self.name or not self._config.auto_create_topics_enable:
-            return self._admin.auto_create(name)
-        self.create()
-        return ErrorCode.LEADER_NOT_AVAILABLE
 
     async def _create(self) -> None:
         try:

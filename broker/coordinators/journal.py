@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from sordini.broker.coordinators.ports import Ports
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import CURRENT_MAGIC, Record, build_batch
 from sordini.protocol.records.compression import NO_CODEC
 from sordini.protocol.records.lone_batch import lone_batch
-from sordini.protocol.records.produce_validation import accept_own_batch
+from sordini.protocol.records.produced_records import accept_own_batch
 from sordini.replication.acks import PartitionAppend, finish_appends
 from sordini.replication.partition import Partition
 from sordini.replication.ports import Timer
 from sordini.storage.errors import StorageError
+from sordini.system.named_tuple import NamedTuple
 
 OnDone = Callable[[ErrorCode], None]
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from sordini.broker.coordinators.open_transactions import OpenTransactions
 from sordini.broker.coordinators.ports import Ports
@@ -29,13 +28,15 @@ from sordini.protocol.records.batch import (
     read_header,
     read_records,
 )
-from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
+from sordini.protocol.records.compression import NO_CODEC
 from sordini.protocol.records.control import ABORT, COMMIT, read_marker
+from sordini.protocol.records.expansion import EXPANDED_BYTES_MAX, decompress
 from sordini.protocol.records.key_values import KeyValue, key_values_of
 from sordini.protocol.types import Offset
 from sordini.replication.partition import Partition
 from sordini.replication.pending_commits import PendingCommit
 from sordini.storage.errors import StorageError
+from sordini.system.named_tuple import NamedTuple
 
 RECORDS_PER_SLICE = 500
 """Read before the loop serves other requests: one or two milliseconds."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from sordini.replication.ports import CallLater, Clock, Logger, Spawn
 from sordini.storage.log_dir_handle import Randomness
+from sordini.system.named_tuple import NamedTuple
 
 
 class Ports(NamedTuple):

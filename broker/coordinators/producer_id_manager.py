@@ -2,7 +2,7 @@
 
 An id is never assigned twice in a cluster. The rest of a block is lost when the broker stops, so none is allocated
 before the first producer needs one. Blocks come from the controller (KIP-730), or, with protocols before 3.0, from the
-coordination store: `broker/peers/{allocate_producer_ids,producer_ids_in_store}.py`.
+coordination store: `broker/cluster/peers/{allocate_producer_ids,producer_ids_in_store}.py`.
 
 One request for a block is in flight at a time, for all waiting producers. After a failed one there is a pause, so that
 an outage of the store, or of the controller, costs two requests a second, however many producers there are. A producer

@@ -16,7 +16,7 @@ OnError = Callable[[ErrorCode], None]
 
 
 class LoadPurgatory:
-    """DelayedResponse requests of one partition, in the order of their arrival."""
+    """Delayed requests of one partition, in the order of their arrival."""
 
     def __init__(self, call_later: CallLater, timeout_ms: int) -> None:
         self._call_later = call_later

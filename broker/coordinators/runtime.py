@@ -87,12 +87,19 @@ class CoordinatorRuntime(Generic[S]):
     # Leadership.
 
     def became_leader(self, partition: Partition) -> None:
-        """Load the partition; a new leader epoch of a partition that was led before keeps what is loaded."""
+        """Load the partition; the next leader epoch of a partition that was led before keeps what is loaded.
+
+        With an epoch between them another broker may have coordinated its keys: it may have fenced what this one began,
+        as markers of a transaction, and only a new loading takes that up again.
+        """
         if partition.name.topic != self.topic.name:
             return
         shard = self._shards.get(partition.name.partition)
         if shard is not None and shard.partition is partition:
-            return
+            if partition.leader_epoch <= shard.leader_epoch + 1:
+                shard.leader_epoch = partition.leader_epoch
+                return
+            self.resigned(partition)
         shard = Shard(partition, self._settings, self._ports, self._timer, self._new_state)
         self._shards[partition.name.partition] = shard
         if not self._expires_periodically:

@@ -12,7 +12,7 @@ coordinator.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from sordini.broker.coordinators.deadline_timer import DeadlineTimer
 from sordini.broker.coordinators.journal import Journal, OnDone
@@ -20,6 +20,7 @@ from sordini.broker.coordinators.ports import Ports
 from sordini.broker.coordinators.purgatory import LoadPurgatory
 from sordini.protocol.errors import ErrorCode
 from sordini.replication.partition import Partition
+from sordini.system.named_tuple import NamedTuple
 
 
 class ShardState(Protocol):
@@ -82,6 +83,8 @@ class Shard(Generic[S]):
     ) -> None:
         self.partition = partition
         self.index = partition.name.partition
+        self.leader_epoch = partition.leader_epoch
+        """The newest one for which the state is in force."""
         self.is_loading = True
         self.journal = Journal(
             partition, ports, codec=settings.compression_codec, timeout_ms=settings.commit_timeout_ms

@@ -11,21 +11,31 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from uuid import UUID
 
-from sordini.broker.configuration.group_keys import GroupSettings
+from sordini.broker.configuration.keys.group_keys import GroupSettings
 from sordini.broker.coordinators.internal_topic import InternalTopic
 from sordini.broker.coordinators.journal import OnDone, TransactionalProducer
 from sordini.broker.coordinators.ports import Ports
 from sordini.broker.coordinators.runtime import CoordinatorRuntime
 from sordini.broker.coordinators.shard import ShardSettings
-from sordini.broker.groups.machine.events import Answer, DeleteGroup, GroupLimits, Request, ValidateOffsetCommit
+from sordini.broker.groups.classic_groups import OnAnswer
+from sordini.broker.groups.consumer.groups import ConsumerGroupDeps
+from sordini.broker.groups.consumer.machine.events import ConsumerHeartbeat
+from sordini.broker.groups.consumer.machine.offset_validation import fetch_error
+from sordini.broker.groups.consumer.machine.state import ConsumerGroup
+from sordini.broker.groups.consumer.machine.target import subscribed_topics
+from sordini.broker.groups.machine.events import DeleteGroup, GroupAnswer, GroupLimits, Request, ValidateOffsetCommit
 from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit
-from sordini.broker.groups.machine.offset_table import CONSUMER_PROTOCOL, OffsetTable, is_subscribed
+from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.broker.groups.machine.rebalance_history import Rebalance
-from sordini.broker.groups.machine.shard_histories import RebalanceTotals
 from sordini.broker.groups.machine.state import NO_CALLER, CommittedOffset, Group, GroupState
-from sordini.broker.groups.shard import GroupShard, GroupShardDeps, OnAnswer, retried_later
+from sordini.broker.groups.machine.subscriptions import is_subscribed
+from sordini.broker.groups.shard import GroupShard, retried_later
+from sordini.broker.groups.shard_deps import GroupShardDeps
+from sordini.broker.groups.shard_histories import RebalanceTotals
+from sordini.broker.network.ports import Peer
+from sordini.protocol.consumer_subscription import CONSUMER_PROTOCOL
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.types import Offset, TopicPartition
+from sordini.protocol.types import Offset, TopicId, TopicPartition, topic_id_text
 from sordini.replication.partition import Partition
 from sordini.replication.pending_commits import PendingCommit
 
@@ -41,8 +51,16 @@ MEMBER_ID_PREFIX_BYTES_MAX = 16_384
 class GroupCoordinator:
     """Serves requests to groups. Where not stated otherwise they are refused by BrokerError, as by `submit`."""
 
-    def __init__(self, config: GroupSettings, topic: InternalTopic, ports: Ports, *, is_guarded: bool = False) -> None:
-        """`is_guarded`: a producer's late TxnOffsetCommit is refused (`transactions/newest_connection.py`)."""
+    def __init__(
+        self,
+        config: GroupSettings,
+        topic: InternalTopic,
+        ports: Ports,
+        consumers: ConsumerGroupDeps,
+        *,
+        is_guarded: bool = False,
+    ) -> None:
+        """`is_guarded`: a producer's late TxnOffsetCommit is refused (`coordinators/newest_connection.py`)."""
         self._members_max = config.group_max_size
         self._ports = ports
         self.memory = GroupMemoryLimit(config.group_memory_bytes_max)
@@ -62,6 +80,7 @@ class GroupCoordinator:
             self.memory,
             self.rebalances,
             config.offsets_retention_minutes * 60_000,
+            consumers,
             self.partitions_deleted,
         )
         settings = ShardSettings(
@@ -73,6 +92,8 @@ class GroupCoordinator:
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             topic, settings, ports, lambda shard: GroupShard(shard, deps)
         )
+        self.settings_of = consumers.settings_of
+        """The settings of a consumer group."""
         self._topic = topic
         self._deleted: set[TopicPartition] = set()
 
@@ -84,6 +105,10 @@ class GroupCoordinator:
         Raises BrokerError NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
         """
         self.runtime.loaded_shard(group_id).state.submit(group_id, request, on_answer)
+
+    def heartbeat(self, group_id: str, event: ConsumerHeartbeat, peer: Peer, on_answer: OnAnswer) -> None:
+        """Submit a heartbeat of a consumer group's member; as `submit`."""
+        self.runtime.loaded_shard(group_id).state.heartbeat(group_id, event, peer, on_answer)
 
     def commit_offsets(
         self,
@@ -100,7 +125,7 @@ class GroupCoordinator:
 
     def admits(self, group_id: str, producer: TransactionalProducer, connection: int) -> bool:
         """Whether a transaction's request is on no older connection than one before. Raises BrokerError as `submit`."""
-        return self.runtime.loaded_shard(group_id).state.admits(producer, connection)
+        return self.runtime.loaded_shard(group_id).state.commits.admits(producer, connection)
 
     def commit_in_transaction(
         self,
@@ -114,7 +139,9 @@ class GroupCoordinator:
 
         Raises BrokerError as `submit`.
         """
-        self.runtime.loaded_shard(group_id).state.commit_in_transaction(producer, group_id, request, offsets, on_done)
+        self.runtime.loaded_shard(group_id).state.commits.commit_in_transaction(
+            producer, group_id, request, offsets, on_done
+        )
 
     def when_loaded(self, group_id: str, then: Callable[[], None], on_error: OnDone) -> None:
         """Call `then` once the group's partition is loaded: at once, or later; else `on_error`.
@@ -149,7 +176,7 @@ class GroupCoordinator:
         shard = self.runtime.shard_of(partition)
         assert shard is not None, "check_marker was called before"
         if not commit:
-            shard.state.transaction_aborted(producer)
+            shard.state.commits.transaction_aborted(producer)
 
         def committed(_commit: PendingCommit | None, code: ErrorCode) -> None:
             if code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -163,21 +190,39 @@ class GroupCoordinator:
     def _accepted(self) -> int:
         return self.accepted_connections()
 
+    def check_reader(self, group_id: str, member_id: str | None, epoch: int) -> None:
+        """Whether a client may read the group's offsets. Without a member id and epoch it is an administrator.
+
+        Raises BrokerError as `submit`, and UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.
+        """
+        group = self.consumer_group(group_id)
+        code = ErrorCode.NONE if group is None else fetch_error(group, member_id, epoch)
+        if code:
+            raise BrokerError(code, f"member {member_id} of group {group_id} with epoch {epoch}")
+
     def offsets(self, group_id: str) -> OffsetTable:
         """A group's committed offsets; none if there is no such group."""
         return self.runtime.loaded_shard(group_id).state.offsets(group_id)
 
     def group(self, group_id: str) -> Group | None:
-        """A group; None if it does not exist, or is dead."""
-        group = self.runtime.loaded_shard(group_id).state.groups.get(group_id)
+        """A classic group; None if it does not exist, or is dead."""
+        group = self.runtime.loaded_shard(group_id).state.classic.groups.get(group_id)
         return None if group is None or group.state is GroupState.DEAD else group
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """A group of KIP-848; None if it does not exist."""
+        return self.runtime.loaded_shard(group_id).state.consumers.groups.get(group_id)
+
+    def any_group(self, group_id: str) -> Group | ConsumerGroup | None:
+        """A group of either kind."""
+        return self.group(group_id) or self.consumer_group(group_id)
 
     def rebalances_of(self, group_id: str) -> tuple[int, list[Rebalance]]:
         """Since when this broker coordinates the group (wall clock), and the rebalances since then, oldest first.
 
         The last one may be in progress. Raises BrokerError as `submit`, and GROUP_ID_NOT_FOUND.
         """
-        group = self.group(group_id)
+        group = self.any_group(group_id)
         if group is None:
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
         state = self.runtime.loaded_shard(group_id).state
@@ -202,17 +247,17 @@ class GroupCoordinator:
             return
         self._ports.call_later(wait_ms / 1000, lambda: self.when_no_session_is_due(group_ids, then, waits - 1))
 
-    def _existing(self, group_ids: Collection[str] | None) -> list[Group]:
+    def _existing(self, group_ids: Collection[str] | None) -> list[Group | ConsumerGroup]:
         if group_ids is None:
             return self.groups()
         found = []
         for group_id in group_ids:
             with suppress(BrokerError):
-                group = self.group(group_id)
+                group = self.any_group(group_id)
                 found += [] if group is None else [group]
         return found
 
-    def _due_wait_ms(self, group: Group) -> int:
+    def _due_wait_ms(self, group: Group | ConsumerGroup) -> int:
         """How long to wait until what is due is done; 0 when nothing is."""
         now_ms = self._ports.clock.monotonic_ms()
         if group.grace is not None:
@@ -230,13 +275,13 @@ class GroupCoordinator:
 
     def _delete_group(self, group_id: str, on_done: OnDone) -> None:
         try:
-            if self.group(group_id) is None:
+            if self.any_group(group_id) is None:
                 raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
         except BrokerError as error:
             on_done(error.code)
             return
 
-        def answered(answer: Answer) -> None:
+        def answered(answer: GroupAnswer) -> None:
             on_done(answer.error)
 
         self.submit(group_id, DeleteGroup(NO_CALLER), answered)
@@ -256,6 +301,9 @@ class GroupCoordinator:
 
         Raises BrokerError: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP for members that are no consumers; and as `submit`.
         """
+        consumers = self.consumer_group(group_id)
+        if consumers is not None:
+            return set(topics) & subscribed_topics(consumers.members.values(), consumers.regexes)
         group = self.group(group_id)
         if group is None:
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
@@ -267,8 +315,15 @@ class GroupCoordinator:
 
     def new_member_id(self, prefix: str) -> str:
         """A unique id: the client's name, or the instance's, and a random UUID."""
-        unique = UUID(int=self._ports.randomness.getrandbits(128), version=4)
-        return f"{prefix.encode()[:MEMBER_ID_PREFIX_BYTES_MAX].decode(errors='ignore')}-{unique}"
+        return f"{prefix.encode()[:MEMBER_ID_PREFIX_BYTES_MAX].decode(errors='ignore')}-{self.new_uuid()}"
+
+    def new_uuid(self) -> UUID:
+        """A random UUID."""
+        return UUID(int=self._ports.randomness.getrandbits(128), version=4)
+
+    def new_consumer_id(self) -> str:
+        """The id of a consumer group's member that does not make its own: 22 characters, as of Apache Kafka."""
+        return topic_id_text(TopicId(self.new_uuid().bytes))
 
     # All groups of this broker.
 
@@ -277,11 +332,14 @@ class GroupCoordinator:
         """Whether groups are missing from `groups`, because their partition is being loaded."""
         return self.runtime.is_loading
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[Group | ConsumerGroup]:
         """All groups here, as they are now. Raises nothing."""
-        return [
-            group for shard in self.runtime.shards() if not shard.is_loading for group in shard.state.groups.values()
-        ]
+        found: list[Group | ConsumerGroup] = []
+        for shard in self.runtime.shards():
+            if not shard.is_loading:
+                found += shard.state.classic.groups.values()
+                found += shard.state.consumers.groups.values()
+        return found
 
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
         """Partitions were deleted from the cluster; their committed offsets are deleted, too. Raises nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sordini.broker.configuration.group_keys import GroupSettings
+from sordini.broker.configuration.keys.group_keys import GroupSettings
 from sordini.broker.coordinators.internal_topic import InternalTopicSpec
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"

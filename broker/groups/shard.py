@@ -1,154 +1,102 @@
 """The groups of one partition of __consumer_offsets, for as long as this broker leads it. A `ShardState`.
 
-Events go through the machine one at a time, in the order of their arrival, and its actions are carried out here:
-answers to pending requests, writes to the journal, log lines.
-
-A group is kept while it has members, a record, ids given out, or offsets.
+A group is of one of two kinds, and may become one of the other: `classic_groups.py` has those of JoinGroup,
+`consumer/groups.py` those of KIP-848. Here is what they have in common: their loading, their offsets and their removal,
+and which kind a request is for.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
-from typing import Any, NamedTuple, assert_never
+from collections.abc import Iterable, Iterator, Mapping
 
-from sordini.broker.coordinators.journal import OnDone, TransactionalProducer
-from sordini.broker.coordinators.ports import Ports
+from sordini.broker.coordinators.journal import OnDone
 from sordini.broker.coordinators.shard import Shard
+from sordini.broker.groups import requests_of_classic_members
+from sordini.broker.groups.classic_groups import ClassicGroups, OnAnswer
+from sordini.broker.groups.consumer.groups import ConsumerGroups
+from sordini.broker.groups.consumer.machine.events import ConsumerHeartbeat, Refusal
+from sordini.broker.groups.consumer.machine.state import JOIN_EPOCH, ConsumerGroup
+from sordini.broker.groups.consumer.machine.target import subscribed_topics
 from sordini.broker.groups.journal_errors import COMMIT_ERRORS, GROUP_ERRORS
-from sordini.broker.groups.machine import machine, records
 from sordini.broker.groups.machine.events import (
-    Action,
-    Answer,
-    Event,
-    GroupLimits,
-    Heartbeat,
+    DeleteGroup,
+    GroupAnswer,
     Join,
-    JoinAnswer,
-    LastOffsetRemoved,
-    MemberFenced,
     Now,
-    RebalanceCompleted,
-    Reply,
     Request,
-    Tick,
-    Unload,
     ValidateOffsetCommit,
-    Write,
-    WriteCompleted,
 )
-from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit, ShardMemoryUsage
+from sordini.broker.groups.machine.memory_limit import ShardMemoryUsage
 from sordini.broker.groups.machine.offset_table import OffsetTable
-from sordini.broker.groups.machine.rebalance_cause import RebalanceCaused
-from sordini.broker.groups.machine.shard_histories import RebalanceTotals, ShardHistories
-from sordini.broker.groups.machine.state import Caller, CommittedOffset, Group, GroupState, GroupValue
+from sordini.broker.groups.machine.state import CommittedOffset, GroupState
+from sordini.broker.groups.offset_commits import OffsetCommits
+from sordini.broker.groups.replay import GroupReplay
+from sordini.broker.groups.shard_deps import GroupShardDeps
+from sordini.broker.groups.shard_histories import ShardHistories
 from sordini.broker.groups.shard_offsets import NO_OFFSETS, ShardOffsets
-from sordini.broker.transactions.newest_connection import NewestConnections
-from sordini.protocol.errors import ErrorCode
-from sordini.protocol.records.versioned import Damaged
+from sordini.broker.groups.successors import ClassicSuccessor, consumer_successor
+from sordini.broker.network.ports import Peer
+from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 
 GROUPS_PER_SLICE = 50
 """Restored before the loop serves other requests."""
-
-QUIET = frozenset({Heartbeat, ValidateOffsetCommit})
-"""The most frequent events: they are part of no rebalance."""
-
-OnAnswer = Callable[[Any], None]
-
-
-class GroupShardDeps(NamedTuple):
-    """What all shards of the group coordinator share."""
-
-    ports: Ports
-    accepted_connections: Callable[[], int] | None
-    """The count of connections that this broker has accepted; None where requests may come on older connections."""
-    limits: GroupLimits
-    memory: GroupMemoryLimit
-    rebalances: RebalanceTotals
-    retention_ms: int
-    """offsets.retention.minutes"""
-    delete_offsets_of: Callable[[set[TopicPartition]], None]
-    """Deletes the offsets of partitions that no longer exist, in all groups of all shards."""
 
 
 class GroupShard:
     """One partition's groups and offsets."""
 
     def __init__(self, shard: Shard[GroupShard], deps: GroupShardDeps) -> None:
-        self.groups: dict[str, Group] = {}
         self.deleted_while_loading: set[TopicPartition] = set()
         """Partitions deleted from the cluster during the loading; offsets of theirs may be loaded."""
         self._shard = shard
         self._deps = deps
         self._log = deps.ports.log
         self._memory = ShardMemoryUsage(deps.memory)
-        self.histories = ShardHistories(deps.rebalances, self._memory)
         self.since_ms = self._now().wall_ms
         """When this broker became the coordinator (wall clock)."""
         self._offsets = ShardOffsets(shard.journal, self._memory)
-        accepted = deps.accepted_connections
-        self._connections = None if accepted is None else NewestConnections(accepted())
-        self._replayed: dict[str, GroupValue | None] = {}
-        self._numbers = count(1)
-        self._callers: dict[Caller, OnAnswer] = {}
-        self._events: deque[tuple[str, Event]] = deque()
-        self._is_stepping = False
+        self.histories = ShardHistories(deps.rebalances, self._memory)
+        self.classic = ClassicGroups(shard, deps, self._offsets, self._memory, self.histories, self._now)
+        self.consumers = ConsumerGroups(
+            deps.consumers,
+            shard.journal.append,
+            shard.schedule,
+            self._memory,
+            self.histories,
+            self.classic.end,
+            ClassicSuccessor(deps.consumers.topics, deps.limits, self._now, self.classic.begin).of,
+        )
+        self.commits = OffsetCommits(self, self._offsets, deps.consumers.topics, deps.accepted_connections)
+        self._replay = GroupReplay(self._offsets)
 
     # Loading, as `ShardState`.
 
     def replay(self, key: bytes, value: bytes) -> str | None:
-        match records.read_key(key):
-            case records.OffsetKey(group_id, topic, partition):
-                committed = records.read_offset(value)
-                if isinstance(committed, Damaged):
-                    return f"an offset of group {group_id}: {committed.reason}"
-                self._offsets.restore(group_id, TopicPartition(topic, partition), committed)
-                self._replayed.setdefault(group_id, None)
-            case records.GroupKey(group_id):
-                group = records.read_group(value)
-                if isinstance(group, Damaged):
-                    return f"group {group_id}: {group.reason}"
-                self._replayed[group_id] = group
-            case records.UnknownKey(version):
-                return f"a key of version {version}"
-            case Damaged(reason):
-                return f"a key: {reason}"
-        return None
+        return self._replay.replay(key, value)
 
     def replay_open(self, producer_id: int, key: bytes, value: bytes | None) -> str | None:
-        read = records.read_key(key)
-        if not isinstance(read, records.OffsetKey):
-            return f"a record of producer {producer_id}'s transaction that is no offset: {read}"
-        committed = None if value is None else records.read_offset(value)
-        if isinstance(committed, Damaged):
-            return f"an offset of group {read.group_id}: {committed.reason}"
-        partition = TopicPartition(read.topic, read.partition)
-        self._offsets.restore_open(producer_id, read.group_id, partition, committed)
-        self._replayed.setdefault(read.group_id, None)
-        return None
+        return self._replay.replay_open(producer_id, key, value)
 
     def finish_replay(self) -> Iterator[None]:
-        replayed, self._replayed = self._replayed, {}
-        for number, (group_id, value) in enumerate(replayed.items(), 1):
-            group = Group(group_id)
-            if value is not None:
-                group = machine.restored_group(group_id, value, self._now(), self._deps.limits)
-            self._keep(group)
-            self.histories.restored(group, self._now())
+        settings_of, now_ms = self._deps.consumers.settings_of, self._now().monotonic_ms
+        for restored in self._replay.consumer_groups(now_ms, lambda name: settings_of(name).session_timeout_ms):
+            self.consumers.restore(restored)
+            yield
+        for number, (group_id, value) in enumerate(self._replay.groups(), 1):
+            self.classic.restore(group_id, value)
             if number % GROUPS_PER_SLICE == 0:
                 yield
 
     def on_loaded(self, records: int, took_ms: int) -> None:
         self._deps.delete_offsets_of(self.deleted_while_loading)
         partition = str(self._shard.partition.name)
-        self._log.info("groups loaded", partition=partition, groups=len(self.groups), records=records, took_ms=took_ms)
+        self._log.info("groups loaded", partition=partition, groups=self._count(), records=records, took_ms=took_ms)
 
     def unload(self) -> None:
-        started_ms, groups = self._now().monotonic_ms, len(self.groups)
-        for group_id in list(self.groups):
-            self.apply(group_id, Unload())
+        started_ms, groups = self._now().monotonic_ms, self._count()
+        self.classic.unload()
+        self.consumers.unload()
         self.histories.close()
         self._memory.close()
         if groups and not self._shard.is_loading:
@@ -159,24 +107,32 @@ class GroupShard:
 
     def submit(self, group_id: str, request: Request, on_answer: OnAnswer) -> None:
         """Submit a request to a group; `on_answer` is called once, maybe before this returns."""
-        caller = Caller(next(self._numbers))
-        self._callers[caller] = on_answer
-        self.apply(group_id, request._replace(caller=caller))
+        if group_id in self.consumers.groups and not self._begins_classic(group_id, request):
+            self._submit_to_consumers(group_id, request, on_answer)
+        else:
+            self.classic.submit(group_id, request, on_answer)
 
-    def apply(self, group_id: str, event: Event) -> None:
-        """Apply an event to a group; events that its actions cause are applied after it."""
-        self._events.append((group_id, event))
-        if self._is_stepping:
+    def heartbeat(self, group_id: str, event: ConsumerHeartbeat, peer: Peer, on_answer: OnAnswer) -> None:
+        """Submit a heartbeat of a consumer group's member; a join makes such a group of a classic one."""
+        group = self.classic.groups.get(group_id)
+        if group is None:
+            self.consumers.submit(group_id, event, on_answer, peer)
             return
-        self._is_stepping = True
+        topics, settings = self._deps.consumers.topics, self._deps.consumers.settings_of(group_id)
         try:
-            while self._events:
-                self._step(*self._events.popleft())
-        finally:
-            self._is_stepping = False
+            if event.member_epoch != JOIN_EPOCH:
+                raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            prefix, begin = consumer_successor(group, topics, settings, self._now().monotonic_ms)
+        except BrokerError as error:
+            on_answer(Refusal(error.code, str(error)))
+            return
+        self.consumers.submit(group_id, event, on_answer, peer, prefix, begin)
 
     def tick(self, group_id: str, late_ms: int) -> None:
-        self.apply(group_id, Tick(late_ms))
+        if group_id in self.consumers.groups:
+            self.consumers.tick(group_id, late_ms)
+        else:
+            self.classic.tick(group_id, late_ms)
 
     def commit_offsets(
         self,
@@ -188,61 +144,8 @@ class GroupShard:
         """Write offsets if the group admits this member, after the loading; `on_done` has NONE once committed."""
         if self._shard.is_loading:
             self._shard.wait_until_loaded(lambda: self.commit_offsets(group_id, request, offsets, on_done), on_done)
-            return
-        if group_id not in self.groups and request.generation_id >= 0:
-            on_done(ErrorCode.ILLEGAL_GENERATION)  # A member of a group that was removed.
-            return
-
-        def committed() -> None:
-            if group_id not in self.groups:
-                self._keep(Group(group_id))
-
-        def written(code: ErrorCode) -> None:
-            on_done(COMMIT_ERRORS.get(code, code))
-
-        def validated(answer: Answer) -> None:
-            if answer.error or not offsets:
-                on_done(answer.error)
-            else:
-                self._offsets.commit(group_id, offsets, committed, written)
-
-        self.submit(group_id, request, validated)
-
-    def commit_in_transaction(
-        self,
-        producer: TransactionalProducer,
-        group_id: str,
-        request: ValidateOffsetCommit,
-        offsets: Mapping[TopicPartition, CommittedOffset],
-        on_done: OnDone,
-    ) -> None:
-        """Write offsets of a producer's transaction if the group admits its consumer. The partition is loaded."""
-        if group_id not in self.groups and request.generation_id >= 0:
-            on_done(ErrorCode.ILLEGAL_GENERATION)  # A member of a group that was removed.
-            return
-
-        def written(code: ErrorCode) -> None:
-            on_done(COMMIT_ERRORS.get(code, code))
-
-        def validated(answer: Answer) -> None:
-            if answer.error or not offsets:
-                on_done(answer.error)
-                return
-            is_written = self._offsets.commit_in_transaction(producer, group_id, offsets, written)
-            if is_written and group_id not in self.groups:
-                self._keep(Group(group_id))
-
-        self.submit(group_id, request, validated)
-
-    def admits(self, producer: TransactionalProducer, connection: int) -> bool:
-        """Whether a request of the producer's transaction comes on no older connection than one before."""
-        return self._connections is None or self._connections.admit(_key_of(producer), connection)
-
-    def transaction_aborted(self, producer: TransactionalProducer) -> None:
-        """An abort marker is appended: a request that the producer gave up before it is late, even if none followed."""
-        accepted = self._deps.accepted_connections
-        if self._connections is not None and accepted is not None:
-            self._connections.admit(_key_of(producer), accepted())
+        else:
+            self.commits.commit(group_id, request, offsets, on_done)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """The marker of a transaction is committed; an empty group whose only offsets were aborted is removed."""
@@ -260,10 +163,15 @@ class GroupShard:
 
     def expire(self, group_id: str) -> None:
         """Delete expired offsets; remove an empty group without offsets."""
-        group = self.groups.get(group_id)
-        if group is None:
+        classic, consumers = self.classic.groups.get(group_id), self.consumers.groups.get(group_id)
+        table, now_ms, retention_ms = self._offsets.of(group_id), self._now().wall_ms, self._deps.retention_ms
+        if classic is not None:
+            expired = table.expired(classic, now_ms, retention_ms)
+        elif consumers is not None:
+            topics = subscribed_topics(consumers.members.values(), consumers.regexes)
+            expired = table.expired_besides(topics, now_ms, retention_ms)
+        else:
             return
-        expired = self._offsets.of(group_id).expired(group, self._now().wall_ms, self._deps.retention_ms)
         if expired:
             self.delete_offsets(group_id, expired, retried_later)
         else:
@@ -273,12 +181,13 @@ class GroupShard:
 
     def known_keys(self) -> list[str]:
         # A group whose first commit is pending has an offset table and is no group yet.
-        return list(dict.fromkeys([*self.groups, *self._offsets.group_ids()]))
+        return list(dict.fromkeys([*self.classic.groups, *self.consumers.groups, *self._offsets.group_ids()]))
 
     def offsets(self, group_id: str) -> OffsetTable:
         """A group's committed offsets; none of a dead one."""
-        group = self.groups.get(group_id)
-        return NO_OFFSETS if group is None or group.state is GroupState.DEAD else self._offsets.of(group_id)
+        group = self.classic.groups.get(group_id)
+        is_live = group_id in self.consumers.groups or (group is not None and group.state is not GroupState.DEAD)
+        return self._offsets.of(group_id) if is_live else NO_OFFSETS
 
     def offset_partitions(self, group_id: str) -> list[TopicPartition]:
         """The partitions with committed offsets or pending commits: a deletion has to cover both."""
@@ -288,113 +197,58 @@ class GroupShard:
         clock = self._deps.ports.clock
         return Now(clock.monotonic_ms(), clock.now_ms())
 
-    # Steps of the machine.
+    def exists(self, group_id: str) -> bool:
+        """Whether there is a group of either kind."""
+        return group_id in self.classic.groups or group_id in self.consumers.groups
 
-    def _step(self, group_id: str, event: Event) -> None:
-        group = self.groups.get(group_id)
-        if group is None:
-            if isinstance(event, Tick | WriteCompleted | LastOffsetRemoved | Unload):
-                return  # The group was removed.
-            group = Group(group_id)
-        if isinstance(event, Join) and not self._memory.admits_join(group_id, self.groups.get(group_id), event):
-            self._carry_out(group_id, Reply(event.caller, JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED)))
-            return
-        before, now = group, self._now()
-        group, actions = machine.step(before, event, now, self._deps.limits)
-        if group.state is GroupState.DEAD and not group.pending_writes and not isinstance(event, Unload):
-            partitions = self.offset_partitions(group_id)
-            if partitions:
-                # Its generation is 0, so it has no record of its own: its offsets are all there is to delete.
-                self._delete_without_record(group, partitions, actions)
-                return
-        self._keep(group, event)
-        if type(event) not in QUIET and group_id in self.groups:
-            self.histories.observe(before, group, event, actions, now)
-        for action in actions:
-            self._carry_out(group_id, action)
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """A group of KIP-848."""
+        return self.consumers.groups.get(group_id)
 
-    def _keep(self, group: Group, event: Event | None = None) -> None:
-        group_id = group.group_id
-        if machine.is_finished(group) or (_is_initial(group) and self._offsets.of(group_id).is_idle):
-            self.groups.pop(group_id, None)
-            self._memory.group_removed(group_id)
+    def keep_for_offsets(self, group_id: str) -> None:
+        """A group that did not exist has offsets."""
+        self.classic.keep_for_offsets(group_id)
+
+    def _count(self) -> int:
+        return len(self.classic.groups) + len(self.consumers.groups)
+
+    # Groups of one kind or the other.
+
+    def _begins_classic(self, group_id: str, request: Request) -> bool:
+        """Whether a request makes a classic group of a consumer group without members, and the latter is removed."""
+        if not isinstance(request, Join) or self.consumers.groups[group_id].members:
+            return False
+        if not self._offsets.delete(group_id, (), retried_later, self.consumers.tombstones(group_id)):
+            return False
+        self.consumers.forget(group_id)
+        return True
+
+    def _remove_consumers(self, group_id: str, on_done: OnDone) -> None:
+        """Delete a consumer group without members, and its offsets."""
+        tombstones = self.consumers.tombstones(group_id)
+        if self._offsets.delete(group_id, self.offset_partitions(group_id), on_done, tombstones):
+            self.consumers.forget(group_id)
             self.histories.group_removed(group_id)
-            self._shard.unschedule(group_id)
-            return
-        self._memory.group_changed(self.groups.get(group_id), group, event)
-        self.groups[group_id] = group
-        due_ms = machine.next_due_ms(group)
-        if due_ms is not None:
-            self._shard.schedule(group_id, due_ms)
 
-    def _carry_out(self, group_id: str, action: Action) -> None:
-        match action:
-            case Reply(caller, answer):
-                self._callers.pop(caller)(answer)
-            case Write():
-                self._write_group(group_id, action)
-            case MemberFenced(member_id, instance_id, reason):
-                self._log.info("member fenced", group=group_id, member=member_id, instance=instance_id, reason=reason)
-            case RebalanceCompleted(generation_id, members, protocol):
-                self._log.info(
-                    "rebalance completed", group=group_id, generation=generation_id, members=members, protocol=protocol
-                )
-            case RebalanceCaused():
-                pass  # For the history.
+    def _submit_to_consumers(self, group_id: str, request: Request, on_answer: OnAnswer) -> None:
+        match request:
+            case DeleteGroup() if self.consumers.groups[group_id].members:
+                on_answer(GroupAnswer(ErrorCode.NON_EMPTY_GROUP))
+            case DeleteGroup():
+                self._remove_consumers(group_id, lambda code: on_answer(GroupAnswer(GROUP_ERRORS.get(code, code))))
+            case ValidateOffsetCommit():
+                self.commits.validate(group_id, request, (), on_answer)
             case _:
-                assert_never(action)
-
-    def _write_group(self, group_id: str, write: Write) -> None:
-        def written(code: ErrorCode) -> None:
-            error = GROUP_ERRORS.get(code, code) or None
-            self.apply(group_id, WriteCompleted(write.generation_id, error, write.number))
-
-        if write.value is None:
-            self._offsets.delete(group_id, self.offset_partitions(group_id), written, with_group=True)
-            return
-        record = records.group_key(group_id), records.group_value(write.value)
-        self._shard.journal.append([record], _nothing, written)
-
-    def _delete_without_record(
-        self, group: Group, partitions: Sequence[TopicPartition], actions: Sequence[Action]
-    ) -> None:
-        """Delete the offsets of a group without a record; the group is removed, and the answer sent, after that."""
-        replies = [action for action in actions if isinstance(action, Reply)]
-
-        def on_done(error: ErrorCode) -> None:
-            if not error:
-                self._keep(group)
-            for caller, _ in replies:
-                self._callers.pop(caller)(Answer(error))
-
-        self.delete_offsets(group.group_id, partitions, on_done)
+                requests_of_classic_members.submit(self.consumers, group_id, request, on_answer)
 
     def _remove_without_offsets(self, group_id: str) -> None:
         """Remove an empty group that has no offsets."""
-        group = self.groups.get(group_id)
-        if (
-            group is not None
-            and group.state is GroupState.EMPTY
-            and not group.pending_writes
-            and self._offsets.of(group_id).is_idle
-        ):
-            self.apply(group_id, LastOffsetRemoved())
-
-
-def _is_initial(group: Group) -> bool:
-    """Whether a group is as before its first request."""
-    is_unused = group.state is GroupState.EMPTY and group.generation_id == 0
-    return is_unused and not group.pending_joins and not group.pending_writes
-
-
-def _nothing() -> None:
-    """The group is already in the state that its record has."""
+        consumers = self.consumers.groups.get(group_id)
+        if consumers is None:
+            self.classic.remove_without_offsets(group_id)
+        elif not consumers.members and self._offsets.of(group_id).is_idle:
+            self._remove_consumers(group_id, retried_later)
 
 
 def retried_later(_error: ErrorCode) -> None:
     """No request waits for this deletion; what fails is deleted by the next expiry check."""
-
-
-def _key_of(producer: TransactionalProducer) -> str:
-    """With the epoch: a request of a fenced producer must not raise what is remembered of its successor."""
-    return f"{producer.producer_id}/{producer.producer_epoch}"

@@ -6,7 +6,7 @@ value has a number, in the order of the records: see `OpenTransactions`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 
 from sordini.broker.coordinators.journal import Journal, KeyValue, OnDone, TransactionalProducer
@@ -124,13 +124,19 @@ class ShardOffsets:
         return group_ids
 
     def delete(
-        self, group_id: str, partitions: Iterable[TopicPartition], on_done: OnDone, *, with_group: bool = False
-    ) -> None:
-        """Write tombstones for offsets and, `with_group`, for the group; `on_done` has the journal's code."""
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        on_done: OnDone,
+        group_tombstones: Sequence[KeyValue] = (),
+    ) -> bool:
+        """Write tombstones for offsets, and behind them those of the group; `on_done` has the journal's code.
+
+        Returns whether they are in the log.
+        """
         deleted = list(partitions)
         tombstones: list[KeyValue] = [(records.offset_key(group_id, *partition), None) for partition in deleted]
-        if with_group:
-            tombstones.append((records.group_key(group_id), None))
+        tombstones += group_tombstones
         table, number = self._table(group_id), next(self._numbers)
 
         def apply() -> None:
@@ -140,9 +146,11 @@ class ShardOffsets:
             self._drop_idle(group_id)
 
         table.begin_write(deleted)
-        if not self._journal.append_batches(tombstones, apply, on_done):
-            table.end_write(deleted)
-            self._drop_idle(group_id)
+        if self._journal.append_batches(tombstones, apply, on_done):
+            return True
+        table.end_write(deleted)
+        self._drop_idle(group_id)
+        return False
 
     def _add_open(
         self, producer_id: int, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset | None]

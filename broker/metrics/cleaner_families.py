@@ -2,70 +2,52 @@
 
 from __future__ import annotations
 
-from sordini.broker.metrics.families import Kind, MetricFamily, single
+from sordini.broker.metrics.families import counter, gauge
 
 CLEANER_FAMILIES = (
-    MetricFamily(
+    counter(
         "sordini_cleaner_runs_total",
-        Kind.COUNTER,
         "Compactions of a partition that came to their end.",
-        (),
-        single(lambda sources: sources.parts.cleaner.figures.runs),
+        lambda sources: sources.parts.cleaner.figures.runs,
     ),
-    MetricFamily(
+    counter(
         "sordini_cleaner_failures_total",
-        Kind.COUNTER,
         "Compactions that failed: no room, damage in the log, or a process that died.",
-        (),
-        single(lambda sources: sources.parts.cleaner.figures.failures),
+        lambda sources: sources.parts.cleaner.figures.failures,
     ),
-    MetricFamily(
-        "sordini_cleaner_thrown_away_total",
-        Kind.COUNTER,
+    counter(
+        "sordini_cleaner_discarded_total",
         "Compactions whose result came too late, the partition having been cut, deleted or configured otherwise.",
-        (),
-        single(lambda sources: sources.parts.cleaner.figures.discarded),
+        lambda sources: sources.parts.cleaner.figures.discarded,
     ),
-    MetricFamily(
+    counter(
         "sordini_cleaner_read_bytes_total",
-        Kind.COUNTER,
         "Bytes of log that were read to be compacted.",
-        (),
-        single(lambda sources: sources.parts.cleaner.figures.read_bytes),
+        lambda sources: sources.parts.cleaner.figures.read_bytes,
     ),
-    MetricFamily(
+    counter(
         "sordini_cleaner_written_bytes_total",
-        Kind.COUNTER,
         "Bytes of log that compactions have rewritten.",
-        (),
-        single(lambda sources: sources.parts.cleaner.figures.written_bytes),
+        lambda sources: sources.parts.cleaner.figures.written_bytes,
     ),
-    MetricFamily(
+    gauge(
         "sordini_cleaner_last_run_seconds",
-        Kind.GAUGE,
         "How long the last compaction of a partition took.",
-        (),
-        single(lambda sources: sources.parts.cleaner.figures.last_run_seconds),
+        lambda sources: sources.parts.cleaner.figures.last_run_seconds,
     ),
-    MetricFamily(
+    gauge(
         "sordini_cleaner_dirty_ratio_max",
-        Kind.GAUGE,
         "The largest share of a compacted log that waits for compaction, at the last check of all logs.",
-        (),
-        single(lambda sources: sources.parts.cleaner.figures.dirty_ratio_max),
+        lambda sources: sources.parts.cleaner.figures.dirty_ratio_max,
     ),
-    MetricFamily(
+    gauge(
         "sordini_cleaner_uncleanable_partitions",
-        Kind.GAUGE,
         "Partitions that are not compacted any more before the next start: a log line says why.",
-        (),
-        single(lambda sources: sources.parts.cleaner.uncleanable_count),
+        lambda sources: sources.parts.cleaner.uncleanable_count,
     ),
-    MetricFamily(
-        "sordini_cleaner_dead_children_total",
-        Kind.COUNTER,
+    counter(
+        "sordini_cleaner_process_failures_total",
         "Processes that died, or had to be ended, while they compacted.",
-        (),
-        single(lambda sources: sources.parts.cleaner.worker.died),
+        lambda sources: sources.parts.cleaner.worker.died,
     ),
 )

@@ -1,6 +1,7 @@
 """Metrics as the Prometheus text format, written by prometheus-client a few samples at a time.
 
-The loop serves requests after each piece, so with ten thousand partitions a request waits for one piece at most.
+The loop serves requests after each slice, so with ten thousand partitions a request waits for one slice at most.
+A slice ends at a number of lines, or of elements that were read without a line: counting partitions takes time, too.
 prometheus-client is imported with this module, which is imported when the endpoint is on.
 """
 
@@ -8,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -16,18 +16,33 @@ from prometheus_client.metrics_core import Metric
 
 from sordini.broker.metrics.broker_families import BROKER_FAMILIES
 from sordini.broker.metrics.cleaner_families import CLEANER_FAMILIES
-from sordini.broker.metrics.families import Histogram, Kind, MetricFamily, MetricSources, Sample
+from sordini.broker.metrics.families import Histogram, MetricFamily, MetricKind, MetricSources, Sample, Step
+from sordini.broker.metrics.lag_families import LAG_FAMILIES
 from sordini.broker.metrics.latency import BITS
 from sordini.broker.metrics.log_families import LOG_FAMILIES
 from sordini.broker.metrics.record_families import RECORD_FAMILIES
+from sordini.broker.metrics.telemetry_families import TELEMETRY_FAMILIES
+from sordini.broker.metrics.tracing_families import TRACING_FAMILIES
 
-FAMILIES: tuple[MetricFamily, ...] = (*BROKER_FAMILIES, *LOG_FAMILIES, *CLEANER_FAMILIES, *RECORD_FAMILIES)
+FAMILIES: tuple[MetricFamily, ...] = (
+    *BROKER_FAMILIES,
+    *LOG_FAMILIES,
+    *LAG_FAMILIES,
+    *CLEANER_FAMILIES,
+    *RECORD_FAMILIES,
+    *TELEMETRY_FAMILIES,
+    *TRACING_FAMILIES,
+)
 
-ROWS_PER_SLICE = 200
+LINES_PER_SLICE = 100
 """About a millisecond's work."""
+STEPS_PER_LINE = 10
+"""How many elements are read in the time of one line, at least."""
 
 BUCKET_BITS = range(13, 36)
 """Bucket bounds are powers of two nanoseconds: from 8 µs to 34 s."""
+LINES_PER_HISTOGRAM = len(BUCKET_BITS) + 3
+"""The last bucket, the count and the sum."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -37,33 +52,39 @@ async def render(families: Sequence[MetricFamily], sources: MetricSources) -> li
     pieces: list[bytes] = []
     for family in families:
         for number, rows in enumerate(_portions(family.read(sources))):
-            pieces.append(_text(_metric(family, rows), with_head=number == 0))
+            if rows or number == 0:  # A family without samples has its header lines, too.
+                pieces.append(_text(_metric(family, rows), with_head=number == 0))
             await asyncio.sleep(0)
     pieces.extend(_text(metric, with_head=True) for metric in ProcessCollector(registry=None).collect())
     return pieces
 
 
-def _portions(rows: Iterable[Sample]) -> Iterator[list[Sample]]:
-    """At least one, which may be empty: a family without samples has its header lines, too."""
-    left = iter(rows)
-    portion = list(islice(left, ROWS_PER_SLICE))
-    yield portion
-    while len(portion) == ROWS_PER_SLICE:
-        portion = list(islice(left, ROWS_PER_SLICE))
-        if portion:
-            yield portion
+def _portions(steps: Iterable[Step]) -> Iterator[list[Sample]]:
+    """The samples of each slice: at least one portion, and any may be empty."""
+    rows: list[Sample] = []
+    left = LINES_PER_SLICE * STEPS_PER_LINE
+    for step in steps:
+        if step is None:
+            left -= 1
+        else:
+            rows.append(step)
+            left -= STEPS_PER_LINE * (LINES_PER_HISTOGRAM if isinstance(step[1], Histogram) else 1)
+        if left <= 0:
+            yield rows
+            rows, left = [], LINES_PER_SLICE * STEPS_PER_LINE
+    yield rows
 
 
 def _metric(family: MetricFamily, rows: Sequence[Sample]) -> Metric:
     labels = family.labels
-    if family.kind is Kind.HISTOGRAM:
+    if family.kind is MetricKind.HISTOGRAM:
         histogram = HistogramMetricFamily(family.name, family.meaning, labels=labels)
         for values, durations in rows:
             assert isinstance(durations, Histogram)
             histogram.add_metric(values, _buckets(durations.counts), durations.nanoseconds / 1e9)
         return histogram
     metric: CounterMetricFamily | GaugeMetricFamily
-    if family.kind is Kind.COUNTER:
+    if family.kind is MetricKind.COUNTER:
         metric = CounterMetricFamily(family.name, family.meaning, labels=labels)
     else:
         metric = GaugeMetricFamily(family.name, family.meaning, labels=labels)

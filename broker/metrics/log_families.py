@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from sordini.broker.metrics.families import Kind, MetricFamily, MetricSources, Sample, single
-from sordini.protocol.errors import BrokerError
-from sordini.protocol.types import TopicPartition
+from sordini.broker.metrics.families import MetricFamily, MetricSources, Sample, Step, counter, gauge, tally
 from sordini.replication.partition import Partition
 from sordini.storage.disk_space import DiskSpace
 from sordini.storage.log import Log
+from sordini.storage.log_manager import LogDirDescription
 
 PARTITION_LABELS = ("topic", "partition")
 
@@ -32,51 +31,60 @@ def _room(value: Callable[[DiskSpace], float]) -> Callable[[MetricSources], Iter
     return read
 
 
-def _per_log(value: Callable[[Log], float]) -> Callable[[MetricSources], Iterable[Sample]]:
-    """One sample for each log, but for those of offline directories."""
+def _volume(value: Callable[[LogDirDescription], int | None]) -> Callable[[MetricSources], Iterable[Sample]]:
+    """One sample for each online log directory whose file system says it."""
 
     def read(sources: MetricSources) -> Iterator[Sample]:
-        for log in sources.parts.logs.logs():
-            if log.log_dir.failure is None:
-                yield (log.topic_partition.topic, str(log.topic_partition.partition)), value(log)
+        for found in sources.parts.logs.describe_log_dirs():
+            number = value(found)
+            if number is not None:
+                yield (_text(found.path),), number
 
     return read
 
 
-def _partitions(condition: Callable[[Partition], bool]) -> Callable[[MetricSources], Iterable[Sample]]:
-    return single(lambda sources: sum(map(condition, sources.parts.replicas)))
+def per_log(value: Callable[[Log], float]) -> Callable[[MetricSources], Iterable[Step]]:
+    """One sample for each log, but for those of offline directories."""
+
+    def read(sources: MetricSources) -> Iterator[Step]:
+        for log in sources.parts.logs.logs():
+            if log.log_dir.failure is None:
+                yield (log.topic_partition.topic, str(log.topic_partition.partition)), value(log)
+            else:
+                yield None
+
+    return read
 
 
-def _group_states(sources: MetricSources) -> Iterator[Sample]:
-    counts = Counter(group.state.value for group in sources.groups.groups())
-    return (((state,), count) for state, count in sorted(counts.items()))
+def partitions_that(name: str, meaning: str, condition: Callable[[Partition], bool]) -> MetricFamily:
+    """The number of partitions with a replica here of which it holds."""
+    return tally(name, meaning, lambda sources: sources.parts.replicas, condition)
+
+
+def is_under_replicated(partition: Partition) -> bool:
+    """Whether this broker leads it, and replicas of it are not in sync."""
+    return partition.leader is not None and len(partition.leader.isr) < len(partition.replicas)
+
+
+def leaderless(sources: MetricSources) -> Iterator[bool]:
+    """Of each partition of the cluster, whether it has no leader; and False for each topic, which is a step, too."""
+    for topic in list(sources.parts.metadata.topics.values()):
+        yield False
+        for known in list(topic.partitions.values()):
+            yield known.leader < 0
+
+
+def _group_states(sources: MetricSources) -> Iterator[Step]:
+    counts: Counter[str] = Counter()
+    for group in sources.groups.groups():
+        counts[group.state.value] += 1
+        yield None
+    for state, count in sorted(counts.items()):
+        yield (state,), count
 
 
 def _group_members(sources: MetricSources) -> Iterator[Sample]:
     return (((group.group_id,), len(group.members)) for group in list(sources.groups.groups()))
-
-
-def _offsets(sources: MetricSources) -> Iterator[tuple[str, TopicPartition, int]]:
-    """Group, partition and offset of all committed offsets; copied one group at a time."""
-    for group in list(sources.groups.groups()):
-        try:
-            committed = sources.groups.offsets(group.group_id)
-        except BrokerError:
-            continue  # It has another coordinator now.
-        for name, held in list(committed.items()):
-            yield group.group_id, name, held.offset
-
-
-def _committed(sources: MetricSources) -> Iterator[Sample]:
-    return (((group, name.topic, str(name.partition)), offset) for group, name, offset in _offsets(sources))
-
-
-def _lag(sources: MetricSources) -> Iterator[Sample]:
-    """Only where this broker leads: elsewhere it does not know the high watermark."""
-    for group, name, offset in _offsets(sources):
-        partition = sources.parts.replicas.get(name.topic, name.partition)
-        if partition is not None and partition.leader is not None:
-            yield (group, name.topic, str(name.partition)), max(0, partition.leader.high_watermark - offset)
 
 
 def _rebalances(sources: MetricSources) -> Iterator[Sample]:
@@ -94,132 +102,124 @@ def _text(path: str) -> str:
 
 
 LOG_FAMILIES = (
-    MetricFamily(
+    gauge(
         "sordini_log_directory_online",
-        Kind.GAUGE,
         "1 while a log directory works, 0 once it has failed: its partitions are not served.",
-        ("directory",),
         _directories,
+        "directory",
     ),
-    MetricFamily(
+    gauge(
         "sordini_log_directory_full",
-        Kind.GAUGE,
         "1 from when a log directory has no room left until appends succeed there again: they are refused meanwhile.",
-        ("directory",),
         _room(lambda room: room.is_full),
+        "directory",
     ),
-    MetricFamily(
+    counter(
         "sordini_log_directory_refused_total",
-        Kind.COUNTER,
         "Appends and other calls that a log directory refused for want of room.",
-        ("directory",),
         _room(lambda room: room.refused_total),
+        "directory",
     ),
-    MetricFamily(
+    gauge(
+        "sordini_log_directory_size_bytes",
+        "Size of the file system of an online log directory.",
+        _volume(lambda found: found.total_bytes),
+        "directory",
+    ),
+    gauge(
+        "sordini_log_directory_free_bytes",
+        "Bytes that may still be written to the file system of an online log directory.",
+        _volume(lambda found: found.usable_bytes),
+        "directory",
+    ),
+    gauge(
         "sordini_open_segment_files",
-        Kind.GAUGE,
         "Segment files that are open (bounded by sordini.open.segments.max).",
-        (),
-        single(lambda sources: sources.parts.logs.files.open_count),
+        lambda sources: sources.parts.logs.files.open_count,
     ),
-    MetricFamily(
-        "sordini_partitions", Kind.GAUGE, "Partitions with a copy on this broker.", (), _partitions(lambda _: True)
-    ),
-    MetricFamily(
+    partitions_that("sordini_partitions", "Partitions with a copy on this broker.", lambda _: True),
+    partitions_that(
         "sordini_partitions_led",
-        Kind.GAUGE,
         "Partitions that this broker leads.",
-        (),
-        _partitions(lambda partition: partition.leader is not None),
+        lambda partition: partition.leader is not None,
     ),
-    MetricFamily(
+    partitions_that(
         "sordini_partitions_under_min_isr",
-        Kind.GAUGE,
         "Led partitions with fewer in-sync replicas than min.insync.replicas: acks=all is refused there.",
-        (),
-        _partitions(lambda partition: partition.is_under_min_isr),
+        lambda partition: partition.is_under_min_isr,
     ),
-    MetricFamily(
-        "sordini_partitions_under_replicated",
-        Kind.GAUGE,
-        "Led partitions with replicas that are not in sync.",
-        (),
-        _partitions(
-            lambda partition: partition.leader is not None and len(partition.leader.isr) < len(partition.replicas)
-        ),
+    partitions_that(
+        "sordini_partitions_under_replicated", "Led partitions with replicas that are not in sync.", is_under_replicated
     ),
-    MetricFamily(
+    counter(
+        "sordini_isr_shrinks_total",
+        "Changes by which replicas left the in-sync set of a led partition.",
+        lambda sources: sources.parts.replicas.isr_changes.shrinks,
+    ),
+    counter(
+        "sordini_isr_expands_total",
+        "Changes by which replicas joined the in-sync set of a led partition.",
+        lambda sources: sources.parts.replicas.isr_changes.expansions,
+    ),
+    tally(
+        "sordini_partitions_leaderless",
+        "Partitions of the whole cluster that have no leader, as far as this broker knows.",
+        leaderless,
+        int,
+    ),
+    tally(
         "sordini_producer_ids",
-        Kind.GAUGE,
         "Idempotent producers that are remembered, counted once for each partition they wrote to.",
-        (),
-        single(lambda sources: sum(len(log.producers) for log in sources.parts.logs.logs())),
+        lambda sources: sources.parts.logs.logs(),
+        lambda log: len(log.producers),
     ),
-    MetricFamily(
+    gauge(
         "sordini_log_size_bytes",
-        Kind.GAUGE,
         "Bytes of records in a partition's log.",
-        PARTITION_LABELS,
-        _per_log(lambda log: log.size),
+        per_log(lambda log: log.size),
+        *PARTITION_LABELS,
     ),
-    MetricFamily(
+    gauge(
         "sordini_log_segments",
-        Kind.GAUGE,
         "Segments of a partition's log.",
-        PARTITION_LABELS,
-        _per_log(lambda log: len(log.segments)),
+        per_log(lambda log: len(log.segments)),
+        *PARTITION_LABELS,
     ),
-    MetricFamily(
+    gauge(
         "sordini_log_start_offset",
-        Kind.GAUGE,
         "The first offset that is still there.",
-        PARTITION_LABELS,
-        _per_log(lambda log: log.log_start_offset),
+        per_log(lambda log: log.log_start_offset),
+        *PARTITION_LABELS,
     ),
-    MetricFamily(
+    gauge(
         "sordini_log_end_offset",
-        Kind.GAUGE,
         "The offset that the next record gets; its rate is the records written per second.",
-        PARTITION_LABELS,
-        _per_log(lambda log: log.log_end_offset),
+        per_log(lambda log: log.log_end_offset),
+        *PARTITION_LABELS,
     ),
-    MetricFamily(
+    gauge(
         "sordini_high_watermark",
-        Kind.GAUGE,
         "The offset below which records are replicated and can be read.",
-        PARTITION_LABELS,
-        _per_log(lambda log: log.high_watermark),
+        per_log(lambda log: log.high_watermark),
+        *PARTITION_LABELS,
     ),
-    MetricFamily(
-        "sordini_groups", Kind.GAUGE, "Consumer groups coordinated here, by state.", ("state",), _group_states
+    gauge(
+        "sordini_groups",
+        "Groups coordinated here, by state; Assigning and Reconciling are of consumer groups (KIP-848).",
+        _group_states,
+        "state",
     ),
-    MetricFamily("sordini_group_members", Kind.GAUGE, "Members of a consumer group.", ("group",), _group_members),
-    MetricFamily(
+    gauge("sordini_group_members", "Members of a consumer group.", _group_members, "group"),
+    counter(
         "sordini_group_rebalances_total",
-        Kind.COUNTER,
-        "Completed rebalances of groups coordinated here, by what started them (see `sordini groups history`).",
-        ("reason",),
+        "Rebalances that ended, of the groups coordinated here, by what started them (see `sordini groups history`).",
         _rebalances,
+        "reason",
     ),
-    MetricFamily(
+    gauge(
         "sordini_group_last_rebalance_seconds",
-        Kind.GAUGE,
-        "Duration of a consumer group's last completed rebalance, from its first cause to its assignment.",
-        ("group",),
+        "Duration of a group's last completed rebalance, from its first cause until all members had their assignments.",
         _rebalance_durations,
-    ),
-    MetricFamily(
-        "sordini_group_committed_offset",
-        Kind.GAUGE,
-        "The offset from which a group goes on reading a partition.",
-        ("group", *PARTITION_LABELS),
-        _committed,
-    ),
-    MetricFamily(
-        "sordini_group_lag",
-        Kind.GAUGE,
-        "Records between a group's committed offset and the high watermark, where this broker leads the partition.",
-        ("group", *PARTITION_LABELS),
-        _lag,
+        "group",
     ),
 )

@@ -1,57 +1,63 @@
-"""Metrics of jobs on records: what is opened, checked and converted in child processes."""
+"""Metrics of jobs on records: what is opened, checked and converted in child processes, and what is decoded there."""
 
 from __future__ import annotations
 
-from sordini.broker.metrics.families import Kind, MetricFamily, single
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sordini.broker.metrics.families import counter, gauge
+
+if TYPE_CHECKING:
+    from sordini.broker.metrics.families import MetricFamily, MetricSources
+    from sordini.broker.records.jobs.queue import JobQueue
+
+
+def _of_queue(prefix: str, done: str, queue: Callable[[MetricSources], JobQueue]) -> tuple[MetricFamily, ...]:
+    """The families of one queue; `done` is what its jobs are."""
+    return (
+        counter(f"{prefix}_total", done, lambda sources: queue(sources).totals.done),
+        counter(
+            f"{prefix}_refused_total",
+            "Jobs that were refused for now: too many wait, the request has used up its time, or a process died.",
+            lambda sources: queue(sources).totals.refused,
+        ),
+        gauge(
+            f"{prefix}_running",
+            "Jobs that child processes work on (bounded by sordini.record.workers).",
+            lambda sources: queue(sources).running_count,
+        ),
+        gauge(
+            f"{prefix}_waiting",
+            "Jobs that wait for a child process.",
+            lambda sources: queue(sources).waiting_count,
+        ),
+        gauge(
+            f"{prefix}_bytes",
+            "Bytes of records in jobs that run or wait (bounded by sordini.record.workers.queue.bytes.max).",
+            lambda sources: queue(sources).held_bytes,
+        ),
+        counter(
+            f"{prefix}_cpu_seconds_total",
+            "Processor time that these jobs have taken.",
+            lambda sources: queue(sources).totals.cpu_ms / 1000,
+        ),
+    )
+
 
 RECORD_FAMILIES = (
-    MetricFamily(
-        "sordini_record_jobs_total",
-        Kind.COUNTER,
+    *_of_queue(
+        "sordini_record_jobs",
         "Record sets and batches that a child process has opened, checked, converted or searched.",
-        (),
-        single(lambda sources: sources.parts.record_jobs.totals.done),
+        lambda sources: sources.parts.record_jobs,
     ),
-    MetricFamily(
-        "sordini_record_jobs_refused_total",
-        Kind.COUNTER,
-        "Jobs that were refused for now: too many wait, the request has used up its time, or a process died.",
-        (),
-        single(lambda sources: sources.parts.record_jobs.totals.refused),
+    *_of_queue(
+        "sordini_decode_jobs",
+        "Record sets whose values a child process has decoded by their schemas (sordini.schema.validate=full).",
+        lambda sources: sources.parts.schemas.decoding,
     ),
-    MetricFamily(
-        "sordini_record_jobs_running",
-        Kind.GAUGE,
-        "Jobs that child processes work on (bounded by sordini.record.workers).",
-        (),
-        single(lambda sources: sources.parts.record_jobs.running_count),
-    ),
-    MetricFamily(
-        "sordini_record_jobs_waiting",
-        Kind.GAUGE,
-        "Jobs that wait for a child process.",
-        (),
-        single(lambda sources: sources.parts.record_jobs.waiting_count),
-    ),
-    MetricFamily(
-        "sordini_record_jobs_bytes",
-        Kind.GAUGE,
-        "Bytes of records in jobs that run or wait (bounded by sordini.record.waiting.bytes.max).",
-        (),
-        single(lambda sources: sources.parts.record_jobs.held_bytes),
-    ),
-    MetricFamily(
-        "sordini_record_jobs_cpu_seconds_total",
-        Kind.COUNTER,
-        "Processor time that these jobs have taken.",
-        (),
-        single(lambda sources: sources.parts.record_jobs.totals.cpu_ms / 1000),
-    ),
-    MetricFamily(
-        "sordini_record_dead_children_total",
-        Kind.COUNTER,
+    counter(
+        "sordini_record_process_failures_total",
         "Processes that died, or had to be ended, while they worked on a job.",
-        (),
-        single(lambda sources: sources.parts.record_jobs.worker.died),
+        lambda sources: sources.parts.record_jobs.worker.died,
     ),
 )

@@ -15,16 +15,18 @@ import errno
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from sordini.broker.configuration.address_rules import ConnectionFacts, endpoint_name
+from sordini.broker.network.connection_quotas import ConnectionQuotas
 from sordini.broker.network.connection_rates import CLOSING_MAX
-from sordini.broker.network.limits import ConnectionQuotas, Listener
+from sordini.broker.network.listener import Listener
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import ListeningSocket, Peer, Socket
 from sordini.broker.network.processor import ProcessorRotation
 from sordini.broker.network.tls_handshakes import HandshakeRefused
 
 if TYPE_CHECKING:
+    from sordini.broker.network.principal import Principal
     from sordini.broker.network.tls_handshakes import Handshakes, ServerTls
-    from sordini.broker.security.principal import Principal
 
 ACCEPTS_MAX: Final = 64
 """Connections accepted by one callback; the rest waits for the loop's next round."""
@@ -178,9 +180,16 @@ class Acceptor:
             return
         self._counts.opened(self.listener.name, address)
         if self.listener.tls is None:
+            self._choose_addresses(peer, socket, None)
             self._rotation.take().adopt(socket, peer)
         else:
             self._secure(self.listener.tls, socket, peer)
+
+    def _choose_addresses(self, peer: Peer, socket: Socket, server_name: str | None) -> None:
+        """Decide, once, which addresses of brokers the connection is answered with."""
+        if self.listener.address_rules:
+            facts = ConnectionFacts(peer.address, socket.local_address, server_name)
+            peer.endpoint_name = endpoint_name(self.listener.address_rules, facts) or peer.listener
 
     def _secure(self, tls: ServerTls, socket: Socket, peer: Peer) -> None:
         """Give a new connection to a processor once its handshake is complete."""
@@ -202,6 +211,7 @@ class Acceptor:
                 self._on_closed(peer)
                 return
             peer.principal = principal
+            self._choose_addresses(peer, secured, secured.server_name)
             self._rotation.take().adopt(secured, peer)
             self.resume()
 

@@ -10,6 +10,8 @@ peer that floods gets its share and no more. Requests are served right in the re
 `resolve` may be called from anywhere, also from inside another connection's `serve`. It only sends. Calling the
 service and closing the connection wait for this channel's next slice.
 
+Versions and headers are `broker/requests/dispatch.py`'s, the times of requests `broker/metrics/latency.py`'s.
+
 `close` ends the connection on every path: reader and writer leave the loop before the descriptor is closed.
 """
 
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from sordini.broker.network.abandonment import abandon_all, drop
 from sordini.broker.network.connection_errors import log_connection_error
+from sordini.broker.network.idle_connections import Activity, CloseReasons
 from sordini.broker.network.ports import DelayedResponse, Parts, Peer, SliceError, Socket, not_connected, release_parts
 from sordini.broker.network.transport import Transport
 from sordini.protocol.framing import LENGTH, LENGTH_BYTES, FrameReader
@@ -34,8 +37,7 @@ class Channel:
     """A connection that a processor owns."""
 
     __slots__ = (
-        "_checked_received",
-        "_checked_sent",
+        "_close_reasons",
         "_deliver_callback",
         "_error",
         "_frame_bytes_max",
@@ -46,9 +48,7 @@ class Channel:
         "_is_reading",
         "_last_active_ms",
         "_mutes",
-        "_opened_ms",
         "_pipeline",
-        "_progress_ms",
         "_reader",
         "_socket",
         "_transport",
@@ -67,9 +67,9 @@ class Channel:
         self._frame_bytes_max = limits.frame_bytes_max
         self._reader = FrameReader(self._frame_bytes_max, processor.pool)
         if peer.login is not None:
-            self._frame_bytes_max = self._reader.limit_before_login(peer.login.rules.receive_bytes_max)
+            self._frame_bytes_max = self._reader.limit_before_login(peer.login.receive_bytes_max)
             peer.login.on_complete = self._on_login
-        self._pipeline = RequestPipeline(limits.parked_max, limits.parked_bytes_max)
+        self._pipeline = RequestPipeline(limits.pending_max, limits.pending_bytes_max)
         self._transport = Transport(socket, processor.page_cache, self._on_drained, self._fail_later, processor.outbox)
         self._deliver_callback = self._deliver
         self._error: Exception | None = None
@@ -79,8 +79,8 @@ class Channel:
         self._has_ended = False  # The peer sends nothing more.
         self._mutes = 0  # Durations that are not over in which nothing is read.
         self._held_bytes = 0
-        self._opened_ms = self._last_active_ms = self._progress_ms = processor.now_ms
-        self._checked_received = self._checked_sent = 0
+        self._last_active_ms = processor.now_ms
+        self._close_reasons = CloseReasons(processor.now_ms)
         self.is_ready = False  # In the processor's queue.
         self.bytes_received = 0
         self.requests = 0
@@ -142,13 +142,24 @@ class Channel:
 
     def check(self, now_ms: int) -> None:
         """Close the connection when it is idle, too slow, or not reading. Called by the tick."""
-        reason = self._overdue(now_ms)
+        transport = self._transport
+        activity = Activity(
+            transport.bytes_sent,
+            transport.queued_bytes,
+            self.bytes_received,
+            bool(self._held_bytes) and self._is_reading,
+            self.requests,
+            bool(self._pipeline.waiting),
+            self._last_active_ms,
+            self.peer.login,
+        )
+        reason = self._close_reasons.why_close(activity, self.processor.limits, now_ms)
         if reason is not None:
             self.processor.peer_log.info(self.peer.address, "connection closed", peer=str(self.peer), reason=reason)
             self.close()
 
     def close(self, *, reset: bool = False) -> None:
-        """Close the connection. DelayedResponse responses are abandoned, queued ones are released."""
+        """Close the connection. Delayed responses are abandoned, queued ones are released."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -275,9 +286,9 @@ class Channel:
         elif type(answer) is list and not self._pipeline.waiting:
             self._transport.write(answer)
         elif answer is not None:
-            self._park(answer, frame)
+            self._queue_response(answer, frame)
 
-    def _park(self, answer: Parts | DelayedResponse, frame: memoryview) -> None:
+    def _queue_response(self, answer: Parts | DelayedResponse, frame: memoryview) -> None:
         """Keep a response that cannot be sent at once."""
         if not isinstance(answer, DelayedResponse):
             self._pipeline.park_answer(answer, frame)
@@ -361,32 +372,6 @@ class Channel:
         if before != held_bytes:
             self.processor.memory.change(self, before, held_bytes)
 
-    def _overdue(self, now_ms: int) -> str | None:
-        """Why this connection must be closed, or None."""
-        limits = self.processor.limits
-        elapsed_ms = now_ms - self._progress_ms
-        if self._transport.queued_bytes:
-            if self._transport.bytes_sent == self._checked_sent and elapsed_ms >= limits.stall_ms_max:
-                return f"nothing could be sent for {elapsed_ms} ms"
-            if self._transport.bytes_sent != self._checked_sent:
-                self._checked_sent, self._progress_ms = self._transport.bytes_sent, now_ms
-            return None
-        if self._held_bytes and self._is_reading and limits.frame_bytes_per_s_min > 0:
-            # Over a second at least, and only while the broker waits for the peer.
-            if elapsed_ms < 1000:
-                return None
-            if (self.bytes_received - self._checked_received) * 1000 < limits.frame_bytes_per_s_min * elapsed_ms:
-                return f"a request arrives at less than {limits.frame_bytes_per_s_min} bytes/s"
-        login = self.peer.login
-        if login is not None and not self._pipeline.waiting and (reason := login.why_close(now_ms - self._opened_ms)):
-            return reason
-        self._progress_ms, self._checked_received = now_ms, self.bytes_received
-        if not self.requests and 0 <= limits.first_request_ms_max <= now_ms - self._opened_ms:
-            return f"no request within {limits.first_request_ms_max} ms"
-        if not self._pipeline.waiting and 0 <= limits.idle_ms_max <= now_ms - self._last_active_ms:
-            return f"idle for {limits.idle_ms_max} ms (connections.max.idle.ms)"
-        return None
-
     def _fail_later(self, error: Exception) -> None:
         """Record an error from outside a slice: the next slice closes the connection."""
         if self._error is None:
@@ -397,4 +382,5 @@ class Channel:
     def _fail(self, error: Exception, frame: memoryview | None = None) -> None:
         """Close the connection for an error of the peer, of the disk, or of the broker (a bug)."""
         log_connection_error(self.processor.log, self.processor.peer_log, self.peer, error, frame)
+        # The header of a response was sent whose rest will not come: no regular end of the stream may follow it.
         self.close(reset=isinstance(error, SliceError))

@@ -9,7 +9,7 @@ from typing import Any
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import Peer, SliceError
 from sordini.client.tls.contexts import reason_of
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import WireError
 from sordini.replication.ports import Logger
 

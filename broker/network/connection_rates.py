@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
 
-from sordini.broker.network.limits import UNBOUNDED, Listener
+from sordini.broker.network.limits import UNBOUNDED
+from sordini.broker.network.listener import Listener
 
 ADDRESSES_MAX: Final = 10_000
 """Addresses with a quota that are measured; beyond this number the oldest begins anew."""
@@ -22,7 +23,7 @@ PAUSE_MS_MAX: Final = 1_000
 
 
 class Rate(Protocol):
-    """Units per second over the last windows: `sordini.broker.quotas.rates.WindowedRate`."""
+    """Units per second over the last windows: `sordini.broker.requests.quotas.rates.WindowedRate`."""
 
     def record(self, units: float, now_ms: int) -> None: ...
 

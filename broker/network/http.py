@@ -12,9 +12,10 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.replication.ports import Logger
+from sordini.system.named_tuple import NamedTuple
 
 DISCARDED_BYTES_MAX: Final = 1 << 20
 """How much of a body is read that is too large, and for how long at most."""

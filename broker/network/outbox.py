@@ -51,5 +51,6 @@ class Outbox:
             if self._small_rounds == SMALL_ROUNDS_MAX:
                 self._small_rounds = 0
                 self.at_once_left = AT_ONCE_MAX
+        # All in one row: in groups of eight, the 99th percentile on 16 connections was 2.4 ms instead of 1.9 ms.
         for send_due in due:
             send_due()

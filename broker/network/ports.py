@@ -14,14 +14,12 @@ list of parts; or a `DelayedResponse`, which is completed later; or None, when n
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from sordini.broker.security.principal import ANONYMOUS
+from sordini.broker.network.principal import ANONYMOUS
 from sordini.protocol.request_pipeline import ResponseSlot
 from sordini.storage.disk import File
-
-if TYPE_CHECKING:
-    from sordini.broker.security.sasl.login import Login
+from sordini.system.named_tuple import NamedTuple
 
 Buffer = bytes | bytearray | memoryview
 
@@ -131,12 +129,30 @@ class PageCache(Protocol):
         """Read the range beside the loop. Errors of the file are not raised here: the send that follows raises them."""
 
 
+class LoginState(Protocol):
+    """The login of one connection, as the network sees it (`broker/security/sasl/login.py`)."""
+
+    on_complete: Callable[[], None]
+    """Called at the first login; set by the connection."""
+
+    @property
+    def receive_bytes_max(self) -> int:
+        """Size of a frame before the login is complete."""
+
+    def why_close(self, age_ms: int) -> str | None:
+        """Why the connection, which is so old, must be closed; None where it may stay."""
+
+    def closed(self) -> None:
+        """The connection is closed."""
+
+
 class Peer:
     """The client or broker at the other side of a connection, and what it has said of itself."""
 
     __slots__ = (
         "address",
         "connection_id",
+        "endpoint_name",
         "gate",
         "listener",
         "login",
@@ -156,6 +172,8 @@ class Peer:
     ) -> None:
         """`number` is the count of connections that this broker accepted before, on all listeners."""
         self.listener = listener
+        self.endpoint_name = listener
+        """Under which name it is answered with addresses of brokers: its listener, or the rule that holds for it."""
         self.number = number
         self.security_protocol = security_protocol
         self.address = address
@@ -165,7 +183,7 @@ class Peer:
         self.software_version = "unknown"
         self.principal = ANONYMOUS
         """Who the peer has proven to be; ANONYMOUS until then, and for ever on a listener without authentication."""
-        self.login: Login | None = None
+        self.login: LoginState | None = None
         """On a SASL listener; set before the first request."""
         self.gate: Service | None = None
         """Serves this connection instead of the broker's service, until the peer has authenticated."""
@@ -174,7 +192,7 @@ class Peer:
         # For the service: the network does not use them.
         self.session: Any = None
         self.prefix_ends: tuple[int, ...] = ()
-        """Where prefixes of its requests end that were prepared (`broker/prepared`), the newest length first."""
+        """Where prefixes of its prepared requests end (`broker/records/prepared`), the newest length first."""
 
     def __str__(self) -> str:
         """`address:port`, IPv6 addresses in brackets."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from sordini.broker.network.channel import Channel
 from sordini.broker.network.limits import ConnectionLimits
@@ -24,6 +23,7 @@ from sordini.broker.network.tls_socket import BrokerTlsSocket
 from sordini.protocol.framing import BufferPool
 from sordini.replication.ports import Clock, Logger
 from sordini.storage.disk import File
+from sordini.system.named_tuple import NamedTuple
 
 CHECKS_MAX = 1024
 """Connections that one tick checks; the next tick continues with the others."""

@@ -12,7 +12,9 @@ import asyncio
 from collections.abc import Sequence
 
 from sordini.broker.network.acceptor import Acceptor
-from sordini.broker.network.limits import ConnectionLimits, ConnectionQuotas, Listener, NetworkLimits
+from sordini.broker.network.connection_quotas import ConnectionQuotas
+from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
+from sordini.broker.network.listener import Listener
 from sordini.broker.network.memory import RequestMemory
 from sordini.broker.network.outbox import Outbox
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
@@ -96,6 +98,10 @@ class SocketServer:
         """Accept connections from now on."""
         for acceptor in self.acceptors.values():
             acceptor.start()
+
+    def connections(self) -> dict[str, int]:
+        """Open connections by listener."""
+        return {name: self.quotas.of_listener(name) for name in self.acceptors}
 
     async def run(self) -> None:
         """Serve until cancelled, or until `close` is done."""

@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from sordini.broker.network.ports import Socket
+from sordini.broker.network.principal import Principal
 from sordini.broker.network.tls_socket import BrokerTlsSocket
-from sordini.broker.security.principal import Principal
 from sordini.client.tls.contexts import reason_of
 from sordini.system.processes import lower_thread_priority
 
@@ -255,8 +255,8 @@ class _Handshake:
         else:
             self._result = result
             if is_sent:
-                self._go_on()
-            else:  # The peer does not go on without it.
+                self._continue()
+            else:  # The peer does not continue without it.
                 self._is_sending = True
                 self._loop.add_writer(self._socket, self._on_writable)
 
@@ -268,9 +268,9 @@ class _Handshake:
             return
         if is_sent:
             self._stop_sending()
-            self._go_on()
+            self._continue()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         """What was computed has been sent: wait for the peer, or be done."""
         is_complete, made = self._result
         if is_complete:

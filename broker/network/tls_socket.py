@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sordini.broker.network.ports import Buffer, SliceError, Socket
+from sordini.client.tls.contexts import ServerSession
 from sordini.client.tls.tls_socket import ENCRYPTED_BYTES_MAX, TlsSocket
 from sordini.storage.disk import File
 
@@ -24,6 +25,11 @@ class BrokerTlsSocket(TlsSocket):
     __slots__ = ()
 
     _inner: Socket
+
+    @property
+    def server_name(self) -> str | None:
+        """The server name that the client sent, at the server's end (RFC 6066)."""
+        return self._tls.server_name if isinstance(self._tls, ServerSession) else None
 
     @property
     def peer_address(self) -> tuple[str, int]:

@@ -27,6 +27,7 @@ from sordini.broker.network.ports import Buffer, PageCache, Part, Parts, Slice, 
 from sordini.storage.disk import File
 
 SLICE_COPIED_BYTES_MAX: Final = 8 * 1024
+"""Half of the size from which on a copy was measured to be dearer than `sendfile`."""
 WINDOW_BYTES: Final = 256 * 1024
 """Bytes of a slice that are probed and sent by one call."""
 
@@ -141,6 +142,7 @@ class Transport:
     def _send_due(self) -> None:
         """At the end of a round: send what was held back."""
         self._is_due = False
+        # Meanwhile the socket may have become full, or the next slice be read by a thread: either sends this as well.
         if not self._is_closed and not self._is_writing and self._warming is None:
             self._on_writable()
 

@@ -20,6 +20,8 @@ from typing import Final
 from sordini.replication.ports import Clock, Logger
 
 BEAT_MS: Final = 100
+WINDOW_MS: Final = 30_000
+"""The largest lag is that of this window and of the one before. Reading it changes nothing."""
 STACK_FRAMES_MAX: Final = 20
 PATH_PARTS: Final = 2
 """How much of a file's path is logged: its folder and its name."""
@@ -39,16 +41,18 @@ class Watchdog:
         self._watched_thread = 0
         self.lag_ms = 0
         """Lag of the last beat."""
+        self._window_began_ms = 0
         self.lag_ms_max = 0
-        """The largest lag since the start; a reader may reset it to 0."""
+        """The largest lag of the present window."""
+        self._lag_ms_max_before = 0
         self.lag_ms_total = 0
-        self.beats = 0
+        self.checks = 0
         self.stalls = 0
 
     def start(self) -> None:
         """Start on the running loop."""
         self._watched_thread = threading.get_ident()
-        self._beat_ms = self._clock.monotonic_ms()
+        self._beat_ms = self._window_began_ms = self._clock.monotonic_ms()
         self._beat = asyncio.get_running_loop().call_later(BEAT_MS / 1000, self._on_beat)
         if self._threshold_ms > 0:
             self._thread = threading.Thread(target=self._watch, name="sordini-watchdog", daemon=True)
@@ -64,12 +68,19 @@ class Watchdog:
             self._thread.join()
             self._thread = None
 
+    @property
+    def lag_ms_worst(self) -> int:
+        """The largest lag of the last 30 to 60 seconds."""
+        return max(self.lag_ms_max, self._lag_ms_max_before)
+
     def _on_beat(self) -> None:
         now_ms = self._clock.monotonic_ms()
+        if now_ms - self._window_began_ms >= WINDOW_MS:
+            self._lag_ms_max_before, self.lag_ms_max, self._window_began_ms = self.lag_ms_max, 0, now_ms
         self.lag_ms = max(0, now_ms - self._beat_ms - BEAT_MS)
         self.lag_ms_max = max(self.lag_ms_max, self.lag_ms)
         self.lag_ms_total += self.lag_ms
-        self.beats += 1
+        self.checks += 1
         self._beat_ms = now_ms
         self._beat = asyncio.get_running_loop().call_later(BEAT_MS / 1000, self._on_beat)
 

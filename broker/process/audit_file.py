@@ -6,12 +6,12 @@ and not the broker. A file that cannot be opened prevents the start: the operato
 
 from __future__ import annotations
 
-from sordini.broker.clock import SystemClock, utc_text
 from sordini.broker.configuration.config import Config
 from sordini.broker.process.log_writer import file_output
 from sordini.broker.process.logging import LogFile
 from sordini.broker.security.audit.audit_lines import AuditEvent, audit_line
 from sordini.storage.disk import Disk
+from sordini.system.clock import SystemClock, utc_text
 
 
 class AuditFile:

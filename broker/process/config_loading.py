@@ -9,17 +9,20 @@ import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.config_providers import ProviderSources, resolve_providers
 from sordini.broker.configuration.environment import environment_entries, unknown_names
-from sordini.broker.configuration.open_listeners import open_listeners
-from sordini.broker.configuration.protection import is_without_effect
-from sordini.broker.configuration.settings import ConfigError, Provided, decode_properties, read_properties
+from sordini.broker.configuration.properties_file import decode_properties, read_properties
+from sordini.broker.configuration.protection.open_listeners import open_listeners
+from sordini.broker.configuration.protection.protection import is_without_effect
+from sordini.broker.configuration.renamed_keys import RENAMED, renamed_among, with_present_names
+from sordini.broker.configuration.settings import ConfigError, ProvidedText
 from sordini.broker.process.logging import ProcessLogger
 from sordini.broker.security.sasl.first_user import FirstUser
 from sordini.storage.disk import SystemDisk
+from sordini.system.named_tuple import NamedTuple
 
 SHOWN_CHARS_MAX: Final = 4
 """Shorter parts of a provided value are looked for only in errors that name its key."""
@@ -42,6 +45,8 @@ class LoadedConfig(NamedTuple):
     """What such a broker logs at its start."""
     kraft: Mapping[str, str] = {}
     """What was taken over of a configuration for KRaft mode."""
+    renamed: Sequence[str] = ()
+    """Keys that were given by a former name."""
 
 
 def read_entries(properties: str | None, overrides: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -88,7 +93,7 @@ def without_provided(error: ConfigError, entries: Mapping[str, str]) -> ConfigEr
     """The error, or one with less text if it shows a part of what a config provider has read."""
     text = str(error).lower()
     for key, value in entries.items():
-        if isinstance(value, Provided):
+        if isinstance(value, ProvidedText):
             parts = [part for part in re.split(r"[\s,;:=]+", value.lower()) if part]
             if any(part in text and (len(part) >= SHOWN_CHARS_MAX or key in text) for part in parts):
                 return ConfigError(f"{key}=(hidden) is not valid; no more is shown of what a config provider has read")
@@ -103,9 +108,10 @@ def load_config(entries: Mapping[str, str]) -> LoadedConfig:
         raise without_provided(error, entries) from None
     return LoadedConfig(
         config,
-        frozenset(entries) & SETTINGS.keys(),
+        frozenset(with_present_names(entries)) & SETTINGS.keys(),
         [_shown_key(key, entries[key]) for key in unknown] + unknown_names(os.environ),
         sorted(filter(is_without_effect, entries)),
+        renamed=renamed_among(entries),
     )
 
 
@@ -142,6 +148,8 @@ def log_ignored_keys(given: LoadedConfig, log: ProcessLogger) -> None:
     """Log the keys that are unknown or have no effect."""
     if given.kraft:
         log.warning("KRaft configuration taken over, by a broker without KRaft (docs/kraft.md)", **given.kraft)
+    for key in given.renamed:
+        log.warning("configuration key has a new name", key=key, now=RENAMED[key])
     for key in given.unknown:
         log.warning("unknown configuration key", key=key)
     for key in given.config.keys_of_unknown_listeners:

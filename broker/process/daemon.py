@@ -11,11 +11,13 @@ starter's; the working directory becomes the root, so relative paths are made ab
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from sordini.storage.disk import Disk
+from sordini.system.named_tuple import NamedTuple
 
 READY, FAILED = b"+", b"-"
 REPORT_BYTES_MAX = 65_536  # The capacity of a pipe on Linux: the daemon never waits for its starter.
@@ -44,21 +46,22 @@ class PipeReport:
         self._descriptor = descriptor
 
     def ready(self, line: str) -> None:
-        self._write(READY + line.encode())
+        descriptor = self._write(READY + line.encode())
+        if descriptor is not None:
+            os.close(descriptor)
 
     def failed(self, line: str) -> None:
+        """The pipe stays open until the process ends, so that the starter returns when its files are removed."""
         self._write(FAILED + line.encode())
 
-    def _write(self, message: bytes) -> None:
+    def _write(self, message: bytes) -> int | None:
+        """Write the one message; returns the pipe, or None where there was one before."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor < 0:
-            return
-        try:
+            return None
+        with contextlib.suppress(BrokenPipeError):  # The starter was interrupted; the broker keeps running.
             os.write(descriptor, message[:REPORT_BYTES_MAX])
-        except BrokenPipeError:
-            pass  # The starter was interrupted; the broker keeps running.
-        finally:
-            os.close(descriptor)
+        return descriptor
 
 
 def detach(broker: Callable[[PipeReport], int]) -> StartOutcome | int:

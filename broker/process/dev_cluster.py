@@ -17,23 +17,22 @@ import random
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 from structlog.typing import EventDict
 
-from sordini.broker.clock import SystemClock
-from sordini.broker.configuration.kraft_keys import PAGE as KRAFT_PAGE
-from sordini.broker.configuration.kraft_keys import is_kraft_key
+from sordini.broker.configuration.keys.kraft_keys import PAGE as KRAFT_PAGE
+from sordini.broker.configuration.keys.kraft_keys import is_kraft_key
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.coordination_store.embedded import EmbeddedStore, StoreLease, open_embedded
-from sordini.broker.coordination_store.store_location import STORE_FILE, moved_to, refuse_moved
+from sordini.broker.metrics.telemetry.reader_process import PushReaderProcess
+from sordini.broker.network.descriptors import Descriptors, allow_open_files
 from sordini.broker.network.page_cache import SystemPageCache
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.process import pid_file
 from sordini.broker.process.audit_file import AuditFile, open_audit_file
-from sordini.broker.process.broker_process import EXIT_CLEAN, EXIT_FAILED, StandardReport
-from sordini.broker.process.child_processes import CleaningChildren
+from sordini.broker.process.broker_process import EXIT_CLEAN, EXIT_FAILED
+from sordini.broker.process.cleaning_children import CleaningChildren
 from sordini.broker.process.config_loading import (
     LoadedConfig,
     choose_loop,
@@ -42,22 +41,36 @@ from sordini.broker.process.config_loading import (
     read_entries,
     resolved,
 )
-from sordini.broker.process.descriptors import Descriptors, allow_open_files
 from sordini.broker.process.log_writer import write_before_exit
 from sordini.broker.process.logging import INFO, LineOutput, ProcessLogger
 from sordini.broker.process.pid_file import PidFile, PidFileRefused
+from sordini.broker.process.process_context import StandardReport
+from sordini.broker.process.serving_children import ChildPlan, ServingChildren
 from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
-from sordini.broker.record_jobs.children import RecordWorkerProcesses
+from sordini.broker.records.jobs.children import RecordWorkerProcesses
 from sordini.broker.topics.leaderships import are_led
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.server import Server
-from sordini.broker.wiring.startup import Ports, StartRefused, refuse_lost_file
+from sordini.broker.wiring.startup import ServerPorts, StartRefused, refuse_lost_file
+from sordini.broker.wiring.tracing import span_exporter
+from sordini.coordination_store.embedded import EmbeddedStore, StoreLease, open_embedded
+from sordini.coordination_store.store_location import STORE_FILE, moved_to, refuse_moved
 from sordini.protocol.types import BrokerId
 from sordini.replication.ports import Clock, CoordinationStore, StoreUnusable
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.disk import SystemDisk
+from sordini.system.clock import SystemClock
+from sordini.system.named_tuple import NamedTuple
 
-OWN_KEYS: Final = ("broker.id", "listeners", "advertised.listeners", "log.dirs", "log.dir", "zookeeper.connect")
+OWN_KEYS: Final = (
+    "broker.id",
+    "listeners",
+    "advertised.listeners",
+    "sordini.advertised.listeners.rules",
+    "log.dirs",
+    "log.dir",
+    "zookeeper.connect",
+)
 """Keys that are set for each broker here, and that overrides may not contain."""
 
 METRICS_PORT: Final = "sordini.metrics.port"
@@ -72,6 +85,8 @@ class DevClusterPlan(NamedTuple):
     host: str
     port: int
     """The first broker's; the others have the next ones. 0 lets the system choose each."""
+    children: tuple[ChildPlan, ...] = ()
+    """What is started with the brokers: the page in the browser, a schema registry."""
 
     @property
     def broker_ids(self) -> range:
@@ -219,6 +234,7 @@ class _DevCluster:
         self._audit = audit
         self._clock = SystemClock()
         self._servers: dict[int, Server] = {}
+        self._children = ServingChildren(plan.children, log)
 
     async def run(self) -> None:
         """Raises StartRefused and StoreUnusable, and the exception of a bug in one of the brokers."""
@@ -231,7 +247,12 @@ class _DevCluster:
 
     async def _run(self, store: CoordinationStore) -> None:
         stop = asyncio.Event()
-        reactions = SignalActions(stop=stop.set, reopen=self._reopen, before_forced_exit=self._before_forced_exit)
+
+        def begin_stop() -> None:
+            self._children.close_input()
+            stop.set()
+
+        reactions = SignalActions(stop=begin_stop, reopen=self._reopen, before_forced_exit=self._before_forced_exit)
         deadline_ms = self._given[1].config.shutdown_deadline_ms
         SignalThread(asyncio.get_running_loop(), reactions, self._clock, deadline_ms).start()
         self._servers = {number: self._server(number, store, stop) for number in self._plan.broker_ids}
@@ -241,6 +262,7 @@ class _DevCluster:
         outcomes = await asyncio.gather(*runs, return_exceptions=True)
         reporting.cancel()
         await asyncio.wait([reporting])
+        self._children.stop()
         for outcome in outcomes:
             if outcome is not None:
                 raise outcome
@@ -258,7 +280,7 @@ class _DevCluster:
         async def lease() -> CoordinationStore:
             return StoreLease(store)
 
-        ports = Ports(
+        ports = ServerPorts(
             clock=self._clock,
             randomness=random.SystemRandom(),
             disk=self._disk,
@@ -267,6 +289,8 @@ class _DevCluster:
             open_store=lease,
             worker=CleaningChildren(),
             record_worker=RecordWorkerProcesses(),
+            telemetry_reader=PushReaderProcess() if config.client_telemetry_enable else None,
+            span_exporter=span_exporter(config, self._disk),
             descriptors=self._descriptors,
             is_store_shared=True,
             audit=self._audit,
@@ -296,6 +320,7 @@ class _DevCluster:
         brokers = "1 broker" if len(all_ids) == 1 else f"{len(all_ids)} brokers"
         line = f"{brokers} of cluster {identity.cluster_id} at {bootstrap}"
         StandardReport().ready(f"sordini is ready: {line} ({seconds:.2f} s)\n")
+        self._children.start(bootstrap)
 
     def _reopen(self) -> None:
         """Reopen the audit log after it was renamed."""

@@ -11,6 +11,7 @@ kazoo's records come another way, each text once (`coordination_store/kazoo_line
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Final
 
 import structlog
@@ -57,6 +58,7 @@ def take_over_libraries(log: ProcessLogger) -> None:
     for former in [one for one in root.handlers if isinstance(one, LibraryLines)]:
         root.removeHandler(former)
     root.addHandler(LibraryLines(output))
+    sys.unraisablehook = report_unraisable
     structlog.configure(
         processors=[
             _drop_below_level,
@@ -67,6 +69,13 @@ def take_over_libraries(log: ProcessLogger) -> None:
         logger_factory=lambda *_: output,
         cache_logger_on_first_use=False,
     )
+
+
+def report_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """As Python does, but for a TLS server name that is not ASCII: its handshake has failed, and has a limited line."""
+    if isinstance(unraisable.exc_value, UnicodeDecodeError) and isinstance(unraisable.object, bytes):
+        return
+    sys.__unraisablehook__(unraisable)
 
 
 def _drop_below_level(output: WrappedLogger, method: str, fields: EventDict) -> EventDict:

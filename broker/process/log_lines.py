@@ -16,7 +16,7 @@ from typing import Any, Final
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from sordini.broker.clock import local_timestamp
+from sordini.system.clock import local_timestamp
 
 FORMATS: Final = ("text", "json")
 FIELD_CHARACTERS_MAX: Final = 256

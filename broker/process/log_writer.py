@@ -24,10 +24,11 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple, TextIO, cast
+from typing import Final, TextIO, cast
 
 from sordini.broker.network.sd_notify import send_without_waiting
 from sordini.system.files import open_again_without_blocking
+from sordini.system.named_tuple import NamedTuple
 
 BUFFER_BYTES_MAX: Final = 1024 * 1024
 """Bytes of log lines that wait for their reader; beyond this, lines are dropped and counted."""

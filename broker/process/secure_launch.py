@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
 
-from sordini.broker.security.sasl.first_user import FirstUser
-from sordini.broker.security.secure_start.client_files import client_files, instructions
-from sordini.broker.security.secure_start.secure_files import (
+from sordini.broker.process.secure_start.client_files import PROPERTIES, client_files, instructions
+from sordini.broker.process.secure_start.secure_files import (
     BROKER,
     CA,
     SecureFiles,
@@ -17,9 +15,12 @@ from sordini.broker.security.secure_start.secure_files import (
     read_or_make,
     write_client_file,
 )
-from sordini.broker.security.secure_start.secure_keys import FIRST_USER, check_secure, place_of, secured
+from sordini.broker.process.secure_start.secure_keys import FIRST_USER, MECHANISM, check_secure, place_of, secured
+from sordini.broker.process.serving_children import ChildPlan
+from sordini.broker.security.sasl.first_user import FirstUser
 from sordini.replication.ports import Clock
 from sordini.storage.disk import Disk
+from sordini.system.named_tuple import NamedTuple
 
 SUFFIX = "-secure"
 """Of the directory's name after that of the first log directory, where none is named. It stands beside that one, in
@@ -38,6 +39,12 @@ class SecureLaunch(NamedTuple):
     """For the log."""
     words: str
     """How clients connect, at the first start; empty at later ones."""
+    client_file: str
+    """The properties file with which commands connect."""
+
+    def child(self, plan: ChildPlan) -> ChildPlan:
+        """A console or registry of this broker, whose visitors are its users."""
+        return plan._replace(command_config=self.client_file, sasl_mechanism=MECHANISM)
 
     def __repr__(self) -> str:
         return f"SecureLaunch({self.first_user!r})"
@@ -58,6 +65,7 @@ def secure_launch(disk: Disk, clock: Clock, entries: Mapping[str, str], director
         _first_user(disk, files),
         files.notes,
         instructions(place.advertised, path) if files.is_new else "",
+        files.path(PROPERTIES),
     )
 
 

@@ -17,9 +17,10 @@ import signal
 import threading
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from sordini.replication.ports import Clock
+from sordini.system.named_tuple import NamedTuple
 from sordini.system.processes import is_repeated, wait_for_signal
 
 EXIT_FORCED = 3

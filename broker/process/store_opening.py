@@ -6,9 +6,9 @@ import asyncio
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.coordination_store.embedded import open_embedded
-from sordini.broker.coordination_store.store_location import STORE_FILE, moved_to, refuse_moved
 from sordini.broker.wiring.startup import refuse_lost_file
+from sordini.coordination_store.embedded import open_embedded
+from sordini.coordination_store.store_location import STORE_FILE, moved_to, refuse_moved
 from sordini.replication.ports import Clock, CoordinationStore, Logger, StoreUnusable
 from sordini.storage.disk import Disk
 
@@ -20,9 +20,9 @@ async def open_store(config: Config, disk: Disk, clock: Clock, log: Logger) -> C
     """
     if config.zookeeper_connect:
         # Late: kazoo is slow to import.
-        from sordini.broker.coordination_store.kazoo_lines import KazooLines
-        from sordini.broker.coordination_store.zookeeper import ZooKeeperStore
         from sordini.broker.security.tls.zookeeper_material import access_of
+        from sordini.coordination_store.kazoo_lines import KazooLines
+        from sordini.coordination_store.zookeeper import ZooKeeperStore
 
         try:
             access = access_of(config, disk)

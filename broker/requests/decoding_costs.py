@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from sordini.protocol.api import INTER_BROKER_APIS, Api
 from sordini.protocol.primitives import ROW_COST
+from sordini.protocol.served_apis import INTER_BROKER_APIS, Api
 
 COST_AT_ONCE: Final = 2_000 * ROW_COST
 """The most that the elements of a request may cost for it to be decoded in one go."""

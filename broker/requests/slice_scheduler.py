@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
 from typing import Any, Final, TypeVar
 
-from sordini.broker.clock import monotonic_ns
+from sordini.system.clock import monotonic_ns
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -25,7 +25,7 @@ Work = Generator[int, None, T]
 STEPS_PER_SLICE: Final = 1_000
 """Up to 10 ms where a step takes 10 µs; a round of the loop costs 0.1 ms beside it."""
 TASKS_GATHERED_AT_ONCE: Final = 500
-"""Waiting for a task takes a dozen calls."""
+"""`asyncio.gather` makes a dozen calls for each of its tasks, all before it waits: a slice, as above."""
 
 
 class SliceScheduler:
@@ -35,7 +35,7 @@ class SliceScheduler:
         self._waiting: deque[SlicedTask] = deque()
         self._is_due = False
         self.slices = 0
-        """SliceScheduler run so far."""
+        """Slices run so far."""
         self.steps_max = 0
         """The most steps of one slice so far."""
 

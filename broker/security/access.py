@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from sordini.broker.network.principal import Requester
 from sordini.broker.security.acls.authorizer import Authorizer
 from sordini.broker.security.audit.denials import Denials
-from sordini.broker.security.principal import Requester
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.replication.metadata_store.acl_model import (
     CLUSTER_NAME,
@@ -21,6 +21,20 @@ from sordini.replication.metadata_store.acl_model import (
 
 OPERATIONS_NOT_REQUESTED: Final = -(2**31)
 """In responses that can list the operations a peer may do (KIP-430)."""
+
+NOUNS: Final = {
+    ResourceType.TOPIC: "topic",
+    ResourceType.GROUP: "group",
+    ResourceType.TRANSACTIONAL_ID: "transactional id",
+    ResourceType.CLUSTER: "cluster",
+}
+REFUSALS: Final = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+"""The code for a resource that a peer may not touch."""
 
 
 class Access:
@@ -41,58 +55,51 @@ class Access:
         """Grows when a decision may have changed."""
         return 0 if self.authorizer is None else self.authorizer.revision
 
+    def to(self, peer: Requester, operation: AclOperation, kind: ResourceType, name: str) -> bool:
+        """Whether the peer may do this to a resource."""
+        if self.authorizer is None or self.authorizer.allows(peer, operation, kind, name):
+            return True
+        if self.denials is not None:
+            self.denials.note(operation, kind, name)
+        return False
+
     def to_topic(self, peer: Requester, operation: AclOperation, name: str) -> bool:
-        return (
-            self.authorizer is None
-            or self.authorizer.allows(peer, operation, ResourceType.TOPIC, name)
-            or self._denied(operation, ResourceType.TOPIC, name)
-        )
+        return self.to(peer, operation, ResourceType.TOPIC, name)
 
     def to_group(self, peer: Requester, operation: AclOperation, name: str) -> bool:
-        return (
-            self.authorizer is None
-            or self.authorizer.allows(peer, operation, ResourceType.GROUP, name)
-            or self._denied(operation, ResourceType.GROUP, name)
-        )
+        return self.to(peer, operation, ResourceType.GROUP, name)
 
     def to_transactional_id(self, peer: Requester, operation: AclOperation, name: str) -> bool:
-        return (
-            self.authorizer is None
-            or self.authorizer.allows(peer, operation, ResourceType.TRANSACTIONAL_ID, name)
-            or self._denied(operation, ResourceType.TRANSACTIONAL_ID, name)
-        )
+        return self.to(peer, operation, ResourceType.TRANSACTIONAL_ID, name)
 
     def to_cluster(self, peer: Requester, operation: AclOperation) -> bool:
-        return (
-            self.authorizer is None
-            or self.authorizer.allows(peer, operation, ResourceType.CLUSTER, CLUSTER_NAME)
-            or self._denied(operation, ResourceType.CLUSTER, CLUSTER_NAME)
-        )
+        return self.to(peer, operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def to_some_topic(self, peer: Requester, operation: AclOperation) -> bool:
         """Whether there is any topic to which the peer may do this."""
         return self.authorizer is None or self.authorizer.allows_some(peer, operation, ResourceType.TOPIC)
 
+    def require(self, peer: Requester, operation: AclOperation, kind: ResourceType, name: str) -> None:
+        """Raises BrokerError with the code of the kind (`REFUSALS`)."""
+        if not self.to(peer, operation, kind, name):
+            shown = "the cluster" if kind is ResourceType.CLUSTER else f"{NOUNS[kind]} {name}"
+            raise BrokerError(REFUSALS[kind], f"{peer.principal} has no permission {operation.name} for {shown}")
+
     def require_topic(self, peer: Requester, operation: AclOperation, name: str) -> None:
         """Raises BrokerError TOPIC_AUTHORIZATION_FAILED."""
-        if not self.to_topic(peer, operation, name):
-            raise _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, peer, operation, f"topic {name}")
+        self.require(peer, operation, ResourceType.TOPIC, name)
 
     def require_group(self, peer: Requester, operation: AclOperation, name: str) -> None:
         """Raises BrokerError GROUP_AUTHORIZATION_FAILED."""
-        if not self.to_group(peer, operation, name):
-            raise _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED, peer, operation, f"group {name}")
+        self.require(peer, operation, ResourceType.GROUP, name)
 
     def require_transactional_id(self, peer: Requester, operation: AclOperation, name: str) -> None:
         """Raises BrokerError TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
-        if not self.to_transactional_id(peer, operation, name):
-            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            raise _refused(code, peer, operation, f"transactional id {name}")
+        self.require(peer, operation, ResourceType.TRANSACTIONAL_ID, name)
 
     def require_cluster(self, peer: Requester, operation: AclOperation) -> None:
         """Raises BrokerError CLUSTER_AUTHORIZATION_FAILED."""
-        if not self.to_cluster(peer, operation):
-            raise _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, peer, operation, "the cluster")
+        self.require(peer, operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def operations(self, peer: Requester, resource_type: ResourceType, name: str) -> int:
         """The operations that the peer may do to a resource, as a bit field by the operations' numbers (KIP-430)."""
@@ -101,13 +108,3 @@ class Access:
             if self.authorizer is None or self.authorizer.allows(peer, operation, resource_type, name):
                 field |= 1 << operation
         return field
-
-    def _denied(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-        """Note a denial; returns False."""
-        if self.denials is not None:
-            self.denials.note(operation, resource_type, name)
-        return False
-
-
-def _refused(code: ErrorCode, peer: Requester, operation: AclOperation, what: str) -> BrokerError:
-    return BrokerError(code, f"{peer.principal} has no permission {operation.name} for {what}")

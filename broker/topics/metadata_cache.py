@@ -1,21 +1,28 @@
 """The metadata of the whole cluster, as the controller's UpdateMetadata commands describe it.
 
-EncodedBody Metadata responses are cached until the next change, so that a repeated request costs a dictionary look-up.
+Encoded Metadata responses are cached until the next change, so that a repeated request costs a dictionary look-up.
 `epoch` counts the changes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
+from sordini.broker.network.ports import Peer
 from sordini.protocol.errors import ErrorCode
+from sordini.protocol.primitives import Uuid
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
 from sordini.replication.metadata_store.topics import unknown_topic_code
+from sordini.system.named_tuple import NamedTuple
 
 CACHED_RESPONSES_MAX = 256
 CACHED_BYTES_MAX = 32 * 1024 * 1024
+
+
+RuleAddresses = Mapping[str, tuple[str, int]]
+"""A broker's addresses by the name of the rule; empty for a broker without rules."""
 
 
 class BrokerMetadata(NamedTuple):
@@ -44,6 +51,13 @@ class TopicMetadata(NamedTuple):
     partitions: dict[int, PartitionMetadata]
 
 
+class NamedTopic(Protocol):
+    """A topic in a request, which names it in some versions by its name and in others by its id."""
+
+    name: str
+    topic_id: Uuid
+
+
 class MetadataCache:
     """The latest metadata, and encoded responses."""
 
@@ -57,6 +71,11 @@ class MetadataCache:
         self.epoch = 0
         self.awaits_first_topics = False
         """The cluster had topics when this broker registered, and none has been received: see `may_exist`."""
+        self.placement_hashes: dict[str, int] = {}
+        """By topic, what is computed of its id, its partitions and the racks of their replicas, until one changes."""
+        self._registered_racks: dict[BrokerId, str] = {}
+        """Of all brokers that have been live: one that is down keeps its rack."""
+        self._rule_addresses: Mapping[BrokerId, RuleAddresses] = {}
         self._names: dict[TopicId, str] = {}
         self._responses: dict[object, bytes] = {}
         self._response_bytes = 0
@@ -66,6 +85,14 @@ class MetadataCache:
     def racks(self) -> dict[BrokerId, str | None]:
         """The live brokers with their racks, None for an unknown one."""
         return {broker_id: broker.rack for broker_id, broker in self.brokers.items()}
+
+    def replica_racks(self, topic: TopicMetadata, index: int) -> tuple[str, ...]:
+        """The racks of a partition's replicas, also of brokers that are down; without the unknown."""
+        partition = topic.partitions.get(index)
+        if partition is None or not self._registered_racks:
+            return ()
+        racks = map(self._registered_racks.get, partition.replicas)
+        return tuple([rack for rack in racks if rack is not None])
 
     def exists(self, topic: str, index: int) -> bool:
         """Whether the cluster has this partition."""
@@ -100,24 +127,60 @@ class MetadataCache:
         may_be = self.awaits_first_topics and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.LEADER_NOT_AVAILABLE if may_be else code
 
-    def why_unreachable(self, leader: BrokerId, listener: str) -> ErrorCode:
-        """The error code for a leader that clients of this listener cannot reach; NONE for one that they can.
+    def why_unreachable(self, leader: BrokerId, peer: Peer) -> ErrorCode:
+        """The error code for a leader that a peer cannot reach; NONE for one that it can.
 
-        LEADER_NOT_AVAILABLE: it is not live, or there is none. LISTENER_NOT_FOUND: it has no such listener.
+        LEADER_NOT_AVAILABLE: it is not live, or there is none. LISTENER_NOT_FOUND: it has no listener as the peer's.
         """
         broker = self.brokers.get(leader)
         if broker is None:
             return ErrorCode.LEADER_NOT_AVAILABLE
-        return ErrorCode.NONE if listener in broker.endpoints else ErrorCode.LISTENER_NOT_FOUND
+        # The usual connection has no rule: answered without a call, since this is asked for each partition.
+        listener = peer.listener
+        is_reachable = listener in broker.endpoints if peer.endpoint_name is listener else self.address_of(broker, peer)
+        if is_reachable:
+            return ErrorCode.NONE
+        return ErrorCode.LISTENER_NOT_FOUND
+
+    def address_of(self, broker: BrokerMetadata, peer: Peer) -> tuple[str, int] | None:
+        """Where a peer connects to a broker: by the rule that holds for the peer, or else of its listener.
+
+        None for a broker without that listener; and by a rule, while this broker has not read the other's registration.
+        """
+        if peer.endpoint_name == peer.listener:
+            return broker.endpoints.get(peer.listener)
+        rules = self._rule_addresses.get(broker.broker_id)
+        return None if rules is None else rules.get(peer.endpoint_name) or broker.endpoints.get(peer.listener)
+
+    def set_rule_addresses(self, addresses: Mapping[BrokerId, RuleAddresses]) -> None:
+        """Replace the addresses by rule of all brokers whose registrations were read."""
+        if addresses != self._rule_addresses:
+            self._rule_addresses = addresses
+            self.changed()
 
     def name_of(self, topic_id: TopicId) -> str | None:
         """The name of the topic with this id."""
         return self._names.get(topic_id)
 
+    def find(self, topic: NamedTopic, *, by_id: bool) -> tuple[str, ErrorCode]:
+        """A topic's name ("" for an unknown id), and the error code of its partitions that do not exist."""
+        if not by_id:
+            return topic.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        name = self._names.get(TopicId(topic.topic_id))
+        return ("", ErrorCode.UNKNOWN_TOPIC_ID) if name is None else (name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
     def set_brokers(self, controller_id: BrokerId, brokers: list[BrokerMetadata]) -> None:
         """Replace the live brokers."""
         self.controller_id = controller_id
         self.brokers = {broker.broker_id: broker for broker in brokers}
+        self._set_racks(brokers)
+
+    def _set_racks(self, brokers: list[BrokerMetadata]) -> None:
+        racks = {broker_id: rack for broker_id, rack in self._registered_racks.items() if broker_id not in self.brokers}
+        racks.update((broker.broker_id, broker.rack) for broker in brokers if broker.rack is not None)
+        if racks != self._registered_racks:
+            self._registered_racks = racks
+            self.placement_hashes.clear()
 
     def set_partition(self, topic: str, topic_id: TopicId, index: int, partition: PartitionMetadata) -> None:
         """Update one partition."""
@@ -131,6 +194,9 @@ class MetadataCache:
             known = self.topics[topic] = TopicMetadata(topic, topic_id, {})
             if topic_id != NO_TOPIC_ID:  # Topics of old protocols have none.
                 self._names[topic_id] = topic
+        previous = known.partitions.get(index)
+        if previous is None or previous.replicas != partition.replicas:
+            self.placement_hashes.pop(topic, None)
         known.partitions[index] = partition
 
     def drop_partition(self, topic: str, index: int) -> None:
@@ -138,6 +204,7 @@ class MetadataCache:
         known = self.topics.get(topic)
         if known is None:
             return
+        self.placement_hashes.pop(topic, None)
         known.partitions.pop(index, None)
         if not known.partitions:
             del self.topics[topic]

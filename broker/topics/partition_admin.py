@@ -45,17 +45,25 @@ class PartitionAdmin:
         cluster = await self._submit(ElectionsRequested(election, ()), deadline)
         partitions = _all_of(cluster) if wanted is None else list(dict.fromkeys(wanted))
         results = {
-            one: admin_validation.validate_election(cluster, election, one)
-            async for one in self._slices.paced(partitions)
+            partition: admin_validation.validate_election(cluster, election, partition)
+            async for partition in self._slices.paced(partitions)
         }
-        winners = {one: winner for one, winner in results.items() if not isinstance(winner, Rejection)}
-        outcomes: Outcomes = {one: v if isinstance(v, Rejection) else TIMED_OUT for one, v in results.items()}
+        winners = {partition: winner for partition, winner in results.items() if not isinstance(winner, Rejection)}
+        outcomes: Outcomes = {
+            partition: v if isinstance(v, Rejection) else TIMED_OUT for partition, v in results.items()
+        }
         if winners:
             await self._submit(ElectionsRequested(election, tuple(winners)), deadline)
-            await self._metadata.until(lambda: all(self._leads(*one) for one in winners.items()), timeout_ms)
-            outcomes |= {one: None for one, winner in winners.items() if self._leads(one, winner)}
+            await self._metadata.until(
+                lambda: all(self._leads(*partition) for partition in winners.items()), timeout_ms
+            )
+            outcomes |= {partition: None for partition, winner in winners.items() if self._leads(partition, winner)}
         if wanted is None:
-            return {one: v for one, v in outcomes.items() if v is None or v.code != ErrorCode.ELECTION_NOT_NEEDED}
+            return {
+                partition: v
+                for partition, v in outcomes.items()
+                if v is None or v.code != ErrorCode.ELECTION_NOT_NEEDED
+            }
         return outcomes
 
     async def reassign(
@@ -65,30 +73,33 @@ class PartitionAdmin:
         timeout_ms: int,
         keep_factor: bool,
     ) -> Outcomes:
-        """Begin reassignments; without a target, cancel the ongoing one.
+        """Begin reassignments; without a target, cancel the ongoing partition.
 
         Raises BrokerError NOT_CONTROLLER.
         """
         deadline = _deadline(timeout_ms)
         cluster = await self._submit(ReassignmentsRequested({}), deadline)
         validated = {
-            one: admin_validation.validate_reassignment(cluster, one, target, keep_factor=keep_factor)
-            async for one, target in self._slices.paced(targets.items())
+            partition: admin_validation.validate_reassignment(cluster, partition, target, keep_factor=keep_factor)
+            async for partition, target in self._slices.paced(targets.items())
         }
         outcomes: Outcomes = {
-            one: outcome if isinstance(outcome, Rejection) else None for one, outcome in validated.items()
+            partition: outcome if isinstance(outcome, Rejection) else None for partition, outcome in validated.items()
         }
         valid = {
-            one: outcome
-            for one, outcome in validated.items()
-            if not isinstance(outcome, Rejection) and not admin_validation.is_reassigning_to(cluster, one, outcome)
+            partition: outcome
+            for partition, outcome in validated.items()
+            if not isinstance(outcome, Rejection)
+            and not admin_validation.is_reassigning_to(cluster, partition, outcome)
         }
         if valid:
-            after = await self._submit(ReassignmentsRequested({one: targets[one] for one in valid}), deadline)
+            after = await self._submit(
+                ReassignmentsRequested({partition: targets[partition] for partition in valid}), deadline
+            )
             outcomes |= {
-                one: TIMED_OUT
-                for one, outcome in valid.items()
-                if not admin_validation.is_reassigning_to(after, one, outcome)
+                partition: TIMED_OUT
+                for partition, outcome in valid.items()
+                if not admin_validation.is_reassigning_to(after, partition, outcome)
             }
         return outcomes
 
@@ -112,7 +123,7 @@ class PartitionAdmin:
         """The cluster state after the event, or at the deadline (time of the loop).
 
         An event without partitions waits for the controller's writes: a client that has read a new state in the store
-        gets no response from an older one.
+        gets no response from an older partition.
 
         Raises BrokerError NOT_CONTROLLER.
         """
@@ -125,10 +136,12 @@ class PartitionAdmin:
             pass
         return self._cluster()
 
-    def _leads(self, one: TopicPartition, winner: BrokerId) -> bool:
-        topic = self._metadata.topics.get(one.topic)
+    def _leads(self, partition: TopicPartition, winner: BrokerId) -> bool:
+        topic = self._metadata.topics.get(partition.topic)
         return (
-            topic is not None and one.partition in topic.partitions and topic.partitions[one.partition].leader == winner
+            topic is not None
+            and partition.partition in topic.partitions
+            and topic.partitions[partition.partition].leader == winner
         )
 
 

@@ -7,9 +7,9 @@ the answer is REQUEST_TIMED_OUT.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.schema_libraries import check_schema_libraries
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.configuration.topic_config import TopicConfig, check_topic_configs
 from sordini.broker.configuration.topic_configs import TopicConfigs
@@ -21,11 +21,9 @@ from sordini.protocol.messages.create_topics import CreatableTopic
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.cluster_model import TopicAssignment
 from sordini.replication.metadata_store import topics
-from sordini.replication.metadata_store.replica_placement import Racks, brokers_without_rack, without_racks
-from sordini.replication.ports import Session, Spawn
-
-AUTO_CREATING_MAX = 100
-"""Topics being auto-created at a time: each takes the broker some milliseconds."""
+from sordini.replication.ports import Session
+from sordini.replication.replica_placement import Racks, brokers_without_rack, without_racks
+from sordini.system.named_tuple import NamedTuple
 
 
 class TopicPlan(NamedTuple):
@@ -47,7 +45,6 @@ class TopicAdmin:
         topic_configs: TopicConfigs,
         config: Config,
         new_topic_id: Callable[[], TopicId],
-        spawn: Spawn,
     ) -> None:
         self._broker_id = broker_id
         self._session = session
@@ -55,8 +52,6 @@ class TopicAdmin:
         self._topic_configs = topic_configs
         self._config = config
         self._new_topic_id = new_topic_id
-        self._spawn = spawn
-        self._auto_creating: set[str] = set()
 
     def check_controller(self) -> None:
         """Raise BrokerError NOT_CONTROLLER unless this broker is the controller."""
@@ -107,6 +102,7 @@ class TopicAdmin:
         )
         try:
             check_topic_configs(configs)
+            check_schema_libraries(configs)
         except ConfigError as error:
             raise BrokerError(ErrorCode.INVALID_CONFIG, str(error)) from None
         given = {key: value for key, value in configs.items() if value is not None}
@@ -166,39 +162,6 @@ class TopicAdmin:
             more = await topics.add_partitions(self._session, wanted.name, plan, validate_only=validate_only)
         if not validate_only:
             await self._until(lambda: self._has_leaders(wanted.name, more), timeout_ms)
-
-    def auto_create(self, name: str) -> ErrorCode:
-        """Start to create a topic that a client requested, if enabled; the error code for the client meanwhile."""
-        if not self._config.auto_create_topics_enable:
-            return topics.unknown_topic_code(name)
-        if name in self._auto_creating or not self._metadata.brokers:
-            return ErrorCode.LEADER_NOT_AVAILABLE  # No broker is known before the controller's first command.
-        creating = len(self._auto_creating) + 1
-        if (
-            creating > AUTO_CREATING_MAX
-            or creating * self._config.num_partitions > self._config.create_topic_partitions_max
-        ):
-            return ErrorCode.LEADER_NOT_AVAILABLE  # Created when the client repeats the request.
-        try:
-            planned = self.plan(
-                CreatableTopic(
-                    name=name, num_partitions=topics.USE_BROKER_DEFAULT, replication_factor=topics.USE_BROKER_DEFAULT
-                ),
-                needs_racks=False,
-            )
-        except BrokerError as error:
-            return error.code
-        self._auto_creating.add(name)
-        self._spawn(self._auto_create(planned))
-        return ErrorCode.LEADER_NOT_AVAILABLE
-
-    async def _auto_create(self, planned: TopicPlan) -> None:
-        try:
-            await self.create(planned, timeout_ms=self._config.zookeeper_session_timeout_ms)
-        except BrokerError:
-            pass  # The client repeats its request.
-        finally:
-            self._auto_creating.discard(planned.name)
 
     async def delete(self, name: str, *, timeout_ms: int) -> None:
         """Delete a topic and wait until it is gone.

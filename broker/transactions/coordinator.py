@@ -5,22 +5,24 @@ Leadership, loading and expiry are those of every coordinator (`CoordinatorRunti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 
-from sordini.broker.configuration.transaction_keys import TransactionSettings
+from sordini.broker.configuration.keys.transaction_keys import TransactionSettings
 from sordini.broker.coordinators.internal_topic import InternalTopic
 from sordini.broker.coordinators.ports import Ports
 from sordini.broker.coordinators.producer_id_manager import ProducerIdManager
 from sordini.broker.coordinators.runtime import CoordinatorRuntime
 from sordini.broker.coordinators.shard import ShardSettings
+from sordini.broker.requests.features import RAISES_EPOCH
 from sordini.broker.transactions.held_requests import OnAnswer
 from sordini.broker.transactions.limits import TransactionCounts
 from sordini.broker.transactions.machine import machine
-from sordini.broker.transactions.machine.events import AddPartitions, Producer, Request, TransactionLimits
-from sordini.broker.transactions.machine.state import NO_CALLER, RAISES_EPOCH, Transaction
+from sordini.broker.transactions.machine.events import AddPartitions, ProducerIdentity, Request, TransactionLimits
+from sordini.broker.transactions.machine.state import NO_CALLER, Transaction
 from sordini.broker.transactions.marker_sender import MarkerSender
 from sordini.broker.transactions.records import FLEXIBLE_VALUE_VERSION, VALUE_VERSION
 from sordini.broker.transactions.shard import TransactionShard, TransactionShardDeps
+from sordini.broker.transactions.verification import PartitionsQuestion
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.compression import NO_CODEC
 from sordini.protocol.types import TopicPartition
@@ -30,8 +32,6 @@ COMMIT_TIMEOUT_MS = 30_000
 
 NO_CONNECTION = -1
 """Of requests that have none: they are not checked by `newest_connection`."""
-
-OnVerified = Callable[[Mapping[TopicPartition, ErrorCode]], None]
 
 
 class TransactionCoordinator:
@@ -49,8 +49,8 @@ class TransactionCoordinator:
         limits = TransactionLimits(config.transaction_max_timeout_ms, config.transactional_id_expiration_ms)
         self.accepted_connections: Callable[[], int] = _none_accepted
         """The count of connections that this broker has accepted; set by the server."""
-        accepted = self._accepted if config.transactional_newest_connection_enable else None
-        version = FLEXIBLE_VALUE_VERSION if config.cluster_pure else VALUE_VERSION
+        accepted = self._accepted if config.transactional_stale_connection_fencing_enable else None
+        version = FLEXIBLE_VALUE_VERSION if config.cluster_exclusive else VALUE_VERSION
         deps = TransactionShardDeps(ports, limits, self.counts, producer_ids, markers, version, accepted)
         settings = ShardSettings(
             NO_CODEC,
@@ -72,51 +72,28 @@ class TransactionCoordinator:
         """
         self._state(transactional_id).submit(transactional_id, request, on_answer, connection)
 
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Collection[TopicPartition],
-        on_done: OnVerified,
-    ) -> None:
-        """Whether partitions are in the producer's ongoing transaction (KIP-890); `on_done` gets a code for each.
+    def ask(self, question: PartitionsQuestion) -> None:
+        """Answer whether partitions are in the producer's ongoing transaction (KIP-890), or add them. Raises nothing.
 
-        NONE: yes; TRANSACTION_ABORTABLE: no. Other codes are the same for all: those of `submit` and
+        NONE: yes; TRANSACTION_ABORTABLE: no. Other codes are the same for all: those of `submit`, of a write, and
         INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS while the transaction is being ended.
-        Raises nothing; `on_done` is called before this returns.
         """
         try:
-            transaction = self._state(transactional_id).transaction(transactional_id)
+            if question.adds:
+                self._add(question)
+            else:
+                transaction = self._state(question.transactional_id).transaction(question.transactional_id)
+                question.on_done(
+                    machine.verified(transaction, ProducerIdentity(*question.producer), question.partitions)
+                )
         except BrokerError as error:
-            on_done(dict.fromkeys(partitions, error.code))
-            return
-        on_done(machine.verified(transaction, Producer(producer_id, producer_epoch), partitions))
+            question.answer(error.code)
 
-    def add(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Collection[TopicPartition],
-        on_done: OnVerified,
-    ) -> None:
-        """Add partitions to a producer's transaction, for their leaders (transaction.version 2).
-
-        `on_done` gets the same code for each: NONE, or those of `verify` and of a write. Raises nothing.
-        """
-        event = AddPartitions(
-            NO_CALLER, Producer(producer_id, producer_epoch), frozenset(partitions), client_version=RAISES_EPOCH
-        )
-        try:
-            self.submit(
-                transactional_id,
-                event,
-                lambda answer: on_done(dict.fromkeys(partitions, answer.error)),
-                NO_CONNECTION,
-            )
-        except BrokerError as error:
-            on_done(dict.fromkeys(partitions, error.code))
+    def _add(self, question: PartitionsQuestion) -> None:
+        """For their leaders (transaction.version 2). Raises BrokerError as `submit`."""
+        producer, partitions = ProducerIdentity(*question.producer), frozenset(question.partitions)
+        event = AddPartitions(NO_CALLER, producer, partitions, client_version=RAISES_EPOCH)
+        self.submit(question.transactional_id, event, lambda answer: question.answer(answer.error), NO_CONNECTION)
 
     def transaction(self, transactional_id: str) -> Transaction | None:
         """A transactional id; None if it does not exist. Raises BrokerError as `submit`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sordini.broker.linear_pattern import RE2, LinearPattern, PatternError
+from sordini.broker.configuration.linear_pattern import RE2, LinearPattern, PatternError
 from sordini.protocol.errors import BrokerError, ErrorCode
 
 PLACES_PER_STEP: Final = 2_000

@@ -5,6 +5,9 @@
                           none now, or refused: again after a pause, by the leader of that time
                           not in the metadata: nothing to do once the coordination store confirms that it is deleted
 
+What is decided, and when it is complete: `machine/completion.py`. What a new coordinator finds undone it takes up again
+by `machine/machine.py` (`resume`).
+
 A marker may be written twice, which changes nothing. The pauses of all transactions share one timer.
 """
 
@@ -20,7 +23,7 @@ from sordini.broker.coordinators.ports import Ports
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.transactions.local_markers import LocalMarkers
 from sordini.broker.transactions.remote_markers import RemoteMarkers
-from sordini.broker.transactions.transaction_end import TransactionEnd, Verdict, verdict_of
+from sordini.broker.transactions.transaction_end import MarkerVerdict, TransactionEnd, verdict_of
 from sordini.protocol.errors import BrokerError, ErrorCode, error_name
 from sordini.protocol.types import BrokerId, TopicPartition
 
@@ -54,7 +57,7 @@ class MarkerSender:
         self._last_number = 0
         self.run_soon: Callable[[Callable[[], object]], object] = _at_once
         """Runs what sends the markers, when the response to the producer has left; set by the server."""
-        remote.on_codes = self._answered
+        remote.on_codes = self._on_codes
 
     def send(self, end: TransactionEnd) -> None:
         """Send the markers; the end's `on_done` is called when all are written, maybe before this returns."""
@@ -99,16 +102,16 @@ class MarkerSender:
         for leader, led in elsewhere.items():
             self._remote.add(leader, end, led)
         if here:
-            self._local.append(end, here, lambda codes: self._answered(end, codes))
+            self._local.append(end, here, lambda codes: self._on_codes(end, codes))
 
-    def _answered(self, end: TransactionEnd, codes: Mapping[TopicPartition, int]) -> None:
+    def _on_codes(self, end: TransactionEnd, codes: Mapping[TopicPartition, int]) -> None:
         """The answers of one leader."""
         if end.is_cancelled:
             return
-        by_verdict: dict[Verdict, list[TopicPartition]] = {}
+        by_verdict: dict[MarkerVerdict, list[TopicPartition]] = {}
         for partition, code in codes.items():
             by_verdict.setdefault(verdict_of(code), []).append(partition)
-        fenced = by_verdict.get(Verdict.STOP)
+        fenced = by_verdict.get(MarkerVerdict.STOP)
         if fenced is not None:
             name, error = str(fenced[0]), error_name(codes[fenced[0]])
             self._ports.log.warning(
@@ -116,9 +119,9 @@ class MarkerSender:
             )
             end.is_cancelled = True
             return
-        if Verdict.RETRY in by_verdict:
-            self._pause(end, by_verdict[Verdict.RETRY])
-        end.done(by_verdict.get(Verdict.DONE, ()))
+        if MarkerVerdict.RETRY in by_verdict:
+            self._pause(end, by_verdict[MarkerVerdict.RETRY])
+        end.done(by_verdict.get(MarkerVerdict.DONE, ()))
 
     async def _drop_deleted(self, end: TransactionEnd, partitions: Iterable[TopicPartition]) -> None:
         """The metadata of a broker that starts may be incomplete, so only the store knows what is deleted."""

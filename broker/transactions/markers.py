@@ -5,7 +5,7 @@ from __future__ import annotations
 from sordini.broker.coordinators.journal import TransactionalProducer
 from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
-from sordini.broker.transactions.machine.state import RAISES_EPOCH
+from sordini.broker.requests.features import RAISES_EPOCH
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.write_txn_markers import WritableTxnMarker
 from sordini.protocol.records.batch import CURRENT_MAGIC, read_header

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from sordini.broker.coordinators.newest_connection import NewestConnections
+from sordini.broker.requests.features import RAISES_EPOCH
 from sordini.broker.transactions.machine.events import InitProducerId, Request
-from sordini.broker.transactions.machine.state import RAISES_EPOCH, Transaction
-from sordini.broker.transactions.newest_connection import NewestConnections
+from sordini.broker.transactions.machine.state import Transaction
 
 LOWEST: Final = 0
 """The first connection of a broker: older than every other."""

@@ -3,8 +3,8 @@
     key    int16 version 0 | transactional id
     value  int16 version   | producer id and epoch, timeout, status, partitions, times; no value: a tombstone
 
-Values are written in version 0, or with `sordini.cluster.pure` in version 1, which is flexible (KIP-890): it has what
-an end that raises the epoch leaves behind. Apache Kafka 2.7 does not read version 1. Both are read always.
+Values are written in version 0, or with `sordini.cluster.exclusive` in version 1, which is flexible (KIP-890): it has
+what an end that raises the epoch leaves behind. Apache Kafka 2.7 does not read version 1. Both are read always.
 Readers of invalid bytes return a `Damaged` and raise nothing: one damaged record must not lose the transactions of a
 partition. Pure.
 """
@@ -12,12 +12,13 @@ partition. Pure.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
+from sordini.protocol.codecs import EMPTY, NEVER, message, struct, tagged
 from sordini.protocol.primitives import Array, Int8, Int16, Int32, Int64, NullableArray, String
 from sordini.protocol.records.versioned import Damaged, read_versioned, version_of, written
-from sordini.protocol.schema import EMPTY, NEVER, message, struct, tagged
 from sordini.protocol.types import TopicPartition
+from sordini.system.named_tuple import NamedTuple
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 
@@ -100,13 +101,13 @@ class TransactionKey(NamedTuple):
     transactional_id: str
 
 
-class UnknownKey(NamedTuple):
+class UnknownTransactionKey(NamedTuple):
     """A record of another kind, which is left unchanged."""
 
     version: int
 
 
-Key: TypeAlias = TransactionKey | UnknownKey | Damaged
+Key: TypeAlias = TransactionKey | UnknownTransactionKey | Damaged
 
 
 def read_key(data: bytes | memoryview) -> Key:
@@ -114,7 +115,7 @@ def read_key(data: bytes | memoryview) -> Key:
     if isinstance(version, Damaged):
         return version
     if version > KEY_VERSION:
-        return UnknownKey(version)
+        return UnknownTransactionKey(version)
     key = read_versioned(_Key, version, data, newest=KEY_VERSION)
     return key if isinstance(key, Damaged) else TransactionKey(key.transactional_id)
 

@@ -14,7 +14,7 @@ from sordini.broker.transactions.transaction_end import TransactionEnd
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.ports import BrokerLink, Links, Unreachable
+from sordini.replication.ports import BrokerLink, BrokerLinks, Unreachable
 
 LEADERS_MARGIN: Final = 4 / 3
 """Of a response's timeout: a leader waits for the commit as long as the default of `request.timeout.ms`."""
@@ -27,7 +27,7 @@ OnCodes = Callable[[TransactionEnd, Mapping[TopicPartition, int]], None]
 class RemoteMarkers:
     """The markers for all other brokers."""
 
-    def __init__(self, this_broker: BrokerId, links: Links, version: int, timeout_ms: int, ports: Ports) -> None:
+    def __init__(self, this_broker: BrokerId, links: BrokerLinks, version: int, timeout_ms: int, ports: Ports) -> None:
         """`version` is that of WriteTxnMarkers, `timeout_ms` is request.timeout.ms."""
         self.this_broker = this_broker
         self.on_codes: OnCodes = _ignored

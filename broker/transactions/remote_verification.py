@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from sordini.broker.coordinators.journal import TransactionalProducer
-from sordini.broker.transactions.verification import OnVerified
-from sordini.client.errors import UnsupportedVersion
+from sordini.broker.transactions.verification import PartitionsQuestion
+from sordini.client.errors import NotServed
 from sordini.client.versions import ServedVersions, negotiate, run_steps
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -25,8 +24,9 @@ from sordini.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from sordini.protocol.served_apis import APIS
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.ports import BrokerLink, Links, Logger, Spawn, Unreachable
+from sordini.replication.ports import BrokerLink, BrokerLinks, Logger, Spawn, Unreachable
 
 FIRST_WITH_VERIFICATION: Final = 4
 PARTITIONS_PER_REQUEST: Final = 2_000
@@ -34,25 +34,10 @@ PARTITIONS_PER_REQUEST: Final = 2_000
 Codes = Mapping[TopicPartition, ErrorCode]
 
 
-class Question(NamedTuple):
-    """One producer's partitions; `on_done` is called once."""
-
-    transactional_id: str
-    producer: TransactionalProducer
-    partitions: Sequence[TopicPartition]
-    on_done: OnVerified
-    adds: bool = False
-    """The partitions are added to the transaction; else it is only verified that they are in it."""
-
-    def answer(self, code: ErrorCode) -> None:
-        """The same for all partitions."""
-        self.on_done(dict.fromkeys(self.partitions, code))
-
-
 class RemoteVerifications:
     """The questions to all other brokers."""
 
-    def __init__(self, this_broker: BrokerId, links: Links, spawn: Spawn, log: Logger, timeout_ms: int) -> None:
+    def __init__(self, this_broker: BrokerId, links: BrokerLinks, spawn: Spawn, log: Logger, timeout_ms: int) -> None:
         """`timeout_ms` limits the wait for a response: request.timeout.ms."""
         self._this_broker = this_broker
         self._links = links
@@ -61,7 +46,7 @@ class RemoteVerifications:
         self._timeout_ms = timeout_ms
         self._queues: dict[BrokerId, _BrokerQueue] = {}
 
-    def ask(self, broker_id: BrokerId, question: Question) -> None:
+    def ask(self, broker_id: BrokerId, question: PartitionsQuestion) -> None:
         """Ask the coordinator on that broker: NETWORK_EXCEPTION stands for no answer. Raises nothing."""
         queue = self._queues.get(broker_id)
         if queue is None:
@@ -83,7 +68,7 @@ class _BrokerQueue:
     """The questions that wait for one broker."""
 
     def __init__(self, broker_id: BrokerId, link: BrokerLink, log: Logger, timeout_ms: int) -> None:
-        self.waiting: deque[Question] = deque()
+        self.waiting: deque[PartitionsQuestion] = deque()
         self.is_sending = False
         self._broker_id = broker_id
         self._link = link
@@ -103,10 +88,10 @@ class _BrokerQueue:
         finally:
             self.is_sending = False
 
-    def _take(self) -> list[Question]:
+    def _take(self) -> list[PartitionsQuestion]:
         """The questions of the next request, in their order."""
-        taken: dict[str, Question] = {}
-        later: list[Question] = []
+        taken: dict[str, PartitionsQuestion] = {}
+        later: list[PartitionsQuestion] = []
         room = PARTITIONS_PER_REQUEST
         while self.waiting and room > 0:
             question = self.waiting.popleft()
@@ -118,11 +103,11 @@ class _BrokerQueue:
         self.waiting.extendleft(reversed(later))
         return list(taken.values())
 
-    async def _exchange(self, questions: list[Question]) -> None:
+    async def _exchange(self, questions: list[PartitionsQuestion]) -> None:
         try:
             version = await self._version()
             response: AddPartitionsToTxnResponse = await self._link.ask(_request(questions), version, self._timeout_ms)
-        except UnsupportedVersion:
+        except NotServed:
             self._log.warning("transactions not verified: their coordinator is too old", broker=self._broker_id)
             for question in questions:
                 question.answer(ErrorCode.COORDINATOR_NOT_AVAILABLE if question.adds else ErrorCode.NONE)
@@ -148,7 +133,7 @@ class _BrokerQueue:
                 question.on_done({name: found.get(name, missing) for name in question.partitions})
 
     async def _version(self) -> int:
-        """The newest that both know. Raises UnsupportedVersion and Unreachable."""
+        """The newest that both know. Raises NotServed and Unreachable."""
         if self._served is None:
             self._served = await run_steps(
                 negotiate(), lambda request, version: self._link.ask(request, version, self._timeout_ms)
@@ -156,7 +141,7 @@ class _BrokerQueue:
         return self._served.highest(APIS[ApiKey.ADD_PARTITIONS_TO_TXN], at_least=FIRST_WITH_VERIFICATION)
 
 
-def _request(questions: Sequence[Question]) -> AddPartitionsToTxnRequest:
+def _request(questions: Sequence[PartitionsQuestion]) -> AddPartitionsToTxnRequest:
     request = AddPartitionsToTxnRequest()
     for question in questions:
         topics: dict[str, AddPartitionsToTxnTopic] = {}

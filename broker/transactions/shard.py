@@ -6,11 +6,11 @@ answers to requests, writes to the journal, markers, log lines. A transactional 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from itertools import count
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
+from sordini.broker.coordinators.event_queue import EventQueue
 from sordini.broker.coordinators.ports import Ports
 from sordini.broker.coordinators.producer_id_manager import ProducerIdManager
 from sordini.broker.coordinators.shard import Shard
@@ -21,21 +21,21 @@ from sordini.broker.transactions.machine import machine
 from sordini.broker.transactions.machine.events import (
     Action,
     AddPartitions,
-    Answer,
     EndTransaction,
     Event,
     Expire,
     InitProducerId,
     MarkersWritten,
-    Reply,
     Request,
     SendMarkers,
     Tick,
     TimedOut,
+    TransactionAnswer,
     TransactionLimits,
-    Write,
+    TransactionReply,
+    TransactionWrite,
+    WriteCommitted,
     WriteRefused,
-    Written,
 )
 from sordini.broker.transactions.machine.state import Caller, Transaction
 from sordini.broker.transactions.marker_sender import MarkerSender
@@ -44,6 +44,7 @@ from sordini.broker.transactions.transaction_end import TransactionEnd
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
 from sordini.protocol.records.versioned import Damaged
 from sordini.protocol.types import TopicPartition
+from sordini.system.named_tuple import NamedTuple
 
 RESUMED_PER_SLICE = 50
 """Deadlines and markers of loaded transactions, before the loop serves other requests."""
@@ -85,14 +86,13 @@ class TransactionShard:
         self._log = deps.ports.log
         self._numbers = count(1)
         self._callers: dict[Caller, Waiting] = {}
-        self._events: deque[tuple[str, Event]] = deque()
-        self._is_stepping = False
+        self._events: EventQueue[Event] = EventQueue(self._step)
         self._is_unloaded = False
         self._ends: dict[str, TransactionEnd] = {}
         """Prepared transactions whose markers are being written."""
         self._is_in_commit = False
         """Whether a commit is being reported, perhaps within the Fetch of a follower that caused it."""
-        self._deferred: list[tuple[str, Write | SendMarkers]] = []
+        self._deferred: list[tuple[str, TransactionWrite | SendMarkers]] = []
         self._held = HeldRequests(deps.ports.call_later, self._resume)
         accepted = deps.accepted_connections
         self._connections = None if accepted is None else ProducerConnections(accepted())
@@ -103,7 +103,7 @@ class TransactionShard:
         read = records.read_key(key)
         if isinstance(read, Damaged):
             return f"a key: {read.reason}"
-        if isinstance(read, records.UnknownKey):
+        if isinstance(read, records.UnknownTransactionKey):
             return f"a key of version {read.version}"
         loaded = records.read_value(value)
         if isinstance(loaded, Damaged):
@@ -181,7 +181,7 @@ class TransactionShard:
         if reason is not None:
             if self._deps.counts.is_news(reason):
                 self._log.warning("transaction refused", transactional_id=transactional_id, reason=reason)
-            waiting.on_answer(Answer(ErrorCode.POLICY_VIOLATION))
+            waiting.on_answer(TransactionAnswer(ErrorCode.POLICY_VIOLATION))
             return
         if isinstance(request, InitProducerId | EndTransaction) and request.new_producer_id is None:
             known = transaction or Transaction(transactional_id)
@@ -192,14 +192,14 @@ class TransactionShard:
             return
         caller = Caller(next(self._numbers))
         self._callers[caller] = waiting
-        self.apply(transactional_id, request._replace(caller=caller))
+        self._events.apply(transactional_id, request._replace(caller=caller))
 
     def _resume(self, transactional_id: str, request: AddPartitions, waiting: Waiting) -> None:
         """Serve a held request, unless its producer has a newer connection by now."""
         try:
             self._check_connection(transactional_id, request, waiting.connection)
         except WireError:
-            waiting.on_answer(Answer(ErrorCode.CONCURRENT_TRANSACTIONS))  # Nothing reads it any more.
+            waiting.on_answer(TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))  # Nothing reads it any more.
         else:
             self._submit(transactional_id, request, waiting)
 
@@ -219,33 +219,25 @@ class TransactionShard:
         try:
             producer_id = await self._deps.producer_ids.next()
         except BrokerError as error:
-            waiting.on_answer(Answer(error.code))
+            waiting.on_answer(TransactionAnswer(error.code))
             return
         if self._is_unloaded:
-            waiting.on_answer(Answer(ErrorCode.NOT_COORDINATOR))
+            waiting.on_answer(TransactionAnswer(ErrorCode.NOT_COORDINATOR))
         else:
             self._submit(transactional_id, request._replace(new_producer_id=producer_id), waiting)
 
     def apply(self, transactional_id: str, event: Event) -> None:
         """Apply an event; events that its actions cause are applied after it."""
-        self._events.append((transactional_id, event))
-        if self._is_stepping:
-            return
-        self._is_stepping = True
-        try:
-            while self._events:
-                self._step(*self._events.popleft())
-        finally:
-            self._is_stepping = False
+        self._events.apply(transactional_id, event)
 
     def tick(self, transactional_id: str, late_ms: int) -> None:
         del late_ms  # Commits that wait in sockets have been read by now (`DeadlineTimer`).
         if transactional_id in self.transactions:
-            self.apply(transactional_id, Tick())
+            self._events.apply(transactional_id, Tick())
 
     def expire(self, transactional_id: str) -> None:
         if transactional_id in self.transactions:
-            self.apply(transactional_id, Expire())
+            self._events.apply(transactional_id, Expire())
 
     # Queries.
 
@@ -296,11 +288,11 @@ class TransactionShard:
         """
         self._is_in_commit = True
         try:
-            self.apply(transactional_id, event)
+            self._events.apply(transactional_id, event)
         finally:
             self._is_in_commit = False
 
-    def _defer(self, transactional_id: str, action: Write | SendMarkers) -> None:
+    def _defer(self, transactional_id: str, action: TransactionWrite | SendMarkers) -> None:
         self._deferred.append((transactional_id, action))
         if len(self._deferred) == 1:
             self._deps.ports.call_later(0, self._carry_out_deferred)
@@ -313,11 +305,11 @@ class TransactionShard:
 
     def _carry_out(self, transactional_id: str, action: Action) -> None:
         match action:
-            case Write() | SendMarkers() if self._is_in_commit:
+            case TransactionWrite() | SendMarkers() if self._is_in_commit:
                 self._defer(transactional_id, action)
-            case Reply(caller, answer):
+            case TransactionReply(caller, answer):
                 self._callers.pop(caller).on_answer(answer)
-            case Write():
+            case TransactionWrite():
                 self._write(transactional_id, action)
             case SendMarkers():
                 self._send_markers(transactional_id, action)
@@ -332,20 +324,20 @@ class TransactionShard:
             case _:
                 assert_never(action)
 
-    def _write(self, transactional_id: str, write: Write) -> None:
+    def _write(self, transactional_id: str, write: TransactionWrite) -> None:
         before = self.transactions[transactional_id]
         waiting = None if write.reply is None else self._callers[write.reply.caller]
         is_appending = True
 
         def committed() -> None:
             self._note_connection(before, write, waiting)
-            (self.apply if is_appending else self._apply_commit)(transactional_id, Written())
+            (self.apply if is_appending else self._apply_commit)(transactional_id, WriteCommitted())
 
         def answered(code: ErrorCode) -> None:
             if write.reply is not None:
                 caller, answer = write.reply
                 on_answer, _ = self._callers.pop(caller)
-                on_answer(Answer(WRITE_ERRORS.get(code, code)) if code else answer)
+                on_answer(TransactionAnswer(WRITE_ERRORS.get(code, code)) if code else answer)
 
         version = self._deps.value_version
         value = None if write.value is None else records.transaction_value(write.value, version)
@@ -353,9 +345,9 @@ class TransactionShard:
         is_in_log = self._shard.journal.append([record], committed, answered)
         is_appending = False
         if not is_in_log:
-            self.apply(transactional_id, WriteRefused())
+            self._events.apply(transactional_id, WriteRefused())
 
-    def _note_connection(self, before: Transaction, write: Write, waiting: Waiting | None) -> None:
+    def _note_connection(self, before: Transaction, write: TransactionWrite, waiting: Waiting | None) -> None:
         """A producer's connections count from its epoch on; of a fenced one nothing is remembered.
 
         Where each transaction has its own epoch, those of InitProducerId are remembered for longer.
@@ -373,7 +365,7 @@ class TransactionShard:
 
         def written() -> None:
             self._ends.pop(transactional_id, None)
-            self.apply(transactional_id, MarkersWritten())
+            self._events.apply(transactional_id, MarkersWritten())
 
         end = TransactionEnd(transactional_id, markers, lambda: partition.leader_epoch, written)
         self._ends[transactional_id] = end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.broker.configuration.transaction_keys import TransactionSettings
+from sordini.broker.configuration.keys.transaction_keys import TransactionSettings
 from sordini.broker.coordinators.internal_topic import InternalTopicSpec
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 

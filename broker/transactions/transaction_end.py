@@ -16,25 +16,25 @@ RETRY_MS_MAX: Final = 2_000
 """Between two attempts for the same partition; doubled from RETRY_MS on."""
 
 
-class Verdict(Enum):
+class MarkerVerdict(Enum):
     DONE = "the partition needs no marker any more"
     RETRY = "later, and perhaps by another leader"
     STOP = "another coordinator has taken over"
 
 
-_FINAL: Final[Mapping[int, Verdict]] = {
-    ErrorCode.NONE: Verdict.DONE,
+_FINAL: Final[Mapping[int, MarkerVerdict]] = {
+    ErrorCode.NONE: MarkerVerdict.DONE,
     # Such a topic has no transactions: nothing is open there.
-    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Verdict.DONE,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: MarkerVerdict.DONE,
     # The producer has written with a newer epoch, which ended this one's transaction.
-    ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.DONE,
-    ErrorCode.TRANSACTION_COORDINATOR_FENCED: Verdict.STOP,
+    ErrorCode.INVALID_PRODUCER_EPOCH: MarkerVerdict.DONE,
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED: MarkerVerdict.STOP,
 }
 
 
-def verdict_of(code: int) -> Verdict:
+def verdict_of(code: int) -> MarkerVerdict:
     """What the answer of a leader means. Every other error is one of the leader, or of the way to it."""
-    return _FINAL.get(code, Verdict.RETRY)
+    return _FINAL.get(code, MarkerVerdict.RETRY)
 
 
 class TransactionEnd:

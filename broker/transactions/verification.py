@@ -15,16 +15,17 @@ adds the partition to the transaction, and the first batch of an epoch has the f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from sordini.broker.coordinators.journal import TransactionalProducer
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.replication.partition import Partition
 from sordini.storage.transaction_verification import TransactionVerifications, VerificationGuard
+from sordini.system.named_tuple import NamedTuple
 
 OnVerified = Callable[[Mapping[TopicPartition, ErrorCode]], None]
-"""Called once, maybe before `verify` returns: the partitions that do not belong to the ongoing transaction, and why."""
+"""Called once, maybe before `ask` returns: the partitions that do not belong to the ongoing transaction, and why."""
 
 RETRIABLE: Final = frozenset(
     {
@@ -40,28 +41,26 @@ REFUTED: Final = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.PRO
 """Answers after which no batch of the same producer id and epoch will be verified."""
 
 
+class PartitionsQuestion(NamedTuple):
+    """Whether partitions are in the ongoing transaction of a producer; `on_done` is called once, perhaps at once."""
+
+    transactional_id: str
+    producer: TransactionalProducer
+    partitions: Sequence[TopicPartition]
+    on_done: OnVerified
+    adds: bool = False
+    """The partitions are added to the transaction; else it is only verified that they are in it."""
+
+    def answer(self, code: ErrorCode) -> None:
+        """The same for all partitions."""
+        self.on_done(dict.fromkeys(self.partitions, code))
+
+
 class TransactionVerifier(Protocol):
     """The coordinators of all transactional ids, wherever they are."""
 
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        on_done: OnVerified,
-    ) -> None:
-        """Ask whether the partitions belong to the ongoing transaction of this producer. Raises nothing."""
-
-    def add(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        on_done: OnVerified,
-    ) -> None:
-        """Add the partitions to the transaction of this producer, which the first of them begin. Raises nothing."""
+    def ask(self, question: PartitionsQuestion) -> None:
+        """Answer a question, now or later. Raises nothing."""
 
 
 class Batch(NamedTuple):
@@ -144,8 +143,7 @@ class TransactionGate:
         if not guards:
             return None
         verification = Verification(producer, guards)
-        ask = self._verifier.add if adds else self._verifier.verify
-        ask(transactional_id, *producer, list(guards), verification.answered)
+        self._verifier.ask(PartitionsQuestion(transactional_id, producer, list(guards), verification.answered, adds))
         return verification
 
     def check(

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from sordini.broker.coordinators.journal import TransactionalProducer
 from sordini.broker.coordinators.partitioning import partition_for
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
-from sordini.broker.transactions.remote_verification import Question
-from sordini.broker.transactions.verification import OnVerified, TransactionVerifier
+from sordini.broker.transactions.verification import PartitionsQuestion, TransactionVerifier
 from sordini.protocol.errors import ErrorCode
-from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.protocol.types import BrokerId
 
 
 class OtherBrokers(Protocol):
     """`RemoteVerifications`."""
 
-    def ask(self, broker_id: BrokerId, question: Question) -> None: ...
+    def ask(self, broker_id: BrokerId, question: PartitionsQuestion) -> None: ...
 
 
 class CoordinatorVerifier:
@@ -37,36 +34,12 @@ class CoordinatorVerifier:
         self._here = here
         self._others = others
 
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        on_done: OnVerified,
-    ) -> None:
-        producer = TransactionalProducer(producer_id, producer_epoch)
-        self._ask(Question(transactional_id, producer, partitions, on_done), self._here.verify)
-
-    def add(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        on_done: OnVerified,
-    ) -> None:
-        producer = TransactionalProducer(producer_id, producer_epoch)
-        self._ask(Question(transactional_id, producer, partitions, on_done, adds=True), self._here.add)
-
-    def _ask(
-        self, question: Question, here: Callable[[str, int, int, Sequence[TopicPartition], OnVerified], None]
-    ) -> None:
+    def ask(self, question: PartitionsQuestion) -> None:
         broker_id = self._coordinator_of(question.transactional_id)
         if broker_id is None:
             question.answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif broker_id == self._this_broker:
-            here(question.transactional_id, *question.producer, question.partitions, question.on_done)
+            self._here.ask(question)
         else:
             self._others.ask(broker_id, question)
 

@@ -1,6 +1,7 @@
 """How one broker is put together from its ports.
 
-    server.py              starts, runs and stops it
+    server.py              starts, runs and stops it; running.py is what runs
+    joining.py             joins the cluster; stopping.py leaves it and stops the parts
     startup.py             the checks and steps before there is a broker; each can refuse the start
     listeners.py           binding, connection limits, the metrics endpoint
     assembly.py            builds the parts (parts.py) from what they need (deps.py)

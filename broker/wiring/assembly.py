@@ -2,48 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from sordini.broker.configuration.admin import ConfigAdmin
+from sordini.broker.administration.activity.broker_activity import BrokerActivity
+from sordini.broker.administration.config_admin import ConfigAdmin
+from sordini.broker.administration.config_receiver import ConfigReceiver, read_settings, warn_of_format
+from sordini.broker.administration.lag.append_watch import AppendWatch
+from sordini.broker.administration.lag.commit_watch import CommitWatch
+from sordini.broker.administration.logger_levels import LoggerLevels
+from sordini.broker.cluster.commands.command_receiver import CommandReceiver
+from sordini.broker.cluster.health import BrokerHealth, StoreProbe
+from sordini.broker.cluster.identity import LocalBroker
+from sordini.broker.configuration.client_metrics_configs import ClientMetricsConfigs
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
-from sordini.broker.configuration.logger_levels import LoggerLevels
-from sordini.broker.configuration.receiver import ConfigReceiver, read_settings, warn_of_format
+from sordini.broker.configuration.group_configs import GroupConfigs
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.control.command_receiver import CommandReceiver
 from sordini.broker.coordinators.internal_topic import InternalTopic
 from sordini.broker.coordinators.ports import Ports
-from sordini.broker.dispatch import Dispatcher
+from sordini.broker.groups.consumer.cluster_topics import ClusterTopics
+from sordini.broker.groups.consumer.groups import ConsumerGroupDeps
+from sordini.broker.groups.consumer.limits import ConsumerGroupLimits
+from sordini.broker.groups.consumer.machine.topic_patterns import TopicPatterns
+from sordini.broker.groups.consumer.topic_resolution import TopicResolver
 from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.groups.offsets_topic import offsets_topic_spec
-from sordini.broker.membership.health import BrokerHealth, StoreProbe
-from sordini.broker.membership.identity import LocalBroker
-from sordini.broker.record_jobs.queue import JobQueue
-from sordini.broker.requests.fetch_sessions import FetchSessions
+from sordini.broker.records.fetch_sessions import FetchSessions
+from sordini.broker.records.jobs.queue import CPU_MS_PER_MIB, DECODE_MS_PER_MIB, JobQueue
+from sordini.broker.records.schemas.schema_check import SchemaCheck
+from sordini.broker.requests.dispatch import Dispatcher
+from sordini.broker.requests.quotas.client_quotas import ClientQuotas
+from sordini.broker.topics.first_metadata import FirstMetadata
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.topics.partition_admin import PartitionAdmin
 from sordini.broker.topics.topic_admin import TopicAdmin
 from sordini.broker.transactions.coordinator import TransactionCoordinator
 from sordini.broker.transactions.state_topic import state_topic_spec
 from sordini.broker.wiring.client_quotas import client_quotas
-from sordini.broker.wiring.deps import BrokerDeps
+from sordini.broker.wiring.deps import BrokerDeps, Runtime
 from sordini.broker.wiring.handler_table import routes
 from sordini.broker.wiring.inter_broker import InterBroker, wire_inter_broker
 from sordini.broker.wiring.log_cleaner import wire_cleaner
-from sordini.broker.wiring.parts import AdminParts, BrokerParts
+from sordini.broker.wiring.parts import AdminParts, BrokerParts, LagWatches
 from sordini.broker.wiring.prepared_requests import prepare_requests
-from sordini.broker.wiring.security import wire_security
+from sordini.broker.wiring.security import SecurityParts, wire_security
+from sordini.broker.wiring.telemetry import wire_telemetry
 from sordini.broker.wiring.transaction_markers import wire_markers
 from sordini.broker.wiring.transaction_verification import wire_verification
-from sordini.protocol.types import NO_TOPIC_ID
+from sordini.protocol.types import NO_TOPIC_ID, TopicId
 from sordini.replication import replica_set
-from sordini.replication.inter_broker import versions_for
+from sordini.replication.inter_broker_versions import versions_for
 from sordini.replication.metadata_store.configs import ConfigChanges
 from sordini.replication.metadata_store.paths import topic_entity
 from sordini.replication.metadata_store.topics import topic_ids
-from sordini.replication.ports import Logger, Session
+from sordini.replication.ports import Clock, Logger, Session
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.log_manager import LogManager
+from sordini.system.clock import thread_ns
 
 
 def topic_configs_of(dynamic: DynamicConfig, session: Session, log: Logger) -> TopicConfigs:
@@ -62,20 +77,23 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
     config, dynamic, runtime = deps.config, deps.dynamic, deps.runtime
     identity, session = deps.cluster.identity, deps.cluster.session
     broker_id, clock, log, wait_ms = identity.broker_id, runtime.clock, runtime.log, config.request_timeout_ms
-    uses_topic_ids = _uses_topic_ids(config)
-    metadata = MetadataCache(identity.cluster_id, uses_topic_ids=uses_topic_ids)
+    metadata = MetadataCache(identity.cluster_id, uses_topic_ids=_uses_topic_ids(config))
     dispatcher = Dispatcher(runtime.spawn, log)
-    session.on_state(dispatcher.store_error_codes.session_changed)
+    session.on_state(dispatcher.fence.store_error_codes.session_changed)
     local = LocalBroker(broker_id, lambda: receiver.broker_epoch, session)
     inter_broker = wire_inter_broker(local, dynamic, topic_configs, metadata, dispatcher, deps.network, runtime)
-    logs.cordon(config.cordoned_directories)
-    dynamic.on_change(lambda now: logs.cordon(now.cordoned_directories))
+    _cordon(logs, config, dynamic)
     replicas = _replica_set(deps, topic_configs, logs, metadata, inter_broker)
-    new_id = topic_ids(runtime.randomness.getrandbits) if uses_topic_ids else lambda: NO_TOPIC_ID
-    topic_admin = TopicAdmin(broker_id, session, metadata, topic_configs, config, new_id, runtime.spawn)
+    topic_admin = TopicAdmin(broker_id, session, metadata, topic_configs, config, _new_topic_id(config, runtime))
     offsets_topic = InternalTopic(offsets_topic_spec(config), config, topic_admin, metadata, runtime.spawn, log)
     ports = Ports(clock, runtime.call_later, runtime.spawn, runtime.randomness, log)
-    groups = GroupCoordinator(config, offsets_topic, ports, is_guarded=config.transactional_newest_connection_enable)
+    security = wire_security(deps, dispatcher)
+    patterns = TopicPatterns()
+    resolver = TopicResolver(metadata, security.access, clock, patterns)
+    group_configs, client_metrics = GroupConfigs(dynamic, log), ClientMetricsConfigs(log)
+    consumers = _consumer_groups(config, ports, ConsumerGroupLimits(dynamic, group_configs), metadata, resolver)
+    is_guarded = config.transactional_stale_connection_fencing_enable
+    groups = GroupCoordinator(config, offsets_topic, ports, consumers, is_guarded=is_guarded)
     transactions_topic = InternalTopic(state_topic_spec(config), config, topic_admin, metadata, runtime.spawn, log)
     markers = wire_markers(local, metadata, replicas, groups, inter_broker, topic_admin, wait_ms, ports)
     transactions = TransactionCoordinator(config, transactions_topic, inter_broker.producer_ids, markers, ports)
@@ -84,26 +102,32 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
     receiver = CommandReceiver(replicas, metadata, topic_configs, log)
     receiver.on_deleted = groups.partitions_deleted
     config_receiver = ConfigReceiver(broker_id, dynamic, topic_configs, replicas, log)
-    partition_admin = PartitionAdmin(metadata, dispatcher.slices)
+    partition_admin, quotas = PartitionAdmin(metadata, dispatcher.slices), client_quotas(config, log)
     config_receiver.unclean_changed = partition_admin.unclean_settings_changed
+    _follow_settings(config_receiver, group_configs, client_metrics, security, quotas)
     config_changes = ConfigChanges(session, config_receiver.changed, clock, log)
     loggers, timeout_ms = LoggerLevels(log), config.zookeeper_session_timeout_ms
     config_admin = ConfigAdmin(broker_id, session, metadata, config_changes, loggers, dynamic, timeout_ms)
-    security = wire_security(deps, dispatcher)
-    quotas = client_quotas(config, log)
-    config_receiver.user_changed, config_receiver.quotas_changed = security.users.changed, quotas.changed
+    activity = _activity(logs, clock)
     parts = BrokerParts(
         logs=logs,
-        cleaner=wire_cleaner(dynamic, logs, deps.workers.cleaner, clock.now_ms, log),
+        cleaner=wire_cleaner(dynamic, logs, deps.workers.cleaner, clock.now_ms, log, activity),
         record_jobs=_record_jobs(deps),
+        schemas=_schema_check(deps, metadata, inter_broker),
         metadata=metadata,
+        first_metadata=FirstMetadata(),
         topic_configs=topic_configs,
+        group_configs=group_configs,
+        client_metrics=client_metrics,
         config_changes=config_changes,
         admin=AdminParts(topic_admin, partition_admin, config_admin, loggers),
         replicas=replicas,
         fetch_sessions=_fetch_sessions(deps, metadata),
         offsets_topic=offsets_topic,
         groups=groups,
+        topic_patterns=patterns,
+        lag=LagWatches(AppendWatch(replicas), CommitWatch(groups)),
+        activity=activity,
         transactions_topic=transactions_topic,
         transactions=transactions,
         verification=verification,
@@ -113,10 +137,38 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
         health=_health(deps, local, metadata, replicas, dispatcher),
         security=security,
         quotas=quotas,
+        telemetry=wire_telemetry(deps, client_metrics),
     )
     dispatcher.add(routes(deps, parts))
     prepare_requests(deps, parts)
     return parts
+
+
+def _new_topic_id(config: Config, runtime: Runtime) -> Callable[[], TopicId]:
+    return topic_ids(runtime.randomness.getrandbits) if _uses_topic_ids(config) else lambda: NO_TOPIC_ID
+
+
+def _activity(logs: LogManager, clock: Clock) -> BrokerActivity:
+    made = BrokerActivity(clock, thread_ns)
+    logs.on_segments_deleted(made.segments_deleted)
+    return made
+
+
+def _cordon(logs: LogManager, config: Config, dynamic: DynamicConfig) -> None:
+    """No new log in cordoned directories, now and after each change."""
+    logs.cordon(config.cordoned_directories)
+    dynamic.on_change(lambda now: logs.cordon(now.cordoned_directories))
+
+
+def _follow_settings(
+    receiver: ConfigReceiver,
+    groups: GroupConfigs,
+    client_metrics: ClientMetricsConfigs,
+    security: SecurityParts,
+    quotas: ClientQuotas,
+) -> None:
+    receiver.group_changed, receiver.client_metrics_changed = groups.changed, client_metrics.changed
+    receiver.user_changed, receiver.quotas_changed = security.users.changed, quotas.changed
 
 
 def _replica_set(
@@ -140,6 +192,14 @@ def _replica_set(
     )
 
 
+def _consumer_groups(
+    config: Config, ports: Ports, limits: ConsumerGroupLimits, metadata: MetadataCache, resolver: TopicResolver
+) -> ConsumerGroupDeps:
+    is_guarded = config.group_consumer_stale_connection_fencing_enable
+    topics = ClusterTopics(metadata)
+    return ConsumerGroupDeps(ports, limits.of, topics, resolver.resolve, limits.is_offloaded, is_guarded)
+
+
 def _uses_topic_ids(config: Config) -> bool:
     protocol = config.inter_broker_protocol_version
     return versions_for(protocol.release, protocol.step).uses_topic_ids
@@ -159,11 +219,19 @@ def _fetch_sessions(deps: BrokerDeps, metadata: MetadataCache) -> FetchSessions:
     return FetchSessions(slots, lambda: draw(31), metadata.name_of, config.fetch_session_partitions_max)
 
 
-def _record_jobs(deps: BrokerDeps) -> JobQueue:
-    """The queue of jobs on records; its bounds are read at each job, since they change at run time."""
+def _schema_check(deps: BrokerDeps, metadata: MetadataCache, inter_broker: InterBroker) -> SchemaCheck:
+    """With a queue of its own, so that values that take long leave the workers of other topics' records free."""
+    clock, log = deps.runtime.clock, deps.runtime.log
+    decoding = _record_jobs(deps, DECODE_MS_PER_MIB)
+    return SchemaCheck(deps.config.schema_topic, metadata, inter_broker.links, clock.monotonic_ms, log, decoding)
+
+
+def _record_jobs(deps: BrokerDeps, job_ms_max: int = CPU_MS_PER_MIB) -> JobQueue:
+    """A queue of jobs on records; its bounds are read at each job, since they change at run time."""
     return JobQueue(
         deps.workers.records,
         lambda: deps.config.record_workers,
-        lambda: deps.config.record_waiting_bytes_max,
+        lambda: deps.config.record_workers_queue_bytes_max,
         deps.runtime.log,
+        job_ms_max,
     )

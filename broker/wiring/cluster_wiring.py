@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
 
-from sordini.broker.configuration.receiver import load_layers
-from sordini.broker.coordination_store.current_session import CurrentSession
-from sordini.broker.membership.membership import Membership, MembershipHooks
-from sordini.broker.membership.peer_clocks import WRITE_MS_MAX, PeerClocks
-from sordini.broker.membership.tree_guard import TreeGuard
-from sordini.broker.peers.command_channel import CommandChannel
-from sordini.broker.peers.controlled_shutdown import ControlledShutdown, ControlledShutdownLimits
+from sordini.broker.administration.config_receiver import load_layers
+from sordini.broker.cluster.membership import Membership, MembershipHooks
+from sordini.broker.cluster.peer_clocks import WRITE_MS_MAX, PeerClocks
+from sordini.broker.cluster.peers.command_channel import CommandChannel
+from sordini.broker.cluster.peers.controlled_shutdown import ControlledShutdown, ControlledShutdownLimits
+from sordini.broker.cluster.tree_guard import TreeGuard
+from sordini.broker.topics.metadata_cache import RuleAddresses
 from sordini.broker.wiring.deps import BrokerDeps
 from sordini.broker.wiring.parts import BrokerParts
 from sordini.broker.wiring.startup import policy_of, warn_of_unknown_topics
+from sordini.coordination_store.current_session import CurrentSession
+from sordini.protocol.types import BrokerId
 from sordini.replication.cluster_model import Broker
 from sordini.replication.controller.controller import Controller
 from sordini.replication.metadata_store import paths
 from sordini.replication.metadata_store.registration import Registration
 from sordini.replication.metadata_store.topics import topic_ids
 from sordini.replication.ports import Check, CoordinationStore, Session
+from sordini.system.named_tuple import NamedTuple
 
 
 class ClusterParts(NamedTuple):
@@ -47,6 +50,9 @@ def wire_cluster(
         log,
     )
     clocks = PeerClocks(session, broker.broker_id, log)
+    if broker.rule_endpoints:  # Without rules, no connection is answered by one.
+        clocks.on_read = lambda others: parts.metadata.set_rule_addresses(rule_addresses([*others, broker]))
+        clocks.on_read([])
     guard = TreeGuard(
         deps.cluster.identity.cluster_id,
         broker.broker_id,
@@ -74,6 +80,13 @@ def wire_cluster(
     return ClusterParts(membership, channel, leaving, clocks)
 
 
+def rule_addresses(brokers: Iterable[Broker]) -> dict[BrokerId, RuleAddresses]:
+    """The addresses by rule of brokers, by broker and by the rule's name."""
+    return {
+        broker.broker_id: {end.listener: (end.host, end.port) for end in broker.rule_endpoints} for broker in brokers
+    }
+
+
 def _hooks(
     deps: BrokerDeps, parts: BrokerParts, broker: Broker, channel: CommandChannel, clocks: PeerClocks
 ) -> MembershipHooks:
@@ -97,6 +110,8 @@ def _hooks(
         parts.replicas.reconfigure()
         await parts.security.load_users(deps.cluster.session)
         await parts.quotas.load(deps.cluster.session)
+        await parts.group_configs.load(deps.cluster.session)
+        await parts.client_metrics.load(deps.cluster.session)
 
     def new_controller(session: Session) -> Controller:
         ids = topic_ids(deps.runtime.randomness.getrandbits)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from sordini.broker.cluster.identity import BrokerIdentity
+from sordini.broker.cluster.store_contact import StoreContact
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
-from sordini.broker.dispatch import Dispatcher, Route
-from sordini.broker.membership.identity import BrokerIdentity
-from sordini.broker.membership.store_contact import StoreContact
+from sordini.broker.metrics.telemetry.ports import PushReader
 from sordini.broker.network.ports import Network
-from sordini.broker.record_jobs.ports import RecordWorker
+from sordini.broker.records.jobs.ports import RecordWorker
+from sordini.broker.requests.call import Route
+from sordini.broker.requests.dispatch import Dispatcher
 from sordini.broker.security.audit.audit_log import AuditOutput
 from sordini.broker.security.sasl.oauthbearer.key_source import Fetch
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.replication.ports import CallLater, Clock, Logger, Session, Spawn
 from sordini.storage.cleaner import Worker
 from sordini.storage.log_dir_handle import Randomness
+from sordini.system.named_tuple import NamedTuple
 
 
 class Interposer(Protocol):
     """Stands between the decoding of requests and their handlers: what the test kit fails, delays and notes.
 
-    With one, every request goes the general way, so that none passes it (`broker/prepared`).
+    With one, every request goes the general way, so that none passes it (`broker/records/prepared`).
     """
 
     def interposed(self, routes: list[Route], dispatcher: Dispatcher, metadata: MetadataCache) -> list[Route]:
@@ -55,6 +58,8 @@ class Workers(NamedTuple):
 
     cleaner: Worker
     records: RecordWorker
+    telemetry: PushReader | None = None
+    """Reads metrics that clients push; None: the broker's own process does."""
 
 
 class BrokerDeps(NamedTuple):

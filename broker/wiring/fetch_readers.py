@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sordini.broker.handlers.fetch import Readers
-from sordini.broker.handlers.preferred_replica import RackAwareReplicaSelector
-from sordini.broker.handlers.replica_fetch import ReplicaFetches
-from sordini.broker.handlers.request_checks import InterBrokerGuard
-from sordini.broker.handlers.tail_fetch import TailFetches
+from sordini.broker.records.fetch_handler import Readers
+from sordini.broker.records.preferred_replica import RackAwareReplicaSelector
+from sordini.broker.records.replica_fetch import ReplicaFetches
+from sordini.broker.records.tail_fetch import TailFetches
+from sordini.broker.requests.request_checks import InterBrokerGuard
 from sordini.broker.wiring.deps import BrokerDeps
 from sordini.broker.wiring.parts import BrokerParts
 

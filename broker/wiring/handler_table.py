@@ -2,52 +2,62 @@
 
 from __future__ import annotations
 
+from sordini.broker.administration.activity.activity_handler import BrokerActivityHandler
+from sordini.broker.administration.alter_configs_handler import AlterConfigsHandler
+from sordini.broker.administration.client_quotas_handler import ClientQuotasHandler
+from sordini.broker.administration.describe_configs_handler import ConditionSource, ConfigsHandler, EntityConfigs
+from sordini.broker.administration.lag.progress_handler import GroupProgressHandler
+from sordini.broker.administration.lag.unread_handler import UnreadRecordsHandler
+from sordini.broker.administration.log_dirs_handler import LogDirsHandler
+from sordini.broker.administration.segments_handler import SegmentsHandler
+from sordini.broker.cluster.cluster_handler import ClusterHandler
+from sordini.broker.cluster.commands.command_origin import CommandOrigin
+from sordini.broker.cluster.commands.commands_handler import ControlHandler
+from sordini.broker.cluster.controller_requests_handler import ControllerRequestsHandler
 from sordini.broker.configuration.entity_admin import EntityAdmin
-from sordini.broker.control.command_origin import CommandOrigin
-from sordini.broker.dispatch import Route
-from sordini.broker.handlers.acls import AclsHandler
-from sordini.broker.handlers.alter_configs import AlterConfigsHandler
-from sordini.broker.handlers.api_versions import ApiVersionsHandler
-from sordini.broker.handlers.client_quotas import ClientQuotasHandler
-from sordini.broker.handlers.cluster import ClusterHandler
-from sordini.broker.handlers.configs import ConditionSource, ConfigsHandler
-from sordini.broker.handlers.consumer_groups import ConsumerGroupsHandler
-from sordini.broker.handlers.controller_commands import ControlHandler
-from sordini.broker.handlers.controller_requests import ControllerRequestsHandler
-from sordini.broker.handlers.down_conversion import DownConversions
-from sordini.broker.handlers.fetch import FetchHandler
-from sordini.broker.handlers.find_coordinator import FindCoordinatorHandler
-from sordini.broker.handlers.group_history import GroupHistoryHandler
-from sordini.broker.handlers.group_offsets import GroupOffsetsHandler
-from sordini.broker.handlers.groups import GroupsHandler
-from sordini.broker.handlers.init_producer_id import ProducerIdHandler
-from sordini.broker.handlers.log_dirs import LogDirsHandler
-from sordini.broker.handlers.metadata import MetadataHandler
-from sordini.broker.handlers.offsets import OffsetsHandler
-from sordini.broker.handlers.partitions import PartitionsHandler
-from sordini.broker.handlers.produce import ProduceHandler
-from sordini.broker.handlers.records import RecordsHandler
-from sordini.broker.handlers.request_checks import InterBrokerGuard, guarded
-from sordini.broker.handlers.sasl import SaslHandler
-from sordini.broker.handlers.scram_credentials import ScramCredentialsHandler
-from sordini.broker.handlers.topic_pages import TopicPagesHandler
-from sordini.broker.handlers.topics import TopicsHandler
-from sordini.broker.handlers.transaction_listing import TransactionListingHandler
-from sordini.broker.handlers.transactions import TransactionsHandler
-from sordini.broker.handlers.txn_markers import MarkersHandler
-from sordini.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
-from sordini.broker.quotas.mutation_quota import MutationQuotas
-from sordini.broker.security.audit.change_events import ChangeEvents, administrative_apis
-from sordini.broker.security.rules.prepared_guard import PreparedGuard
+from sordini.broker.coordinators.find_coordinator_handler import FindCoordinatorHandler
+from sordini.broker.coordinators.newest_connection import NewestConnections
+from sordini.broker.groups.consumer_describe_handler import ConsumerDescribeHandler
+from sordini.broker.groups.consumer_heartbeat_handler import DISABLED, NO_TOPIC_IDS, ConsumerHeartbeatHandler
+from sordini.broker.groups.group_history_handler import GroupHistoryHandler
+from sordini.broker.groups.group_listing_handler import GroupListingHandler
+from sordini.broker.groups.group_members_handler import GroupMembersHandler
+from sordini.broker.groups.offset_commit_handler import OffsetCommitHandler
+from sordini.broker.groups.offset_delete_handler import OffsetDeleteHandler
+from sordini.broker.groups.offset_fetch_handler import OffsetFetchHandler
+from sordini.broker.metrics.telemetry.client_instances_handler import ClientInstancesHandler
+from sordini.broker.metrics.telemetry.telemetry_handler import TelemetryHandler
+from sordini.broker.records.delete_records_handler import RecordsHandler
+from sordini.broker.records.down_conversion import DownConversions
+from sordini.broker.records.fetch_handler import FetchHandler
+from sordini.broker.records.known_leaders import KnownLeaders
+from sordini.broker.records.list_offsets_handler import ListOffsetsHandler
+from sordini.broker.records.prepared.prepared_guard import PreparedGuard
+from sordini.broker.records.produce_handler import ProduceHandler, RecordChecks
+from sordini.broker.requests.api_versions_handler import ApiVersionsHandler
+from sordini.broker.requests.call import Route
+from sordini.broker.requests.quotas.mutation_quota import MutationQuotas
+from sordini.broker.requests.request_checks import InterBrokerGuard, guarded
+from sordini.broker.security.acls.acls_handler import AclsHandler
+from sordini.broker.security.audit.change_events import ChangeEvents
 from sordini.broker.security.rules.rule import RuleDeps, authorized
-from sordini.broker.security.rules.table import rules
+from sordini.broker.security.sasl.sasl_handler import SaslHandler
+from sordini.broker.security.sasl.scram_credentials_handler import ScramCredentialsHandler
+from sordini.broker.topics.auto_creation import AutoCreation
+from sordini.broker.topics.describe_partitions_handler import TopicPagesHandler
+from sordini.broker.topics.metadata_handler import MetadataHandler
+from sordini.broker.topics.partitions_handler import PartitionsHandler
+from sordini.broker.topics.topics_handler import TopicsHandler
+from sordini.broker.transactions.init_producer_id_handler import ProducerIdHandler
 from sordini.broker.transactions.markers import MarkerLog
-from sordini.broker.transactions.newest_connection import NewestConnections
+from sordini.broker.transactions.transaction_listing_handler import TransactionListingHandler
+from sordini.broker.transactions.transactions_handler import TransactionsHandler
+from sordini.broker.transactions.txn_markers_handler import MarkersHandler
+from sordini.broker.transactions.txn_offset_commit_handler import TxnOffsetCommitHandler
 from sordini.broker.wiring.deps import BrokerDeps
 from sordini.broker.wiring.fetch_readers import fetch_readers, inter_broker_guard
 from sordini.broker.wiring.parts import BrokerParts
-from sordini.broker.wiring.prepared_requests import doubt_of_weak_acks
-from sordini.protocol.errors import ErrorCode
+from sordini.broker.wiring.prepared_requests import doubt_of_leader_acks
 from sordini.replication.controller.requests import ControllerRequests
 
 
@@ -55,14 +65,14 @@ def routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
     """Every route of the broker, with the rules of authorization and the audit log in front where there are some."""
     found, access, itself = _routes(deps, parts), parts.security.access, parts.inter_broker.transport.local_peer
     sessions = parts.fetch_sessions
-    table = rules(sessions)
     if access.authorizer is not None:
         rule_deps = RuleDeps(access, parts.metadata, deps.config.auto_create_topics_enable)
         parts.dispatcher.prepared.guard = PreparedGuard(access.authorizer, rule_deps, sessions)
-        found = authorized(found, table, rule_deps, itself)
+        found = authorized(found, rule_deps, itself)
+    found = parts.first_metadata.in_front_of(found)
     if parts.security.audit.is_on:
         changes = ChangeEvents(parts.security.audit, parts.dispatcher.slices, itself, deps.runtime.log)
-        found = changes.audited(found, administrative_apis(table))
+        found = changes.audited(found)
     if deps.interposer is not None:
         parts.dispatcher.prepared.guard = lambda _call, _request: None
         found = deps.interposer.interposed(found, parts.dispatcher, parts.metadata)
@@ -77,15 +87,20 @@ def _routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
         *_admin_routes(deps, parts),
         *_transaction_routes(deps, parts, brokers),
         FindCoordinatorHandler(parts.offsets_topic, parts.transactions_topic, parts.metadata).route(),
-        ConsumerGroupsHandler().route(),
-        *GroupsHandler(parts.groups).routes(),
+        ConsumerDescribeHandler(parts.groups, parts.metadata.name_of).route(),
+        ConsumerHeartbeatHandler(parts.groups, parts.topic_patterns, unserved=_unserved(deps, parts)).route(),
+        *GroupMembersHandler(parts.groups).routes(),
+        *GroupListingHandler(parts.groups).routes(),
         GroupHistoryHandler(parts.groups).route(),
-        *GroupOffsetsHandler(
+        GroupProgressHandler(parts.groups, parts.lag.commits, deps.runtime.clock).route(),
+        OffsetCommitHandler(
             parts.groups,
             parts.metadata,
             deps.runtime.clock,
             metadata_bytes_max=deps.config.offset_metadata_max_bytes,
-        ).routes(),
+        ).route(),
+        OffsetFetchHandler(parts.groups, parts.metadata).route(),
+        OffsetDeleteHandler(parts.groups, parts.metadata).route(),
         TxnOffsetCommitHandler(
             parts.groups,
             parts.verification.gate,
@@ -94,28 +109,47 @@ def _routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
             metadata_bytes_max=deps.config.offset_metadata_max_bytes,
         ).route(),
         ApiVersionsHandler(
-            cluster.identity.cluster_id, cluster.identity.broker_id, raises_epochs=deps.config.cluster_pure
+            cluster.identity.cluster_id,
+            cluster.identity.broker_id,
+            raises_epochs=deps.config.cluster_exclusive,
+            takes_telemetry=parts.telemetry is not None,
         ).route(),
         *SaslHandler().routes(),
+        *_telemetry_routes(parts),
     ]
+
+
+def _telemetry_routes(parts: BrokerParts) -> list[Route]:
+    """What clients push, where they may, and who they are."""
+    telemetry = parts.telemetry
+    pushes = [] if telemetry is None else TelemetryHandler(telemetry, parts.dispatcher.respond_later).routes()
+    return [*pushes, ClientInstancesHandler(telemetry).route()]
+
+
+def _unserved(deps: BrokerDeps, parts: BrokerParts) -> str | None:
+    """Why members of consumer groups are refused; None where they are served."""
+    if not deps.config.serves_consumer_groups:
+        return DISABLED
+    return None if parts.metadata.uses_topic_ids else NO_TOPIC_IDS
 
 
 def _record_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrokerGuard) -> list[Route]:
     """Records and offsets: Produce, Fetch, ListOffsets, DeleteRecords, log directories, transaction markers."""
     config, clock, call_later = deps.config, deps.runtime.clock, deps.runtime.call_later
     replicas, later = parts.replicas, parts.dispatcher.respond_later
+    leaders = KnownLeaders(replicas, parts.metadata)
     return [
         ProduceHandler(
-            replicas,
+            leaders,
             clock,
             later,
             call_later,
             parts.verification.gate,
-            parts.record_jobs,
-            doubt_of_weak_acks(deps),
+            RecordChecks(parts.record_jobs, parts.schemas),
+            doubt_of_leader_acks(deps),
         ).route(),
         FetchHandler(
-            replicas,
+            leaders,
             parts.fetch_sessions,
             clock,
             call_later,
@@ -123,7 +157,9 @@ def _record_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrokerGua
             conversions=DownConversions(parts.record_jobs, later, bytes_max=config.fetch_converted_bytes_max),
             bytes_max=config.fetch_max_bytes,
         ).route(),
-        *OffsetsHandler(replicas, later, parts.record_jobs).routes(),
+        *ListOffsetsHandler(replicas, later, parts.record_jobs).routes(),
+        UnreadRecordsHandler(replicas, parts.lag.appends, clock).route(),
+        SegmentsHandler(replicas, parts.lag.appends, clock).route(),
         *RecordsHandler(replicas).routes(),
         *LogDirsHandler(parts.logs, deps.runtime.log).routes(),
         MarkersHandler(
@@ -133,7 +169,7 @@ def _record_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrokerGua
             brokers,
             later,
             call_later,
-            NewestConnections() if config.transactional_newest_connection_enable else None,
+            NewestConnections() if config.transactional_stale_connection_fencing_enable else None,
         ).route(),
     ]
 
@@ -144,7 +180,7 @@ def _transaction_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrok
     return [
         ProducerIdHandler(parts.inter_broker.producer_ids, transactions, parts.dispatcher.respond_later).route(),
         *TransactionsHandler(
-            transactions, parts.offsets_topic, parts.metadata, brokers, raises_epochs=deps.config.cluster_pure
+            transactions, parts.offsets_topic, parts.metadata, brokers, raises_epochs=deps.config.cluster_exclusive
         ).routes(),
         *TransactionListingHandler(transactions, deps.runtime.clock).routes(),
     ]
@@ -175,16 +211,16 @@ def _admin_routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
     entities = EntityAdmin(deps.cluster.session, parts.config_changes, timeout_ms)
     mutations = MutationQuotas(quotas, deps.runtime.clock.monotonic_ms)
 
-    def auto_create(name: str) -> ErrorCode:
-        internal = parts.transactions_topic if name == parts.transactions_topic.name else parts.offsets_topic
-        return internal.auto_create(name)
+    internal = {topic.name: topic.create for topic in (parts.offsets_topic, parts.transactions_topic)}
+    auto_creation = AutoCreation(admin.topics, metadata, deps.config, deps.runtime.spawn, internal)
 
     return [
         *AclsHandler(parts.security.acls, later).routes(),
         *ScramCredentialsHandler(security.users, entities, security.access, later).routes(),
         *ClientQuotasHandler(quotas, entities, security.access, later).routes(),
         *ClusterHandler(metadata).routes(),
-        MetadataHandler(metadata, auto_create).route(),
+        BrokerActivityHandler(deps.cluster.identity.broker_id, parts.activity, deps.runtime.clock).route(),
+        MetadataHandler(metadata, auto_creation.start).route(),
         TopicPagesHandler(metadata, partitions_max=deps.config.max_request_partition_size_limit).route(),
         *TopicsHandler(admin.topics, metadata, later, slices, mutations).routes(),
         *PartitionsHandler(admin.topics, admin.partitions, later, slices, mutations).routes(),
@@ -193,8 +229,11 @@ def _admin_routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
             deps.dynamic,
             metadata,
             parts.topic_configs.config_of,
+            EntityConfigs(parts.group_configs, parts.client_metrics),
             admin.loggers,
             ConditionSource(parts.health, later, slices),
         ).route(),
-        *AlterConfigsHandler(admin.configs, metadata, later, slices).routes(),
+        *AlterConfigsHandler(
+            admin.configs, metadata, parts.group_configs, parts.client_metrics, later, slices
+        ).routes(),
     ]

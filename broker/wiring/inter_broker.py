@@ -6,37 +6,38 @@ All of it follows from the protocol that the brokers have agreed on (`inter.brok
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+from sordini.broker.cluster.commands.control_wire import ControlWire
+from sordini.broker.cluster.identity import LocalBroker
+from sordini.broker.cluster.peers.allocate_producer_ids import ControllerProducerIdBlocks
+from sordini.broker.cluster.peers.alter_partition import AlterPartitions
+from sordini.broker.cluster.peers.broker_client import BrokerClientLimits, BrokerClients, OwnLogin
+from sordini.broker.cluster.peers.command_channel import Dial
+from sordini.broker.cluster.peers.controller_client import ControllerClient, ServeLocally
+from sordini.broker.cluster.peers.isr_in_store import IsrInStore
+from sordini.broker.cluster.peers.local_requests import LocalRequests
+from sordini.broker.cluster.peers.producer_ids_in_store import StoreProducerIdBlocks
 from sordini.broker.configuration.dynamic import DynamicConfig
+from sordini.broker.configuration.protection.sasl_config import own_login
 from sordini.broker.configuration.replica_quotas import ReplicaQuotas, replica_quotas
-from sordini.broker.configuration.sasl_config import own_login
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.control.control_wire import ControlWire
 from sordini.broker.coordinators.producer_id_manager import ProducerIdManager
-from sordini.broker.dispatch import Dispatcher
-from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.network.ports import Network, Peer, SocketOptions
-from sordini.broker.peers.allocate_producer_ids import ControllerProducerIdBlocks
-from sordini.broker.peers.alter_partition import AlterPartitions
-from sordini.broker.peers.broker_client import BrokerClientLimits, BrokerClients, OwnLogin
-from sordini.broker.peers.command_channel import Dial
-from sordini.broker.peers.controller_client import ControllerClient, ServeLocally
-from sordini.broker.peers.isr_in_store import IsrInStore
-from sordini.broker.peers.local_requests import LocalRequests
-from sordini.broker.peers.producer_ids_in_store import StoreProducerIdBlocks
+from sordini.broker.requests.dispatch import Dispatcher
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.deps import Runtime
 from sordini.broker.wiring.replica_fetchers import wire_fetchers
 from sordini.client.authentication import SaslCredentials
 from sordini.protocol.types import BrokerId
 from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
-from sordini.replication.inter_broker import InterBrokerVersions, versions_for
-from sordini.replication.partition_deps import Peers
-from sordini.replication.ports import IsrChanges, Links
+from sordini.replication.inter_broker_versions import InterBrokerVersions, versions_for
+from sordini.replication.partition_deps import IsrChangeCounts, Peers
+from sordini.replication.ports import BrokerLinks, IsrChanges
+from sordini.replication.state_change_log import IsrChangeLog
+from sordini.system.named_tuple import NamedTuple
 
 WITH_TRANSACTION_VERSION = 2
-"""The version of WriteTxnMarkers in a pure cluster, where every broker knows it."""
+"""The version of WriteTxnMarkers in an exclusive cluster, where every broker knows it."""
 
 
 class InterBrokerTransport(NamedTuple):
@@ -57,7 +58,7 @@ class InterBroker(NamedTuple):
     """The transport, and what uses it."""
 
     transport: InterBrokerTransport
-    links: Links
+    links: BrokerLinks
     """Makes connections to brokers by the address that the metadata has."""
     quotas: ReplicaQuotas
     fetchers: ReplicaFetcherManager
@@ -67,7 +68,12 @@ class InterBroker(NamedTuple):
     """One connection to the controller for each kind of request."""
 
     def close(self) -> None:
-        """Close connections to the controller; fetchers and the command channel end with their tasks."""
+        """Write log lines that are due later, and close connections to the controller.
+
+        Fetchers and the command channel end with their tasks.
+        """
+        if self.peers.log is not None:
+            self.peers.log.write()
         for link in self.controller_links:
             link.close()
 
@@ -85,7 +91,7 @@ def wire_inter_broker(
     config = dynamic.config
     protocol, listener = config.inter_broker_protocol_version, config.inter_broker_listener
     versions = versions_for(protocol.release, protocol.step)
-    if config.cluster_pure:
+    if config.cluster_exclusive:
         versions = versions._replace(write_txn_markers=WITH_TRANSACTION_VERSION)
     limits = BrokerClientLimits(options=SocketOptions(receive_buffer_bytes=config.replica_socket_receive_buffer_bytes))
 
@@ -127,7 +133,13 @@ def wire_inter_broker(
         links=links,
         quotas=quotas,
         fetchers=wire_fetchers(dynamic, local, quotas.follower, links, runtime),
-        peers=Peers(changes, lambda broker_id: broker_id in metadata.brokers, config.replica_lag_time_max_ms),
+        peers=Peers(
+            changes,
+            lambda broker_id: broker_id in metadata.brokers,
+            config.replica_lag_time_max_ms,
+            log=IsrChangeLog(runtime.log, runtime.clock, runtime.call_later),
+            counts=IsrChangeCounts(),
+        ),
         producer_ids=ProducerIdManager(take_block, runtime.spawn, runtime.log),
         controller_links=tuple(controller_links),
     )

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from sordini.broker.configuration.config import Config
-from sordini.broker.configuration.listeners import Endpoint
-from sordini.broker.configuration.sasl_config import SASL_PROTOCOLS
+from sordini.broker.configuration.listeners import ListenerEndpoint
+from sordini.broker.configuration.protection.sasl_config import SASL_PROTOCOLS
 from sordini.broker.configuration.settings import INT32_MAX
-from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLimits
+from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
+from sordini.broker.network.listener import Listener
 from sordini.broker.network.ports import SocketOptions
 from sordini.broker.network.server import SocketServer
 from sordini.broker.wiring.startup import StartRefused
+from sordini.protocol.types import BrokerId
+from sordini.replication.cluster_model import Broker, BrokerEndpoint
 from sordini.replication.ports import Logger
 
 if TYPE_CHECKING:
-    from sordini.broker.dispatch import Dispatcher
     from sordini.broker.metrics.endpoint import MetricsEndpoint
+    from sordini.broker.requests.dispatch import Dispatcher
     from sordini.broker.wiring.security import SecurityParts
     from sordini.broker.wiring.tls import TlsParts
 
@@ -45,7 +49,7 @@ def network_limits(config: Config, descriptors_max: int) -> tuple[NetworkLimits,
             idle_ms_max=config.connections_max_idle_ms,
             # A consumer that processes records may leave the rest of a response unread for minutes.
             stall_ms_max=config.connections_max_idle_ms if config.connections_max_idle_ms >= 0 else INT32_MAX,
-            parked_max=config.connection_parked_max,
+            pending_max=config.connection_pending_produce_requests_max,
             first_request_ms_max=config.first_request_ms,
             frame_bytes_per_s_min=config.request_bytes_per_s_min,
         ),
@@ -54,7 +58,7 @@ def network_limits(config: Config, descriptors_max: int) -> tuple[NetworkLimits,
 
 def bind(
     config: Config, sockets: SocketServer, tls: TlsParts | None, security: SecurityParts
-) -> tuple[list[Endpoint], tuple[Endpoint, ...]]:
+) -> tuple[list[ListenerEndpoint], tuple[ListenerEndpoint, ...]]:
     """Bind every listener. Returns the bound and the advertised endpoints; raises StartRefused.
 
     A port of 0 is chosen by the system, and returned as chosen.
@@ -65,7 +69,7 @@ def bind(
         backlog=config.socket_listen_backlog_size,
         user_timeout_ms=config.tcp_user_timeout_ms,
     )
-    logins = security.logins
+    logins, rules = security.logins, config.advertised_rules
     try:
         sockets.bind(
             [
@@ -79,6 +83,7 @@ def bind(
                     tls=None if tls is None else tls.listeners.by_name.get(end.name),
                     begin_login=logins.begin if logins is not None and end.protocol in SASL_PROTOCOLS else None,
                     on_tls_refused=security.login_events.handshake_refused,
+                    address_rules=tuple(one.rule for one in rules if one.listener == end.name),
                 )
                 for end in config.endpoints
             ],
@@ -91,13 +96,23 @@ def bind(
     return bound, config.advertised(tuple(bound))
 
 
+def registered_broker(config: Config, broker_id: BrokerId, advertised: Iterable[ListenerEndpoint]) -> Broker:
+    """What a broker registers of itself."""
+    rules = _registered(one.endpoint for one in config.advertised_rules)
+    return Broker(broker_id, 0, _registered(advertised), config.broker_rack, config.cluster_exclusive, rules)
+
+
+def _registered(ends: Iterable[ListenerEndpoint]) -> tuple[BrokerEndpoint, ...]:
+    return tuple(BrokerEndpoint(end.name, end.host, end.port, end.protocol) for end in dict.fromkeys(ends))
+
+
 async def listen_for_metrics(config: Config, dispatcher: Dispatcher, log: Logger) -> MetricsEndpoint | None:
     """The metrics endpoint, which also times requests; None where `sordini.metrics.port` is -1. Raises StartRefused."""
     if config.metrics_port < 0:
         return None
     from sordini.broker.metrics.endpoint import MetricsEndpoint  # Late: its library takes 100 ms to import.
 
-    metrics = MetricsEndpoint(dispatcher, log)
+    metrics = MetricsEndpoint(dispatcher, log, has_kafka_names=config.metrics_kafka_names)
     try:
         host, port = await metrics.listen(config.metrics_host, config.metrics_port)
     except OSError as error:

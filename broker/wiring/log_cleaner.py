@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sordini.broker.administration.activity.broker_activity import BrokerActivity
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.replication.ports import Logger
 from sordini.storage.cleaner import Cleaned, LogCleaner, Worker
-from sordini.storage.compaction.policy import Cleanable, CleanerConfig
+from sordini.storage.compaction.log_selection import Cleanable, CleanerConfig
 from sordini.storage.log import Log
 from sordini.storage.log_manager import LogManager
 
@@ -16,10 +17,17 @@ MB = 1_000_000
 
 
 def wire_cleaner(
-    dynamic: DynamicConfig, logs: LogManager, worker: Worker, now_ms: Callable[[], int], lines: Logger
+    dynamic: DynamicConfig,
+    logs: LogManager,
+    worker: Worker,
+    now_ms: Callable[[], int],
+    lines: Logger,
+    activity: BrokerActivity,
 ) -> LogCleaner:
     """A cleaner that follows the configuration; nothing runs yet."""
-    cleaner = LogCleaner(logs, worker, CleanerLog(lines), now_ms, cleaner_config(dynamic.config))
+    report = CleanerLog(lines)
+    report.on_cleaned, report.on_uncleanable = activity.cleaned, activity.uncleanable
+    cleaner = LogCleaner(logs, worker, report, now_ms, cleaner_config(dynamic.config))
 
     def follow(config: Config) -> None:
         cleaner.config = cleaner_config(config)
@@ -46,6 +54,8 @@ class CleanerLog:
 
     def __init__(self, lines: Logger) -> None:
         self._lines = lines
+        self.on_cleaned: Callable[[Cleaned], object] = _ignore
+        self.on_uncleanable: Callable[[Log], object] = _ignore
 
     def cleaned(self, cleaned: Cleaned) -> None:
         figures = cleaned.result.figures
@@ -65,6 +75,7 @@ class CleanerLog:
             seconds=round(seconds, 2),
             mb_per_s=round(worked / MB / seconds, 1) if seconds > 0 else None,
         )
+        self.on_cleaned(cleaned)
 
     def checkpoint_reset(self, log: Log, part: Cleanable) -> None:
         self._lines.warning(
@@ -84,3 +95,8 @@ class CleanerLog:
 
     def uncleanable(self, log: Log, reason: str) -> None:
         self._lines.error("log marked uncleanable", partition=str(log.topic_partition), reason=reason)
+        self.on_uncleanable(log)
+
+
+def _ignore(_what: object) -> None:
+    """The default: no listener."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from sordini.broker.configuration.listener_keys import ListenerSecurity
-from sordini.broker.configuration.oauthbearer_config import file_of, oauthbearer_settings
-from sordini.broker.security.sasl.oauthbearer.claims import TokenRules
+from sordini.broker.configuration.keys.listener_keys import ListenerSecurity
+from sordini.broker.configuration.protection.oauthbearer_config import oauthbearer_settings
 from sordini.broker.security.sasl.oauthbearer.key_set import DOCUMENT_BYTES_MAX, KeySetError
 from sordini.broker.security.sasl.oauthbearer.key_source import FILE_SCHEME, Fetch, KeySource, SourceSettings
-from sordini.broker.security.sasl.oauthbearer.tokens import TokenVerifier
 from sordini.broker.wiring.deps import Runtime
 from sordini.broker.wiring.startup import StartRefused
+from sordini.client.file_urls import file_of
 from sordini.storage.disk import Disk
+
+if TYPE_CHECKING:
+    from sordini.broker.security.sasl.oauthbearer.tokens import TokenVerifier
 
 
 class KeySources:
@@ -26,6 +29,9 @@ class KeySources:
 
     def verifier(self, security: ListenerSecurity) -> TokenVerifier:
         """What accepts the tokens of a listener. `Config` has checked its keys."""
+        from sordini.broker.security.sasl.oauthbearer.claims import TokenRules  # Late: few brokers take tokens.
+        from sordini.broker.security.sasl.oauthbearer.tokens import TokenVerifier
+
         keys = oauthbearer_settings(security)
         assert keys.oauthbearer_jwks_endpoint_url, "checked by Config"
         source = self._source(

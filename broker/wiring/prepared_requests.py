@@ -1,15 +1,16 @@
-"""Which requests have a prepared way (`broker/prepared`)."""
+"""Which requests have a prepared way (`broker/records/prepared`)."""
 
 from __future__ import annotations
 
-from sordini.broker.membership.store_contact import NO_DOUBT, Doubt
-from sordini.broker.prepared.fetch import FetchDeps, FetchPreparer
-from sordini.broker.prepared.produce import ProduceDeps, ProducePreparer
-from sordini.broker.prepared.table import PreparedRequests
+from sordini.broker.cluster.store_contact import NO_DOUBT, SessionDoubt
+from sordini.broker.records.known_leaders import KnownLeaders
+from sordini.broker.records.prepared.fetch import FetchDeps, FetchPreparer
+from sordini.broker.records.prepared.produce import ProduceDeps, ProducePreparer
+from sordini.broker.requests.prepared_requests import PreparedRequests
 from sordini.broker.wiring.deps import BrokerDeps
 from sordini.broker.wiring.fetch_readers import fetch_readers
 from sordini.broker.wiring.parts import BrokerParts
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.replication.partition import Partition
 
 
@@ -30,16 +31,18 @@ class ForgottenAtResignation:
 def prepare_requests(deps: BrokerDeps, parts: BrokerParts) -> None:
     """Serve these APIs in the prepared way, too."""
     prepared, runtime = parts.dispatcher.prepared, deps.runtime
+    leaders = KnownLeaders(parts.replicas, parts.metadata)
     produce = ProduceDeps(
         runtime.clock.now_ms,
         runtime.call_later,
         parts.verification.gate.admits_at_once,
-        doubt_of_weak_acks(deps),
+        doubt_of_leader_acks(deps),
+        leaders,
     )
-    prepared.preparers[ApiKey.PRODUCE] = ProducePreparer(parts.replicas, produce)
+    prepared.preparers[ApiKey.PRODUCE] = ProducePreparer(produce)
     prepared.preparers[ApiKey.FETCH] = FetchPreparer(
         FetchDeps(
-            parts.replicas,
+            leaders,
             parts.fetch_sessions,
             runtime.clock.monotonic_ms,
             fetch_readers(deps, parts),
@@ -49,6 +52,6 @@ def prepare_requests(deps: BrokerDeps, parts: BrokerParts) -> None:
     parts.replicas.leadership_listeners.append(ForgottenAtResignation(prepared))
 
 
-def doubt_of_weak_acks(deps: BrokerDeps) -> Doubt:
+def doubt_of_leader_acks(deps: BrokerDeps) -> SessionDoubt:
     """The doubt in which produce requests with acks=0 and acks=1 are refused."""
-    return deps.cluster.contact if deps.config.weak_acks_need_store else NO_DOUBT
+    return deps.cluster.contact if deps.config.leader_acks_require_session else NO_DOUBT

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from sordini.broker.cluster.identity import LocalBroker
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
-from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.wiring.deps import Runtime
+from sordini.replication.fetching.fetcher_deps import FetcherDeps
 from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
 from sordini.replication.fetching.messages import FetchSettings
-from sordini.replication.fetching.replica_fetcher import FetcherDeps
-from sordini.replication.inter_broker import versions_for
-from sordini.replication.ports import Links
-from sordini.replication.replica_quota import ReplicaQuota
+from sordini.replication.inter_broker_versions import versions_for
+from sordini.replication.ports import BrokerLinks
+from sordini.replication.replica_throttling import ReplicaQuota
 
 
 def fetch_settings(config: Config) -> FetchSettings:
@@ -27,7 +27,7 @@ def fetch_settings(config: Config) -> FetchSettings:
 
 
 def wire_fetchers(
-    dynamic: DynamicConfig, local: LocalBroker, quota: ReplicaQuota, links: Links, runtime: Runtime
+    dynamic: DynamicConfig, local: LocalBroker, quota: ReplicaQuota, links: BrokerLinks, runtime: Runtime
 ) -> ReplicaFetcherManager:
     """Fetchers whose number follows num.replica.fetchers."""
     config = dynamic.config

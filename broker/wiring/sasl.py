@@ -5,24 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
-from sordini.broker.configuration.listener_keys import ListenerSecurity
-from sordini.broker.configuration.oauthbearer_config import OAUTHBEARER
-from sordini.broker.configuration.sasl_config import SASL_PROTOCOLS, jaas_of, mechanisms_of
-from sordini.broker.dispatch import Dispatcher
+from sordini.broker.configuration.keys.listener_keys import ListenerSecurity
+from sordini.broker.configuration.protection.oauthbearer_config import OAUTHBEARER
+from sordini.broker.configuration.protection.sasl_config import SASL_PROTOCOLS, jaas_of, mechanisms_of
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
+from sordini.broker.requests.dispatch import Dispatcher
 from sordini.broker.security.audit.login_events import LoginEvents
 from sordini.broker.security.sasl.exchanges import Exchange, PlainExchange, ScramExchange
 from sordini.broker.security.sasl.failed_logins import FailedLogins
 from sordini.broker.security.sasl.login import LoginDeps, LoginRules
 from sordini.broker.security.sasl.logins import Logins
-from sordini.broker.security.sasl.oauthbearer.exchange import BearerExchange
 from sordini.broker.security.sasl.users import ScramUsers
 from sordini.broker.wiring.deps import Runtime
 from sordini.broker.wiring.oauthbearer import KeySources
+from sordini.system.named_tuple import NamedTuple
 
 NONCE_BYTES: Final = 24
 
@@ -74,6 +74,10 @@ class ExchangeMakers(NamedTuple):
     def maker(self, mechanism: str, security: ListenerSecurity) -> Callable[[], Exchange]:
         """What makes a new exchange by a mechanism of a listener."""
         if mechanism == OAUTHBEARER:
+            from sordini.broker.security.sasl.oauthbearer.exchange import (
+                BearerExchange,  # Late: few brokers take tokens.
+            )
+
             return partial(BearerExchange, self.key_sources.verifier(security).accept)
         if mechanism == "PLAIN":
             line = jaas_of(security, mechanism)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
-from sordini.broker.dispatch import Dispatcher
+from sordini.broker.requests.dispatch import Dispatcher
 from sordini.broker.security.access import Access
 from sordini.broker.security.acls.acl_store import AclStore
 from sordini.broker.security.acls.authorizer import Authorizer
@@ -20,6 +19,7 @@ from sordini.broker.wiring.deps import BrokerDeps
 from sordini.broker.wiring.oauthbearer import KeySources
 from sordini.broker.wiring.sasl import wire_logins
 from sordini.replication.ports import Session
+from sordini.system.named_tuple import NamedTuple
 
 
 class SecurityParts(NamedTuple):

@@ -6,54 +6,59 @@ Alone, with the embedded store, a broker accepts connections once it leads all o
 accepts them as soon as it is registered, because the controller connects and sends commands from then on; before that,
 connections wait in the backlog. In a cluster its leaderships are handed over before it stops (controlled shutdown).
 
-Files, sockets, time and the coordination store come in through `Ports`, so that the same server runs in production and
-in a simulation. Every task is a child of one group: a bug in any of them ends the process, not a part of it.
+Files, sockets, time and the coordination store come in through `ServerPorts`, so that the same server runs in
+production and in a simulation. Every task is a child of one group: a bug in any of them ends the process, not a part
+of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from sordini.broker.administration.config_receiver import load_layers
+from sordini.broker.cluster.identity import BrokerIdentity, find_identity, owner_of
+from sordini.broker.cluster.store_contact import StoreContact
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
-from sordini.broker.configuration.listeners import Endpoint
+from sordini.broker.configuration.listeners import ListenerEndpoint
 from sordini.broker.configuration.password_renewal import encrypt_passwords_again
-from sordini.broker.configuration.receiver import load_layers
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.coordination_store.current_session import CurrentSession
-from sordini.broker.membership.identity import BrokerIdentity, find_identity, owner_of
-from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
 from sordini.broker.security.sasl.first_user import FirstUser
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.wiring.assembly import assemble, topic_configs_of
 from sordini.broker.wiring.client_quotas import throttle
-from sordini.broker.wiring.cluster_wiring import ClusterParts, wire_cluster
+from sordini.broker.wiring.cluster_wiring import wire_cluster
 from sordini.broker.wiring.deps import BrokerDeps, ClusterDeps, Runtime, Workers
-from sordini.broker.wiring.listeners import bind, listen_for_metrics, network_limits
+from sordini.broker.wiring.joining import join
+from sordini.broker.wiring.listeners import bind, listen_for_metrics, network_limits, registered_broker
 from sordini.broker.wiring.oauthbearer import key_fetcher
 from sordini.broker.wiring.parts import BrokerParts
+from sordini.broker.wiring.running import Running
 from sordini.broker.wiring.startup import (
     FORESEEN_FAILURES,
     STORE_LOST,
-    Ports,
+    ServerPorts,
     StartRefused,
     open_logs,
     refuse_incompatible_cluster,
     refuse_other_tree,
+    refuse_unreadable_telemetry,
     store_lost,
     warn_of_unknown_topics,
 )
-from sordini.broker.wiring.tls import TlsParts, broker_network, wire_tls
-from sordini.replication import cluster_model
-from sordini.replication.metadata_store.notifications import LogDirFailureNotifier
+from sordini.broker.wiring.stopping import stop_parts
+from sordini.broker.wiring.tls import broker_network, wire_tls
+from sordini.broker.wiring.tracing import refuse_unusable_tracing, served_by, wire_tracing
+from sordini.coordination_store.current_session import CurrentSession
+from sordini.replication.metadata_store.log_dir_notifications import LogDirFailureNotifier
 from sordini.replication.metadata_store.paths import TOPICS
 from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.metadata_store.store_format import ensure_format
-from sordini.replication.ports import CoordinationStore, Logger, Session, SessionState
+from sordini.replication.ports import CoordinationStore, Logger, Session
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.errors import StorageError
 from sordini.storage.log_manager import LogManager
@@ -66,19 +71,6 @@ SERVING = "serving"
 """The activity of a broker that is ready."""
 
 
-class Running(NamedTuple):
-    """What a broker consists of while it runs."""
-
-    session: CurrentSession
-    contact: StoreContact
-    notes: LogDirFailureNotifier
-    parts: BrokerParts
-    sockets: SocketServer
-    cluster: ClusterParts
-    metrics: MetricsEndpoint | None
-    tls: TlsParts | None
-
-
 class Server:
     """A broker; `run` starts it, serves, and stops it."""
 
@@ -86,14 +78,11 @@ class Server:
         self,
         config: Config,
         explicit: frozenset[str],
-        ports: Ports,
+        ports: ServerPorts,
         log: Logger,
         first_user: FirstUser | None = None,
     ) -> None:
-        """`explicit` names the configuration keys that were set; the others have their defaults.
-
-        `first_user` is made before the broker serves.
-        """
+        """`explicit` names the configuration keys that were set; `first_user` is made before the broker serves."""
         self._first_user = first_user
         self._config = config
         self._dynamic = DynamicConfig(config, explicit)
@@ -105,8 +94,8 @@ class Server:
         self.activity = "starting"
         """What the broker does now, for the line that says what a forced stop left unfinished."""
         self.identity: BrokerIdentity | None = None
-        self.bound: list[Endpoint] = []
-        self.advertised: tuple[Endpoint, ...] = ()
+        self.bound: list[ListenerEndpoint] = []
+        self.advertised: tuple[ListenerEndpoint, ...] = ()
         self.metadata: MetadataCache | None = None
         """The cluster's metadata; None before the parts are built, as is the next."""
         self.replicas: ReplicaSet | None = None
@@ -120,6 +109,8 @@ class Server:
         """
         store = None
         try:
+            refuse_unreadable_telemetry(self._config)
+            await refuse_unusable_tracing(self._ports.span_exporter)
             store = await self._ports.open_store()
             session = CurrentSession(await store.open_session())
             await self._run(store, session, stop, ready)
@@ -136,6 +127,10 @@ class Server:
                 self.activity = "closing the coordination store"
                 await store.close()
                 await self._ports.record_worker.close()
+                if self._ports.telemetry_reader is not None:
+                    await self._ports.telemetry_reader.close()
+                if self._ports.span_exporter is not None:
+                    await self._ports.span_exporter.close()
 
     async def _run(
         self, store: CoordinationStore, session: CurrentSession, stop: asyncio.Event, ready: Callable[[], None]
@@ -184,7 +179,7 @@ class Server:
             ClusterDeps(self.identity, session, contact, self._is_clustered),
             Runtime(ports.clock, ports.randomness, self._spawn, call_later, log),
             broker_network(self._dynamic.config, ports.network, tls),
-            Workers(ports.worker, ports.record_worker),
+            Workers(ports.worker, ports.record_worker, ports.telemetry_reader),
             key_fetcher(ports.disk),
             ports.audit,
             ports.interposer,
@@ -192,36 +187,50 @@ class Server:
         parts = assemble(deps, topic_configs, logs)
         self.metadata, self.replicas = parts.metadata, parts.replicas
         parts.health.activity = self._unless_serving
-        notes = LogDirFailureNotifier(session, self.identity.broker_id, self._spawn)
-        logs.on_offline = lambda failure: self._directory_failed(failure, parts, notes)
+        failure_notifier = LogDirFailureNotifier(session, self.identity.broker_id, self._spawn)
+        logs.on_offline = lambda failure: self._directory_failed(failure, parts, failure_notifier)
         metrics = await listen_for_metrics(self._config, parts.dispatcher, log)
         service = parts.dispatcher if metrics is None else metrics.service
         descriptors_max = ports.descriptors.connections
         limits = network_limits(self._dynamic.config, descriptors_max)
         sockets = SocketServer(ports.network, service, ports.clock, ports.page_cache, log, *limits)
-        throttle(sockets, parts.quotas, service, self._dynamic, ports.clock)
+        tracing = wire_tracing(deps, ports.span_exporter, parts.metadata)
+        throttle(sockets, parts.quotas, service, served_by(sockets, tracing), self._dynamic, ports.clock)
         logs.before_truncate(sockets.reset_holders)
         parts.transactions.accepted_connections = parts.groups.accepted_connections = lambda: sockets.quotas.accepted
         parts.transactions.send_markers_by(asyncio.get_running_loop().call_soon)
+        parts.activity.connections = sockets.connections
         self._dynamic.on_change(lambda changed: sockets.limit_connections(network_limits(changed, descriptors_max)[0]))
         self.bound, self.advertised = bind(self._config, sockets, tls, parts.security)
-        endpoints = tuple(cluster_model.Endpoint(end.name, end.host, end.port, end.protocol) for end in self.advertised)
-        rack, is_pure = self._config.broker_rack, self._config.cluster_pure
-        broker = cluster_model.Broker(self.identity.broker_id, 0, endpoints, rack, is_pure)
+        broker = registered_broker(self._config, self.identity.broker_id, self.advertised)
         await refuse_incompatible_cluster(self._config, session, broker)
         try:
             await warn_of_unknown_topics(logs, session, log)
         except STORE_LOST as error:
             raise store_lost(error) from error
         parts.metadata.awaits_first_topics = self._is_clustered and self._has_topics
+        if self._is_clustered:
+            parts.first_metadata.start_waiting()
         cluster = wire_cluster(deps, session, store, parts, broker)
         parts.health.unreached = cluster.channel.unreached
-        return Running(session, contact, notes, parts, sockets, cluster, metrics, tls)
+        return Running(
+            self.identity,
+            session,
+            contact,
+            failure_notifier,
+            parts,
+            sockets,
+            cluster,
+            metrics,
+            tls,
+            tracing,
+            self._is_clustered,
+        )
 
     async def _serve(self, running: Running, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         self._spawn(running.sockets.run())
         serving: list[asyncio.Task[None]] = []
-        if await self._done_before(stop, self._start(running)):
+        if await self._done_before(stop, self._join(running)):
             self.watchdog.start()
             # The cleaner's child processes have ended by the time that open requests are answered.
             serving += map(self._spawn, (running.cluster.membership.run(), running.parts.cleaner.run()))
@@ -229,7 +238,10 @@ class Server:
             if self._is_clustered:
                 self._spawn(running.cluster.clocks.run())
             self._spawn(self._check_isr(running.parts.replicas))
+            if running.tracing is not None:
+                self._spawn(running.tracing.run())
             running.sockets.start()
+            running.parts.activity.ready()
             if running.metrics is not None:
                 self._open_metrics(running.metrics, running)
             self.activity = SERVING
@@ -252,87 +264,23 @@ class Server:
             await asyncio.wait([task])
         return not task.cancelled()
 
-    async def _start(self, running: Running) -> None:
-        assert self.identity is not None
-        await self._join(running)
-        await encrypt_passwords_again(running.session, self.identity.broker_id, self._dynamic.encoder, self._log)
-
     async def _join(self, running: Running) -> None:
-        """Register and wait for the controller's commands; alone, until this broker leads all of its partitions."""
-        assert self.identity is not None
-        try:
-            await running.parts.security.start(running.session, self._first_user, self.identity.cluster_id)
-            await running.parts.quotas.load(running.session)
-        except STORE_LOST as error:
-            raise store_lost(error) from error
-        await running.parts.config_changes.start()
-        if not self._is_clustered:
-            await running.cluster.membership.join()
-            await running.cluster.channel.drained()
-            return
-        await running.cluster.membership.join(running.sockets.start)
-        metadata, timeout_ms = running.parts.metadata, self._config.zookeeper_session_timeout_ms
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await metadata.until(lambda: self._is_in(metadata) and not metadata.awaits_first_topics, timeout_ms)
-                await running.cluster.channel.drained()
-        except TimeoutError:
-            pass
-        metadata.awaits_first_topics_until(lambda: self._is_in(metadata))
-        if not self._is_in(metadata):
-            self._log.warning(
-                "no metadata received from a controller yet; Metadata answers are incomplete", waited_ms=timeout_ms
-            )
-
-    def _is_in(self, metadata: MetadataCache) -> bool:
-        assert self.identity is not None
-        return self.identity.broker_id in metadata.brokers
+        await join(running, self._config, self._first_user, self._log)
+        await encrypt_passwords_again(running.session, running.identity.broker_id, self._dynamic.encoder, self._log)
 
     async def _stop(self, running: Running) -> None:
         """Leave the cluster, answer open requests, and end every task."""
-        clock = self._ports.clock
-        deadline_ms = clock.monotonic_ms() + self._config.shutdown_deadline_ms
-        if self._is_clustered:
-            await self._hand_over(running, self._config.shutdown_deadline_ms // 3)
-            # Before the sockets close: the next controller may still send commands to this broker.
-            await running.cluster.membership.leave()
-        self.activity = "answering open requests"
-        running.parts.replicas.resign_all()
-        # Half of the time, so that a peer that does not read leaves the other half to the disks.
-        await running.sockets.close((deadline_ms - clock.monotonic_ms()) // 2)
-        if running.metrics is not None:
-            await running.metrics.close()
-        self.activity = "resigning as controller"
-        self.watchdog.stop()
-        await running.cluster.membership.leave()
-        await running.parts.config_changes.stop()
-        await running.parts.security.stop()
-        running.parts.inter_broker.close()
-        running.parts.transactions.close()
-        running.parts.verification.remote.close()
-        if running.tls is not None:
-            running.tls.outgoing.close()
+        await stop_parts(running, self._config, self._ports.clock, self.watchdog, self._note_activity, self._log)
         for task in list(self._tasks):
             task.cancel()
 
-    async def _hand_over(self, running: Running, timeout_ms: int) -> None:
-        """Controlled shutdown: other brokers take the leaderships, if there are any and the controller is reachable."""
-        assert self.identity is not None
-        others = running.parts.metadata.brokers.keys() - {self.identity.broker_id}
-        if not others or not self._config.controlled_shutdown_enable:
-            return
-        if running.session.state is not SessionState.CONNECTED:
-            self._log.warning("coordination store disconnected; stopping without controlled shutdown")
-            return
-        self.activity = "handing leaderships over to other brokers"
-        running.parts.replicas.stop_joining_isr()
-        await running.cluster.leaving.leave(timeout_ms)
+    def _note_activity(self, activity: str) -> None:
+        self.activity = activity
 
     def _open_metrics(self, metrics: MetricsEndpoint, running: Running) -> None:
         from sordini.broker.metrics.families import MetricSources
 
-        monotonic_ms, log = self._ports.clock.monotonic_ms, self._log
-        ready_ms = monotonic_ms()
+        log = self._log
         sources = MetricSources(
             running.parts,
             running.sockets,
@@ -341,10 +289,14 @@ class Server:
             metrics.service.latencies,
             running.parts.groups,
             clocks=running.cluster.clocks,
-            uptime_ms=lambda: monotonic_ms() - ready_ms,
+            uptime_ms=running.parts.activity.uptime_ms,
             lines_lost=lambda: getattr(log, "lines_lost", 0),  # A test's log has no such count.
             contact=running.contact,
             tls=running.tls,
+            broker_id=running.identity.broker_id,
+            monotonic_ms=self._ports.clock.monotonic_ms,
+            group_partitions_max=self._config.metrics_group_partitions_max,
+            tracing=running.tracing,
         )
         metrics.open(sources, self._unless_serving)
 
@@ -357,21 +309,25 @@ class Server:
         """Whether other brokers can exist: the embedded store belongs to one process."""
         return bool(self._config.zookeeper_connect) or self._ports.is_store_shared
 
-    def _directory_failed(self, failure: StorageError, parts: BrokerParts, notes: LogDirFailureNotifier) -> None:
+    def _directory_failed(
+        self, failure: StorageError, parts: BrokerParts, failure_notifier: LogDirFailureNotifier
+    ) -> None:
         self._log.error("log directory is offline", directory=failure.directory, reason=str(failure))
         parts.replicas.directory_failed(failure)
         if not parts.logs.online_directories:
             self._spawn(_end(failure))
         elif self._is_clustered:
-            notes.notify()
+            failure_notifier.notify()
 
     async def _tick(self, running: Running) -> None:
         clock = self._ports.clock
         while True:
             await asyncio.sleep(TICK_S)
+            running.parts.activity.sample()
+            await running.parts.lag.sample(clock.monotonic_ms())
             await running.parts.logs.tick(clock.now_ms())
             if running.parts.receiver.deferred.is_due(clock.monotonic_ms()):
-                running.notes.notify()
+                running.failure_notifier.notify()
             running.parts.security.tick(clock.monotonic_ms())
             if running.tls is not None:
                 await running.tls.listeners.poll(self._dynamic.config)

@@ -6,8 +6,9 @@ Each refuses the start when the broker could not serve, with the reason and the 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
+from sordini.broker.cluster.identity import BrokerIdentity, Owner, owner_of
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.delete_policies import load_policies
 from sordini.broker.configuration.dynamic import DynamicConfig
@@ -15,17 +16,18 @@ from sordini.broker.configuration.protocol_version import read_version
 from sordini.broker.configuration.settings import INT64_MAX, ConfigError
 from sordini.broker.configuration.topic_config import TopicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
-from sordini.broker.coordination_store.store_location import STORE_FILE
-from sordini.broker.membership.identity import BrokerIdentity, Owner, owner_of
+from sordini.broker.metrics.telemetry.decoding import is_available
+from sordini.broker.metrics.telemetry.ports import PushReader
+from sordini.broker.network.descriptors import Descriptors
 from sordini.broker.network.ports import Network, PageCache
 from sordini.broker.network.tls_handshakes import HandshakeWorker, ThreadWorker
-from sordini.broker.process.descriptors import Descriptors
-from sordini.broker.record_jobs.ports import RecordWorker
+from sordini.broker.records.jobs.ports import RecordWorker
 from sordini.broker.security.audit.audit_log import AuditOutput
 from sordini.broker.wiring.deps import Interposer
+from sordini.coordination_store.store_location import STORE_FILE
 from sordini.replication import cluster_model
 from sordini.replication.controller.policy import UNCLEAN_KEY, LeaderRebalance, Policy
-from sordini.replication.inter_broker import versions_for
+from sordini.replication.inter_broker_versions import versions_for
 from sordini.replication.metadata_store.cluster_identity import NAMED_MAX, mismatch, unknown_topics
 from sordini.replication.metadata_store.registration import RegistrationRefused, check_endpoints_free, other_brokers
 from sordini.replication.ports import (
@@ -44,8 +46,13 @@ from sordini.storage.disk import Disk
 from sordini.storage.disk_space import OnFull, OnSpace
 from sordini.storage.errors import StorageError
 from sordini.storage.log_dir_handle import Randomness
-from sordini.storage.log_manager import Identity, LogManager, StoreConfig
+from sordini.storage.log_manager import Identity, LogManager
 from sordini.storage.names import META_PROPERTIES
+from sordini.storage.store_config import StoreConfig
+from sordini.system.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from sordini.broker.metrics.tracing.ports import SpanExporter
 
 OLDEST_IN_CLUSTER = read_version("2.7-IV0")
 """Requests between brokers of older protocols are not implemented."""
@@ -75,7 +82,7 @@ def store_lost(error: CoordinationError) -> StartRefused:
     return StartRefused(f"the connection to the coordination store was lost while the broker started ({error})")
 
 
-class Ports(NamedTuple):
+class ServerPorts(NamedTuple):
     """Everything outside the process, as the server uses it."""
 
     clock: Clock
@@ -93,6 +100,10 @@ class Ports(NamedTuple):
     """Makes what computes TLS handshakes, for a number of threads."""
     is_store_shared: bool = False
     """Whether other brokers of this process use the same embedded store (`sordini dev`)."""
+    telemetry_reader: PushReader | None = None
+    """Reads metrics that clients push; None: the broker's own process does."""
+    span_exporter: SpanExporter | None = None
+    """Exports spans of slow requests; None: there are none."""
     audit: AuditOutput | None = None
     """Where the audit log goes; None without one."""
     interposer: Interposer | None = None
@@ -118,6 +129,15 @@ async def refuse_other_tree(config: Config, owner: Owner | None, session: Sessio
             f"{owner.directory}/{META_PROPERTIES} belongs to cluster {owner.cluster_id}, and the embedded coordination "
             f"store is not its tree: {reason}. Restore {STORE_FILE} (docs/recovery.md), or set zookeeper.connect if "
             "the cluster is in a ZooKeeper; nothing was written. To begin a new cluster, name other log.dirs"
+        )
+
+
+def refuse_unreadable_telemetry(config: Config) -> None:
+    """Raise StartRefused when clients are to push metrics, and what reads them is not installed."""
+    if config.client_telemetry_enable and not is_available():
+        raise StartRefused(
+            "sordini.client.telemetry.enable=true needs the package opentelemetry-proto, which the extra "
+            "sordini[telemetry] installs (docs/client-telemetry.md)"
         )
 
 
@@ -151,7 +171,7 @@ def _room_lines(log: Logger) -> tuple[OnFull, OnSpace]:
 
 
 def open_logs(
-    config: Config, ports: Ports, identity: BrokerIdentity, topic_configs: TopicConfigs, log: Logger
+    config: Config, ports: ServerPorts, identity: BrokerIdentity, topic_configs: TopicConfigs, log: Logger
 ) -> LogManager:
     """Lock the log directories and load their logs. Raises StartRefused and StorageError."""
     try:
@@ -219,12 +239,12 @@ async def refuse_incompatible_cluster(config: Config, session: Session, broker: 
             f"{OLDEST_IN_CLUSTER} or newer, the same on all its brokers"
         )
     for other in others:
-        if other.is_pure != broker.is_pure:
-            have, this = ("", "out") if other.is_pure else ("out", "")
+        if other.is_exclusive != broker.is_exclusive:
+            have, this = ("", "out") if other.is_exclusive else ("out", "")
             raise StartRefused(
-                f"broker {other.broker_id} is registered with{have} sordini.cluster.pure=true, and this broker has "
-                f"been configured with{this} it: allowed is the same on all brokers, which are Sordini's. To change "
-                "it, stop all brokers first (docs/compatibility.md)"
+                f"broker {other.broker_id} is registered with{have} sordini.cluster.exclusive=true, and this broker "
+                f"has been configured with{this} it: allowed is the same on all brokers, which are Sordini's. To "
+                "change it, stop all brokers first (docs/compatibility.md)"
             )
     check_endpoints_free(broker, others)
 
@@ -238,7 +258,7 @@ def cluster_settings_of(config: Config) -> cluster_model.ClusterSettings:
         2 if protocol >= FEATURES_BY_MAXIMUM else 1,
         protocol >= RECOVERY_MARKED,
         config.delete_topic_enable,
-        config.cluster_pure,
+        config.cluster_exclusive,
     )
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
+from sordini.broker.configuration.protection.unserved_protection import TLS
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.network.ports import Network
 from sordini.broker.network.tls_handshakes import Handshakes
 from sordini.broker.network.tls_network import TlsNetwork
-from sordini.broker.security.tls.listener_tls import TLS_PROTOCOLS, TlsListeners
-from sordini.broker.wiring.startup import Ports, StartRefused
+from sordini.broker.wiring.startup import ServerPorts, StartRefused
 from sordini.replication.ports import Logger
 from sordini.storage.disk import Disk
+from sordini.system.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from sordini.broker.security.tls.listener_tls import TlsListeners
 
 OUTGOING_MAX = 1000
 
@@ -33,11 +37,13 @@ class TlsParts(NamedTuple):
         self.outgoing.close()
 
 
-def wire_tls(dynamic: DynamicConfig, ports: Ports, log: Logger) -> TlsParts | None:
+def wire_tls(dynamic: DynamicConfig, ports: ServerPorts, log: Logger) -> TlsParts | None:
     """Read the stores of all TLS listeners; None when there is no such listener. Raises StartRefused."""
     config = dynamic.config
-    if not any(endpoint.protocol in TLS_PROTOCOLS for endpoint in config.endpoints):
+    if not any(endpoint.protocol in TLS for endpoint in config.endpoints):
         return None
+    from sordini.broker.security.tls.listener_tls import TlsListeners  # Late: for TLS listeners only.
+
     try:
         listeners = TlsListeners(config, ports.disk.read, _stamp_of(ports.disk), ports.clock, log)
     except ConfigError as error:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sordini.broker.cluster.identity import LocalBroker
 from sordini.broker.coordinators.ports import Ports
 from sordini.broker.groups.coordinator import GroupCoordinator
-from sordini.broker.membership.identity import LocalBroker
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.topics.topic_admin import TopicAdmin
 from sordini.broker.transactions.local_markers import LocalMarkers

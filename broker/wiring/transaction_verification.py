@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.transactions.coordinator import TransactionCoordinator
@@ -13,6 +11,7 @@ from sordini.broker.transactions.verifier import CoordinatorVerifier
 from sordini.broker.wiring.deps import Runtime
 from sordini.broker.wiring.inter_broker import InterBroker
 from sordini.protocol.types import BrokerId
+from sordini.system.named_tuple import NamedTuple
 
 
 class VerificationParts(NamedTuple):
@@ -37,6 +36,6 @@ def wire_verification(
     gate = TransactionGate(
         verifier,
         lambda: dynamic.config.transaction_partition_verification_enable,
-        raises_epochs=dynamic.config.cluster_pure,
+        raises_epochs=dynamic.config.cluster_exclusive,
     )
     return VerificationParts(gate, remote)

@@ -1,18 +1,18 @@
 """The events and actions of a group's machine.
 
 `machine.step(group, event, now, limits)` returns the group after the event, and a list of actions to be carried out in
-order. Each request is answered by one `Reply`. A `Write` is appended to the log by the shell, which reports its result
-with `WriteCompleted`, before or after other events.
+order. Each request is answered by one `GroupReply`. A `GroupWrite` is appended to the log by the shell, which reports
+its result with `WriteCompleted`, before or after other events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCaused
 from sordini.broker.groups.machine.state import Caller, GroupValue, Protocol
 from sordini.protocol.errors import ErrorCode
+from sordini.system.named_tuple import NamedTuple
 
 
 class GroupLimits(NamedTuple):
@@ -99,6 +99,8 @@ class ValidateOffsetCommit(NamedTuple):
     member_id: str
     group_instance_id: str | None
     generation_id: int
+    has_member_epoch: bool = True
+    """Whether `generation_id` is the member epoch of a consumer group's member (KIP-848): the request is new enough."""
     is_transactional: bool = False
     """A producer commits for the member: old ones do not name it (KIP-447). It says nothing about the session."""
 
@@ -106,8 +108,9 @@ class ValidateOffsetCommit(NamedTuple):
 class DeleteGroup(NamedTuple):
     """An administrator deletes the group; only an empty one may be deleted.
 
-    The group is dead at once. If it has a record (its generation is not 0), a `Write` of None is its tombstone, and the
-    answer follows `WriteCompleted`; if the write fails, the group is empty again. The shell deletes its offsets.
+    The group is dead at once. If it has a record (its generation is not 0), a `GroupWrite` of None is its tombstone,
+    and the answer follows `WriteCompleted`; if the write fails, the group is empty again. The shell deletes its
+    offsets.
     """
 
     caller: Caller
@@ -132,7 +135,7 @@ class Tick(NamedTuple):
 
 
 class WriteCompleted(NamedTuple):
-    """The result of a `Write`: None when it is committed, or the error code for the requests that wait for it.
+    """The result of a `GroupWrite`: None when it is committed, or the error code for the requests that wait for it.
 
     `number` is that of the write; 0 stands for the oldest unfinished one of the generation.
     """
@@ -182,18 +185,18 @@ class LeaveAnswer(NamedTuple):
     errors: tuple[ErrorCode, ...]
 
 
-class Answer(NamedTuple):
+class GroupAnswer(NamedTuple):
     """The answer to Heartbeat, ValidateOffsetCommit and DeleteGroup."""
 
     error: ErrorCode
 
 
-class Reply(NamedTuple):
+class GroupReply(NamedTuple):
     caller: Caller
-    answer: JoinAnswer | SyncAnswer | LeaveAnswer | Answer
+    answer: JoinAnswer | SyncAnswer | LeaveAnswer | GroupAnswer
 
 
-class Write(NamedTuple):
+class GroupWrite(NamedTuple):
     """Append this value under the group's key (None: a tombstone), and report the result.
 
     The result is `WriteCompleted(generation_id, error, number)`, also for a group that is dead by then.
@@ -220,4 +223,4 @@ class RebalanceCompleted(NamedTuple):
     protocol: str | None
 
 
-Action = Reply | Write | MemberFenced | RebalanceCompleted | RebalanceCaused
+Action = GroupReply | GroupWrite | MemberFenced | RebalanceCompleted | RebalanceCaused

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sordini.broker.groups.machine.events import Answer, DeleteGroup
+from sordini.broker.groups.machine.events import DeleteGroup, GroupAnswer
 from sordini.broker.groups.machine.state import Caller, GroupState, TombstoneWrite
-from sordini.broker.groups.machine.transition import Transition
+from sordini.broker.groups.machine.transition import GroupTransition
 from sordini.protocol.errors import ErrorCode
 
 DELETE_ERRORS = {
@@ -15,21 +15,21 @@ DELETE_ERRORS = {
 }
 
 
-def delete(transition: Transition, event: DeleteGroup) -> None:
+def delete(transition: GroupTransition, event: DeleteGroup) -> None:
     error = DELETE_ERRORS.get(transition.state)
     if error is not None:
-        transition.reply(event.caller, Answer(error))
+        transition.reply(event.caller, GroupAnswer(error))
     elif _transition_to_dead(transition, event.caller):
-        transition.reply(event.caller, Answer(ErrorCode.NONE))
+        transition.reply(event.caller, GroupAnswer(ErrorCode.NONE))
 
 
-def last_offset_removed(transition: Transition) -> None:
+def last_offset_removed(transition: GroupTransition) -> None:
     """An empty group is removed with its last offset, unless a member is about to join."""
     if transition.state is GroupState.EMPTY and not transition.pending_joins:
         _transition_to_dead(transition, None)
 
 
-def _transition_to_dead(transition: Transition, caller: Caller | None) -> bool:
+def _transition_to_dead(transition: GroupTransition, caller: Caller | None) -> bool:
     """End the group; true if that needs no tombstone, since a group of generation 0 has no record."""
     transition.transition_to(GroupState.DEAD)
     transition.pending_joins.clear()
@@ -39,15 +39,15 @@ def _transition_to_dead(transition: Transition, caller: Caller | None) -> bool:
     return False
 
 
-def tombstone_written(transition: Transition, purpose: TombstoneWrite, error: ErrorCode | None) -> None:
+def tombstone_written(transition: GroupTransition, purpose: TombstoneWrite, error: ErrorCode | None) -> None:
     """The tombstone was written, or the write failed: then the group is empty again."""
     if error is not None and transition.state is GroupState.DEAD:
         transition.transition_to(GroupState.EMPTY)
     if purpose.caller is not None:
-        transition.reply(purpose.caller, Answer(error or ErrorCode.NONE))
+        transition.reply(purpose.caller, GroupAnswer(error or ErrorCode.NONE))
 
 
-def unload(transition: Transition) -> None:
+def unload(transition: GroupTransition) -> None:
     """The broker is no longer the coordinator: pending requests are answered NOT_COORDINATOR."""
     if transition.state is not GroupState.DEAD:
         transition.transition_to(GroupState.DEAD)
@@ -58,7 +58,7 @@ def unload(transition: Transition) -> None:
         transition.remove_member(member_id)
     for write in transition.pending_writes:
         if isinstance(write.purpose, TombstoneWrite) and write.purpose.caller is not None:
-            transition.reply(write.purpose.caller, Answer(ErrorCode.NOT_COORDINATOR))
+            transition.reply(write.purpose.caller, GroupAnswer(ErrorCode.NOT_COORDINATOR))
     transition.pending_joins.clear()
     transition.pending_writes = ()
     transition.initial_delay = transition.grace = None

@@ -12,11 +12,11 @@ from sordini.broker.groups.machine.events import Join, JoinAnswer
 from sordini.broker.groups.machine.member_validation import member_error
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause, rejoin_cause
 from sordini.broker.groups.machine.state import GroupState, Member
-from sordini.broker.groups.machine.transition import Transition
+from sordini.broker.groups.machine.transition import GroupTransition
 from sordini.protocol.errors import ErrorCode
 
 
-def join(transition: Transition, event: Join) -> None:
+def join(transition: GroupTransition, event: Join) -> None:
     limits = transition.limits
     if not limits.session_timeout_ms_min <= event.session_timeout_ms <= limits.session_timeout_ms_max:
         _reject(transition, event, ErrorCode.INVALID_SESSION_TIMEOUT)
@@ -38,11 +38,11 @@ def join(transition: Transition, event: Join) -> None:
     rebalance.maybe_complete(transition)
 
 
-def _reject(transition: Transition, event: Join, error: ErrorCode) -> None:
+def _reject(transition: GroupTransition, event: Join, error: ErrorCode) -> None:
     transition.reply(event.caller, JoinAnswer(error, member_id=event.member_id))
 
 
-def _accepts_member(transition: Transition, event: Join) -> bool:
+def _accepts_member(transition: GroupTransition, event: Join) -> bool:
     """Whether the group's size allows it.
 
     While a rebalance is prepared, only members that have joined are counted: a group that is larger than allowed (the
@@ -61,7 +61,7 @@ def _accepts_member(transition: Transition, event: Join) -> bool:
             return member is not None or len(transition.members) < members_max
 
 
-def _join_new_member(transition: Transition, event: Join) -> None:
+def _join_new_member(transition: GroupTransition, event: Join) -> None:
     if event.group_instance_id is not None:
         if event.group_instance_id in transition.static_member_ids:
             static_members.replace_static_member(transition, event, event.group_instance_id)
@@ -75,7 +75,7 @@ def _join_new_member(transition: Transition, event: Join) -> None:
         _add_member(transition, event, event.new_member_id)
 
 
-def _add_member(transition: Transition, event: Join, member_id: str) -> None:
+def _add_member(transition: GroupTransition, event: Join, member_id: str) -> None:
     # Only the first generation is delayed for more members; later ones start as soon as all members have joined.
     if transition.initial_delay is not None and transition.generation_id == 0:
         transition.initial_delay = transition.initial_delay._replace(new_member_joined=True)
@@ -95,7 +95,7 @@ def _add_member(transition: Transition, event: Join, member_id: str) -> None:
     rebalance.prepare(transition)
 
 
-def _join_known_member(transition: Transition, event: Join) -> None:
+def _join_known_member(transition: GroupTransition, event: Join) -> None:
     error = member_error(transition.members, transition.static_member_ids, event.member_id, event.group_instance_id)
     if error is not None:
         _reject(transition, event, error)
@@ -111,7 +111,7 @@ def _join_known_member(transition: Transition, event: Join) -> None:
     rebalance.prepare(transition)
 
 
-def _add_cause(transition: Transition, member: Member, event: Join) -> None:
+def _add_cause(transition: GroupTransition, member: Member, event: Join) -> None:
     is_leader = member.member_id == transition.leader_id
     cause, topics = rejoin_cause(member, event.protocols, event.protocol_type, is_leader=is_leader)
     # While a rebalance is prepared every member joins again: only another subscription is a cause of its own.
@@ -120,7 +120,7 @@ def _add_cause(transition: Transition, member: Member, event: Join) -> None:
         transition.rebalance_caused(cause, member, topics or event.reason)
 
 
-def _repeats_join(transition: Transition, member: Member, event: Join) -> bool:
+def _repeats_join(transition: GroupTransition, member: Member, event: Join) -> bool:
     """Whether the member only missed its answer, so that the current generation is sent again.
 
     A leader that joins while the group is stable requests a rebalance: topics may have changed.

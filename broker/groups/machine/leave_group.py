@@ -7,11 +7,11 @@ from sordini.broker.groups.machine.events import Leave, LeaveAnswer, LeavingMemb
 from sordini.broker.groups.machine.member_validation import member_error
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
 from sordini.broker.groups.machine.state import GroupState, Member
-from sordini.broker.groups.machine.transition import Transition
+from sordini.broker.groups.machine.transition import GroupTransition
 from sordini.protocol.errors import ErrorCode
 
 
-def leave(transition: Transition, event: Leave) -> None:
+def leave(transition: GroupTransition, event: Leave) -> None:
     """Remove members, one after the other; each removal may complete a rebalance or start one."""
     if transition.state is GroupState.DEAD:
         errors = (ErrorCode.COORDINATOR_NOT_AVAILABLE,) * len(event.members)
@@ -20,7 +20,7 @@ def leave(transition: Transition, event: Leave) -> None:
     transition.reply(event.caller, LeaveAnswer(errors))
 
 
-def _leave(transition: Transition, event: Leave, leaving: LeavingMember) -> ErrorCode:
+def _leave(transition: GroupTransition, event: Leave, leaving: LeavingMember) -> ErrorCode:
     member_id = leaving.member_id
     if not member_id:
         # An administrator removes a static member by its instance id alone.
@@ -47,7 +47,7 @@ def _leave_cause(event: Leave, leaving: LeavingMember, member: Member) -> Rebala
     return RebalanceCause.MEMBER_LEFT
 
 
-def rebalance_without(transition: Transition) -> None:
+def rebalance_without(transition: GroupTransition) -> None:
     """Members were removed: their partitions are assigned to the others."""
     rebalance.prepare(transition)
     rebalance.maybe_complete(transition)

@@ -59,7 +59,7 @@ from sordini.broker.groups.machine.state import (
     ReplacementWrite,
     TombstoneWrite,
 )
-from sordini.broker.groups.machine.transition import Transition
+from sordini.broker.groups.machine.transition import GroupTransition
 
 
 def step(group: Group, event: Event, now: Now, limits: GroupLimits) -> tuple[Group, list[Action]]:
@@ -68,7 +68,7 @@ def step(group: Group, event: Event, now: Now, limits: GroupLimits) -> tuple[Gro
         return member_sessions.heartbeat(group, event, now)
     if isinstance(event, ValidateOffsetCommit):
         return member_sessions.validate_offset_commit(group, event, now)
-    transition = Transition(group, now, limits)
+    transition = GroupTransition(group, now, limits)
     match event:
         case Join():
             join_group.join(transition, event)
@@ -91,12 +91,14 @@ def step(group: Group, event: Event, now: Now, limits: GroupLimits) -> tuple[Gro
     return transition.finish()
 
 
-def restored_group(group_id: str, value: GroupValue, now: Now, limits: GroupLimits) -> Group:
-    """The group of a record. One that is larger than the limit, which was lowered, starts with a rebalance."""
+def restored_group(
+    group_id: str, value: GroupValue, now: Now, limits: GroupLimits, *, rebalances: bool = False
+) -> Group:
+    """The group of a record. It starts with a rebalance if it `rebalances`, or is larger than a lowered limit."""
     group = persistent_state.restore_group(group_id, value, now)
-    if len(group.members) <= limits.members_max:
+    if len(group.members) <= limits.members_max and not rebalances:
         return group
-    transition = Transition(group, now, limits)
+    transition = GroupTransition(group, now, limits)
     rebalance.prepare(transition)
     shrinking, actions = transition.finish()  # `ShardHistories.restored` has its cause.
     assert not actions, "a restored group has no pending requests"
@@ -113,7 +115,7 @@ def is_finished(group: Group) -> bool:
     return group.state is GroupState.DEAD and not group.pending_writes
 
 
-def _write_completed(transition: Transition, event: WriteCompleted) -> None:
+def _write_completed(transition: GroupTransition, event: WriteCompleted) -> None:
     write = _completed_write(transition, event)
     if write is None:
         return
@@ -132,7 +134,7 @@ def _write_completed(transition: Transition, event: WriteCompleted) -> None:
             assert_never(write.purpose)
 
 
-def _completed_write(transition: Transition, event: WriteCompleted) -> PendingWrite | None:
+def _completed_write(transition: GroupTransition, event: WriteCompleted) -> PendingWrite | None:
     for write in transition.pending_writes:
         if event.number == write.number or (not event.number and event.generation_id == write.generation_id):
             return write

@@ -13,12 +13,12 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from sordini.broker.groups.machine import rebalance
-from sordini.broker.groups.machine.events import Action, Answer, Heartbeat, Now, Reply, ValidateOffsetCommit
+from sordini.broker.groups.machine.events import Action, GroupAnswer, GroupReply, Heartbeat, Now, ValidateOffsetCommit
 from sordini.broker.groups.machine.leave_group import rebalance_without
 from sordini.broker.groups.machine.member_validation import member_error
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
 from sordini.broker.groups.machine.state import GracePeriod, Group, GroupState
-from sordini.broker.groups.machine.transition import Transition
+from sordini.broker.groups.machine.transition import GroupTransition
 from sordini.protocol.errors import ErrorCode
 
 GRACE_MS_MIN = 50
@@ -30,14 +30,14 @@ FENCED_REASONS = {RebalanceCause.SESSION_TIMEOUT: "session expired", RebalanceCa
 """Of the log line `member fenced`."""
 
 HEARTBEAT_ANSWERS = {
-    GroupState.PREPARING_REBALANCE: Answer(ErrorCode.REBALANCE_IN_PROGRESS),
-    GroupState.COMPLETING_REBALANCE: Answer(ErrorCode.NONE),
-    GroupState.STABLE: Answer(ErrorCode.NONE),
+    GroupState.PREPARING_REBALANCE: GroupAnswer(ErrorCode.REBALANCE_IN_PROGRESS),
+    GroupState.COMPLETING_REBALANCE: GroupAnswer(ErrorCode.NONE),
+    GroupState.STABLE: GroupAnswer(ErrorCode.NONE),
 }
 COMMIT_ANSWERS = {
-    GroupState.PREPARING_REBALANCE: Answer(ErrorCode.NONE),
-    GroupState.COMPLETING_REBALANCE: Answer(ErrorCode.REBALANCE_IN_PROGRESS),
-    GroupState.STABLE: Answer(ErrorCode.NONE),
+    GroupState.PREPARING_REBALANCE: GroupAnswer(ErrorCode.NONE),
+    GroupState.COMPLETING_REBALANCE: GroupAnswer(ErrorCode.REBALANCE_IN_PROGRESS),
+    GroupState.STABLE: GroupAnswer(ErrorCode.NONE),
 }
 """While a rebalance is prepared, members that have not joined yet may still commit."""
 
@@ -45,8 +45,10 @@ COMMIT_ANSWERS = {
 def heartbeat(group: Group, event: Heartbeat, now: Now) -> tuple[Group, list[Action]]:
     error = _member_error(group, event)
     if error is not None:
-        return group, [Reply(event.caller, Answer(error))]
-    return _with_restarted_session(group, event.member_id, now), [Reply(event.caller, HEARTBEAT_ANSWERS[group.state])]
+        return group, [GroupReply(event.caller, GroupAnswer(error))]
+    return _with_restarted_session(group, event.member_id, now), [
+        GroupReply(event.caller, HEARTBEAT_ANSWERS[group.state])
+    ]
 
 
 def validate_offset_commit(group: Group, event: ValidateOffsetCommit, now: Now) -> tuple[Group, list[Action]]:
@@ -55,13 +57,13 @@ def validate_offset_commit(group: Group, event: ValidateOffsetCommit, now: Now) 
     One in a transaction is checked only where it names a member, in whatever state the group is.
     """
     if group.state is GroupState.EMPTY and event.generation_id < 0:
-        return group, [Reply(event.caller, Answer(ErrorCode.NONE))]
+        return group, [GroupReply(event.caller, GroupAnswer(ErrorCode.NONE))]
     error = None if _is_anonymous(event) and group.state is not GroupState.DEAD else _member_error(group, event)
     if error is not None or event.is_transactional:
-        return group, [Reply(event.caller, Answer(error or ErrorCode.NONE))]
+        return group, [GroupReply(event.caller, GroupAnswer(error or ErrorCode.NONE))]
     if group.state is not GroupState.COMPLETING_REBALANCE:
         group = _with_restarted_session(group, event.member_id, now)
-    return group, [Reply(event.caller, COMMIT_ANSWERS[group.state])]
+    return group, [GroupReply(event.caller, COMMIT_ANSWERS[group.state])]
 
 
 def _is_anonymous(event: ValidateOffsetCommit) -> bool:
@@ -89,7 +91,7 @@ def _with_restarted_session(group: Group, member_id: str, now: Now) -> Group:
     return group.with_members(MappingProxyType(members), due_ms)
 
 
-def tick(transition: Transition, late_ms: int) -> None:
+def tick(transition: GroupTransition, late_ms: int) -> None:
     """Do what is due. A late tick does only what has had its grace period, and what fences no member."""
     grace, now_ms = transition.grace, transition.now_ms
     if grace is not None and now_ms < grace.ends_ms:
@@ -108,12 +110,12 @@ def tick(transition: Transition, late_ms: int) -> None:
         transition.grace = GracePeriod(now_ms, transition.due_ms)
 
 
-def _grace_ms(transition: Transition, late_ms: int) -> int:
+def _grace_ms(transition: GroupTransition, late_ms: int) -> int:
     longest_ms = max((member.session_timeout_ms for member in transition.members.values()), default=GRACE_MS_MAX)
     return max(min(late_ms, longest_ms), GRACE_MS_MIN)
 
 
-def _expire(transition: Transition, until_ms: int) -> None:
+def _expire(transition: GroupTransition, until_ms: int) -> None:
     """Everything that was due at `until_ms`."""
     for member_id, expires_ms in list(transition.pending_joins.items()):
         if expires_ms <= until_ms:

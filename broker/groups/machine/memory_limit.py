@@ -103,6 +103,13 @@ class ShardMemoryUsage:
         self._groups[after.group_id] = held + delta
         self.change(delta)
 
+    def add_to_group(self, group_id: str, by_bytes: int) -> None:
+        """A group of another kind uses so much more; with the first of it, it is counted itself."""
+        by_bytes += self.missing_group_bytes(group_id)
+        if by_bytes:
+            self._groups[group_id] = self._groups.get(group_id, 0) + by_bytes
+            self.change(by_bytes)
+
     def group_removed(self, group_id: str) -> None:
         self.change(-self._groups.pop(group_id, 0))
 

@@ -1,42 +1,20 @@
-"""The committed offsets of one group, and their expiry (KIP-211).
+"""The committed offsets of one group, and the commits of them that are not decided yet.
 
-Which offsets expire, and when their retention starts:
-
-    empty group that had members   all offsets, from when the last member left
-    stable consumers               of topics that no member subscribes to any more, each from its commit
-    never any members (simple)     all offsets, each from its commit
-    anything else                  none
-
-An offset with an expiry time of its own, from an old client, expires at that time. An offset with a pending commit does
-not expire: its tombstone would follow the new value in the log. Neither does one that an open transaction commits, too.
+Which of them have expired is decided in `offset_expiry.py`. An offset with a pending commit does not expire: its
+tombstone would follow the new value in the log. Neither does one that an open transaction commits, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable, Mapping
+from collections.abc import Container, ItemsView, Iterable, Mapping
 
 from sordini.broker.coordinators.open_transactions import OpenTransactions
-from sordini.broker.groups.machine.state import CommittedOffset, Group, GroupState
-from sordini.protocol.errors import WireError
-from sordini.protocol.primitives import Array, NullableBytes, String
-from sordini.protocol.schema import EMPTY, NEVER, decode, message
+from sordini.broker.groups.machine.offset_expiry import expired_offsets, unkept_offsets
+from sordini.broker.groups.machine.state import CommittedOffset, Group
 from sordini.protocol.types import TopicPartition
-
-CONSUMER_PROTOCOL = "consumer"
-"""The protocol type of consumers; only their metadata can be read here."""
 
 OFFSET_BYTES = 400
 """One committed offset in memory, without its topic's name and its metadata."""
-
-_VERSION_SIZE = 2
-
-
-@message(versions=range(1), flexible=NEVER)
-class _Subscription:
-    """A consumer's metadata; later versions only add fields."""
-
-    topics: Array[String] = EMPTY
-    user_data: NullableBytes = None
 
 
 class OffsetTable:
@@ -117,17 +95,18 @@ class OffsetTable:
 
     def expired(self, group: Group, now_wall_ms: int, retention_ms: int) -> list[TopicPartition]:
         """The partitions whose offsets have expired."""
-        rule = _expiry_rule(group)
-        if rule is None:
-            return []
-        kept_topics, begins_ms = rule
+        return self._without_open(expired_offsets(self._offsets.items(), group, now_wall_ms, retention_ms))
+
+    def expired_besides(self, topics: Container[str], now_wall_ms: int, retention_ms: int) -> list[TopicPartition]:
+        """The partitions of other topics whose offsets have expired, counted from the commit."""
+        return self._without_open(unkept_offsets(self._offsets.items(), topics, now_wall_ms, retention_ms))
+
+    def _without_open(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of the partitions without a pending commit or an open transaction."""
         return [
             topic_partition
-            for topic_partition, committed in self._offsets.items()
-            if topic_partition.topic not in kept_topics
-            and topic_partition not in self._pending_commits
-            and topic_partition not in self.open
-            and _expires_ms(committed, begins_ms, retention_ms) <= now_wall_ms
+            for topic_partition in partitions
+            if topic_partition not in self._pending_commits and topic_partition not in self.open
         ]
 
 
@@ -139,59 +118,3 @@ def open_cost(topic_partition: TopicPartition, committed: CommittedOffset | None
 
 def _cost(topic_partition: TopicPartition, committed: CommittedOffset) -> int:
     return OFFSET_BYTES + topic_partition.topic.__sizeof__() + committed.metadata.__sizeof__()
-
-
-def _expires_ms(committed: CommittedOffset, begins_ms: Callable[[CommittedOffset], int], retention_ms: int) -> int:
-    return begins_ms(committed) + retention_ms if committed.expires_ms is None else committed.expires_ms
-
-
-def _expiry_rule(group: Group) -> tuple[frozenset[str], Callable[[CommittedOffset], int]] | None:
-    """The topics whose offsets stay, and when the retention of the others starts; None if all stay."""
-    nothing_kept = frozenset[str]()
-    if group.protocol_type is None:
-        return nothing_kept, _commit_time_ms
-    if group.state is GroupState.EMPTY:
-        since_ms = group.state_since_ms
-        # Old record versions lack the time at which the group became empty.
-        return nothing_kept, _commit_time_ms if since_ms < 0 else lambda _: since_ms
-    if group.state is GroupState.STABLE:
-        topics = subscribed_topics(group)
-        return None if topics is None else (topics, _commit_time_ms)
-    return None
-
-
-def _commit_time_ms(committed: CommittedOffset) -> int:
-    return committed.committed_ms
-
-
-def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The topics that the members subscribe to; None if unknown: no consumers, or invalid metadata."""
-    if group.protocol_type != CONSUMER_PROTOCOL:
-        return None
-    if not group.members:
-        return frozenset()
-    if group.protocol_name is None:
-        return None
-    topics = set[str]()
-    for member in group.members.values():
-        subscription = subscription_topics(member.metadata(group.protocol_name))
-        if subscription is None:
-            return None
-        topics.update(subscription)
-    return frozenset(topics)
-
-
-def is_subscribed(group: Group, topic: str) -> bool:
-    """Whether a member subscribes to the topic; true if unknown."""
-    topics = subscribed_topics(group)
-    return topics is None or topic in topics
-
-
-def subscription_topics(metadata: bytes) -> list[str] | None:
-    """The topics in a consumer's metadata; None if it is not a consumer's."""
-    if len(metadata) < _VERSION_SIZE or metadata[0] > 0x7F:  # A version below 0 is invalid.
-        return None
-    try:
-        return decode(_Subscription, 0, memoryview(metadata), _VERSION_SIZE)[0].topics
-    except WireError:
-        return None

@@ -6,12 +6,13 @@ many bytes as do not delay other requests.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
-from sordini.broker.groups.machine.offset_table import CONSUMER_PROTOCOL
 from sordini.broker.groups.machine.state import Group, Member
 from sordini.protocol.consumer_assignment import read_assignment
+from sordini.protocol.consumer_subscription import CONSUMER_PROTOCOL
 from sordini.protocol.types import TopicPartition
+from sordini.system.named_tuple import NamedTuple
 
 ASSIGNMENT_BYTES_MAX: Final = 32 * 1024
 """All assignments of a generation together: about 8,000 partitions. Larger ones are not compared."""
@@ -27,6 +28,10 @@ class Move(NamedTuple):
     partition: int
     source: str | None
     target: str | None
+    released_ms: int = -1
+    """When its former owner released it (wall clock). Of consumer groups only; -1 where it is not known."""
+    without_owner_ms: int = -1
+    """From then until it was given to `target`; -1 without a target, and where it is not known."""
 
 
 class Assignments:

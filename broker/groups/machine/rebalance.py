@@ -1,8 +1,9 @@
 """From one generation to the next: PREPARING_REBALANCE, in which members join, and the start of the new generation.
 
 A rebalance completes when all members have joined and no id that was given out is missing; or at its deadline, which
-removes the members that have not joined. Static members stay until their session expires (KIP-345). A group that was
-empty waits for its initial delay, however many have joined, and longer while more members join.
+removes the members that have not joined. Static members stay until their session expires (KIP-345; `static_members.py`
+has their next ids). A group that was empty waits for its initial delay, however many have joined, and longer while more
+members join.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from sordini.broker.groups.machine import protocol_selection
 from sordini.broker.groups.machine.events import JoinAnswer, JoinedMember, SyncAnswer
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
 from sordini.broker.groups.machine.state import Caller, EmptyGroupWrite, GroupState, InitialDelay, Member
-from sordini.broker.groups.machine.transition import Transition
+from sordini.broker.groups.machine.transition import GroupTransition
 from sordini.protocol.errors import ErrorCode
 
 JOIN_EXTENSION_MS_MIN = 1_000
 """The shortest extension of a rebalance that no member has joined in time: a member may have a timeout of 0."""
 
 
-def prepare(transition: Transition) -> None:
+def prepare(transition: GroupTransition) -> None:
     """Start a rebalance, unless one is being prepared."""
     if transition.state is GroupState.PREPARING_REBALANCE:
         return
@@ -34,12 +35,12 @@ def prepare(transition: Transition) -> None:
     _schedule_completion(transition, wait_ms)
 
 
-def _schedule_completion(transition: Transition, wait_ms: int) -> None:
+def _schedule_completion(transition: GroupTransition, wait_ms: int) -> None:
     transition.rebalance_deadline_ms = transition.schedule(transition.now_ms + wait_ms)
     transition.completes_at_once = wait_ms == 0
 
 
-def maybe_complete(transition: Transition) -> None:
+def maybe_complete(transition: GroupTransition) -> None:
     """Complete the rebalance if all members have joined or there is no delay. Called after every change of members.
 
     Only `member_sessions.tick` completes a rebalance at its deadline: it takes stalls of the loop into account.
@@ -52,7 +53,7 @@ def maybe_complete(transition: Transition) -> None:
         complete(transition)
 
 
-def complete(transition: Transition) -> None:
+def complete(transition: GroupTransition) -> None:
     """All members have joined, or the deadline has passed."""
     initial_delay = transition.initial_delay
     if initial_delay is not None and initial_delay.new_member_joined:
@@ -75,7 +76,7 @@ def complete(transition: Transition) -> None:
         _schedule_completion(transition, max(transition.rebalance_timeout_ms, JOIN_EXTENSION_MS_MIN))
 
 
-def _elect_joined_leader(transition: Transition) -> bool:
+def _elect_joined_leader(transition: GroupTransition) -> bool:
     """Make a member that has joined the leader; False if no member has joined."""
     if transition.leader_id is None or transition.members[transition.leader_id].awaiting_join is None:
         joined = (member_id for member_id, member in transition.members.items() if member.awaiting_join is not None)
@@ -83,7 +84,7 @@ def _elect_joined_leader(transition: Transition) -> bool:
     return transition.leader_id is not None and transition.members[transition.leader_id].awaiting_join is not None
 
 
-def _complete_empty(transition: Transition) -> None:
+def _complete_empty(transition: GroupTransition) -> None:
     transition.generation_id += 1
     transition.protocol_name = None
     transition.rebalance_deadline_ms = None
@@ -92,7 +93,7 @@ def _complete_empty(transition: Transition) -> None:
     transition.rebalance_completed()
 
 
-def _start_generation(transition: Transition) -> None:
+def _start_generation(transition: GroupTransition) -> None:
     transition.generation_id += 1
     transition.protocol_name = protocol_selection.select(transition.members.values(), transition.protocol_support)
     transition.rebalance_deadline_ms = None
@@ -105,7 +106,7 @@ def _start_generation(transition: Transition) -> None:
     transition.sync_deadline_ms = transition.schedule(transition.now_ms + transition.rebalance_timeout_ms)
 
 
-def join_answer(transition: Transition, member_id: str, *, skip_assignment: bool = False) -> JoinAnswer:
+def join_answer(transition: GroupTransition, member_id: str, *, skip_assignment: bool = False) -> JoinAnswer:
     """The current generation, for one member; the leader's answer lists all members."""
     return JoinAnswer(
         ErrorCode.NONE,
@@ -119,14 +120,14 @@ def join_answer(transition: Transition, member_id: str, *, skip_assignment: bool
     )
 
 
-def _joined_members(transition: Transition) -> tuple[JoinedMember, ...]:
+def _joined_members(transition: GroupTransition) -> tuple[JoinedMember, ...]:
     return tuple(
         JoinedMember(member.member_id, member.group_instance_id, member.metadata(transition.protocol_name))
         for member in transition.members.values()
     )
 
 
-def fail_pending_syncs(transition: Transition, error: ErrorCode) -> None:
+def fail_pending_syncs(transition: GroupTransition, error: ErrorCode) -> None:
     """The assignment failed: answer pending syncs with the error, and clear all assignments."""
     for member in list(transition.members.values()):
         unassigned = member._replace(assignment=b"", awaiting_sync=None)
@@ -136,14 +137,14 @@ def fail_pending_syncs(transition: Transition, error: ErrorCode) -> None:
         transition.update_member(unassigned)
 
 
-def cancel_sync_deadline(transition: Transition) -> None:
+def cancel_sync_deadline(transition: GroupTransition) -> None:
     transition.sync_deadline_ms = None
     for member in list(transition.members.values()):
         if member.is_pending_sync:
             transition.update_member(member._replace(is_pending_sync=False))
 
 
-def set_awaiting_join(transition: Transition, member: Member, caller: Caller) -> None:
+def set_awaiting_join(transition: GroupTransition, member: Member, caller: Caller) -> None:
     """Let a member's join wait. An earlier join of the member is answered: its client has sent another."""
     if member.awaiting_join is not None:
         transition.reply(member.awaiting_join, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))

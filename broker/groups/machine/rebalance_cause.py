@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
-from sordini.broker.groups.machine.offset_table import CONSUMER_PROTOCOL, subscription_topics
 from sordini.broker.groups.machine.state import Member, Protocol
+from sordini.protocol.consumer_subscription import CONSUMER_PROTOCOL, read_subscribed_topics
+from sordini.system.named_tuple import NamedTuple
 
 METADATA_BYTES_MAX: Final = 16 * 1024
 """Longer metadata is not compared by its topics: a join must not cost what its sender likes."""
@@ -38,6 +39,18 @@ class RebalanceCause(IntEnum):
     """The coordinator could not write the leader's assignment to its log."""
     GROUP_TOO_LARGE = 13
     """The group has more members than `group.max.size`."""
+    TOPICS_CHANGED = 14
+    """Topics to which a consumer group subscribes were created, deleted, or got partitions."""
+    REGEX_RESOLVED = 15
+    """A regular expression of a consumer group matches other topics than before."""
+    ASSIGNOR_CHANGED = 16
+    """A member of a consumer group names another assignor."""
+    PROTOCOL_CHANGED = 17
+    """A classic group has become a consumer group, or the other way round."""
+    REVOCATION_TIMEOUT = 18
+    """A member of a consumer group did not release partitions within its rebalance timeout."""
+    GROUP_LOADED = 19
+    """A consumer group was loaded by a new coordinator while its members were on their way to a target assignment."""
 
 
 class RebalanceCaused(NamedTuple):
@@ -67,6 +80,11 @@ def _changed_topics(before: tuple[Protocol, ...], after: tuple[Protocol, ...]) -
     old, new = _topics(before), _topics(after)
     if old is None or new is None:
         return ""
+    return named_changes(old, new)
+
+
+def named_changes(old: frozenset[str], new: frozenset[str]) -> str:
+    """`+orders -bills`; empty if the topics are the same."""
     changes = [f"+{topic}" for topic in sorted(new - old)] + [f"-{topic}" for topic in sorted(old - new)]
     named = " ".join(changes[:TOPICS_NAMED_MAX])
     return named if len(changes) <= TOPICS_NAMED_MAX else f"{named} and {len(changes) - TOPICS_NAMED_MAX} more"
@@ -75,5 +93,5 @@ def _changed_topics(before: tuple[Protocol, ...], after: tuple[Protocol, ...]) -
 def _topics(protocols: tuple[Protocol, ...]) -> frozenset[str] | None:
     if not protocols or len(protocols[0].metadata) > METADATA_BYTES_MAX:
         return None
-    topics = subscription_topics(protocols[0].metadata)
+    topics = read_subscribed_topics(protocols[0].metadata)
     return None if topics is None else frozenset(topics)

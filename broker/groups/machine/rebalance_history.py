@@ -14,17 +14,18 @@ The history is this coordinator's: it begins when the group is loaded, and is no
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.broker.groups.machine.events import (
     Action,
     Event,
+    GroupReply,
     Join,
     Now,
     RebalanceCompleted,
-    Reply,
     Sync,
     SyncAnswer,
 )
@@ -32,6 +33,7 @@ from sordini.broker.groups.machine.partition_moves import MOVES_MAX, Assignments
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause, RebalanceCaused
 from sordini.broker.groups.machine.state import Group, Member
 from sordini.protocol.errors import ErrorCode
+from sordini.system.named_tuple import NamedTuple
 
 NAME_LENGTH_MAX: Final = 128
 """Characters that are kept of an id, a host or a reason."""
@@ -87,6 +89,10 @@ class Rebalance(NamedTuple):
     partitions_known: bool = False
     moves: tuple[Move, ...] = ()
     moves_omitted: int = 0
+    is_consumer: bool = False
+    """Of a consumer group (KIP-848): generations are assignment epochs, `waited_ms` is until the member reached it."""
+    is_overtaken: bool = False
+    """The next target assignment was computed before all members had reached this one."""
 
     @property
     def first_cause(self) -> RebalanceCause:
@@ -108,24 +114,52 @@ class _InProgress:
         """By `_key`: when the member sent its first JoinGroup of this rebalance."""
 
 
-class GroupHistory:
-    """The rebalances of one group."""
+class RebalanceEntries(ABC):
+    """The rebalances of one group that have ended, oldest first, and what they and the current one occupy."""
 
-    __slots__ = (
-        "_entries_bytes",
-        "_in_progress",
-        "_joined_ms",
-        "_partitions_seen",
-        "entries",
-        "held_bytes",
-        "last_duration_ms",
-    )
+    __slots__ = ("_entries_bytes", "entries", "held_bytes", "last_duration_ms")
 
     def __init__(self, entries_max: int) -> None:
         self.entries: deque[Rebalance] = deque(maxlen=entries_max)
         self.held_bytes = 0
         self._entries_bytes = 0
         self.last_duration_ms = -1
+
+    def take_over(self, former: RebalanceEntries) -> None:
+        """Begin with the entries of a history that has ended: the group has changed its protocol."""
+        self.entries, self._entries_bytes = former.entries, former._entries_bytes
+        self.last_duration_ms = former.last_duration_ms
+        self._recount()
+
+    def drop_oldest(self) -> None:
+        """Give up the oldest entry; `entries` must not be empty."""
+        self._entries_bytes -= _cost(self.entries.popleft())
+        self._recount()
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Give up the rebalance in progress: there is no room for it, and it will have no entry."""
+
+    def _append(self, completed: Rebalance) -> None:
+        if self.entries.maxlen == 0:
+            return
+        if len(self.entries) == self.entries.maxlen:
+            self._entries_bytes -= _cost(self.entries[0])
+        self.entries.append(completed)
+        self._entries_bytes += _cost(completed)
+
+    @abstractmethod
+    def _recount(self) -> None:
+        """Set `held_bytes`."""
+
+
+class GroupHistory(RebalanceEntries):
+    """The rebalances of one classic group."""
+
+    __slots__ = ("_in_progress", "_joined_ms", "_partitions_seen")
+
+    def __init__(self, entries_max: int) -> None:
+        super().__init__(entries_max)
         self._in_progress: _InProgress | None = None
         self._joined_ms: dict[str, int] = {}
         """Members of the last generation that have not fetched their assignment yet."""
@@ -182,13 +216,7 @@ class GroupHistory:
             len(members) - len(rows),
         )
 
-    def drop_oldest(self) -> None:
-        """Give up the oldest entry; `entries` must not be empty."""
-        self._entries_bytes -= _cost(self.entries.popleft())
-        self._recount()
-
     def abandon(self) -> None:
-        """Give up the rebalance in progress: there is no room for it, and it will have no entry."""
         self._in_progress = None
         self._recount()
 
@@ -235,14 +263,6 @@ class GroupHistory:
         self._append(completed)
         return completed
 
-    def _append(self, completed: Rebalance) -> None:
-        if self.entries.maxlen == 0:
-            return
-        if len(self.entries) == self.entries.maxlen:
-            self._entries_bytes -= _cost(self.entries[0])
-        self.entries.append(completed)
-        self._entries_bytes += _cost(completed)
-
     def _final_causes(self, current: _InProgress, new: Assignments) -> tuple[CauseEntry, ...]:
         """The causes; that of a leader that rejoined is replaced if its assignment has partitions new to the group."""
         known = bool(self._partitions_seen)
@@ -281,12 +301,12 @@ class GroupHistory:
         begun = 0 if current is None else ENTRY_BYTES + current.before.size + ROW_BYTES * len(current.joined_ms)
         self.held_bytes = begun + self._entries_bytes
         if current is not None:
-            self.held_bytes += sum(map(_cause_cost, current.causes))
+            self.held_bytes += sum(map(cause_cost, current.causes))
 
 
 def _is_assigned(event: Sync, actions: Iterable[Action]) -> bool:
     return any(
-        isinstance(action, Reply)
+        isinstance(action, GroupReply)
         and action.caller == event.caller
         and isinstance(action.answer, SyncAnswer)
         and action.answer.error is ErrorCode.NONE
@@ -312,11 +332,15 @@ def _name(member: Member) -> MemberName:
 def _cost(entry: Rebalance) -> int:
     """An upper bound of what an entry occupies, texts of four bytes a character included."""
     members = sum(ROW_BYTES + _text_cost(row.member) for row in entry.members)
-    topics = sum(4 * len(move.topic) for move in entry.moves)
-    return ENTRY_BYTES + sum(map(_cause_cost, entry.causes)) + members + topics + ROW_BYTES * len(entry.moves)
+    return ENTRY_BYTES + sum(map(cause_cost, entry.causes)) + members + sum(map(move_cost, entry.moves))
 
 
-def _cause_cost(entry: CauseEntry) -> int:
+def move_cost(move: Move) -> int:
+    """Of a move; the ids of its members are counted as if they were not shared with others."""
+    return ROW_BYTES + 4 * (len(move.topic) + len(move.source or "") + len(move.target or ""))
+
+
+def cause_cost(entry: CauseEntry) -> int:
     return ROW_BYTES + _text_cost(entry.member) + 4 * len(entry.detail)
 
 

@@ -13,12 +13,13 @@ Everything up to version 4 is read, which is flexible and comes from newer relea
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from sordini.broker.groups.machine.state import CommittedOffset, GroupValue, MemberValue
+from sordini.protocol.codecs import EMPTY, NEVER, message, since, struct
 from sordini.protocol.primitives import Array, Bytes, Int32, Int64, NullableString, String
 from sordini.protocol.records.versioned import Damaged, read_versioned, version_of, written
-from sordini.protocol.schema import EMPTY, NEVER, message, since, struct
+from sordini.system.named_tuple import NamedTuple
 
 OFFSET_KEY_VERSION = 1
 OFFSET_VALUE_VERSION = 3
@@ -101,13 +102,13 @@ class GroupKey(NamedTuple):
     group_id: str
 
 
-class UnknownKey(NamedTuple):
+class UnknownGroupKey(NamedTuple):
     """A record of another kind, which is left unchanged."""
 
     version: int
 
 
-Key: TypeAlias = OffsetKey | GroupKey | UnknownKey | Damaged
+Key: TypeAlias = OffsetKey | GroupKey | UnknownGroupKey | Damaged
 
 
 def read_key(data: bytes | memoryview) -> Key:
@@ -115,7 +116,7 @@ def read_key(data: bytes | memoryview) -> Key:
     if isinstance(version, Damaged):
         return version
     if version > GROUP_KEY_VERSION:
-        return UnknownKey(version)
+        return UnknownGroupKey(version)
     if version == GROUP_KEY_VERSION:
         group = read_versioned(_GroupKey, version, data, newest=VALUE_VERSION_MAX)
         return group if isinstance(group, Damaged) else GroupKey(group.group)

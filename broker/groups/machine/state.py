@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import NamedTuple, NewType
+from typing import NewType
+
+from sordini.system.named_tuple import NamedTuple
 
 Caller = NewType("Caller", int)
 """The number of a pending request; the shell counts them from 1."""
@@ -176,7 +178,7 @@ class Group(NamedTuple):
     sync_deadline_ms: int | None = None
     """While syncs are pending: when members that have not sent SyncGroup are removed."""
     pending_writes: tuple[PendingWrite, ...] = ()
-    """SliceExhausted writes, oldest first."""
+    """Unfinished writes, oldest first."""
     write_count: int = 0
     """The number of the last write."""
     due_ms: int | None = None

@@ -5,6 +5,8 @@ the group's record, and the member keeps its assignment. Its join is answered on
 fails, the replacement is reverted. A leader that rejoins must not assign again, since the other members of a stable
 group would not receive the result: its answer says to skip the assignment (KIP-814) or, for older clients, names the
 previous leader.
+
+`join_group.py` recognises such a member by its instance id, and calls this.
 """
 
 from __future__ import annotations
@@ -13,14 +15,14 @@ from sordini.broker.groups.machine import protocol_selection, rebalance
 from sordini.broker.groups.machine.events import Join, JoinAnswer
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
 from sordini.broker.groups.machine.state import GroupState, PendingWrite, ReplacementWrite
-from sordini.broker.groups.machine.transition import Transition
+from sordini.broker.groups.machine.transition import GroupTransition
 from sordini.protocol.errors import ErrorCode
 
 PENDING_WRITES_MAX = 1_000
 """Limit of unwritten replacements of a group; further ones are answered COORDINATOR_LOAD_IN_PROGRESS, a retry."""
 
 
-def replace_static_member(transition: Transition, event: Join, instance_id: str) -> None:
+def replace_static_member(transition: GroupTransition, event: Join, instance_id: str) -> None:
     if len(transition.pending_writes) >= PENDING_WRITES_MAX:
         transition.reply(event.caller, JoinAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         return
@@ -48,7 +50,7 @@ def replace_static_member(transition: Transition, event: Join, instance_id: str)
 
 
 def replacement_written(
-    transition: Transition, write: PendingWrite, purpose: ReplacementWrite, error: ErrorCode | None
+    transition: GroupTransition, write: PendingWrite, purpose: ReplacementWrite, error: ErrorCode | None
 ) -> None:
     """The record with the new id was written, or the write failed."""
     member = transition.members.get(purpose.member_id)
@@ -66,7 +68,7 @@ def replacement_written(
         transition.update_member(transition.restart_session(member._replace(awaiting_join=None)))
 
 
-def _answer(transition: Transition, purpose: ReplacementWrite) -> JoinAnswer:
+def _answer(transition: GroupTransition, purpose: ReplacementWrite) -> JoinAnswer:
     if purpose.supports_skipping_assignment:
         return rebalance.join_answer(
             transition, purpose.member_id, skip_assignment=purpose.member_id == transition.leader_id
@@ -81,7 +83,7 @@ def _answer(transition: Transition, purpose: ReplacementWrite) -> JoinAnswer:
     )
 
 
-def _revert(transition: Transition, purpose: ReplacementWrite, error: ErrorCode) -> None:
+def _revert(transition: GroupTransition, purpose: ReplacementWrite, error: ErrorCode) -> None:
     member = transition.members[purpose.member_id]
     if member.awaiting_join is not None:
         generation = transition.generation_id, transition.protocol_type, transition.protocol_name
@@ -89,7 +91,7 @@ def _revert(transition: Transition, purpose: ReplacementWrite, error: ErrorCode)
     transition.replace_member_id(purpose.member_id, transition.restart_session(purpose.before))
 
 
-def _revert_in_later_write(transition: Transition, purpose: ReplacementWrite) -> None:
+def _revert_in_later_write(transition: GroupTransition, purpose: ReplacementWrite) -> None:
     """The id was replaced again before the failed write: if the later write fails, too, it reverts to `before`."""
     transition.pending_writes = tuple(
         later._replace(purpose=later.purpose._replace(before=purpose.before))

@@ -9,11 +9,11 @@ from sordini.broker.groups.machine.events import Sync, SyncAnswer
 from sordini.broker.groups.machine.member_validation import member_error
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
 from sordini.broker.groups.machine.state import AssignmentWrite, GroupState, Member, PendingWrite
-from sordini.broker.groups.machine.transition import Transition
+from sordini.broker.groups.machine.transition import GroupTransition
 from sordini.protocol.errors import ErrorCode
 
 
-def sync(transition: Transition, event: Sync) -> None:
+def sync(transition: GroupTransition, event: Sync) -> None:
     error = _sync_error(transition, event)
     if error is not None:
         transition.reply(event.caller, SyncAnswer(error))
@@ -35,7 +35,7 @@ def sync(transition: Transition, event: Sync) -> None:
         transition.sync_deadline_ms = None
 
 
-def _sync_error(transition: Transition, event: Sync) -> ErrorCode | None:
+def _sync_error(transition: GroupTransition, event: Sync) -> ErrorCode | None:
     if transition.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = member_error(transition.members, transition.static_member_ids, event.member_id, event.group_instance_id)
@@ -48,7 +48,7 @@ def _sync_error(transition: Transition, event: Sync) -> ErrorCode | None:
     return None if has_type and has_protocol else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def _await_assignment(transition: Transition, member: Member, event: Sync) -> None:
+def _await_assignment(transition: GroupTransition, member: Member, event: Sync) -> None:
     if member.awaiting_sync is not None:
         # The client has sent another SyncGroup.
         transition.reply(member.awaiting_sync, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
@@ -58,7 +58,7 @@ def _await_assignment(transition: Transition, member: Member, event: Sync) -> No
         transition.write_group(AssignmentWrite(assignments))
 
 
-def _is_assignment_pending(transition: Transition) -> bool:
+def _is_assignment_pending(transition: GroupTransition) -> bool:
     return any(
         isinstance(write.purpose, AssignmentWrite) and write.generation_id == transition.generation_id
         for write in transition.pending_writes
@@ -66,7 +66,7 @@ def _is_assignment_pending(transition: Transition) -> bool:
 
 
 def assignment_written(
-    transition: Transition, write: PendingWrite, purpose: AssignmentWrite, error: ErrorCode | None
+    transition: GroupTransition, write: PendingWrite, purpose: AssignmentWrite, error: ErrorCode | None
 ) -> None:
     """The assignment was written, or the write failed: then the members have to join again."""
     if transition.state is not GroupState.COMPLETING_REBALANCE or transition.generation_id != write.generation_id:
@@ -87,5 +87,5 @@ def assignment_written(
     transition.rebalance_completed()
 
 
-def _assignment(transition: Transition, member: Member) -> SyncAnswer:
+def _assignment(transition: GroupTransition, member: Member) -> SyncAnswer:
     return SyncAnswer(ErrorCode.NONE, transition.protocol_type, transition.protocol_name, member.assignment)

@@ -1,7 +1,7 @@
 """One step of a group's machine: the changes of the group, and the actions.
 
-`machine.step` works on a `Transition`, which keeps the derived fields consistent with the members (static member ids,
-protocol support, leader, the earliest deadline), and answers the pending requests of members that are removed.
+`machine.step` works on a `GroupTransition`, which keeps the derived fields consistent with the members (static member
+ids, protocol support, leader, the earliest deadline), and answers the pending requests of members that are removed.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from types import MappingProxyType
 from sordini.broker.groups.machine import protocol_selection
 from sordini.broker.groups.machine.events import (
     Action,
-    Answer,
+    GroupAnswer,
     GroupLimits,
+    GroupReply,
+    GroupWrite,
     JoinAnswer,
     LeaveAnswer,
     MemberFenced,
     Now,
     RebalanceCompleted,
-    Reply,
     SyncAnswer,
-    Write,
 )
 from sordini.broker.groups.machine.persistent_state import persistent_value
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause, RebalanceCaused
@@ -51,7 +51,7 @@ VALID_PREVIOUS_STATES = {
 """The states that may precede each state. A group leaves DEAD only when its tombstone could not be written."""
 
 
-class Transition:
+class GroupTransition:
     """The changes and actions of one step. Fields that no method changes are set by the deciding modules."""
 
     def __init__(self, group: Group, now: Now, limits: GroupLimits) -> None:
@@ -212,8 +212,8 @@ class Transition:
 
     # Actions.
 
-    def reply(self, caller: Caller, answer: JoinAnswer | SyncAnswer | LeaveAnswer | Answer) -> None:
-        self._actions.append(Reply(caller, answer))
+    def reply(self, caller: Caller, answer: JoinAnswer | SyncAnswer | LeaveAnswer | GroupAnswer) -> None:
+        self._actions.append(GroupReply(caller, answer))
 
     def fail_pending_requests(self, member: Member, error: ErrorCode, answered_id: str) -> None:
         """Answer the pending requests of a member with an error. The member itself is updated by the caller."""
@@ -231,7 +231,7 @@ class Transition:
                 self._group(), purpose.assignments if isinstance(purpose, AssignmentWrite) else None
             )
         self.pending_writes += (PendingWrite(self._writes, self.generation_id, purpose),)
-        self._actions.append(Write(self.generation_id, value, self._writes))
+        self._actions.append(GroupWrite(self.generation_id, value, self._writes))
 
     def fenced(self, member: Member, reason: str) -> None:
         self._actions.append(MemberFenced(member.member_id, member.group_instance_id, reason))

@@ -12,7 +12,8 @@ Entries of a node that cannot be read are unknown: what a pattern with unknown e
 but super users, until the node can be read again.
 
 A decision is remembered until the entries change, so that a repeated one is a look-up in a dictionary. What is
-remembered is bounded: the names come from clients.
+remembered is bounded: the names come from clients. What a denial does, an error or a row that is left out, is the
+matter of `security/access.py` (`quietly`) and of each request's rule.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from sordini.broker.security.principal import Principal, Requester
+from sordini.broker.network.principal import Principal, Requester
 from sordini.replication.metadata_store.acl_model import (
     IMPLIED_BY,
     WILDCARD,

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from sordini.broker.clock import utc_text
 from sordini.broker.security.audit.audit_lines import AuditEvent, audit_line, clipped
 from sordini.broker.security.audit.line_limiter import LineLimiter
 from sordini.replication.ports import Clock
+from sordini.system.clock import utc_text
 
 
 class AuditOutput(Protocol):

@@ -11,7 +11,7 @@ made in slices; no row is left out.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from types import GeneratorType
@@ -20,16 +20,16 @@ from typing import Any, Final
 from sordini.broker.configuration.config import find_setting
 from sordini.broker.configuration.settings import ValueKind
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS
-from sordini.broker.dispatch import Call, Route
 from sordini.broker.network.ports import Peer
-from sordini.broker.quotas.entities import QUOTA_KEYS
+from sordini.broker.requests.call import Call, Route
 from sordini.broker.requests.finished_work import no_result
+from sordini.broker.requests.quotas.entities import QUOTA_KEYS
 from sordini.broker.requests.slice_scheduler import SliceExhausted, SliceScheduler, Work, first_slice
 from sordini.broker.security.audit.audit_lines import AuditEvent
 from sordini.broker.security.audit.audit_log import AuditLog
 from sordini.broker.security.audit.denials import caller
-from sordini.broker.security.audit.shown_messages import Shown, error_codes, error_name
-from sordini.protocol.api import ApiKey
+from sordini.broker.security.audit.shown_messages import MessageRenderer, error_codes, error_name
+from sordini.protocol.api_keys import ApiKey
 from sordini.replication.metadata_store.acl_model import AclOperation
 from sordini.replication.ports import Logger
 
@@ -44,9 +44,9 @@ _OF_COORDINATORS: Final = ("-transactions", "-txn-marker-sender")
 """How the client ids end with which coordinators of ours, and of Apache Kafka's, send markers."""
 
 
-def administrative_apis(rules: Mapping[ApiKey, Any]) -> frozenset[ApiKey]:
+def administrative_apis(routes: Iterable[Route]) -> frozenset[ApiKey]:
     """The APIs whose rule asks for an operation that changes something, and markers, which end transactions."""
-    found = {key for key, rule in rules.items() if operations_of(rule) & CHANGING}
+    found = {route.key for route in routes if operations_of(route.rule) & CHANGING}
     return frozenset(found | {ApiKey.WRITE_TXN_MARKERS})
 
 
@@ -68,8 +68,9 @@ class ChangeEvents:
         self._itself = itself
         self._log = log
 
-    def audited(self, routes: Iterable[Route], apis: frozenset[ApiKey]) -> list[Route]:
-        """The same routes; those of the APIs write what they have changed. Rules are in front of them already."""
+    def audited(self, routes: Sequence[Route]) -> list[Route]:
+        """The same routes; administrative ones write what they have changed. Rules are in front of them already."""
+        apis = administrative_apis(routes)
         return [route._replace(handle=partial(self._handle, route)) if route.key in apis else route for route in routes]
 
     def _handle(self, route: Route, call: Call) -> Any:
@@ -125,7 +126,7 @@ def change_lines(call: Call, request: Any, response: Any, write: Callable[[dict[
             failures, first = failures + 1, first or error_name(code)
         yield 1
     outcome = ABANDONED if response is None else first or "NONE"
-    shown = Shown(call.versioned_api.api.key, may_show_value if outcome == "NONE" else _hide)
+    shown = MessageRenderer(call.versioned_api.api.key, may_show_value if outcome == "NONE" else _hide)
     head = {**caller(call), "outcome": outcome, "failures": failures}
     scalars = (shown.scalars(request), {} if response is None else shown.scalars(response))
     asked = shown.rows(request, is_response=False)

@@ -7,10 +7,11 @@ served. So a decision that allows costs nothing, and a rule needs to know nothin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from sordini.broker.security.audit.audit_lines import AuditEvent, clipped
 from sordini.replication.metadata_store.acl_model import AclOperation, ResourceType
+from sordini.system.named_tuple import NamedTuple
 
 NOTED_MAX: Final = 200
 """Denials of one step that are kept; more of them are counted only."""

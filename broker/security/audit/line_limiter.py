@@ -8,9 +8,10 @@ the period.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.broker.security.audit.audit_lines import AuditEvent
+from sordini.system.named_tuple import NamedTuple
 
 PERIOD_MS: Final = 10_000
 ADDRESSES_MAX: Final = 1_000

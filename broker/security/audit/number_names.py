@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
-from sordini.broker.configuration.admin import ResourceKind
 from sordini.broker.configuration.edits import Operation
-from sordini.protocol.api import ApiKey
+from sordini.broker.configuration.resources import ResourceKind
+from sordini.protocol.api_keys import ApiKey
 from sordini.replication.controller.machine.election_algorithms import ElectionType
 from sordini.replication.metadata_store.acl_model import AclOperation, PatternType, Permission, ResourceType
 

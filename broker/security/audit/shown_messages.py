@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sordini.broker.security.audit.audit_lines import clipped, shown_id
 from sordini.broker.security.audit.number_names import name_of_number
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 
 ITEMS_MAX: Final = 50
@@ -52,7 +52,7 @@ def has_error_code(kind: type) -> bool:
     return any(map(_is_error, fields_of(kind)))
 
 
-class Shown:
+class MessageRenderer:
     """Shows the parts of one request and its response."""
 
     def __init__(self, key: ApiKey, may_show: MayShow) -> None:

@@ -14,63 +14,58 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import GeneratorType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from sordini.broker.dispatch import Call, LongCall, Route
 from sordini.broker.network.ports import Peer
+from sordini.broker.requests.call import AuthorizationRule, Call, LongCall, Route
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.security.access import Access
 from sordini.broker.security.audit.denials import Denials
-from sordini.broker.topics.metadata_cache import MetadataCache
-from sordini.protocol.api import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, TopicId
+from sordini.system.named_tuple import NamedTuple
+
+
+class KnownTopics(Protocol):
+    """The topics that this broker knows; a `MetadataCache` is one."""
+
+    @property
+    def topics(self) -> Mapping[str, Any]:
+        """By name."""
+
+    def name_of(self, topic_id: TopicId) -> str | None:
+        """None for an id that is unknown."""
+
+    def unknown_topic_code(self, name: str) -> ErrorCode:
+        """The code for a topic that is not among `topics`."""
 
 
 class RuleDeps(NamedTuple):
     """What rules decide by."""
 
     access: Access
-    metadata: MetadataCache
+    metadata: KnownTopics
     creates_topics: bool
     """Whether a Metadata request creates topics (`auto.create.topics.enable`)."""
 
 
-class Rule(Protocol):
-    """The rule of one API."""
-
-    @property
-    def meaning(self) -> str:
-        """The rule in words, for docs/security.md."""
-
-    def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
-        """Take what is not allowed out of the request.
-
-        Returns None for the handler to serve the rest, or the response where nothing is left. Raises BrokerError to
-        refuse the whole request.
-        """
-
-
-def authorized(
-    routes: Iterable[Route], rules: Mapping[ApiKey, Rule | None], deps: RuleDeps, itself: Peer
-) -> list[Route]:
+def authorized(routes: Iterable[Route], deps: RuleDeps, itself: Peer) -> list[Route]:
     """The same routes with their rules in front. `itself` is the peer of this broker's own requests to itself."""
     guarded = []
     for route in routes:
-        rule = rules[route.key]
-        handle = route.handle if rule is None else partial(_authorized, rule, route, deps, itself)
+        handle = route.handle if route.rule is None else partial(_authorized, route.rule, route, deps, itself)
         guarded.append(route._replace(handle=handle))
     return guarded
 
 
-def _authorized(rule: Rule, route: Route, deps: RuleDeps, itself: Peer, call: Call) -> Any:
+def _authorized(rule: AuthorizationRule, route: Route, deps: RuleDeps, itself: Peer, call: Call) -> Any:
     if call.peer is itself:
         return route.handle(call)
     steps, denials = rule.check(call, deps), deps.access.denials
     if type(call) is LongCall:
         return _in_steps(steps if denials is None else _reported(steps, call, denials), route, call)
     try:
-        response = _whole(steps)
+        response = _run_all_steps(steps)
     finally:
         if denials is not None and denials.noted:
             denials.report(call)
@@ -100,7 +95,7 @@ def _in_steps(steps: Work[Any], route: Route, call: Call) -> Work[Any]:
     return answer
 
 
-def _whole(steps: Work[Any]) -> Any:
+def _run_all_steps(steps: Work[Any]) -> Any:
     try:
         while True:
             next(steps)
@@ -123,7 +118,7 @@ def split(elements: Sequence[Any], is_allowed: Callable[[Any], bool]) -> Work[tu
     return allowed, refused
 
 
-def name_of(topic: Any, metadata: MetadataCache) -> str | None:
+def name_of(topic: Any, metadata: KnownTopics) -> str | None:
     """A topic's name as a request gives it, by name or by id; None for an id that is unknown."""
     topic_id = getattr(topic, "topic_id", NO_TOPIC_ID)
     if topic_id != NO_TOPIC_ID:

@@ -3,122 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final
 
-from sordini.broker.dispatch import Call
+from sordini.broker.requests.call import Call
 from sordini.broker.requests.slice_scheduler import Work
+from sordini.broker.security.access import NOUNS, REFUSALS
 from sordini.broker.security.rules.rule import RuleDeps, name_of, refuse_part, split
-from sordini.protocol.errors import ErrorCode
-from sordini.replication.metadata_store.acl_model import AclOperation
+from sordini.replication.metadata_store.acl_model import CLUSTER_NAME, AclOperation, ResourceType
+from sordini.system.named_tuple import NamedTuple
 
 
-class OnCluster(NamedTuple):
-    """An operation on the cluster; refused as a whole."""
+class On(NamedTuple):
+    """An operation on the one thing that the request names, or on the cluster; refused as a whole."""
 
+    kind: ResourceType
     operation: AclOperation
+    field: str = ""
+    """Of the request, which names the thing."""
 
     @property
     def meaning(self) -> str:
-        return f"{self.operation.name} on the cluster"
+        return f"{self.operation.name} on the {NOUNS[self.kind]}"
 
     def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
         yield 1
-        deps.access.require_cluster(call.peer, self.operation)
+        deps.access.require(call.peer, self.operation, self.kind, getattr(call.body, self.field, CLUSTER_NAME))
         return None
 
 
-class OnGroup(NamedTuple):
-    """An operation on the group that the request names; refused as a whole."""
+class OnEach(NamedTuple):
+    """An operation on each thing of a list; each is refused by itself."""
 
+    kind: ResourceType
     operation: AclOperation
-
-    @property
-    def meaning(self) -> str:
-        return f"{self.operation.name} on the group"
-
-    def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
-        yield 1
-        deps.access.require_group(call.peer, self.operation, call.body.group_id)
-        return None
-
-
-class OnTransactionalId(NamedTuple):
-    """An operation on the transactional id that the request names; refused as a whole."""
-
-    operation: AclOperation
-
-    @property
-    def meaning(self) -> str:
-        return f"{self.operation.name} on the transactional id"
-
-    def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
-        yield 1
-        deps.access.require_transactional_id(call.peer, self.operation, call.body.transactional_id)
-        return None
-
-
-class OnTopics(NamedTuple):
-    """An operation on each topic of a list; each is refused by itself."""
-
-    operation: AclOperation
-    field: str = "topics"
+    field: str
     """Of the request."""
-    rows: str = "topics"
+    rows: str
     """Of the response."""
 
     @property
     def meaning(self) -> str:
-        return f"{self.operation.name} on each topic"
+        return f"{self.operation.name} on each {NOUNS[self.kind]}"
 
     def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
-        access, peer = deps.access, call.peer
+        access, peer, kind, metadata = deps.access, call.peer, self.kind, deps.metadata
 
-        def is_allowed(topic: Any) -> bool:
-            name = name_of(topic, deps.metadata)
-            # The handler says of an unknown id that it is unknown.
-            return name is None or access.to_topic(peer, self.operation, name)
+        def is_allowed(element: Any) -> bool:
+            name = name_of(element, metadata) if kind is ResourceType.TOPIC else element
+            # Of a topic's id that is unknown the handler says so.
+            return name is None or access.to(peer, self.operation, kind, name)
 
         allowed, refused = yield from split(getattr(call.body, self.field), is_allowed)
-        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return refuse_part(call, self.field, allowed, refused, code=code, rows=self.rows)
+        return refuse_part(call, self.field, allowed, refused, code=REFUSALS[kind], rows=self.rows)
 
 
-class OnGroups(NamedTuple):
-    """An operation on each group of a list; each is refused by itself."""
-
-    operation: AclOperation
-    field: str
-    rows: str
-
-    @property
-    def meaning(self) -> str:
-        return f"{self.operation.name} on each group"
-
-    def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
-        access, peer = deps.access, call.peer
-        groups = getattr(call.body, self.field)
-        allowed, refused = yield from split(groups, lambda name: access.to_group(peer, self.operation, name))
-        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        return refuse_part(call, self.field, allowed, refused, code=code, rows=self.rows)
+def on_cluster(operation: AclOperation) -> On:
+    return On(ResourceType.CLUSTER, operation)
 
 
-class OnTransactionalIds(NamedTuple):
-    """An operation on each transactional id of a list; each is refused by itself."""
+def on_group(operation: AclOperation) -> On:
+    return On(ResourceType.GROUP, operation, "group_id")
 
-    operation: AclOperation
-    field: str
-    rows: str
 
-    @property
-    def meaning(self) -> str:
-        return f"{self.operation.name} on each transactional id"
+def on_transactional_id(operation: AclOperation) -> On:
+    return On(ResourceType.TRANSACTIONAL_ID, operation, "transactional_id")
 
-    def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
-        access, peer = deps.access, call.peer
-        names = getattr(call.body, self.field)
-        allowed, refused = yield from split(names, lambda name: access.to_transactional_id(peer, self.operation, name))
-        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return refuse_part(call, self.field, allowed, refused, code=code, rows=self.rows)
+
+def on_topics(operation: AclOperation, rows: str = "topics") -> OnEach:
+    return OnEach(ResourceType.TOPIC, operation, "topics", rows)
 
 
 class Both(NamedTuple):
@@ -138,6 +90,19 @@ class Both(NamedTuple):
         return response
 
 
+class OfItself(NamedTuple):
+    """Every peer may, once it is logged in: the request is about the peer alone."""
+
+    @property
+    def meaning(self) -> str:
+        return "nothing; it is about the client itself"
+
+    def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
+        del call, deps
+        yield 1
+        return None
+
+
 class ClusterOr(NamedTuple):
     """An operation on the cluster, or else another rule."""
 
@@ -155,7 +120,7 @@ class ClusterOr(NamedTuple):
         return (yield from self.other.check(call, deps))
 
 
-class Choice(NamedTuple):
+class BrokerOrClient(NamedTuple):
     """One rule for brokers' requests, another for clients'."""
 
     is_broker: Callable[[Any], bool]
@@ -170,3 +135,7 @@ class Choice(NamedTuple):
     def check(self, call: Call, deps: RuleDeps) -> Work[Any]:
         rule = self.of_broker if self.is_broker(call.body) else self.of_client
         return (yield from rule.check(call, deps))
+
+
+BROKERS_ONLY: Final = on_cluster(AclOperation.CLUSTER_ACTION)
+"""The rule of requests that only brokers send. They must also arrive on the brokers' listener."""

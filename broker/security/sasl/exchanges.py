@@ -16,9 +16,10 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from sordini.broker.security.sasl.scram_credential import HASHES, ScramCredential
+from sordini.system.named_tuple import NamedTuple
 
 NAME_BYTES_MAX: Final = 1_024
 """Of a user name, and of a nonce."""
@@ -28,7 +29,7 @@ class LoginRefused(Exception):
     """The login has failed; the text is what the client gets, and says no more than it may know."""
 
 
-class Progress(NamedTuple):
+class ExchangeStep(NamedTuple):
     """What follows a token."""
 
     challenge: bytes
@@ -46,7 +47,7 @@ class Exchange(Protocol):
     user: str
     """Who the client says it is; empty until it has said so."""
 
-    def step(self, token: bytes) -> Progress:
+    def step(self, token: bytes) -> ExchangeStep:
         """Take the client's next token. Raises LoginRefused."""
 
 
@@ -58,7 +59,7 @@ class PlainExchange:
         self._password_of = password_of
         self.user = ""
 
-    def step(self, token: bytes) -> Progress:
+    def step(self, token: bytes) -> ExchangeStep:
         try:
             parts = token.decode().split("\0")
         except UnicodeDecodeError:
@@ -76,7 +77,7 @@ class PlainExchange:
             raise LoginRefused("Authentication failed: Invalid username or password")
         if authorization_id not in ("", user):
             raise LoginRefused("Authentication failed: Client requested an authorization id different from username")
-        return Progress(b"", user)
+        return ExchangeStep(b"", user)
 
 
 class ScramExchange:
@@ -103,10 +104,10 @@ class ScramExchange:
         self._signed = b""
         self._header = b""
 
-    def step(self, token: bytes) -> Progress:
+    def step(self, token: bytes) -> ExchangeStep:
         return self._first(token) if self._credential is None else self._final(token, self._credential)
 
-    def _first(self, token: bytes) -> Progress:
+    def _first(self, token: bytes) -> ExchangeStep:
         header, bare = self._split_first(token)
         fields = dict(part.partition("=")[::2] for part in bare.split(","))
         if list(fields)[:2] != ["n", "r"] or "m" in fields:
@@ -127,7 +128,7 @@ class ScramExchange:
         challenge = f"r={self._nonce},s={salt},i={self._credential.iterations}".encode()
         self._header = base64.b64encode(f"{header},".encode())
         self._signed = bare.encode() + b"," + challenge
-        return Progress(challenge)
+        return ExchangeStep(challenge)
 
     def _split_first(self, token: bytes) -> tuple[str, str]:
         """The header (`n,` with an authorization id, if any) and the rest of the first message."""
@@ -141,7 +142,7 @@ class ScramExchange:
             raise self._malformed("the first message")
         return f"{parts[0]},{parts[1]}", parts[2]
 
-    def _final(self, token: bytes, credential: ScramCredential) -> Progress:
+    def _final(self, token: bytes, credential: ScramCredential) -> ExchangeStep:
         without_proof, separator, proof_text = token.rpartition(b",p=")
         fields = dict(part.partition(b"=")[::2] for part in without_proof.split(b","))
         if not separator or fields.get(b"c") != self._header:
@@ -160,13 +161,14 @@ class ScramExchange:
             raise self._malformed("the proof")
         client_key = bytes(one ^ other for one, other in zip(proof, mask, strict=True))
         is_right = hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), credential.stored_key)
+        # Only here, and with the same text: a name without a credential must not be told from a wrong password.
         if not is_right or not self._is_known:
             raise LoginRefused(
                 "Authentication failed during authentication due to invalid credentials with SASL mechanism "
                 f"{self._mechanism}"
             )
         signature = hmac.new(credential.server_key, signed, self._digest).digest()
-        return Progress(b"v=" + base64.b64encode(signature), self.user)
+        return ExchangeStep(b"v=" + base64.b64encode(signature), self.user)
 
     def _name(self, text: str) -> str:
         """A name as it is sent: `=2C` is a comma, `=3D` an equals sign."""
@@ -176,5 +178,5 @@ class ScramExchange:
             raise self._malformed("the user name")
         return text.replace("=2C", ",").replace("=3D", "=")
 
-    def _malformed(self, what: str) -> LoginRefused:
-        return LoginRefused(f"Authentication failed: {what} of {self._mechanism} is malformed")
+    def _malformed(self, part: str) -> LoginRefused:
+        return LoginRefused(f"Authentication failed: {part} of {self._mechanism} is malformed")

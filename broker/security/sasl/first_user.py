@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from sordini.broker.security.sasl.scram_credential import (
     DEFAULT_ITERATIONS,
@@ -16,6 +15,7 @@ from sordini.broker.security.sasl.scram_credential import (
 from sordini.broker.security.sasl.users import ScramUsers, user_entity
 from sordini.replication.metadata_store.configs import change_config
 from sordini.replication.ports import Session
+from sordini.system.named_tuple import NamedTuple
 
 
 class FirstUser(NamedTuple):

@@ -13,18 +13,19 @@ session has a lifetime. A refused login is answered, after a delay, and then the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import DelayedResponse, Parts, Peer, Service
+from sordini.broker.network.principal import Principal
 from sordini.broker.security.audit.login_events import LoginEvents
-from sordini.broker.security.principal import Principal
-from sordini.broker.security.sasl.exchanges import Exchange, LoginRefused, Progress
+from sordini.broker.security.sasl.exchanges import Exchange, ExchangeStep, LoginRefused
 from sordini.broker.security.sasl.failed_logins import FailedLogins
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
 from sordini.protocol.framing import LENGTH
 from sordini.replication.ports import CallLater, Clock
+from sordini.system.named_tuple import NamedTuple
 
 BEFORE_LOGIN: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 OF_LOGINS: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
@@ -98,6 +99,11 @@ class Login:
 
     # The connection's questions.
 
+    @property
+    def receive_bytes_max(self) -> int:
+        """Size of a frame before the login is complete."""
+        return self.rules.receive_bytes_max
+
     def why_close(self, age_ms: int) -> str | None:
         """Why a connection of this age, with nothing left to send, is to be closed; None if it is not."""
         if self.is_refused:
@@ -112,7 +118,7 @@ class Login:
         if on_ended is not None:
             on_ended()
 
-    # Requests, by `handlers/sasl.py`.
+    # Requests, by `security/sasl/sasl_handler.py`.
 
     @property
     def mechanisms(self) -> list[str]:
@@ -164,7 +170,7 @@ class Login:
         else:
             refuse()
 
-    def _logged_in(self, user: str, progress: Progress) -> int:
+    def _logged_in(self, user: str, progress: ExchangeStep) -> int:
         principal = Principal("User", user)
         if self.is_complete and principal != self._peer.principal:
             raise LoginRefused(
@@ -184,7 +190,7 @@ class Login:
             self.on_complete()
         return lifetime_ms
 
-    def _lifetime_ms(self, progress: Progress) -> int:
+    def _lifetime_ms(self, progress: ExchangeStep) -> int:
         """The session's lifetime: that of the mechanism, or of the proof if that ends earlier."""
         bounds = [self.rules.lifetime_ms.get(self._mechanism, 0)]
         if progress.expires_ms is not None:

@@ -19,7 +19,7 @@ import math
 import string
 from collections import Counter
 from enum import Enum
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
 from sordini.broker.security.sasl.scram_credential import (
     DEFAULT_ITERATIONS,
@@ -27,6 +27,7 @@ from sordini.broker.security.sasl.scram_credential import (
     HASHES,
     ScramCredential,
 )
+from sordini.system.named_tuple import NamedTuple
 
 SHAPES_MAX: Final = 64
 """The most frequent ones of a mechanism are drawn from: one hash each, at every login."""

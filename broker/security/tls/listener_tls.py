@@ -15,16 +15,17 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Final
 
 from sordini.broker.configuration.config import Config
-from sordini.broker.configuration.listener_keys import ListenerSecurity
+from sordini.broker.configuration.keys.listener_keys import ListenerSecurity
+from sordini.broker.configuration.principal_mapping import MappingError, PrincipalMapping
+from sordini.broker.configuration.protection.unserved_protection import TLS
 from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.network.ports import Socket
+from sordini.broker.network.principal import ANONYMOUS, Principal
 from sordini.broker.network.tls_handshakes import HandshakeRefused
 from sordini.broker.network.tls_socket import BrokerTlsSocket
-from sordini.broker.security.principal import ANONYMOUS, Principal
 from sordini.broker.security.tls.distinguished_name import distinguished_name
 from sordini.broker.security.tls.material import ListenerContexts, ReadFile, contexts_of, store_files
-from sordini.broker.security.tls.principal_mapping import MappingError, PrincipalMapping
-from sordini.client.tls.contexts import reason_of
+from sordini.client.tls.contexts import keep_server_names, reason_of
 from sordini.client.tls.tls_socket import SCRATCH_BYTES
 from sordini.replication.ports import Clock, Logger
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 DAY_MS: Final = 86_400_000
 EXPIRY_WARNING_MS: Final = 30 * DAY_MS
-TLS_PROTOCOLS: Final = frozenset({"SSL", "SASL_SSL"})
 
 StampOf = Callable[[str], Hashable]
 """What changes when a file changes; None for a file that is not there."""
@@ -87,13 +87,15 @@ class TlsListeners:
         self._clock = clock
         self._log = log
         self._inter_broker = config.inter_broker_listener
+        rules = config.advertised_rules
+        self._with_server_names = {one.listener for one in rules if one.rule.conditions.server_names}
         self._warned_ms: dict[str, int] = {}
         self._refused: dict[str, tuple[ListenerSecurity, Hashable]] = {}
         """Stores that could not be used: named once."""
         self.by_name: dict[str, ListenerTls] = {}
         self.reloads = 0
         for endpoint in config.endpoints:
-            if endpoint.protocol in TLS_PROTOCOLS:
+            if endpoint.protocol in TLS:
                 security = config.listener(endpoint.name)
                 stamps = self._stamps(security)
                 self.by_name[endpoint.name] = ListenerTls(security, self._contexts(security), stamps)
@@ -148,6 +150,8 @@ class TlsListeners:
         contexts = contexts_of(security, self._read, is_inter_broker=security.name == self._inter_broker)
         if contexts.client is not None:
             _check_own_trust(security.name, contexts.server, contexts.client)
+        if security.name in self._with_server_names:
+            keep_server_names(contexts.server)
         return contexts
 
     def _replacement(self, tls: ListenerTls, security: ListenerSecurity) -> ListenerContexts:

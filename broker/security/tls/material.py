@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from sordini.broker.configuration.listener_keys import ListenerSecurity
-from sordini.broker.configuration.security_keys import TLS_PROTOCOLS, SecuritySettings
+from sordini.broker.configuration.keys.listener_keys import ListenerSecurity
+from sordini.broker.configuration.keys.security_keys import TLS_PROTOCOLS, SecuritySettings
 from sordini.broker.configuration.settings import ConfigError, Password
 from sordini.client.tls.contexts import TlsMaterial, client_context, server_context
 from sordini.client.tls.stores import (
@@ -22,6 +22,7 @@ from sordini.client.tls.stores import (
     pem_trust_store,
     trust_store_of,
 )
+from sordini.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from cryptography import x509

@@ -10,11 +10,11 @@ import re
 import stat
 from typing import Final
 
-from sordini.broker.configuration.security_keys import SecuritySettings
+from sordini.broker.configuration.keys.security_keys import SecuritySettings
+from sordini.broker.configuration.keys.zookeeper_keys import ZooKeeperSettings, store_kind
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.configuration.zookeeper_keys import ZooKeeperSettings, store_kind
-from sordini.broker.coordination_store.zookeeper_access import DigestLogin, ZooKeeperAccess
 from sordini.broker.security.tls.material import client_context_of
+from sordini.coordination_store.zookeeper_access import DigestLogin, ZooKeeperAccess
 from sordini.storage.disk import Disk
 
 PASSWORD_BYTES_MAX: Final = 1024

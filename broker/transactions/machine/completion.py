@@ -1,4 +1,5 @@
-"""The end of a transaction: requested by its producer or forced by its timeout, prepared, marked, completed.
+"""The end of a transaction: requested by its producer or forced by its timeout (`timeouts.py`), prepared, marked,
+completed.
 
 Once PREPARE_COMMIT or PREPARE_ABORT is committed, the outcome is decided: the producer is answered, and the markers
 are sent. The completion is written when every partition has its marker.
@@ -9,20 +10,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from sordini.broker.requests.features import RAISES_EPOCH
 from sordini.broker.transactions.machine.events import (
-    Answer,
     EndTransaction,
-    Producer,
-    Reply,
-    TimedOut,
-    TransactionLimits,
+    TransactionAnswer,
+    TransactionReply,
 )
-from sordini.broker.transactions.machine.partitions import producer_error
+from sordini.broker.transactions.machine.producer_fencing import producer_error
 from sordini.broker.transactions.machine.raised_end import end_and_raise
-from sordini.broker.transactions.machine.state import NO_PRODUCER_ID, RAISES_EPOCH, Transaction, TransactionState
+from sordini.broker.transactions.machine.state import NO_PRODUCER_ID, Transaction, TransactionState
 from sordini.broker.transactions.machine.transition import (
     Step,
-    aborted_and_fenced,
     markers_of,
     refused,
     unchanged,
@@ -47,7 +45,7 @@ def end(transaction: Transaction, event: EndTransaction, now_ms: int) -> Step:
         return refused(transaction, event.caller, error)
     state = TransactionState.PREPARE_COMMIT if event.commits else TransactionState.PREPARE_ABORT
     target = replace(transaction, state=state, last_update_ms=now_ms, client_version=event.client_version)
-    return written(transaction, target, Reply(event.caller, Answer()))
+    return written(transaction, target, TransactionReply(event.caller, TransactionAnswer()))
 
 
 def _answer_in(state: TransactionState, *, commits: bool) -> ErrorCode | None:
@@ -66,35 +64,14 @@ def _answer_in(state: TransactionState, *, commits: bool) -> ErrorCode | None:
             return ErrorCode.INVALID_TXN_STATE
 
 
-def tick(transaction: Transaction, now_ms: int) -> Step:
-    """Abort a transaction whose timeout has passed; write a completion again whose write was refused."""
-    due_ms = next_due_ms(transaction)
-    if due_ms is None or now_ms < due_ms:
-        return unchanged(transaction)
-    if transaction.has_markers:
-        return _completed(transaction, now_ms)
-    after, actions = aborted_and_fenced(transaction, now_ms)
-    producer = Producer(transaction.producer_id, transaction.producer_epoch)
-    return after, [TimedOut(producer, transaction.timeout_ms), *actions]
-
-
-def next_due_ms(transaction: Transaction) -> int | None:
-    """When the next tick is due, on the wall clock. None: never."""
-    if transaction.pending is not None:
-        return None
-    if transaction.has_markers:
-        return transaction.retry_ms
-    deadline_ms = transaction.deadline_ms
-    return None if deadline_ms is None else max(deadline_ms, transaction.retry_ms)
-
-
 def markers_written(transaction: Transaction, now_ms: int) -> Step:
     if not transaction.state.is_prepared or transaction.pending is not None:
         return unchanged(transaction)
-    return _completed(replace(transaction, has_markers=True), now_ms)
+    return completed(replace(transaction, has_markers=True), now_ms)
 
 
-def _completed(transaction: Transaction, now_ms: int) -> Step:
+def completed(transaction: Transaction, now_ms: int) -> Step:
+    """Write the completion: every partition has its marker."""
     commits = transaction.state is TransactionState.PREPARE_COMMIT
     state = TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT
     target = replace(transaction, state=state, partitions=frozenset(), last_update_ms=now_ms)
@@ -115,11 +92,3 @@ def change_refused(transaction: Transaction, now_ms: int) -> Step:
     """The write in flight is not in the log: nothing has changed."""
     assert transaction.pending is not None, "nothing is being written"
     return replace(transaction, pending=None, retry_ms=now_ms + RETRY_PAUSE_MS), []
-
-
-def expire(transaction: Transaction, now_ms: int, limits: TransactionLimits) -> Step:
-    """Remove a transactional id that has not been used for a long time."""
-    is_idle = transaction.state.is_idle and transaction.pending is None and transaction.is_known
-    if not is_idle or now_ms - transaction.last_update_ms < limits.expiration_ms:
-        return unchanged(transaction)
-    return written(transaction, replace(transaction, state=TransactionState.DEAD, partitions=frozenset()))

@@ -1,19 +1,19 @@
 """The events and actions of a transactional id's machine.
 
 `machine.step(transaction, event, now_ms, limits)` returns the transaction after the event, and a list of actions to be
-carried out in order. Each request is answered by one `Reply`, at once or with a `Write`. The shell appends a `Write` to
-the log and reports `Written` when it is committed, or `WriteRefused` when it is not in the log. It reports nothing for
-a write that is in the log and not committed yet, even if it has answered its caller with an error.
+carried out in order. Each request is answered by one `TransactionReply`, at once or with a `TransactionWrite`. The
+shell appends a `TransactionWrite` to the log and reports `WriteCommitted` when it is committed, or `WriteRefused` when
+it is not in the log. It reports nothing for a write that is in the log and not committed yet, even if it has answered
+its caller with an error.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from sordini.broker.transactions.machine.state import Caller
 from sordini.broker.transactions.records import TransactionValue
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import TopicPartition
+from sordini.system.named_tuple import NamedTuple
 
 
 class TransactionLimits(NamedTuple):
@@ -25,7 +25,7 @@ class TransactionLimits(NamedTuple):
     """transactional.id.expiration.ms"""
 
 
-class Producer(NamedTuple):
+class ProducerIdentity(NamedTuple):
     """A producer as it names itself."""
 
     producer_id: int
@@ -40,7 +40,7 @@ class InitProducerId(NamedTuple):
 
     caller: Caller
     timeout_ms: int
-    expected: Producer | None = None
+    expected: ProducerIdentity | None = None
     """What the producer has, if it raises its epoch."""
     new_producer_id: int | None = None
     """One that no producer had before; required where `machine.needs_producer_id`."""
@@ -50,7 +50,7 @@ class AddPartitions(NamedTuple):
     """A producer will write to these partitions; the first of them begin a transaction."""
 
     caller: Caller
-    producer: Producer
+    producer: ProducerIdentity
     partitions: frozenset[TopicPartition]
     client_version: int = 0
     """The transaction.version of the request; with 2 a leader sends it for a producer that writes to the partition."""
@@ -58,7 +58,7 @@ class AddPartitions(NamedTuple):
 
 class EndTransaction(NamedTuple):
     caller: Caller
-    producer: Producer
+    producer: ProducerIdentity
     commits: bool
     client_version: int = 0
     """The transaction.version of the request; with 2 the end raises the producer's epoch."""
@@ -74,7 +74,7 @@ class Expire(NamedTuple):
     """Remove the transactional id if it has not been used for `TransactionLimits.expiration_ms`."""
 
 
-class Written(NamedTuple):
+class WriteCommitted(NamedTuple):
     """The write in flight is committed."""
 
 
@@ -87,36 +87,36 @@ class MarkersWritten(NamedTuple):
 
 
 Request = InitProducerId | AddPartitions | EndTransaction
-Event = Request | Tick | Expire | Written | WriteRefused | MarkersWritten
+Event = Request | Tick | Expire | WriteCommitted | WriteRefused | MarkersWritten
 
 
 # Answers and actions.
 
 
-class Answer(NamedTuple):
+class TransactionAnswer(NamedTuple):
     """Of every request; the producer of InitProducerId, and of an end that raised its epoch."""
 
     error: ErrorCode = ErrorCode.NONE
-    producer: Producer | None = None
+    producer: ProducerIdentity | None = None
 
 
-class Reply(NamedTuple):
+class TransactionReply(NamedTuple):
     caller: Caller
-    answer: Answer
+    answer: TransactionAnswer
 
 
-class Write(NamedTuple):
+class TransactionWrite(NamedTuple):
     """Append a record; None is a tombstone."""
 
     value: TransactionValue | None
-    reply: Reply | None = None
+    reply: TransactionReply | None = None
     """Sent when the write is committed; if it fails, the caller is sent the error."""
 
 
 class SendMarkers(NamedTuple):
     """Write the marker of this epoch to each partition, until all have it."""
 
-    producer: Producer
+    producer: ProducerIdentity
     commits: bool
     partitions: frozenset[TopicPartition]
     client_version: int = 0
@@ -126,8 +126,8 @@ class SendMarkers(NamedTuple):
 class TimedOut(NamedTuple):
     """For the log: the coordinator aborts a transaction that took too long."""
 
-    producer: Producer
+    producer: ProducerIdentity
     timeout_ms: int
 
 
-Action = Reply | Write | SendMarkers | TimedOut
+Action = TransactionReply | TransactionWrite | SendMarkers | TimedOut

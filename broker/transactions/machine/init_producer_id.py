@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sordini.broker.transactions.machine.events import Answer, InitProducerId, Producer, Reply, TransactionLimits
-from sordini.broker.transactions.machine.partitions import is_next_producer
+from sordini.broker.transactions.machine.events import (
+    InitProducerId,
+    ProducerIdentity,
+    TransactionAnswer,
+    TransactionLimits,
+    TransactionReply,
+)
+from sordini.broker.transactions.machine.producer_fencing import has_producer_id, is_next_producer, knows_epoch
 from sordini.broker.transactions.machine.state import (
-    EPOCH_OF_PRODUCERS_MAX,
     NO_EPOCH,
     Transaction,
     TransactionState,
@@ -22,7 +27,9 @@ def init_producer_id(transaction: Transaction, event: InitProducerId, now_ms: in
     if error is not None:
         return refused(transaction, event.caller, error)
     if transaction.state is TransactionState.ONGOING:
-        return aborted_and_fenced(transaction, now_ms, Reply(event.caller, Answer(ErrorCode.CONCURRENT_TRANSACTIONS)))
+        return aborted_and_fenced(
+            transaction, now_ms, TransactionReply(event.caller, TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))
+        )
     producer, last_epoch = _next_producer(transaction, event)
     target = replace(
         transaction,
@@ -35,7 +42,7 @@ def init_producer_id(transaction: Transaction, event: InitProducerId, now_ms: in
         start_ms=-1,
         last_update_ms=now_ms,
     )
-    return written(transaction, target, Reply(event.caller, Answer(producer=producer)))
+    return written(transaction, target, TransactionReply(event.caller, TransactionAnswer(producer=producer)))
 
 
 def needs_producer_id(transaction: Transaction, event: InitProducerId, limits: TransactionLimits) -> bool:
@@ -52,30 +59,11 @@ def _refusal(transaction: Transaction, event: InitProducerId, limits: Transactio
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if event.expected is not None and is_next_producer(transaction, event.expected):
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    if event.expected is not None and not _is_producer(transaction, event.expected):
+    if event.expected is not None and not has_producer_id(transaction, event.expected):
         return ErrorCode.PRODUCER_FENCED
     if transaction.state.is_prepared:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    return None if _knows_epoch(transaction, event.expected) else ErrorCode.PRODUCER_FENCED
-
-
-def _knows_epoch(transaction: Transaction, expected: Producer | None) -> bool:
-    """Whether a producer that raises its epoch has the present one, or gave it up in a request that it repeats.
-
-    Apache Kafka does not ask in an ongoing transaction: there a fenced producer aborts the transaction of its
-    successor.
-    """
-    if expected is None or not transaction.is_known or expected.epoch == transaction.producer_epoch:
-        return True
-    is_ongoing = transaction.state is TransactionState.ONGOING
-    return not is_ongoing and NO_EPOCH != expected.epoch == transaction.last_epoch
-
-
-def _is_producer(transaction: Transaction, expected: Producer) -> bool:
-    """Whether a producer has this transactional id's producer id, or had it before a new one replaced it."""
-    if not transaction.is_known or expected.producer_id == transaction.producer_id:
-        return True
-    return expected.producer_id == transaction.previous_producer_id and expected.epoch >= EPOCH_OF_PRODUCERS_MAX
+    return None if knows_epoch(transaction, event.expected) else ErrorCode.PRODUCER_FENCED
 
 
 def _is_rotated(transaction: Transaction, event: InitProducerId) -> bool:
@@ -84,15 +72,15 @@ def _is_rotated(transaction: Transaction, event: InitProducerId) -> bool:
     return transaction.is_epoch_exhausted and is_current
 
 
-def _next_producer(transaction: Transaction, event: InitProducerId) -> tuple[Producer, int]:
+def _next_producer(transaction: Transaction, event: InitProducerId) -> tuple[ProducerIdentity, int]:
     """What the producer gets, and the epoch that it gave up for it (NO_EPOCH if it named none)."""
     expected = event.expected
     if not transaction.is_known or _is_rotated(transaction, event):
         assert event.new_producer_id is not None, "an event without a new producer id where one is needed"
         gives_up = transaction.is_known and expected is not None
-        return Producer(event.new_producer_id, 0), transaction.producer_epoch if gives_up else NO_EPOCH
+        return ProducerIdentity(event.new_producer_id, 0), transaction.producer_epoch if gives_up else NO_EPOCH
     if expected is not None and expected.epoch != transaction.producer_epoch:
         # Its epoch was raised before, and the answer was lost.
-        return Producer(transaction.producer_id, transaction.producer_epoch), transaction.last_epoch
+        return ProducerIdentity(transaction.producer_id, transaction.producer_epoch), transaction.last_epoch
     last_epoch = NO_EPOCH if expected is None else transaction.producer_epoch
-    return Producer(transaction.producer_id, transaction.producer_epoch + 1), last_epoch
+    return ProducerIdentity(transaction.producer_id, transaction.producer_epoch + 1), last_epoch

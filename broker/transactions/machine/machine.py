@@ -1,8 +1,8 @@
 """The transaction coordinator's decisions about one transactional id, event by event, as Apache Kafka 3.9 decides.
 
 Pure: `step(transaction, event, now_ms, limits)` returns the transaction after the event, and actions in order. Each
-part is a module: `init_producer_id`, `partitions`, `completion`, and `raised_end`, which is Apache Kafka 4's. Times are
-of the wall clock, as those in the records.
+part is a module: `init_producer_id`, `producer_fencing`, `added_partitions`, `completion`, `timeouts`, and
+`raised_end`, which is Apache Kafka 4's. Times are of the wall clock, as those in the records.
 
 Invariants, held after every step (`check_invariants` asserts them):
   - every request is answered exactly once, at once or with the write that it caused;
@@ -16,7 +16,15 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from sordini.broker.transactions.machine import completion, init_producer_id, partitions, raised_end
+from sordini.broker.requests.features import RAISES_EPOCH
+from sordini.broker.transactions.machine import (
+    added_partitions,
+    completion,
+    init_producer_id,
+    producer_fencing,
+    raised_end,
+    timeouts,
+)
 from sordini.broker.transactions.machine.events import (
     Action,
     AddPartitions,
@@ -28,13 +36,12 @@ from sordini.broker.transactions.machine.events import (
     Request,
     Tick,
     TransactionLimits,
+    WriteCommitted,
     WriteRefused,
-    Written,
 )
 from sordini.broker.transactions.machine.state import (
     EPOCH_MAX,
     NO_PRODUCER_ID,
-    RAISES_EPOCH,
     VALID_BEFORE,
     Transaction,
     TransactionState,
@@ -42,9 +49,9 @@ from sordini.broker.transactions.machine.state import (
 from sordini.broker.transactions.machine.transition import markers_of
 from sordini.broker.transactions.records import TransactionValue
 
-next_due_ms = completion.next_due_ms
-producer_error = partitions.producer_error
-verified = partitions.verified
+next_due_ms = timeouts.next_due_ms
+producer_error = producer_fencing.producer_error
+verified = added_partitions.verified
 
 
 def step(
@@ -55,14 +62,14 @@ def step(
         case InitProducerId():
             return init_producer_id.init_producer_id(transaction, event, now_ms, limits)
         case AddPartitions():
-            return partitions.add_partitions(transaction, event, now_ms)
+            return added_partitions.add_partitions(transaction, event, now_ms)
         case EndTransaction():
             return completion.end(transaction, event, now_ms)
         case Tick():
-            return completion.tick(transaction, now_ms)
+            return timeouts.tick(transaction, now_ms)
         case Expire():
-            return completion.expire(transaction, now_ms, limits)
-        case Written():
+            return timeouts.expire(transaction, now_ms, limits)
+        case WriteCommitted():
             return completion.change_written(transaction)
         case WriteRefused():
             return completion.change_refused(transaction, now_ms)

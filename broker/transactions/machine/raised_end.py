@@ -15,8 +15,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sordini.broker.transactions.machine.events import Answer, EndTransaction, Producer, Reply
-from sordini.broker.transactions.machine.partitions import producer_error
+from sordini.broker.transactions.machine.events import (
+    EndTransaction,
+    ProducerIdentity,
+    TransactionAnswer,
+    TransactionReply,
+)
+from sordini.broker.transactions.machine.producer_fencing import producer_error
 from sordini.broker.transactions.machine.state import (
     EPOCH_MAX,
     EPOCH_OF_PRODUCERS_MAX,
@@ -37,8 +42,8 @@ def end_and_raise(transaction: Transaction, event: EndTransaction, now_ms: int) 
     if error is not None:
         return refused(transaction, event.caller, error)
     if is_repeated:
-        present = Producer(transaction.producer_id, transaction.producer_epoch)
-        return transaction, [Reply(event.caller, Answer(producer=present))]
+        present = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
+        return transaction, [TransactionReply(event.caller, TransactionAnswer(producer=present))]
     return _decided(transaction, event, now_ms)
 
 
@@ -52,7 +57,7 @@ def needs_producer_id(transaction: Transaction, event: EndTransaction) -> bool:
     )
 
 
-def is_ended(transaction: Transaction, producer: Producer) -> bool:
+def is_ended(transaction: Transaction, producer: ProducerIdentity) -> bool:
     """Whether a producer names itself as it did before its last transaction was ended, by its own request."""
     if not transaction.raises_epoch or transaction.state in (TransactionState.EMPTY, TransactionState.ONGOING):
         return False
@@ -60,8 +65,8 @@ def is_ended(transaction: Transaction, producer: Producer) -> bool:
     if present[1] == EPOCH_MAX and transaction.next_producer_id == NO_PRODUCER_ID:
         return False  # Ended against the last producer of this id.
     if not transaction.state.is_prepared and present[1] == 0:
-        return producer == Producer(transaction.previous_producer_id, EPOCH_OF_PRODUCERS_MAX)
-    return producer == Producer(present[0], present[1] - 1)
+        return producer == ProducerIdentity(transaction.previous_producer_id, EPOCH_OF_PRODUCERS_MAX)
+    return producer == ProducerIdentity(present[0], present[1] - 1)
 
 
 def _refusal(transaction: Transaction, event: EndTransaction, *, is_repeated: bool) -> ErrorCode | None:
@@ -81,7 +86,7 @@ def _refusal(transaction: Transaction, event: EndTransaction, *, is_repeated: bo
 
 
 def _decided(transaction: Transaction, event: EndTransaction, now_ms: int) -> Step:
-    raised = Producer(transaction.producer_id, transaction.producer_epoch + 1)
+    raised = ProducerIdentity(transaction.producer_id, transaction.producer_epoch + 1)
     next_id = NO_PRODUCER_ID
     if transaction.is_epoch_exhausted:
         assert event.new_producer_id is not None, "an event without a new producer id where one is needed"
@@ -96,5 +101,5 @@ def _decided(transaction: Transaction, event: EndTransaction, now_ms: int) -> St
         start_ms=transaction.start_ms if transaction.state is TransactionState.ONGOING else now_ms,
         last_update_ms=now_ms,
     )
-    given = raised if next_id == NO_PRODUCER_ID else Producer(next_id, 0)
-    return written(transaction, target, Reply(event.caller, Answer(producer=given)))
+    given = raised if next_id == NO_PRODUCER_ID else ProducerIdentity(next_id, 0)
+    return written(transaction, target, TransactionReply(event.caller, TransactionAnswer(producer=given)))

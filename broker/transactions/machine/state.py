@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, NewType
 
+from sordini.broker.requests.features import RAISES_EPOCH
 from sordini.broker.transactions import records
 from sordini.broker.transactions.records import STATE_NAMES, TransactionValue
 from sordini.protocol.types import TopicPartition
@@ -33,8 +34,6 @@ NO_EPOCH: Final = -1
 EPOCH_MAX: Final = 2**15 - 1
 EPOCH_OF_PRODUCERS_MAX: Final = EPOCH_MAX - 1
 """The last epoch that a producer is given: one more is left for the coordinator, to fence it."""
-RAISES_EPOCH: Final = 2
-"""The transaction.version from which on the end of each transaction raises its producer's epoch (KIP-890 part 2)."""
 
 
 class TransactionState(IntEnum):

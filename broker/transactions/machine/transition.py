@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sordini.broker.transactions.machine.events import Action, Answer, Producer, Reply, SendMarkers, Write
+from sordini.broker.transactions.machine.events import (
+    Action,
+    ProducerIdentity,
+    SendMarkers,
+    TransactionAnswer,
+    TransactionReply,
+    TransactionWrite,
+)
 from sordini.broker.transactions.machine.state import (
     EPOCH_MAX,
     NO_EPOCH,
@@ -25,23 +32,24 @@ def unchanged(transaction: Transaction) -> Step:
 
 def refused(transaction: Transaction, caller: Caller, error: ErrorCode) -> Step:
     """Answer a request without a change; NONE is the answer to a repeated request."""
-    return transaction, [Reply(caller, Answer(error))]
+    return transaction, [TransactionReply(caller, TransactionAnswer(error))]
 
 
-def written(transaction: Transaction, target: Transaction, reply: Reply | None = None) -> Step:
+def written(transaction: Transaction, target: Transaction, reply: TransactionReply | None = None) -> Step:
     """Write what the transaction becomes; `reply` follows."""
     assert transaction.pending is None, "one write at a time"
     assert transaction.state in VALID_BEFORE[target.state], f"{transaction.state!r} becomes {target.state!r}"
     # A repeated InitProducerId changes nothing, so that it can be repeated again.
     is_same = target.state is TransactionState.EMPTY and _producer_of(target) == _producer_of(transaction)
     previous_id = transaction.previous_producer_id if is_same else transaction.producer_id
+    # A copy only where something changes: `replace` takes 2.7 µs, and a transaction of one record makes eight of them.
     if (target.previous_producer_id, target.retry_ms, target.has_markers) != (previous_id, 0, False):
         target = replace(target, previous_producer_id=previous_id, retry_ms=0, has_markers=False)
     value = None if target.state is TransactionState.DEAD else value_of(target)
-    return replace(transaction, pending=target), [Write(value, reply)]
+    return replace(transaction, pending=target), [TransactionWrite(value, reply)]
 
 
-def aborted_and_fenced(transaction: Transaction, now_ms: int, reply: Reply | None = None) -> Step:
+def aborted_and_fenced(transaction: Transaction, now_ms: int, reply: TransactionReply | None = None) -> Step:
     """Abort an ongoing transaction against its producer, whose epoch ends with it.
 
     The raised epoch is given to no producer: the next InitProducerId raises it again. Where the end by the producer
@@ -67,5 +75,5 @@ def markers_of(transaction: Transaction) -> SendMarkers:
     )
 
 
-def _producer_of(transaction: Transaction) -> Producer:
-    return Producer(transaction.producer_id, transaction.producer_epoch)
+def _producer_of(transaction: Transaction) -> ProducerIdentity:
+    return ProducerIdentity(transaction.producer_id, transaction.producer_epoch)

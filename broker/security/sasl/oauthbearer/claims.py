@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from sordini.system.named_tuple import NamedTuple
 
 PRINCIPAL_BYTES_MAX: Final = 1_024
 """As of a user's name, see `exchanges.NAME_BYTES_MAX`."""

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
-from sordini.broker.security.sasl.exchanges import LoginRefused, Progress
+from sordini.broker.security.sasl.exchanges import ExchangeStep, LoginRefused
 from sordini.broker.security.sasl.oauthbearer.claims import AcceptedToken, TokenRefused
+from sordini.system.named_tuple import NamedTuple
 
 REFUSAL: Final = '{"status":"invalid_token"}'
 _SEPARATOR: Final = "\x01"
@@ -71,7 +72,7 @@ class BearerExchange:
         self._is_refused = False
         self.user = ""  # A token that is not verified proves no name.
 
-    def step(self, token: bytes) -> Progress:
+    def step(self, token: bytes) -> ExchangeStep:
         if self._is_refused:
             raise LoginRefused(REFUSAL)
         message = read_message(token)
@@ -79,13 +80,13 @@ class BearerExchange:
             accepted = self._accept(message.token)
         except TokenRefused as refused:
             self._is_refused = True
-            return Progress(REFUSAL.encode(), failure=str(refused))
+            return ExchangeStep(REFUSAL.encode(), failure=str(refused))
         self.user = accepted.principal
         if message.authorization_id not in ("", accepted.principal):
             raise LoginRefused(
                 "Authentication failed: Client requested an authorization id different from the token's principal name"
             )
-        return Progress(b"", accepted.principal, accepted.expires_ms)
+        return ExchangeStep(b"", accepted.principal, accepted.expires_ms)
 
 
 def _malformed(why: str) -> LoginRefused:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from sordini.system.named_tuple import NamedTuple
 
 DOCUMENT_BYTES_MAX: Final = 1_048_576
 """Of a JWKS: a megabyte is some thousand keys."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.broker.security.sasl.oauthbearer.key_set import KeySet, KeySetError, read_key_set
 from sordini.broker.security.sasl.oauthbearer.refresh_schedule import RefreshSchedule
 from sordini.replication.ports import Clock, Logger
+from sordini.system.named_tuple import NamedTuple
 
 FILE_SCHEME: Final = "file:"
 FILE_REFRESH_MS: Final = 1_000

@@ -26,7 +26,7 @@ KEY_ID_BYTES_MAX: Final = 1_024
 _PARTS: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 
-class Keys(Protocol):
+class IssuerKeys(Protocol):
     """Where the keys of an issuer are."""
 
     @property
@@ -40,7 +40,7 @@ class Keys(Protocol):
 class TokenVerifier:
     """Accepts the tokens of one issuer for one listener."""
 
-    def __init__(self, keys: Keys, rules: TokenRules, now_ms: Callable[[], int]) -> None:
+    def __init__(self, keys: IssuerKeys, rules: TokenRules, now_ms: Callable[[], int]) -> None:
         """`now_ms` reads the wall clock."""
         from jwt import PyJWS  # Late: brokers without OAUTHBEARER do not load it.
 
@@ -100,11 +100,11 @@ def _decoded(part: str) -> bytes:
     return data
 
 
-def _json_object(data: bytes, what: str) -> dict[str, Any]:
+def _json_object(data: bytes, part: str) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
-        raise TokenRefused(f"its {what} is not JSON") from None
+        raise TokenRefused(f"its {part} is not JSON") from None
     if not isinstance(found, dict):
-        raise TokenRefused(f"its {what} is no JSON object")
+        raise TokenRefused(f"its {part} is no JSON object")
     return found

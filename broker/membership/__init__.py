@@ -1,9 +1,0 @@
-"""A broker as a member of its cluster: which broker it is, its registration, and its contact with the store.
-
-identity.py        broker id and cluster id
-membership.py      registered in every session, with a controller that stands for election
-store_contact.py   the state of the session: connected, disconnected, possibly expired, expired
-tree_guard.py      keeps a running broker out of other clusters' trees
-health.py          whether the broker serves, for DescribeConfigs and /health; health_keys.py has the names
-peer_clocks.py     clock differences between brokers
-"""

@@ -1,0 +1,1 @@
+"""What client telemetry decides and keeps. Pure."""

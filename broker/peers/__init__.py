@@ -1,1 +1,0 @@
-"""How this broker is a client of the others: connections, and what it asks of them and of the controller."""

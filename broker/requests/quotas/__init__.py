@@ -1,0 +1,1 @@
+"""What clients may use: quotas in force, the rates that are measured, throttling of connections."""

@@ -1,0 +1,128 @@
+"""A batch in flight: records that were first acquired together, in parts of one state each."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from sordini.broker.shares.machine.record_states import DONE, RecordState
+from sordini.system.named_tuple import NamedTuple
+
+
+class Part(NamedTuple):
+    """Records in one state. Offsets are half-open."""
+
+    first: int
+    end: int
+    state: RecordState
+    deliveries: int
+    """How often they were delivered, the present delivery included."""
+    member: str = ""
+    """Who holds them, if they are acquired."""
+    deadline_ms: int = 0
+    """When the lock ends, if they are acquired."""
+    after: RecordState | None = None
+    """The state they will have when that is written; until then they are neither handed out nor acknowledged."""
+
+    @property
+    def is_available(self) -> bool:
+        return self.state is RecordState.AVAILABLE
+
+    @property
+    def is_done(self) -> bool:
+        return self.state in DONE
+
+
+class InFlightBatch:
+    """Parts without gaps between them; neighbours differ."""
+
+    __slots__ = ("parts", "size")
+
+    def __init__(self, parts: list[Part]) -> None:
+        self.parts = parts
+        self.size = parts[-1].end - parts[0].first
+        """Of all its records, those that are forgotten included."""
+
+    @property
+    def first(self) -> int:
+        return self.parts[0].first
+
+    @property
+    def end(self) -> int:
+        return self.parts[-1].end
+
+    def within(self, first: int, end: int) -> Iterator[Part]:
+        """What of each part is within a range."""
+        for part in self.parts:
+            if part.end > first and part.first < end:
+                yield part._replace(first=max(part.first, first), end=min(part.end, end))
+
+    def put(self, changed: Part) -> None:
+        """Replace what is at these offsets, which are the batch's own."""
+        found: list[Part] = []
+        for part in self.parts:
+            if part.end <= changed.first or part.first >= changed.end:
+                found.append(part)
+                continue
+            if part.first < changed.first:
+                found.append(part._replace(end=changed.first))
+            if part.end >= changed.end:
+                found.append(changed)
+            if part.end > changed.end:
+                found.append(part._replace(first=changed.end))
+        self.parts = _joined(found)
+
+    def cut(self, start: int) -> None:
+        """Forget what is before an offset of the batch."""
+        self.parts = [part._replace(first=max(part.first, start)) for part in self.parts if part.end > start]
+
+
+def _joined(parts: list[Part]) -> list[Part]:
+    joined = parts[:1]
+    for part in parts[1:]:
+        last = joined[-1]
+        if last[2:] == part[2:]:
+            joined[-1] = last._replace(end=part.end)
+        else:
+            joined.append(part)
+    return joined
+
+
+class InFlightBatches:
+    """All of a share partition, by offset. They do not overlap; between two there may be offsets of none."""
+
+    def __init__(self) -> None:
+        self._batches: list[InFlightBatch] = []
+
+    def __iter__(self) -> Iterator[InFlightBatch]:
+        return iter(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def add(self, batch: InFlightBatch) -> None:
+        self._batches.insert(self._behind(batch.first), batch)
+
+    def overlapping(self, first: int, end: int) -> list[InFlightBatch]:
+        """Those with an offset in a range."""
+        found = []
+        for index in range(max(self._behind(first) - 1, 0), len(self._batches)):
+            batch = self._batches[index]
+            if batch.first >= end:
+                break
+            if batch.end > first:
+                found.append(batch)
+        return found
+
+    def forget_before(self, start: int) -> None:
+        """Whole batches go, and the front of the one in which `start` is."""
+        kept = self._behind(start)
+        if kept and self._batches[kept - 1].end > start:
+            kept -= 1
+            if self._batches[kept].first < start:
+                self._batches[kept].cut(start)
+        del self._batches[:kept]
+
+    def _behind(self, offset: int) -> int:
+        """The index of the first batch that begins behind an offset."""
+        return bisect_right(self._batches, offset, key=lambda batch: batch.first)
