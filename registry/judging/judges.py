@@ -1,0 +1,141 @@
+"""The port to what parses and compares schemas, and child processes that do.
+
+A child that does not answer in time is killed, and its schema refused. Few children work at once, and fewer for one
+client, so that the schemas of a client that take long leave room for those of others. What came of a schema is kept:
+each start of a producer registers the same one again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import sys
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from sordini.registry.judging.wire import judged_from_wire, task_as_wire
+from sordini.registry.state.refusals import Refusal, invalid_schema
+from sordini.registry.state.registering import Judged, Prepared
+from sordini.system.child_processes import Child, ChildFailed, Children
+
+COMMAND: Final = (sys.executable, "-m", "sordini.registry.judging.child")
+PATIENCE_S: Final = 10.0
+IDLE_S: Final = 300.0
+AT_ONCE_MAX: Final = 4
+OF_A_CLIENT_MAX: Final = 2
+WAITING_MAX: Final = 1_000
+KEPT_MAX: Final = 2_000
+
+
+class Judge(Protocol):
+    """The port to those who parse and compare."""
+
+    seconds: float
+    """Time spent, of all schemas."""
+    count: int
+
+    async def judge(self, prepared: Prepared, client: str) -> Judged:
+        """Parse and compare for a client, which is its address or its principal. Raises Refusal."""
+        ...
+
+    async def prepare(self) -> None:
+        """What makes the first schema take no longer than the next ones."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class JudgingChildren:
+    """In child processes, which are started when there is work; one is always there, with its libraries loaded."""
+
+    def __init__(self, command: Sequence[str] = COMMAND, patience_s: float = PATIENCE_S) -> None:
+        self.seconds = 0.0
+        self.count = 0
+        self._children = Children(command, IDLE_S, niceness=0, retained=1)
+        self._patience_s = patience_s
+        self._kept: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
+        self._working: Counter[str] = Counter()
+        self._is_free = asyncio.Condition()
+        self._waiting = 0
+
+    async def judge(self, prepared: Prepared, client: str) -> Judged:
+        task = task_as_wire(prepared)
+        key = hashlib.sha256(json.dumps(task).encode()).digest()
+        answer = self._kept.get(key)
+        if answer is None:
+            await self._begin(client)
+            try:
+                answer = await self._answer(task)
+            finally:
+                await self._end(client)
+            self._keep(key, answer)
+        if "invalid" in answer:
+            raise invalid_schema(answer["invalid"])
+        return judged_from_wire(answer)
+
+    async def prepare(self) -> None:
+        # Without one, the first schema is refused with the reason.
+        with contextlib.suppress(OSError):
+            self._children.give_back(await self._children.take())
+
+    async def close(self) -> None:
+        await self._children.close()
+
+    async def _begin(self, client: str) -> None:
+        if self._waiting >= WAITING_MAX:
+            raise Refusal(42901, f"more than {WAITING_MAX} schemas wait to be parsed: try again later")
+        self._waiting += 1
+        try:
+            async with self._is_free:
+                await self._is_free.wait_for(
+                    lambda: self._working.total() < AT_ONCE_MAX and self._working[client] < OF_A_CLIENT_MAX
+                )
+                self._working[client] += 1
+        finally:
+            self._waiting -= 1
+
+    async def _end(self, client: str) -> None:
+        async with self._is_free:
+            self._working[client] -= 1
+            if not self._working[client]:
+                del self._working[client]
+            self._is_free.notify_all()
+
+    async def _answer(self, task: dict[str, Any]) -> dict[str, Any]:
+        began_s = time.monotonic()
+        try:
+            child = await self._children.take()
+        except OSError as error:
+            raise Refusal(50001, f"no process could be started to parse the schema: {error}") from None
+        try:
+            async with asyncio.timeout(self._patience_s):
+                answer = await child.request(task)
+        except TimeoutError:
+            await self._children.lose(child)
+            return {"invalid": f"Invalid schema: it takes more than {self._patience_s:g} s to parse and compare"}
+        except ChildFailed as error:
+            await self._children.lose(child)
+            return {"invalid": f"Invalid schema: it cannot be parsed within the limits of memory ({error})"}
+        except asyncio.CancelledError:
+            self._children.drop(child)
+            raise
+        finally:
+            self.seconds += time.monotonic() - began_s
+            self.count += 1
+        return await self._checked(child, answer)
+
+    async def _checked(self, child: Child, answer: dict[str, Any]) -> dict[str, Any]:
+        if "bug" in answer:
+            await self._children.lose(child)
+            raise Refusal(50001, f"the schema could not be parsed: {answer['bug']}")
+        self._children.give_back(child)
+        return answer
+
+    def _keep(self, key: bytes, answer: dict[str, Any]) -> None:
+        self._kept[key] = answer
+        if len(self._kept) > KEPT_MAX:
+            self._kept.popitem(last=False)

@@ -1,0 +1,133 @@
+"""A registry: the state, the journal, and one change after the other.
+
+    register: prepare on the state ─► parse and compare (judge) ─► lock: decide on the state ─► append ─► answer
+
+The lock is held from a decision until its records are applied, so that each is made on a state that has all earlier
+ones. What takes long, a schema to be parsed, is done before it, and prepared again where the state has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from sordini.registry.judging.judges import Judge
+from sordini.registry.ports import Journal, JournalFailed, NotTheWriter
+from sordini.registry.records import SchemaRecord, encode_key, encode_value
+from sordini.registry.state.decision import Decision
+from sordini.registry.state.refusals import Refusal, not_permitted
+from sordini.registry.state.registering import (
+    Judged,
+    OutOfDate,
+    Prepared,
+    find_schema,
+    prepare,
+    prepare_comparison,
+    prepare_format,
+    prepare_search,
+    register,
+    registered_as_written,
+)
+from sordini.registry.state.registry_state import RegistryState
+from sordini.registry.state.submission import Submission
+
+CHANGE_S: Final = 30.0
+"""For a change to be committed."""
+PREPARATIONS_MAX: Final = 5
+"""Of one schema, while other versions of its subject are registered."""
+
+
+class Registry:
+    """What the handlers of requests use."""
+
+    def __init__(self, state: RegistryState, journal: Journal, judge: Judge, *, is_read_only: bool = False) -> None:
+        """`state` is the one that the journal applies its records to."""
+        self.state = state
+        self.journal = journal
+        self._judge = judge
+        self._is_read_only = is_read_only
+        self._lock = asyncio.Lock()
+        self._changes: set[asyncio.Task[Any]] = set()
+
+    async def register(self, submission: Submission, client: str) -> SchemaRecord:
+        """Register a schema. Raises Refusal, NotTheWriter."""
+        self._check_writer()
+        await self._wait_for_changes()
+        for _ in range(PREPARATIONS_MAX):
+            prepared = prepare(self.state, submission)
+            found = registered_as_written(self.state, prepared)
+            if found is not None:
+                return found
+            judged = await self._judge.judge(prepared, client)
+            try:
+                record: SchemaRecord = await self.change(lambda state, p=prepared, j=judged: register(state, p, j))  # type: ignore[misc]
+            except OutOfDate:
+                continue
+            return record
+        raise Refusal(50002, f"subject {submission.subject} changes all the time: try again later")
+
+    async def find_schema(self, submission: Submission, client: str, *, deleted: bool) -> SchemaRecord:
+        """The version of a subject that has a schema. Raises Refusal."""
+        prepared = prepare_search(self.state, submission, deleted=deleted)
+        found = registered_as_written(self.state, prepared, deleted=deleted)
+        if found is None:
+            found = find_schema(self.state, prepared, await self._judge.judge(prepared, client), deleted=deleted)
+        return found
+
+    async def compare(self, submission: Submission, version: int | None, client: str) -> Judged:
+        """Whether a schema could be registered; `version`: whether it is compatible with one. Raises Refusal."""
+        prepared: Prepared = prepare_comparison(self.state, submission, version)
+        return await self._judge.judge(prepared, client)
+
+    async def formatted(self, record: SchemaRecord, wanted: str, client: str) -> str:
+        """The text of a version in another format. Raises Refusal."""
+        return (await self._judge.judge(prepare_format(self.state, record, wanted), client)).text
+
+    async def change(self, decide: Callable[[RegistryState], Decision]) -> Any:
+        """Decide, append, and return the answer. Raises what `decide` raises, Refusal and NotTheWriter.
+
+        A caller that is cancelled leaves the change to be completed.
+        """
+        self._check_writer()
+        task = asyncio.create_task(self._change(decide))
+        self._changes.add(task)
+        task.add_done_callback(self._done)
+        try:
+            async with asyncio.timeout(CHANGE_S):
+                return await asyncio.shield(task)
+        except TimeoutError:
+            raise Refusal(50002, f"the change was not committed within {CHANGE_S:g} s, and may be later") from None
+
+    async def close(self) -> None:
+        """Wait for the changes under way, at most CHANGE_S."""
+        if self._changes:
+            await asyncio.wait(self._changes, timeout=CHANGE_S)
+        await self._judge.close()
+
+    def _check_writer(self) -> None:
+        if self._is_read_only:
+            raise not_permitted("This registry was started with --read-only")
+        if not self.journal.is_writer:
+            raise NotTheWriter(self.journal.writer)
+
+    async def _wait_for_changes(self) -> None:
+        """What is prepared while a change is under way would be out of date."""
+        async with self._lock:
+            return
+
+    async def _change(self, decide: Callable[[RegistryState], Decision]) -> Any:
+        async with self._lock:
+            self._check_writer()
+            decision = decide(self.state)
+            for record in decision.records:
+                try:
+                    await self.journal.append(encode_key(record.key), encode_value(record.value))
+                except JournalFailed as error:
+                    raise Refusal(50001, f"the record could not be written: {error}") from None
+            return decision.answer
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._changes.discard(task)
+        if not task.cancelled():
+            task.exception()  # It is taken here, too, for a caller that was cancelled.
