@@ -11,9 +11,22 @@ import re
 from typing import Final
 
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.tables.store_client import problem_of
 
 LIBRARIES: Final = frozenset(
-    {"pyspark", "py4j", "deltalake", "_internal", "pyiceberg", "pyarrow", "sqlalchemy", "sqlite3", "botocore", "fsspec"}
+    {
+        "pyspark",
+        "py4j",
+        "deltalake",
+        "_internal",
+        "pyiceberg",
+        "pyarrow",
+        "sqlalchemy",
+        "sqlite3",
+        "botocore",
+        "fsspec",
+        "obstore",
+    }
 )
 """Top-level packages of exceptions that get a message; deltalake's native module is called `_internal`."""
 
@@ -35,13 +48,17 @@ def message_of(error: BaseException) -> str:
     """The message, in one line."""
     if isinstance(error, PipelineError):
         return str(error)
+    if refused := problem_of(error):
+        return f"the object store {refused}"
     if isinstance(error, OSError) and error.strerror and not isinstance(error, ConnectionError):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return root_cause_of(str(error)) if str(error).strip() else type(error).__name__
 
 
 def root_cause_of(text: str) -> str:
-    """The relevant part of a long message: the last line of Python's last traceback, if there is one."""
+    """The relevant part of a long message: what a store refuses, or the last line of Python's last traceback."""
+    if refused := problem_of(text):
+        return f"the object store {refused}"
     if any(said in text for said in _NO_WORKER) and "Traceback" not in text:
         return _WORKER
     lines = text.splitlines()

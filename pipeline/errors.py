@@ -1,57 +1,26 @@
 """The pipeline's exceptions.
 
 The text of a `PipelineError` is for the user: it says what is wrong and, if possible, what to do; commands print it
-without a traceback. Every subclass can be pickled, since errors travel from Spark's workers to its driver.
+without a traceback. Each can be pickled, since errors travel from Spark's workers to its driver.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from sordini.client.errors import ClientError
 from sordini.protocol.types import TopicPartition
 
 INSTALL: Final = "pip install '../sordini[spark]' (docs/installation.md)"
 """What helps where a package of the extra is missing."""
 
 
-class PipelineError(Exception):
-    """The pipeline failed; the text is for the user."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Keep the text and the fields: constructors of subclasses take other arguments than the text."""
-        return _restored, (type(self), self.args, self.__dict__)
-
-
-def _restored(cls: type[PipelineError], args: tuple[Any, ...], fields: dict[str, Any]) -> PipelineError:
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(fields)
-    return error
+PipelineError = ClientError
+"""The base of all of them, those of the client too: Unreachable, NotServed, Unauthorized and Refused."""
 
 
 class BadSetting(PipelineError):
     """An option that is unknown, missing or invalid, or contradicts another."""
-
-
-class Unreachable(PipelineError):
-    """No broker answers: connection refused, no response, or not a Kafka listener."""
-
-
-class NotServed(PipelineError):
-    """The broker supports no version of a request that this client supports."""
-
-
-class Unauthorized(PipelineError):
-    """Authentication or authorization failed."""
-
-
-class Refused(PipelineError):
-    """The cluster answered with an error that is not retriable, or that lasted beyond the timeout."""
-
-    def __init__(self, subject: str, code: int, reason: str) -> None:
-        self.code = code
-        """Apache Kafka's error code, see `sordini.protocol.errors.ErrorCode`."""
-        super().__init__(f"{subject}: {reason}")
 
 
 class UnknownTopic(PipelineError):
@@ -116,3 +85,14 @@ class NoProgress(PipelineError):
         self.partition = partition
         self.offset = offset
         super().__init__(f"no records from {partition} at offset {offset} for {seconds:g} s: {problem}")
+
+
+class Fenced(PipelineError):
+    """A transaction cannot be continued: a later writer has the transactional id, or the transaction took too long."""
+
+    def __init__(self, transactional_id: str, timeout_ms: int, code: str) -> None:
+        self.transactional_id = transactional_id
+        super().__init__(
+            f"transactional id '{transactional_id}' is not this writer's any more ({code}): another one has opened it, "
+            f"or the transaction took longer than kafka.transaction.timeout.ms, {timeout_ms}"
+        )

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from sordini.cli.common.options import (
-    DONE,
-    FAILED,
-    INTERRUPTED,
-    USAGE,
-    ClientCommand,
-    ClientGroup,
-    Failure,
-    json_option,
-)
-from sordini.pipeline.errors import INSTALL
+from sordini.admin.failure import Failure
+from sordini.cli.common.options import DONE, FAILED, INTERRUPTED, USAGE, ClientCommand, ClientGroup, json_option
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.library.failures import pipeline_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sordini.pipeline.jobs.job import Job
-
-
-EXTRA: Final = frozenset({"pyspark", "pyarrow", "numpy", "pandas", "deltalake", "pyiceberg", "fastavro", "yaml"})
-"""The packages of the extra `spark`."""
 
 
 TRACEBACK: Final = "sordini.pipeline.traceback"
@@ -65,27 +54,18 @@ def with_error_messages(command: Callable[..., None]) -> Callable[..., None]:
         context = click.get_current_context()
         context.meta[TRACEBACK] = traceback
         try:
-            command(*args, **named)
-        except ModuleNotFoundError as error:
-            if traceback or (error.name or "").partition(".")[0] not in EXTRA:
-                raise
-            raise Failure(f"{error.name} is not installed; the pipeline needs it: {INSTALL}") from error
-        except (Failure, click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            with pipeline_errors():
+                command(*args, **named)
+        except Failure:
             raise
-        except Exception as error:  # All of them - no common base class; our own bugs are raised again.
-            from sordini.pipeline.error_messages import has_message, message_of
-
-            if traceback or not has_message(error):
+        except PipelineError as error:
+            if traceback:
                 raise
             log = context.meta.get(LOG)
             more = f"\nSpark's log is {log}; --traceback shows it here" if log else ""
-            raise Failure(f"{_connection_lost_prefix(error)}{message_of(error)}{more}") from error
+            raise Failure(f"{error}{more}") from error
 
     return click.option("--traceback", is_flag=True, help="Show the whole traceback, for a bug report.")(with_messages)
-
-
-def _connection_lost_prefix(error: Exception) -> str:
-    return "Spark's process has ended: " if isinstance(error, ConnectionError) else ""
 
 
 class CommandCall(NamedTuple):
@@ -95,42 +75,30 @@ class CommandCall(NamedTuple):
     as_json: bool
     master: str
 
-    def spark(self, *, asks_brokers: bool = True, plans: bool = True) -> SparkSession:
+    def spark(self, *, asks_brokers: bool = True) -> SparkSession:
         """See `started_spark`."""
-        return started_spark([self.job], self.master, asks_brokers=asks_brokers, plans=plans)
+        return started_spark([self.job], self.master, asks_brokers=asks_brokers)
 
 
-def check_cluster(*jobs: Job) -> None:
-    """Check that the brokers and topics exist, before anything that takes long. Raises PipelineError."""
-    from sordini.pipeline.jobs.source_topics import SourceTopics
+def started_spark(jobs: Sequence[Job], master: str, *, asks_brokers: bool = True) -> SparkSession:
+    """Start one session for all these jobs, closed with the command, after checks that need no Spark.
 
-    for job in jobs:
-        SourceTopics.of(job).check()
-
-
-def started_spark(jobs: Sequence[Job], master: str, *, asks_brokers: bool = True, plans: bool = True) -> SparkSession:
-    """Start one session for all these jobs, closed with the command, after a check of their clusters.
-
-    With `plans` Spark also analyses what the jobs do with rows. Raises PipelineError.
+    Raises PipelineError.
     """
-    from sordini.pipeline.jobs.session import check_installed, close_session, log_of, open_session
-    from sordini.pipeline.jobs.spark_checks import check_transform, plan
+    from sordini.pipeline.jobs.session import check_installed, log_of
+    from sordini.pipeline.jobs.store_checks import check_stores
+    from sordini.pipeline.library.sessions import check_before_spark, spark_session
 
     context = click.get_current_context()
     check_installed(jobs)
-    for job in jobs if plans else ():
-        check_transform(job)
+    for job in jobs:
+        check_stores(job)
     if asks_brokers:
-        check_cluster(*jobs)
+        check_before_spark(jobs)
     log = None if context.meta[TRACEBACK] or "SPARK_CONF_DIR" in os.environ else log_of(jobs[0])
     context.meta[LOG] = log
     click.echo("Starting Spark ...", err=True)
-    session = open_session(jobs, master, log)
-    context.call_on_close(partial(close_session, session))
-    if plans:
-        for job in jobs:
-            plan(job, session)
-    return session
+    return context.with_resource(spark_session(*jobs, master=master, log=log))
 
 
 def _address(written: str) -> tuple[str, int] | None:
@@ -166,6 +134,13 @@ metrics_option = click.option(
     default="",
     help="Serve Prometheus metrics at this address, on /metrics; port 0 is any free port.",
 )
+
+
+def check_job_stores(job: Job) -> None:
+    """For commands without Spark: check that the job's object stores answer. Raises PipelineError."""
+    from sordini.pipeline.jobs.store_checks import check_stores
+
+    check_stores(job)
 
 
 def with_job(command: Callable[..., None]) -> Callable[..., None]:

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sordini.cli.common.options import Failure, json_option
+from sordini.admin.failure import Failure
+from sordini.cli.common.options import json_option
 from sordini.cli.common.output import print_json, size_text, table
+from sordini.pipeline.cli.checkpoint import checkpoint
+from sordini.pipeline.cli.explanations import explain_option, print_explanations
+from sordini.pipeline.cli.infer import infer
 from sordini.pipeline.cli.jars import jars
 from sordini.pipeline.cli.options import (
     CommandCall,
     PipelineGroup,
     bootstrap_option,
-    check_cluster,
+    check_job_stores,
     master_option,
     metrics_option,
     read,
@@ -25,11 +29,12 @@ from sordini.pipeline.cli.options import (
 )
 from sordini.pipeline.cli.progress import ProgressReporter, metrics_of
 from sordini.pipeline.cli.resume import resume
+from sordini.pipeline.cli.table_doctor import doctor
 
 if TYPE_CHECKING:
-    from sordini.pipeline.jobs.backfill import Range
+    from sordini.pipeline.jobs.batch_writer import Batch
     from sordini.pipeline.jobs.compact import CompactedTable
-    from sordini.pipeline.jobs.job import Aggregate, Job
+    from sordini.pipeline.library.writing import Edge
 
 COMPACT_MIB = 128
 
@@ -48,25 +53,30 @@ def pipeline() -> None:
 @pipeline.command()
 @with_job
 @click.option("--no-spark", "without_spark", is_flag=True, help="Skip the checks that need Spark.")
-def check(call: CommandCall, *, without_spark: bool) -> None:
+@explain_option
+def check(call: CommandCall, *, without_spark: bool, explained: bool) -> None:
     """Check a job file, and print it with all defaults, or the errors in it; nothing is run.
 
     Spark is started to analyse the transform and the SQL expressions, unless --no-spark is given.
 
     \b
       sordini pipeline check views.yaml
-      sordini pipeline check views.yaml --no-spark
+      sordini pipeline check views.yaml --no-spark --explain
     """
     from sordini.pipeline.cli.printable_values import printable
     from sordini.pipeline.jobs.session import MissingProgramError
     from sordini.pipeline.jobs.spark_checks import check_transform
+    from sordini.pipeline.library.sessions import check as run
 
     check_transform(call.job)
     if not without_spark and (call.job.transform or call.job.aggregates):
         try:
-            call.spark(asks_brokers=False)
+            run(call.job, spark=call.spark(asks_brokers=False))
         except MissingProgramError as error:
             click.echo(f"sordini: the transform and the aggregates were not checked: {error}", err=True)
+    if explained:
+        print_explanations([call.job], "load", as_json=call.as_json, offline=True)
+        return
     values = printable(call.job)
     if call.as_json:
         print_json(values)
@@ -76,8 +86,9 @@ def check(call: CommandCall, *, without_spark: bool) -> None:
 
 @pipeline.command()
 @with_job
+@explain_option
 @master_option
-def load(call: CommandCall) -> None:
+def load(call: CommandCall, *, explained: bool) -> None:
     """Load the records that are in the topics now, in pieces of source.records_max, and end.
 
     The next run continues where the table ends, also after `stream`. SIGTERM and Ctrl-C stop it after the current
@@ -85,16 +96,18 @@ def load(call: CommandCall) -> None:
 
     \b
       sordini pipeline load views.yaml
+      sordini pipeline load views.yaml --explain
       sordini pipeline load views.yaml --master spark://master:7077 --json
     """
-    from sordini.pipeline.jobs.graceful_stop import BatchGate, stop_on_signals
-    from sordini.pipeline.jobs.load import load as run
+    from sordini.pipeline.library.writing import load as run
 
-    gate, reporter = BatchGate(), ProgressReporter(call.job.name, as_json=call.as_json)
+    if explained:
+        print_explanations([call.job], "load", as_json=call.as_json)
+        return
+    reporter = ProgressReporter(call.job.name, as_json=call.as_json)
     spark = call.spark()
-    with stop_on_signals(gate), reporter:
-        for step in run(call.job, spark, lambda: gate.is_shut, reporter.notice):
-            reporter.step(step)
+    with reporter:
+        run(call.job, spark=spark, on_step=reporter.step, on_notice=reporter.notice)
 
 
 @pipeline.command()
@@ -102,6 +115,7 @@ def load(call: CommandCall) -> None:
 @bootstrap_option
 @master_option
 @click.option("--available-now", is_flag=True, help="End when the records that exist now have been read.")
+@explain_option
 @metrics_option
 @json_option
 @with_error_messages
@@ -111,6 +125,7 @@ def stream(
     bootstrap: str,
     master: str,
     available_now: bool,
+    explained: bool,
     metrics: tuple[str, int] | None,
     as_json: bool,
 ) -> None:
@@ -123,20 +138,25 @@ def stream(
       sordini pipeline stream views.yaml clicks.yaml --available-now
       sordini pipeline stream views.yaml --metrics 9108
     """
-    from sordini.pipeline.jobs.stream import stream as run
+    from sordini.pipeline.library.writing import check_names
+    from sordini.pipeline.library.writing import stream as run
 
     jobs = [read(path, bootstrap) for path in job_files]
-    _check_names_differ(jobs)
+    check_names(jobs)
+    if explained:
+        print_explanations(jobs, "stream", as_json=as_json)
+        return
     reporter = ProgressReporter(as_json=as_json)
     spark = started_spark(jobs, master)
     with metrics_of(spark, metrics) as meters:
 
-        def reported(job: Job, batch: Any) -> None:
-            reporter.batch(job.name, batch)
+        def reported(name: str, batch: Batch) -> None:
+            reporter.batch(name, batch)
             if meters is not None:
-                meters.wrote(job.name, batch.rows, batch.dead, batch.records)
+                meters.wrote(name, batch.rows, batch.dead, batch.records)
+                meters.kept_up(name, batch.files, batch.upkeep)
 
-        run(jobs, spark, available_now=available_now, on_batch=reported, notice=reporter.notice)
+        run(jobs, available_now=available_now, spark=spark, on_batch=reported, on_notice=reporter.notice)
 
 
 @pipeline.command()
@@ -156,20 +176,21 @@ def aggregate(
       sordini pipeline aggregate views.yaml
       sordini pipeline aggregate views.yaml --only views_per_minute --available-now
     """
-    from sordini.pipeline.jobs.aggregate import aggregate as run
-    from sordini.pipeline.jobs.aggregate import app_id
+    from sordini.pipeline.library.writing import aggregate as run
+    from sordini.pipeline.library.writing import aggregates_of
 
-    wanted = _aggregates(call.job, only)
+    aggregates_of(call.job, only)  # A name that is none is reported before Spark starts.
     reporter = ProgressReporter(as_json=call.as_json)
     spark = call.spark()
     with metrics_of(spark, metrics) as meters:
 
-        def reported(one: Aggregate, batch: Any) -> None:
-            reporter.batch(one.name, batch)
+        def reported(name: str, batch: Batch) -> None:
+            reporter.batch(name, batch)
             if meters is not None:
-                meters.wrote(app_id(call.job, one), batch.rows, batch.dead)
+                meters.wrote(f"{call.job.name}/{name}", batch.rows, batch.dead)
+                meters.kept_up(f"{call.job.name}/{name}", batch.files, batch.upkeep)
 
-        run(call.job, spark, wanted, available_now=available_now, on_batch=reported, notice=reporter.notice)
+        run(call.job, only=only, available_now=available_now, spark=spark, on_batch=reported, on_notice=reporter.notice)
 
 
 @pipeline.command()
@@ -191,27 +212,22 @@ def backfill(call: CommandCall, *, names: tuple[str, ...], into: str, **edges: s
       sordini pipeline backfill views.yaml --aggregate views_per_minute
       sordini pipeline backfill views.yaml --into tables/views-again
     """
-    from sordini.pipeline.jobs import backfill as jobs
-    from sordini.pipeline.jobs.graceful_stop import BatchGate, stop_on_signals
+    from sordini.pipeline.library import writing
 
-    wanted = _range(**edges)
+    start, end = _range(**edges)
     if names:
         if into or edges["from_offsets"] or edges["to_offsets"]:
             raise click.UsageError("windows have times: --aggregate goes with --from-time and --to-time alone")
-        chosen = _aggregates(call.job, names)
+        writing.aggregates_of(call.job, names)
         reporter = ProgressReporter(as_json=call.as_json)
-        spark = call.spark()
-        start = wanted.start if isinstance(wanted.start, int) else None
-        end = wanted.end if isinstance(wanted.end, int) else round(datetime.now(UTC).timestamp() * 1000)
-        for one in chosen:
-            reporter.batch(one.name, jobs.close_windows(call.job, spark, one, start, end))
+        times = {"start": _time_of(start), "end": _time_of(end)}
+        writing.close_windows(call.job, only=names, **times, spark=call.spark(), on_batch=reporter.batch)
         return
-    gate, reporter = BatchGate(), ProgressReporter(call.job.name, as_json=call.as_json)
-    spark = call.spark()
+    reporter = ProgressReporter(call.job.name, as_json=call.as_json)
     location = str(Path(into).resolve()) if into and "://" not in into else into
-    with stop_on_signals(gate), reporter:
-        for step in jobs.backfill(call.job, spark, wanted, lambda: gate.is_shut, location):
-            reporter.step(step)
+    spark = call.spark()
+    with reporter:
+        writing.backfill(call.job, start=start, end=end, into=location, spark=spark, on_step=reporter.step)
 
 
 @pipeline.command()
@@ -224,11 +240,12 @@ def audit(call: CommandCall, *, everything: bool) -> None:
     \b
       sordini pipeline audit views.yaml --all
     """
-    from sordini.pipeline.jobs.audit import audit as run
     from sordini.pipeline.jobs.audit import counts_of
+    from sordini.pipeline.library.tables import audit as run
 
-    counts = counts_of(call.job)
-    rows = run(call.job, call.spark(asks_brokers=False, plans=False), counts)
+    check_job_stores(call.job)
+    counts_of(call.job)  # Counts that are none are reported before Spark starts.
+    rows = run(call.job, spark=call.spark(asks_brokers=False))
     wrong = [row for row in rows if row.difference or row.twice]
     if call.as_json:
         print_json([row._asdict() for row in (rows if everything else wrong)])
@@ -253,9 +270,11 @@ def compact(call: CommandCall, *, target_mib: int, clean_up: bool) -> None:
     \b
       sordini pipeline compact views.yaml
     """
-    from sordini.pipeline.jobs.compact import compact as run
+    from sordini.pipeline.library.tables import compact as run
 
-    done = list(run(call.job, target_mib * 2**20, clean_up=clean_up))
+    check_job_stores(call.job)
+    click.echo("Merging small files ...", err=True)
+    done = run(call.job, target_bytes=target_mib * 2**20, clean_up=clean_up)
     if call.as_json:
         print_json([one._asdict() for one in done])
         return
@@ -274,9 +293,9 @@ def status(call: CommandCall, *, lag_max: int | None) -> None:
       sordini pipeline status views.yaml
       sordini pipeline status views.yaml --json --lag-max 100000
     """
-    from sordini.pipeline.jobs.status import status as run
+    from sordini.pipeline.library.tables import status as run
 
-    check_cluster(call.job)
+    check_job_stores(call.job)
     places = run(call.job)
     if call.as_json:
         print_json([place._asdict() for place in places])
@@ -296,43 +315,36 @@ def status(call: CommandCall, *, lag_max: int | None) -> None:
               help="Spark's DDL, JSON Schema, or Avro.")  # fmt: skip
 @with_error_messages
 def schema(name: str | None, job_file: Path | None, form: str) -> None:
-    """Print a built-in schema by its name, or a job's schema; without arguments list the built-in ones.
+    """Print a built-in schema, that of a file, or a job's; without arguments list the built-in ones.
+
+    A file is Avro's (.avsc), a JSON schema (.json), or has fields as a job file has them (.yaml, .toml).
 
     \b
       sordini pipeline schema page_view --as avro
+      sordini pipeline schema order.yaml --as spark
     """
     from sordini.pipeline.cli.printable_values import schema_in
+    from sordini.pipeline.jobs.job_file_schema import named_schema
+    from sordini.pipeline.schemas.fields import SchemaError
     from sordini.pipeline.schemas.named import NAMED
 
     if name is None and job_file is None:
         click.echo("\n".join(f"{one.name}  {one.about}" for one in NAMED.values()))
         return
-    found = NAMED.get(name or "") if job_file is None else read(job_file, "").decode.schema
+    try:
+        found = named_schema(name or "", Path()) if job_file is None else read(job_file, "").decode.schema
+    except SchemaError as error:
+        raise Failure(f"{name} has no schema: {error}") from None
     if found is None:
-        raise Failure(f"{name or job_file} has no schema; the built-in schemas are {', '.join(NAMED)}")
+        raise Failure(f"{job_file} has no schema; the built-in schemas are {', '.join(NAMED)}")
     click.echo(schema_in(found, form))
 
 
+pipeline.add_command(infer)
 pipeline.add_command(resume)
+pipeline.add_command(doctor)
+pipeline.add_command(checkpoint)
 pipeline.add_command(jars)
-
-
-def _check_names_differ(jobs: list[Job]) -> None:
-    """Tables, states and metrics know a job by its name. Raises Failure."""
-    names = [job.name for job in jobs]
-    for name in names:
-        if names.count(name) > 1:
-            raise Failure(f"two of the jobs are called {name}; their names must differ")
-
-
-def _aggregates(job: Job, names: tuple[str, ...]) -> list[Aggregate]:
-    known = {one.name: one for one in job.aggregates}
-    for name in names:
-        if name not in known:
-            raise Failure(f"job {job.name} has no aggregate {name}; it has {', '.join(known) or 'none'}")
-    if not known:
-        raise Failure(f"job {job.name} has no aggregates")
-    return [known[name] for name in names] or list(known.values())
 
 
 def _compacted(one: CompactedTable) -> list[object]:
@@ -340,22 +352,25 @@ def _compacted(one: CompactedTable) -> list[object]:
     return [one.table, one.files_before, one.files_after, *sizes, one.cleared]
 
 
-def _range(from_time: str, to_time: str, from_offsets: str, to_offsets: str) -> Range:
-    from sordini.pipeline.jobs.backfill import Range
-    from sordini.pipeline.jobs.job_file import milliseconds_of
+def _range(from_time: str, to_time: str, from_offsets: str, to_offsets: str) -> tuple[Edge | None, Edge | None]:
+    from sordini.pipeline.jobs.job_file_source import milliseconds_of
     from sordini.pipeline.source.positions import parse_offsets
 
-    def edge(time: str, offsets: str, name: str) -> Any:
+    def edge(time: str, offsets: str, name: str) -> Edge | None:
         if time and offsets:
             raise click.UsageError(f"give --{name}-time or --{name}-offsets, not both")
         if offsets:
             return parse_offsets(offsets, f"--{name}-offsets")
         try:
-            return milliseconds_of(time) if time else None
+            return datetime.fromtimestamp(milliseconds_of(time) / 1000, UTC) if time else None
         except ValueError as error:
             raise click.UsageError(f"--{name}-time: {error}") from None
 
-    return Range(edge(from_time, from_offsets, "from"), edge(to_time, to_offsets, "to"))
+    return edge(from_time, from_offsets, "from"), edge(to_time, to_offsets, "to")
+
+
+def _time_of(edge: Edge | None) -> datetime | None:
+    return edge if isinstance(edge, datetime) else None
 
 
 def _lines(values: Any, indent: str = "") -> list[str]:

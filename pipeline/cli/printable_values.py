@@ -11,16 +11,18 @@ from typing import Any
 
 from sordini.cli.common.settings_tree import Interval
 from sordini.pipeline.schemas.avro import to_avro
-from sordini.pipeline.schemas.fields import Schema
+from sordini.pipeline.schemas.column_types import spark_name
+from sordini.pipeline.schemas.fields import Field, Schema
+from sordini.pipeline.schemas.json_schema import to_json_schema
 
 SECRET = ("password", "jaas", "secret", "token", "key.pem", "access_key")
 """Parts of the names of settings whose values are hidden."""
 
 
 def printable(value: Any) -> Any:
-    """Values of a job as dicts, lists, texts and numbers; secrets are hidden."""
+    """Values of a job as dicts, lists, texts and numbers; secrets are hidden, and fields without a `repr`."""
     if isinstance(value, Schema):
-        return {field.name: f"{field.kind}{'!' if field.is_required else ''}" for field in value.fields}
+        return {field.name: _field_text(field) for field in value.fields}
     if isinstance(value, Interval):
         return value.text
     if isinstance(value, Enum):
@@ -32,15 +34,20 @@ def printable(value: Any) -> Any:
     if isinstance(value, tuple):
         return _all_of(value)
     if hasattr(value, "__dataclass_fields__"):
-        return {field.name: printable(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: printable(getattr(value, field.name)) for field in fields(value) if field.repr}
     return value
 
 
 def schema_in(schema: Schema, form: str) -> str:
     """A schema as text: `spark`, `json` or `avro`."""
     if form == "spark":
-        return ",\n".join(f"{field.name} {field.spark_name}" for field in schema.fields)
-    return json.dumps(to_avro(schema) if form == "avro" else schema.to_json_schema(), indent=2)
+        return ",\n".join(f"{field.name} {spark_name(field.type)}" for field in schema.fields)
+    return json.dumps(to_avro(schema) if form == "avro" else to_json_schema(schema), indent=2)
+
+
+def _field_text(field: Field) -> str:
+    sources = f" from {', '.join(field.sources)}" if field.sources else ""
+    return f"{field.kind}{'!' if field.is_required else ''}{sources}"
 
 
 def _all_of(values: tuple[Any, ...]) -> Any:

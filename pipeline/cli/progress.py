@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sordini.pipeline.jobs.batch_writer import Batch
     from sordini.pipeline.jobs.load import Step
     from sordini.pipeline.jobs.metrics import Metrics
+    from sordini.pipeline.jobs.upkeep import UpkeepStep
 
 
 class ProgressReporter:
@@ -56,7 +57,7 @@ class ProgressReporter:
         self._rows += step.batch.rows
         self._dead += step.batch.dead
         if self._as_json:
-            self._print({**step.batch._asdict(), "records_done": step.records_done, "records_all": step.records_all})
+            self._print({**_values(step.batch), "records_done": step.records_done, "records_all": step.records_all})
         elif sys.stderr.isatty():
             if self._bar is None:
                 self._bar = click.progressbar(length=step.records_all, label=self._name, file=sys.stderr)
@@ -66,13 +67,19 @@ class ProgressReporter:
         else:
             share = 100 * step.records_done // max(1, step.records_all)
             click.echo(f"{_line(self._name, step.batch)}, {share} %", err=True)
+            self._upkeep(self._name, step.batch)
 
     def batch(self, name: str, batch: Batch) -> None:
         """Print one batch of a stream."""
         if self._as_json:
-            self._print({"name": name, **batch._asdict()})
+            self._print({"name": name, **_values(batch)})
         else:
             click.echo(_line(name, batch), err=True)
+            self._upkeep(name, batch)
+
+    def _upkeep(self, name: str, batch: Batch) -> None:
+        for done in batch.upkeep:
+            click.echo(f"{name}: {_upkeep_line(done)}", err=True)
 
     def _print(self, value: dict[str, Any]) -> None:
         click.echo(json_line({"name": self._name, **value} if self._name else value), nl=False)
@@ -95,6 +102,25 @@ def metrics_of(spark: SparkSession, address: tuple[str, int] | None) -> Iterator
         yield metrics
     finally:
         spark.streams.removeListener(metrics)
+
+
+def _values(batch: Batch) -> dict[str, Any]:
+    """A batch for JSON."""
+    return {**batch._asdict(), "upkeep": [done._asdict() for done in batch.upkeep]}
+
+
+def _upkeep_line(done: UpkeepStep) -> str:
+    """What was done for a table, or failed."""
+    if done.failure:
+        return f"{done.action} of {done.table} failed, and is tried again later: {done.failure}"
+    seconds = f"{done.seconds:.1f} s"
+    match done.action:
+        case "compaction":
+            return f"compaction of {done.table}: {done.removed:,} files became {done.added:,}, {seconds}"
+        case "versions":
+            return f"{done.removed:,} old versions of {done.table} were dropped, {seconds}"
+        case _:
+            return f"{done.removed:,} unused files of {done.table} were deleted, {seconds}"
 
 
 def _line(name: str, batch: Batch) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from sordini.cli.common.output import print_json
-from sordini.pipeline.cli.options import CommandCall, PipelineCommand, check_cluster, master_option, with_job
+from sordini.pipeline.cli.options import CommandCall, PipelineCommand, check_job_stores, master_option, with_job
 
 
 @click.command(cls=PipelineCommand)
@@ -25,14 +25,16 @@ def resume(call: CommandCall, *, written: str) -> None:
       sordini pipeline resume views.yaml --from-offsets '{"page_views": {"0": 1042, "1": 998}}'
     """
     from sordini.pipeline.jobs import resume as jobs
+    from sordini.pipeline.jobs.source_topics import SourceTopics
     from sordini.pipeline.source.positions import parse_offsets
 
+    check_job_stores(call.job)
     lost = jobs.lost(call.job)
     if written:
-        check_cluster(call.job)
+        SourceTopics.of(call.job).check()
         offsets = jobs.checked(call.job, parse_offsets(written, "--from-offsets"))
     else:
-        offsets = jobs.after_rows(call.job, call.spark(asks_brokers=False, plans=False))
+        offsets = jobs.after_rows(call.job, call.spark(asks_brokers=False))
     batch_id = jobs.note(lost, offsets)
     if call.as_json:
         print_json({"batch": batch_id, "offsets": offsets})

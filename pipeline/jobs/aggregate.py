@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints, streaming_queries
-from sordini.pipeline.jobs.batch_writer import Batch, batch_of, open_sink_table
+from sordini.pipeline.jobs.batch_writer import Batch, batch_of, in_tasks, open_sink_table
 from sordini.pipeline.jobs.graceful_stop import BatchGate, stop_on_signals
 from sordini.pipeline.jobs.load import find_pending, started_at
 from sordini.pipeline.jobs.source_topics import SourceTopics, offsets_text
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.stream import fingerprint, stream_options
-from sordini.pipeline.jobs.windows import not_yet_in, windowed
+from sordini.pipeline.jobs.upkeep import Upkeep
+from sordini.pipeline.jobs.windows import extent_of, not_yet_in, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +49,7 @@ def aggregate(
                 state = state_of(job, one)
                 held.enter_context(state.locked())
                 starter = _Starter(job, one, spark, state, notice)
-                running.append(starter.start(available_now=available_now, on_batch=on_batch, gate=gate))
+                running.append(starter.start(held, available_now=available_now, on_batch=on_batch, gate=gate))
         except BaseException:  # All of them - raised again, once what runs has been brought to its end.
             gate.shut()
             streaming_queries.run(running, gate)
@@ -57,30 +58,33 @@ def aggregate(
         streaming_queries.run(running, gate)
 
 
-def state_of(job: Job, one: Aggregate) -> StateFolder:
+def state_of(job: Job, aggregate: Aggregate) -> StateFolder:
     """The folder of one aggregate's state."""
-    return StateFolder(job.state).below(f"aggregate-{one.name}")
+    return StateFolder(job.state, job.storage).below(f"aggregate-{aggregate.name}")
 
 
-def app_id(job: Job, one: Aggregate) -> str:
+def app_id(job: Job, aggregate: Aggregate) -> str:
     """The `app_id` of an aggregate in its table."""
-    return f"{job.name}/{one.name}"
+    return f"{job.name}/{aggregate.name}"
 
 
 class _Starter:
     """One aggregate's query, before it runs."""
 
     def __init__(
-        self, job: Job, one: Aggregate, spark: SparkSession, state: StateFolder, notice: Callable[[str], None]
+        self, job: Job, aggregate: Aggregate, spark: SparkSession, state: StateFolder, notice: Callable[[str], None]
     ) -> None:
         self._job = job
-        self._aggregate = one
+        self._aggregate = aggregate
         self._spark = spark
         self._state = state
         self._notice = notice
-        self._table = open_sink_table(one.sink, app_id(job, one))
+        self._table = open_sink_table(aggregate.sink, app_id(job, aggregate))
+        self._upkeep = Upkeep(self._table, aggregate.sink.upkeep, state)
 
-    def start(self, *, available_now: bool, on_batch: OnBatch, gate: BatchGate) -> streaming_queries.Running:
+    def start(
+        self, held: ExitStack, *, available_now: bool, on_batch: OnBatch, gate: BatchGate
+    ) -> streaming_queries.Running:
         last = self._table.last()
         choice = checkpoints.choose(self._state, last, self._fingerprint(), skips_batches=True)
         if choice.why:
@@ -97,6 +101,7 @@ class _Starter:
             batch = self._write(rows, batch_id, end)
             on_batch(self._aggregate, batch)
 
+        is_local = str(self._spark.conf.get("spark.master", "local")).startswith("local")
         source = self._spark.readStream.format(self._job.source.format.value)
         records = source.options(**stream_options(self._job, starting, self._aggregate.name)).load()
         return streaming_queries.start(
@@ -108,6 +113,7 @@ class _Starter:
             name=app_id(self._job, self._aggregate),
             available_now=available_now,
             gate=gate,
+            mirror=held.enter_context(self._state.checkpoint(choice.checkpoint.folder, is_local=is_local)),
         )
 
     def _write(self, rows: DataFrame, batch_id: int, end: dict[str, dict[int, int]]) -> Batch:
@@ -115,10 +121,15 @@ class _Starter:
         began = time.monotonic()
         kept = rows.persist()
         try:
-            if kept.isEmpty():
+            extent = extent_of(kept)
+            if not extent.windows:
                 return Batch(batch_id, 0, 0, 0, 0, round(time.monotonic() - began, 3), was_there=False)
-            written = self._table.append(not_yet_in(self._table, self._aggregate, kept), batch_id, end)
-            return batch_of(batch_id, written, 0, time.monotonic() - began)
+            new = not_yet_in(self._table, self._aggregate, kept, extent)
+            new = in_tasks(self._table, self._aggregate.sink, new, extent.windows)
+            written = self._table.append(new, batch_id, end)
+            batch = batch_of(batch_id, written, 0, time.monotonic() - began)
+            done = () if written.was_there else self._upkeep.after_batch(written.files, written.bytes)
+            return batch._replace(upkeep=done)
         finally:
             kept.unpersist()
 

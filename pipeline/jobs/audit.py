@@ -12,19 +12,25 @@ its position. Further rows of the same record are counted as `twice`.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.batch_writer import open_sink_table
 from sordini.pipeline.jobs.job import Audit, Job, Sink, SinkKind
+from sordini.pipeline.schemas.fields import RECORD, RecordColumns
+from sordini.pipeline.tables.object_storage import NOWHERE, ObjectStorage, store_of
+from sordini.pipeline.tables.store_client import is_missing, open_store, store_error
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
+    from sordini.pipeline.tables import Table
 
 T = TypeVar("T")
 Window = tuple[str, int]
@@ -52,7 +58,7 @@ def counts_of(job: Job) -> dict[Window, int]:
     sink = _table_sink(job)
     if open_sink_table(sink, job.name).schema() is None:
         raise PipelineError(f"there is no table at {sink.location} yet")
-    return _ours(job, read_counts(Path(job.audit.counts), job.audit.window.seconds))
+    return _ours(job, read_counts(job.audit.counts, job.audit.window.seconds, job.storage))
 
 
 def audit(job: Job, spark: SparkSession, counts: Mapping[Window, int]) -> list[AuditRow]:
@@ -61,19 +67,25 @@ def audit(job: Job, spark: SparkSession, counts: Mapping[Window, int]) -> list[A
     Raises PipelineError.
     """
     assert job.audit is not None, "`counts_of` looks first"
-    found = _counted(open_sink_table(_table_sink(job), job.name).read(spark), job.audit, job.audit.time)
+    table = open_sink_table(_table_sink(job), job.name)
+    found = _counted(table, spark, job.audit, job.audit.time, job.decode.record)
     dead: Mapping[Window, tuple[int, int]] = {}
     if job.dead_letters is not None and job.dead_letters.kind is not SinkKind.KAFKA:
         letters = open_sink_table(job.dead_letters, job.name)
         if letters.schema() is not None:
             # The time inside a dead letter is not known, that of its record is.
-            dead = _counted(letters.read(spark), job.audit, "timestamp")
+            dead = _counted(letters, spark, job.audit, RECORD.timestamp, RECORD)
     return compare(counts, _ours(job, found), _ours(job, dead))
 
 
 def _table_sink(job: Job) -> Sink:
     if job.sink is None or job.sink.kind is SinkKind.KAFKA:
         raise PipelineError(f"job {job.name} writes into no table whose rows could be counted")
+    if job.sink.upsert is not None:
+        raise PipelineError(
+            f"job {job.name} upserts: its table has the newest row of each key and not a row of each record, so there "
+            "is nothing to compare with the producers' counts"
+        )
     return job.sink
 
 
@@ -104,12 +116,12 @@ def compare(
     return rows
 
 
-def read_counts(path: Path, window_seconds: float) -> dict[Window, int]:
-    """Producers' counts, added up by our windows. Raises PipelineError, which names the line."""
+def read_counts(path: str, window_seconds: float, storage: ObjectStorage = NOWHERE) -> dict[Window, int]:
+    """Producers' counts, of a file or object, added up by our windows. Raises PipelineError, which names the line."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with _opened_text(path, storage) as file:
             counts: Counter[Window] = Counter()
-            for number, entry in _entries(file, is_csv=path.suffix == ".csv"):
+            for number, entry in _entries(file, is_csv=path.endswith(".csv")):
                 try:
                     moment = datetime.fromisoformat(str(entry["window_start"]))
                     seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
@@ -121,6 +133,20 @@ def read_counts(path: Path, window_seconds: float) -> dict[Window, int]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "they are not text in UTF-8"
         raise PipelineError(f"the counts in {path} cannot be read: {reason}") from None
+
+
+def _opened_text(path: str, storage: ObjectStorage) -> IO[str]:
+    """Raises OSError and PipelineError."""
+    if not store_of(path):
+        return Path(path).open(encoding="utf-8", newline="")
+    folder, _, name = path.rpartition("/")
+    try:
+        data = bytes(open_store(folder, storage.object_store_options(path)).get(name).bytes())
+    except Exception as error:  # All of them - obstore's have no common class with Python's own.
+        if isinstance(error, FileNotFoundError) and is_missing(error):
+            raise PipelineError(f"the counts in {path} cannot be read: there is no such object") from None
+        raise store_error(path, error) from error
+    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="")
 
 
 def _entries(file: Any, *, is_csv: bool) -> Iterator[tuple[int, Any]]:
@@ -136,16 +162,21 @@ def _entries(file: Any, *, is_csv: bool) -> Iterator[tuple[int, Any]]:
                 yield number, None
 
 
-def _counted(frame: DataFrame, audit: Audit, time: str) -> dict[Window, tuple[int, int]]:
+def _counted(
+    table: Table, spark: SparkSession, audit: Audit, time: str, record: RecordColumns
+) -> dict[Window, tuple[int, int]]:
     """For each window the records, and the rows beyond one for each."""
     from pyspark.sql import functions as sql
 
-    if time not in frame.columns:
+    schema = table.schema()
+    if schema is not None and time not in schema.names:
         raise PipelineError(f"audit.time is {time}, and the table has no such column")
-    by_record = frame.groupBy(
-        "topic", "partition", "offset", sql.window(time, audit.window.text).start.alias("start")
-    ).agg(sql.count(sql.lit(1)).alias("rows"))
-    summed = by_record.groupBy("topic", "start").agg(
+    by_record = (
+        table.read(spark, columns=[*dict.fromkeys((*record.identity, time))])
+        .groupBy(*record.identity, sql.window(time, audit.window.text).start.alias("start"))
+        .agg(sql.count(sql.lit(1)).alias("rows"))
+    )
+    summed = by_record.groupBy(sql.col(record.topic).alias("topic"), "start").agg(
         sql.count(sql.lit(1)).alias("records"), sql.sum(sql.col("rows") - 1).alias("more")
     )
     seconds = sql.unix_seconds("start").alias("seconds")

@@ -1,6 +1,7 @@
 """`backfill`: writes the records of a range that the table lacks; existing rows are neither changed nor duplicated.
 
-Rows have the position of their record, so records with a row are skipped before anything is decoded. A dead letter that
+Rows have the position of their record, so records with a row are skipped before anything is decoded. A job that upserts
+repeats all changes of the range instead: those that are late change nothing, which takes a sequence. A dead letter that
 can be decoded now (after a schema was corrected) becomes a row; others are not changed. For an aggregate, windows that
 its table lacks are written: the last ones, which no watermark passed, and those before the aggregate existed.
 """
@@ -14,16 +15,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.aggregate import app_id
+from sordini.pipeline.jobs.any_sink import AnySink
 from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter, batch_of, decode, open_sink_table, read_records
 from sordini.pipeline.jobs.job import DecodeMode, Sink, SinkKind
 from sordini.pipeline.jobs.load import Step, distance
 from sordini.pipeline.jobs.missing_rows import rows_missing_from
 from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics
 from sordini.pipeline.jobs.topic_sink import TopicSink
+from sordini.pipeline.jobs.transactional_topic import TransactionalTopic
 from sordini.pipeline.jobs.windows import END, START, not_yet_in, windowed
+from sordini.pipeline.schemas.fields import RECORD, RecordColumns
 from sordini.pipeline.source.batch_planning import advance
 from sordini.pipeline.source.positions import Position
-from sordini.pipeline.tables import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,6 +51,11 @@ def backfill(
     """
     if job.sink is None or job.sink.kind is SinkKind.KAFKA:
         raise PipelineError(f"job {job.name} writes into no table, and only in a table can missing rows be found")
+    if job.sink.upsert is not None and not job.sink.upsert.sequence and not into:
+        raise PipelineError(
+            f"job {job.name} upserts without a sequence, so earlier changes would replace newer rows: use --into with "
+            "the location of a new table"
+        )
     if into:
         dead = _elsewhere(job.dead_letters or job.sink, f"{into.rstrip('/')}-dead")
         job = replace(job, sink=_elsewhere(job.sink, into), dead_letters=dead)
@@ -66,7 +74,7 @@ def backfill(
         start, batch_id = until, batch_id + 1
 
 
-def close_windows(job: Job, spark: SparkSession, one: Aggregate, from_ms: int | None, to_ms: int) -> Batch:
+def close_windows(job: Job, spark: SparkSession, aggregate: Aggregate, from_ms: int | None, to_ms: int) -> Batch:
     """Write the windows of an aggregate, completely within the times, that its table lacks.
 
     Records are read from the watermark's length before `from_ms` on: an event may be in the topic a little before its
@@ -75,16 +83,18 @@ def close_windows(job: Job, spark: SparkSession, one: Aggregate, from_ms: int | 
     from pyspark.sql import functions as sql
 
     began = time.monotonic()
-    table = open_sink_table(one.sink, f"{app_id(job, one)}/backfill")
-    first = None if from_ms is None else max(0, from_ms - round(one.watermark.seconds * 1000))
+    table = open_sink_table(aggregate.sink, f"{app_id(job, aggregate)}/backfill")
+    first = None if from_ms is None else max(0, from_ms - round(aggregate.watermark.seconds * 1000))
     start, end = offsets_of(job, Range(first, None))
-    rows = windowed(job, one, read_records(job, spark, start, end))
+    rows = windowed(job, aggregate, read_records(job, spark, start, end))
     rows = rows.where(sql.col(END) <= sql.timestamp_millis(sql.lit(to_ms)))
     if from_ms is not None:
         rows = rows.where(sql.col(START) >= sql.timestamp_millis(sql.lit(from_ms)))
     last = table.last()
     batch_id = last[0] + 1 if last else 0
-    return batch_of(batch_id, table.append(not_yet_in(table, one, rows), batch_id, end), 0, time.monotonic() - began)
+    return batch_of(
+        batch_id, table.append(not_yet_in(table, aggregate, rows), batch_id, end), 0, time.monotonic() - began
+    )
 
 
 def offsets_of(job: Job, wanted: Range) -> tuple[Offsets, Offsets]:
@@ -142,8 +152,11 @@ def _up_to(end: Offsets, reached: Offsets) -> Offsets:
 def _fill(writer: BatchWriter, start: Offsets, end: Offsets, batch_id: int) -> Batch:
     """Write the missing rows of one piece."""
     began = time.monotonic()
-    decoded = decode(writer.job, _missing(writer.sink, writer.records(start, end), start, end))
-    written = writer.sink.append(writer.rows(decoded.rows()), batch_id, end)
+    records = writer.records(start, end)
+    if writer.job.sink is None or writer.job.sink.upsert is None:
+        records = _missing(writer.sink, records, start, end, writer.job.decode.record)
+    decoded = decode(writer.job, records)
+    written = writer.write_rows(writer.rows(decoded.rows()), batch_id, end)
     dead = 0
     if writer.job.decode.mode is not DecodeMode.RAW:
         letters = _missing(writer.dead_letters, decoded.dead_letters(), start, end)
@@ -151,9 +164,11 @@ def _fill(writer: BatchWriter, start: Offsets, end: Offsets, batch_id: int) -> B
     return batch_of(batch_id, written, dead, time.monotonic() - began)
 
 
-def _missing(table: Table | TopicSink, rows: DataFrame, start: Offsets, end: Offsets) -> DataFrame:
+def _missing(
+    table: AnySink, rows: DataFrame, start: Offsets, end: Offsets, record: RecordColumns = RECORD
+) -> DataFrame:
     """The rows whose record is not in the table; all rows if the sink is a topic."""
-    if isinstance(table, TopicSink):
+    if isinstance(table, TopicSink | TransactionalTopic):
         return rows
     first = min(at for each in start.values() for at in each.values())
-    return rows_missing_from(table, rows, first, max(at for each in end.values() for at in each.values()))
+    return rows_missing_from(table, rows, first, max(at for each in end.values() for at in each.values()), record)

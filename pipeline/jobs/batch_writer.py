@@ -1,10 +1,5 @@
-"""Writes one batch: records become rows in the sink, and records that cannot be decoded become dead letters.
-
-The sink's files are staged first, which also shows whether there are dead letters; only then is the batch read again
-for them. They are committed before the sink's files: a batch in the sink always has its dead letters, and if dead
-letters cannot be written, nothing of the batch is in the sink. If the process crashes between the two commits, the
-batch is repeated and its dead letters exist already: they are recognised by the batch's number and offsets or, if the
-repeated batch is a different one (the checkpoint was lost), record by record.
+"""Writes one batch: records become rows in the sink, and records that cannot be decoded become dead letters
+(`dead_letters.py`), which are committed before the rows.
 """
 
 from __future__ import annotations
@@ -17,29 +12,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from sordini.cli.common.settings_tree import near_to
+from sordini.pipeline.changes.collapse import collapsed
+from sordini.pipeline.changes.decoding import ChangeColumns, from_json_changes
 from sordini.pipeline.error_messages import has_message, message_of
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.any_sink import AnySink
+from sordini.pipeline.jobs.batch_files import tasks_of
+from sordini.pipeline.jobs.dead_letters import write_dead_letters
 from sordini.pipeline.jobs.job import DecodeMode, Job, Sink, SinkKind, SourceFormat
-from sordini.pipeline.jobs.missing_rows import rows_missing_from
+from sordini.pipeline.jobs.job_schema import registered_of, schema_now
+from sordini.pipeline.jobs.load_pieces import last_before_expiry
 from sordini.pipeline.jobs.source_topics import Offsets, assignment, batch_options, offsets_text
+from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.topic_sink import TopicSink
+from sordini.pipeline.jobs.transactional_topic import TransactionalTopic
+from sordini.pipeline.jobs.upkeep import Upkeep, UpkeepStep
 from sordini.pipeline.schemas import decoding
-from sordini.pipeline.tables import Table, Written, open_table
+from sordini.pipeline.schemas.fields import RECORD, RecordColumns
+from sordini.pipeline.source.sink_options import TRANSACTIONAL_ID
+from sordini.pipeline.tables import Table, Upsert, Written, open_table
+from sordini.pipeline.tables.upsert import DELETED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-class DeadLettersFailed(PipelineError):
-    """Dead letters cannot be written, so their batch was not committed."""
-
-    def __init__(self, place: Table | TopicSink, error: BaseException, batch_id: int, sink: Table | TopicSink) -> None:
-        where = f"topic {place.topic}" if isinstance(place, TopicSink) else place.location
-        kept = "is repeated by the next run" if isinstance(sink, TopicSink) else "is not in the sink"
-        super().__init__(
-            f"the dead letters of batch {batch_id} cannot be written to {where}, so the batch {kept}: "
-            f"{message_of(error)}"
-        )
 
 
 class Batch(NamedTuple):
@@ -54,6 +49,8 @@ class Batch(NamedTuple):
     was_there: bool
     records: int | None = None
     """The number of records read; None for an aggregate's batch."""
+    upkeep: tuple[UpkeepStep, ...] = ()
+    """What was done for the tables after the batch; not part of `seconds`."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +59,11 @@ class BatchWriter:
 
     job: Job
     spark: SparkSession
-    sink: Table | TopicSink
-    dead_letters: Table | TopicSink
+    sink: AnySink
+    dead_letters: AnySink
+    upkeep: Upkeep | None = None
+    """Of the sink; None if that is a topic, and for another program's writer."""
+    upkeep_of_dead_letters: Upkeep | None = None
 
     @classmethod
     def of(cls, job: Job, spark: SparkSession, app_id: str = "") -> BatchWriter:
@@ -71,7 +71,10 @@ class BatchWriter:
         if job.sink is None or job.dead_letters is None:
             raise PipelineError(f"job {job.name} has no sink: its file needs one for this command")
         name = app_id or job.name
-        return cls(job, spark, open_sink(job, job.sink, name), open_sink(job, job.dead_letters, name))
+        sink, dead_letters = open_sink(job, job.sink, name, job.decode.record), open_sink(job, job.dead_letters, name)
+        state = StateFolder(job.state)
+        of_both = upkeep_of(sink, job.sink, state), upkeep_of(dead_letters, job.dead_letters, state)
+        return cls(job, spark, sink, dead_letters, *of_both)
 
     def check(self) -> None:
         """Check that both sinks can be opened, before anything is read for them. Raises PipelineError."""
@@ -79,15 +82,23 @@ class BatchWriter:
             if isinstance(sink, TopicSink):
                 continue
             try:
-                sink.schema()
+                columns = sink.schema()
             except Exception as error:  # All of them - no common base class; our own bugs are raised again.
                 if not has_message(error) or isinstance(error, PipelineError):
                     raise
                 raise PipelineError(f"{what} {sink.location} cannot be opened: {message_of(error)}") from error
+            if what == "sink" and columns is not None and not self.job.transform:
+                _check_record_columns(self.job, sink.location, columns.names)
 
     def reached(self) -> tuple[int, Offsets] | None:
         """The last batch in the sink and the offsets after it, if the sink stores them."""
-        return None if isinstance(self.sink, TopicSink) else self.sink.last()
+        if isinstance(self.sink, TopicSink):
+            return None
+        last = self.sink.last()
+        if last is None and isinstance(self.sink, TransactionalTopic):
+            # Tables keep their position; a group's offsets expire.
+            return last_before_expiry(StateFolder(self.job.state), self.sink.location, self.sink.group)
+        return last
 
     @property
     def sink_is_topic(self) -> bool:
@@ -102,44 +113,83 @@ class BatchWriter:
         """The valid rows in the form of the sink."""
         return with_times(self.job, transformed(self.job, good))
 
-    def write(self, records: DataFrame, batch_id: int, offsets: Offsets) -> Batch:
-        """Write one complete batch; `offsets` are those after it. Raises the sink's errors."""
+    def write_rows(
+        self,
+        rows: DataFrame,
+        batch_id: int,
+        offsets: Offsets,
+        before_commit: Callable[[], object] | None = None,
+        size: int | None = None,
+    ) -> Written:
+        """Append rows in the form of the sink, or upsert them. Raises the sink's errors.
+
+        With their number, about, they become as few files as they need.
+        """
+        upsert = self.job.sink.upsert if self.job.sink else None
+        if upsert is None or isinstance(self.sink, TopicSink | TransactionalTopic):
+            return self.sink.append(in_tasks(self.sink, self.job.sink, rows, size), batch_id, offsets, before_commit)
+        changes = collapsed(with_deletions(self.job, rows), upsert.keys, upsert.sequence)
+        how = Upsert(upsert.keys, upsert.sequence, deletions_kept_seconds=upsert.deletions_kept.seconds)
+        changes = in_tasks(self.sink, self.job.sink, changes, size)
+        return self.sink.upsert(changes, batch_id, how, offsets, before_commit)
+
+    def write(self, records: DataFrame, batch_id: int, offsets: Offsets, size: int | None = None) -> Batch:
+        """Write one complete batch; `offsets` are those after it. Raises the sink's errors.
+
+        With its number of records, about, it becomes as few files as it needs. Upkeep that is due follows.
+        """
         from pyspark.sql import Observation
-        from pyspark.sql import functions as sql
 
         began = time.monotonic()
         decoded = decode(self.job, records)
         seen = Observation()
-        counts = sql.count(sql.lit(1)).alias("records"), sql.count_if(decoding.DEAD).alias("dead")
-        counted = decoded.frame.observe(seen, *counts)
+        counted = decoded.frame.observe(seen, *decoded.counts())
         can_be_dead = self.job.decode.mode is not DecodeMode.RAW
         dead = 0
+        letters = in_tasks(self.dead_letters, self.job.dead_letters, decoded.dead_letters(), size)
 
-        def bury() -> None:
+        def before_commit() -> None:
             nonlocal dead
             if can_be_dead and seen.get["dead"]:
-                dead = self._bury(decoded, batch_id, offsets)
+                dead = write_dead_letters(self.dead_letters, letters, batch_id, offsets, self.sink)
 
-        written = self.sink.append(self.rows(decoded.rows(counted)), batch_id, offsets, bury)
+        written = self.write_rows(self.rows(decoded.rows(counted)), batch_id, offsets, before_commit, size)
         if written.was_there and can_be_dead:  # Earlier versions committed the sink first, and may have crashed then.
-            dead = self._bury(decoded, batch_id, offsets)
+            dead = write_dead_letters(self.dead_letters, letters, batch_id, offsets, self.sink)
         records_read = 0 if written.was_there else seen.get["records"]
-        return batch_of(batch_id, written, dead, time.monotonic() - began, records_read)
+        batch = batch_of(batch_id, written, dead, time.monotonic() - began, records_read)
+        return batch._replace(upkeep=self._keep_up(written, dead))
 
-    def _bury(self, decoded: decoding.Decoded, batch_id: int, offsets: Offsets) -> int:
-        """Write the dead letters of a batch and return how many. Raises DeadLettersFailed."""
-        letters, place = decoded.dead_letters(), self.dead_letters
-        try:
-            last = None if isinstance(place, TopicSink) else place.last()
-            if isinstance(place, TopicSink) or last is None or last[0] < batch_id or last == (batch_id, offsets):
-                return place.append(letters, batch_id, offsets).rows
-            # An attempt that stored another batch under this number, or a later one, crashed before its commit.
-            end = max(at for each in offsets.values() for at in each.values())
-            return place.append(rows_missing_from(place, letters, 0, end), last[0] + 1, offsets).rows
-        except Exception as error:  # All of them - no common base class; our own bugs are raised again.
-            if not has_message(error):
-                raise
-            raise DeadLettersFailed(place, error, batch_id, self.sink) from error
+    def _keep_up(self, written: Written, dead: int) -> tuple[UpkeepStep, ...]:
+        """Upkeep of both tables, if this batch changed them."""
+        done: tuple[UpkeepStep, ...] = ()
+        if self.upkeep is not None and not written.was_there:
+            done += self.upkeep.after_batch(written.files, written.bytes)
+        if self.upkeep_of_dead_letters is not None and dead:
+            done += self.upkeep_of_dead_letters.after_batch(1, 0)
+        return done
+
+
+def upkeep_of(opened: AnySink, sink: Sink, state: StateFolder) -> Upkeep | None:
+    """The upkeep of a sink; None if that is a topic."""
+    return None if isinstance(opened, TopicSink | TransactionalTopic) else Upkeep(opened, sink.upkeep, state)
+
+
+def in_tasks(opened: AnySink, sink: Sink | None, rows: DataFrame, size: int | None) -> DataFrame:
+    """The rows in as many tasks as their table is to get files; a topic has no files."""
+    if size is None or sink is None or isinstance(opened, TopicSink | TransactionalTopic):
+        return rows
+    return rows.coalesce(tasks_of(size, sink.files_per_batch))
+
+
+def _check_record_columns(job: Job, location: str, names: list[str]) -> None:
+    """That a table of the job has the position of its rows in the columns of the job. Raises PipelineError."""
+    lacking = [name for name in job.decode.record.identity if name not in names]
+    if lacking:
+        raise PipelineError(
+            f"the table {location} has no column {lacking[0]}: decode.record_prefix does not change once a "
+            "table has rows; write to another table"
+        )
 
 
 def batch_of(batch_id: int, written: Written, dead: int, seconds: float, records: int | None = None) -> Batch:
@@ -148,16 +198,28 @@ def batch_of(batch_id: int, written: Written, dead: int, seconds: float, records
     return Batch(batch_id, written.rows, dead, written.files, written.bytes, took, written.was_there, records)
 
 
-def open_sink(job: Job, sink: Sink, app_id: str) -> Table | TopicSink:
+def open_sink(job: Job, sink: Sink, app_id: str, record: RecordColumns = RECORD) -> AnySink:
     """A table, or a topic that takes the same calls."""
-    if sink.kind is SinkKind.KAFKA:
-        return TopicSink(sink.location, {**job.source.client_options(), **sink.options})
-    return open_sink_table(sink, app_id)
+    if sink.kind is not SinkKind.KAFKA:
+        return open_sink_table(sink, app_id)
+    options = {**job.source.client_options(), **sink.options}
+    transactional_id = sink.options.get(TRANSACTIONAL_ID)
+    if transactional_id is None:
+        return TopicSink(sink.location, options, record)
+    options[TRANSACTIONAL_ID] = transactional_id + app_id.removeprefix(job.name)
+    return TransactionalTopic(sink.location, options, f"{job.state}/staged/{options[TRANSACTIONAL_ID]}", record)
 
 
 def open_sink_table(sink: Sink, app_id: str) -> Table:
     """The table of a sink that is not a topic."""
-    return open_table(sink.kind.value, sink.location, app_id=app_id, partition_by=sink.partition_by, **sink.options)
+    return open_table(
+        sink.kind.value,
+        sink.location,
+        app_id=app_id,
+        partition_by=sink.partition_by,
+        storage=sink.storage,
+        **sink.options,
+    )
 
 
 def reader_options(job: Job) -> dict[str, str]:
@@ -181,17 +243,20 @@ def read_records(job: Job, spark: SparkSession, start: Offsets, end: Offsets) ->
 
 def decode(job: Job, records: DataFrame) -> decoding.Decoded:
     """Decode records to columns, or to a reason; see schemas/decoding.py."""
-    how = job.decode
+    how, prefix = job.decode, job.decode.record_prefix
     if how.mode is DecodeMode.RAW:
-        return decoding.raw(records, how.keep)
-    assert how.schema is not None, "only raw records have no schema"
+        return decoding.raw(records, how.keep, prefix)
+    schema = schema_now(job)
     match how.mode:
+        case DecodeMode.JSON if job.sink and job.sink.upsert:
+            columns = ChangeColumns(job.sink.upsert.keys, job.sink.upsert.sequence, how.columns)
+            return from_json_changes(records, schema, how.keep, how.changes, columns, prefix)
         case DecodeMode.JSON:
-            return decoding.from_json(records, how.schema, how.keep)
+            return decoding.from_json(records, schema, how.keep, prefix)
         case DecodeMode.KEY_VALUE:
-            return decoding.from_pairs(records, how.schema, how.keep, how.between, how.equals)
+            return decoding.from_pairs(records, schema, how.keep, prefix, how.between, how.equals)
         case DecodeMode.SCHEMA_ID_PREFIX:
-            return decoding.from_schema_id(records, how.schema, how.keep, how.schemas)
+            return decoding.from_schema_id(records, schema, how.keep, registered_of(job), prefix)
         case _:
             assert_never(how.mode)
 
@@ -212,7 +277,12 @@ def transformed(job: Job, rows: DataFrame) -> DataFrame:
 
 
 def load_transform(job: Job) -> Callable[[DataFrame], DataFrame]:
-    """Import the job's transform; modules beside the job file take precedence. Raises PipelineError."""
+    """The job's transform: its function, or imported; modules beside the job file take precedence.
+
+    Raises PipelineError.
+    """
+    if job.function is not None:
+        return job.function
     module_name, _, function_name = job.transform.partition(":")
     home = str(job.home)
     if home not in sys.path:
@@ -234,12 +304,27 @@ def load_transform(job: Job) -> Callable[[DataFrame], DataFrame]:
     return found  # type: ignore[no-any-return]
 
 
+def with_deletions(job: Job, rows: DataFrame) -> DataFrame:
+    """Rows of changes with their mark: by the envelope, and by the job's condition. Raises PipelineError."""
+    from pyspark.sql import functions as sql
+
+    upsert = job.sink.upsert if job.sink else None
+    assert upsert is not None, "the job upserts"
+    if DELETED not in rows.columns:
+        if job.decode.mode is DecodeMode.JSON:
+            raise PipelineError(f"transform {job.transform} leaves {DELETED} out, which marks the deletions")
+        rows = rows.withColumn(DELETED, sql.lit(False))
+    if not upsert.delete_when:
+        return rows
+    return rows.withColumn(DELETED, sql.col(DELETED) | sql.coalesce(sql.expr(upsert.delete_when), sql.lit(False)))
+
+
 def with_times(job: Job, rows: DataFrame) -> DataFrame:
     """Add event_date and event_hour if the sink is partitioned by them."""
     from pyspark.sql import functions as sql
 
     by = job.sink.partition_by if job.sink else ()
-    time_column = job.decode.event_time if job.decode.event_time in rows.columns else "timestamp"
+    time_column = job.decode.event_time if job.decode.event_time in rows.columns else job.decode.record.timestamp
     if "event_date" in by and "event_date" not in rows.columns:
         rows = rows.withColumn("event_date", sql.to_date(time_column))
     if "event_hour" in by and "event_hour" not in rows.columns:

@@ -127,6 +127,15 @@ def planned_end(state: StateFolder, checkpoint: Checkpoint, batch: int) -> Offse
     return read_offsets(lines[2])
 
 
+def unfinished(state: StateFolder) -> int | None:
+    """Spark's number of the batch of the checkpoint in force that is planned and not committed."""
+    current = read_current(state)
+    if current is None:
+        return None
+    planned = _last(state, current, "offsets")
+    return None if planned == _last(state, current, "commits") else planned
+
+
 def reached(state: StateFolder) -> tuple[int, Offsets] | None:
     """The last batch (as the table numbers them) that Spark committed, and its end."""
     current = read_current(state)

@@ -27,7 +27,7 @@ def compact(job: Job, target_bytes: int, *, clean_up: bool) -> Iterator[Compacte
         table = open_sink_table(sink, name)
         if table.schema() is None:
             continue
-        done = table.compact(target_bytes)
+        done = table.compact(target_bytes, sink.upkeep.cluster_by)
         yield CompactedTable(sink.location, *done, cleared=len(table.clean_up()) if clean_up else 0)
 
 

@@ -21,9 +21,10 @@ class Stopped(Exception):
 
 
 class BatchGate:
-    """Counts running batches, and admits none once it is shut."""
+    """Counts running batches, and admits none once it is shut, by `shut` or by an event of the caller's."""
 
-    def __init__(self) -> None:
+    def __init__(self, event: threading.Event | None = None) -> None:
+        self._event = event
         self._lock = threading.Condition()
         self._is_shut = False
         self._inside = 0
@@ -31,7 +32,7 @@ class BatchGate:
     @property
     def is_shut(self) -> bool:
         """Whether a stop was requested. Safe in a signal handler's thread: it takes no lock."""
-        return self._is_shut
+        return self._is_shut or (self._event is not None and self._event.is_set())
 
     def shut(self) -> None:
         """Admit no more batches; only sets a flag, so that signal handlers may call it at any point."""
@@ -41,7 +42,7 @@ class BatchGate:
     def passed(self) -> Iterator[None]:
         """Hold the gate for the duration of a batch. Raises Stopped."""
         with self._lock:
-            if self._is_shut:
+            if self.is_shut:
                 raise Stopped
             self._inside += 1
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from sordini.cli.common import settings_tree
 from sordini.cli.common.settings_tree import Node, Section
@@ -16,10 +18,48 @@ class JobSection(Section):
     error = JobFileError
     mistakes = (ValueError, PipelineError)
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that texts may name."""
+        return self._environment
+
+    def function(self, name: str) -> Callable[..., Any] | None:
+        """A function that a program gave as a setting; None for anything else."""
+        given = self._node.value[name].value if name in self else None
+        return given if callable(given) else None
+
+
+def tree_of(value: Any) -> Node:
+    """Settings of a program as a tree; its lines are not known. Paths and times are texts, as in a file."""
+    if isinstance(value, Mapping):
+        return Node({str(name): tree_of(inner) for name, inner in value.items()}, 0)
+    if isinstance(value, list | tuple):
+        return Node([tree_of(inner) for inner in value], 0)
+    if isinstance(value, Path):
+        return Node(str(value), 0)
+    return Node(value.isoformat() if hasattr(value, "isoformat") else value, 0)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a function for messages, as a job file has it."""
+    return f"{function.__module__}:{getattr(function, '__qualname__', type(function).__name__)}"
+
 
 def read_tree(path: Path) -> Node:
     """Read a job file. Raises JobFileError."""
     return settings_tree.read_tree(path, JobFileError)
+
+
+def check_by(section: Section, options: Mapping[str, str], read: Callable[[], object]) -> None:
+    """Call `read`, and raise its errors with the option's name and line."""
+    try:
+        read()
+    except PipelineError as error:
+        said = str(error)
+        named = next((name for name in options if said.lower().startswith(f"{name.lower()}:")), "")
+        if named:
+            section.section("options").wrong(named, f"cannot be: {said[len(named) + 1 :].strip()}")
+        section.wrong("options", f"cannot be: {said}")
 
 
 def line_of(path: Path, *names: str) -> int:

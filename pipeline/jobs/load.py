@@ -9,11 +9,12 @@ is retried and leaves nothing behind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints
 from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter
+from sordini.pipeline.jobs.load_pieces import DONE, INTENT, LoadPiece, last_noted_batch, open_piece
 from sordini.pipeline.jobs.source_topics import Offsets, PendingRecords, SourceTopics
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.source.batch_planning import advance
@@ -24,28 +25,7 @@ if TYPE_CHECKING:
 
     from sordini.pipeline.jobs.job import Job
 
-INTENT, DONE = "load/intent.json", "load/done.json"
 TOPIC_IDS, STARTED = "topics.json", "started.json"
-
-
-class LoadPiece(NamedTuple):
-    """A range of records with a number; offsets of `end` are the first not in it."""
-
-    batch_id: int
-    start: Offsets
-    end: Offsets
-
-    def to_json(self) -> dict[str, Any]:
-        return self._asdict()
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> LoadPiece:
-        """Raises PipelineError for anything else."""
-        return cls(
-            int(value["batch_id"]),
-            offsets_from_json(value["start"], "a piece's start"),
-            offsets_from_json(value["end"], "a piece's end"),
-        )
 
 
 class Step(NamedTuple):
@@ -68,7 +48,7 @@ def load(
 
     Records are counted by their offsets, including compaction gaps. Raises PipelineError.
     """
-    state = StateFolder(job.state)
+    state = StateFolder(job.state, job.storage)
     with state.locked():
         writer, topics = BatchWriter.of(job, spark), SourceTopics.of(job)
         writer.check()
@@ -106,7 +86,11 @@ def finish(writer: BatchWriter, state: StateFolder, topics: SourceTopics) -> lis
     is_there = not topics.recreated(known_ids(state))
     if uncommitted_batch is not None and reached is not None and is_there:
         done.append(
-            _step(writer.write(writer.records(*uncommitted_batch), reached[0], reached[1]), *uncommitted_batch, done)
+            _step(
+                writer.write(writer.records(*uncommitted_batch), *reached, distance(*uncommitted_batch)),
+                *uncommitted_batch,
+                done,
+            )
         )
     if piece is None:
         return done
@@ -125,15 +109,10 @@ def _step(batch: Batch, start: Offsets, end: Offsets, before: list[Step]) -> Ste
     return Step(batch, records, done, done, end)
 
 
-def open_piece(state: StateFolder) -> LoadPiece | None:
-    """The intent without its done."""
-    intent, done = state.read(INTENT), state.read(DONE)
-    return None if intent is None or intent == done else LoadPiece.from_json(intent)
-
-
 def write_piece(writer: BatchWriter, state: StateFolder, piece: LoadPiece) -> Batch:
     """Read and write a piece, and store its done."""
-    batch = writer.write(writer.records(piece.start, piece.end), piece.batch_id, piece.end)
+    size = distance(piece.start, piece.end)
+    batch = writer.write(writer.records(piece.start, piece.end), piece.batch_id, piece.end, size)
     state.write(DONE, piece.to_json())
     return batch
 
@@ -175,7 +154,7 @@ def known_ids(state: StateFolder) -> dict[str, str]:
 
 
 def position(writer: BatchWriter, state: StateFolder) -> tuple[int, Offsets | None]:
-    """The number of the next batch and its start: from the table, or for a topic from the job's state."""
+    """The number of the next batch and its start: from the sink, or from the job's state if that has no position."""
     reached = writer.reached()
     if reached is not None:
         batch_id, offsets = reached
@@ -184,16 +163,6 @@ def position(writer: BatchWriter, state: StateFolder) -> tuple[int, Offsets | No
         return batch_id + 1, offsets
     noted = last_noted_batch(state) if writer.sink_is_topic else None
     return (0, None) if noted is None else (noted[0] + 1, noted[1])
-
-
-def last_noted_batch(state: StateFolder) -> tuple[int, Offsets] | None:
-    """The last batch that is done, of a job whose sink is a topic, and the offsets after it."""
-    done, streamed = state.read(DONE), checkpoints.reached(state.below("stream"))
-    places = [] if streamed is None else [streamed]
-    if done is not None:
-        piece = LoadPiece.from_json(done)
-        places.append((piece.batch_id, piece.end))
-    return max(places, key=lambda place: sum(at for each in place[1].values() for at in each.values()), default=None)
 
 
 def distance(start: Offsets, end: Offsets) -> int:

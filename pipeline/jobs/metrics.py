@@ -6,6 +6,7 @@ All names begin with `sordini_pipeline_`, and have the label `query`, which is t
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
         QueryStartedEvent,
         QueryTerminatedEvent,
     )
+
+    from sordini.pipeline.jobs.upkeep import UpkeepStep
 
 PREFIX: Final = "sordini_pipeline_"
 _QUERY: Final = ("query",)
@@ -39,6 +42,9 @@ class _Meters(NamedTuple):
     watermark: Gauge
     state_rows: Gauge
     lag: Gauge
+    files: Counter
+    upkeep: Counter
+    upkeep_seconds: Counter
 
 
 class Metrics(StreamingQueryListener):
@@ -68,6 +74,13 @@ class Metrics(StreamingQueryListener):
         if records is not None:
             self._counting.add(query)
             self._meters.records.labels(query).inc(records)
+
+    def kept_up(self, query: str, files: int, steps: Sequence[UpkeepStep]) -> None:
+        """Count a batch's files, and the upkeep after it."""
+        self._meters.files.labels(query).inc(files)
+        for step in steps:
+            self._meters.upkeep.labels(query, step.action, "failed" if step.failure else "done").inc()
+            self._meters.upkeep_seconds.labels(query, step.action).inc(step.seconds)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name, here and below.
         self._names[str(event.runId)] = event.name or ""
@@ -122,8 +135,8 @@ def _seconds(written: str) -> float:
 
 
 def _meters(registry: CollectorRegistry) -> _Meters:
-    def counter(name: str, about: str) -> Counter:
-        return Counter(f"{PREFIX}{name}", about, _QUERY, registry=registry)
+    def counter(name: str, about: str, labels: tuple[str, ...] = _QUERY) -> Counter:
+        return Counter(f"{PREFIX}{name}", about, labels, registry=registry)
 
     def gauge(name: str, about: str, labels: tuple[str, ...] = _QUERY) -> Gauge:
         return Gauge(f"{PREFIX}{name}", about, labels, registry=registry)
@@ -140,4 +153,7 @@ def _meters(registry: CollectorRegistry) -> _Meters:
         watermark=gauge("watermark_timestamp_seconds", "Events older than this come too late."),
         state_rows=gauge("state_rows", "Open windows and groups."),
         lag=gauge("lag_offsets", "Offsets that are still to be read.", _PARTITION),
+        files=counter("files", "Files that batches added to the table."),
+        upkeep=counter("upkeep", "Upkeep of tables between batches.", (*_QUERY, "action", "outcome")),
+        upkeep_seconds=counter("upkeep_seconds", "How long that took.", (*_QUERY, "action")),
     )

@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from sordini.pipeline.schemas.fields import RECORD, RecordColumns
 from sordini.pipeline.tables import Table
+from sordini.pipeline.tables.arrow_reading import Within
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-IDENTITY: Final = ("topic", "partition", "offset")
-"""The columns that identify a row's record."""
+IDENTITY: Final = RECORD.identity
+"""The columns that identify a source's record."""
 
 
 def anti_join(rows: DataFrame, others: DataFrame, keys: tuple[str, ...]) -> DataFrame:
@@ -20,15 +22,17 @@ def anti_join(rows: DataFrame, others: DataFrame, keys: tuple[str, ...]) -> Data
     def equal(name: str) -> Column:
         return rows[name].eqNullSafe(others[name])
 
-    return rows.join(others, reduce(lambda one, other: one & other, map(equal, keys)), "left_anti")
+    return rows.join(others, reduce(lambda condition, other: condition & other, map(equal, keys)), "left_anti")
 
 
-def rows_missing_from(table: Table, rows: DataFrame, first: int, end: int) -> DataFrame:
-    """The rows whose record is not in the table; all offsets are in [first, end)."""
+def rows_missing_from(table: Table, rows: DataFrame, first: int, end: int, record: RecordColumns = RECORD) -> DataFrame:
+    """The rows whose record is not in the table, which has its position in `record`; offsets are in [first, end)."""
     from pyspark.sql import functions as sql
 
     if table.schema() is None:
         return rows
-    there = table.read(rows.sparkSession).select(*IDENTITY)
-    # Parquet statistics let the reader skip whole files.
-    return anti_join(rows, there.where((sql.col("offset") >= first) & (sql.col("offset") < end)), IDENTITY)
+    # The files' statistics let the reader skip whole files.
+    there = table.read(rows.sparkSession, columns=record.identity, within=Within(record.offset, first, end))
+    # The rows' own columns may have other names: a backfill looks for records before they are decoded.
+    renamed = (sql.col(ours).alias(theirs) for ours, theirs in zip(record.identity, IDENTITY, strict=True))
+    return anti_join(rows, there.select(*renamed), IDENTITY)

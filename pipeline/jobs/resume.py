@@ -12,12 +12,13 @@ from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.batch_writer import open_sink_table
 from sordini.pipeline.jobs.job import Job, SinkKind
 from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics
+from sordini.pipeline.schemas.fields import RECORD
 from sordini.pipeline.tables.table import LostPosition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sordini.pipeline.tables.delta import DeltaLake
+    from sordini.pipeline.tables.delta.delta_lake import DeltaLake
 
 
 def lost(job: Job) -> list[tuple[int, DeltaLake]]:
@@ -70,7 +71,12 @@ def after_rows(job: Job, spark: SparkSession) -> Offsets:
         table = open_sink_table(sink, job.name)
         if table.schema() is None:
             continue
-        rows = table.read(spark).groupBy("topic", "partition").agg(sql.max("offset").alias("last"))
+        record = job.decode.record if sink is job.sink else RECORD
+        rows = (
+            table.read(spark, columns=record.identity)
+            .groupBy(sql.col(record.topic).alias("topic"), sql.col(record.partition).alias("partition"))
+            .agg(sql.max(record.offset).alias("last"))
+        )
         for row in rows.collect():
             ends = offsets.setdefault(row["topic"], {})
             ends[row["partition"]] = max(ends.get(row["partition"], 0), row["last"] + 1)

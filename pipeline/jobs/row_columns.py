@@ -10,22 +10,37 @@ from typing import Final, NoReturn
 
 from sordini.cli.common.settings_tree import near_to
 from sordini.pipeline.jobs.job import Decode, DecodeMode
+from sordini.pipeline.schemas.fields import RECORD
+from sordini.pipeline.schemas.kinds import has_plain, kind_of
 
-_KIND_OF_RECORD: Final = {"topic": "string", "partition": "int", "offset": "long", "timestamp": "timestamp"}
-_PARTITION_KINDS: Final = frozenset({"string", "int", "long", "boolean", "date", ""})
+_RECORD_KINDS: Final = ("string", "int", "long", "timestamp")
+"""Kinds of the record's columns, in their order."""
+_PARTITION_KINDS: Final = frozenset({"string", "int", "long", "boolean", "date", "uuid", ""})
 """Kinds by which a table can be partitioned; the kind of a measure is not known."""
-DEAD_COLUMNS: Final = {"reason": "string", **_KIND_OF_RECORD, "key": "binary", "value": "binary"}
+DEAD_COLUMNS: Final = {
+    "reason": "string",
+    **dict(zip(RECORD, _RECORD_KINDS, strict=True)),
+    "key": "binary",
+    "value": "binary",
+}
+_WITHOUT_TIME: Final = frozenset({"delta", "kafka"})
+"""Kinds of sinks without a type for a time of the day."""
 TIMES: Final = {"event_date": "date", "event_hour": "int"}
 """Derived from the event's time if a sink is partitioned by them."""
 
 
-def columns_of(how: Decode) -> dict[str, str]:
-    """The columns of a decoded row and their kinds."""
-    if how.mode is DecodeMode.RAW or how.schema is None:
+def columns_of(how: Decode) -> dict[str, str] | None:
+    """The columns of a decoded row and their kinds; None if the registry has them."""
+    if how.mode is DecodeMode.RAW:
         found = {"key": "binary", "value": "binary"}
+    elif how.schema is None:
+        return None
     else:
         found = {field.name: field.kind for field in how.schema.fields}
-    return {**found, **_KIND_OF_RECORD, **dict.fromkeys((name for name in how.keep if name not in found), "binary")}
+    found |= {name: field.kind for name, (_, field) in how.columns.items()}
+    kept = (f"{how.record_prefix}{name}" for name in how.keep)
+    of_record = dict(zip(how.record, _RECORD_KINDS, strict=True))
+    return {**found, **of_record, **dict.fromkeys((name for name in kept if name not in found), "binary")}
 
 
 def columns_of_windows(by: Iterable[str], measures: Iterable[str], columns: Mapping[str, str]) -> dict[str, str]:
@@ -44,6 +59,20 @@ def check_partition(name: str, columns: Mapping[str, str], wrong: Callable[[str]
     """Check that a table can be partitioned by a column."""
     if name not in columns:
         wrong(f"has {name!r}, and the rows have no such column; they have {', '.join(columns)}{near_to(name, columns)}")
-    if columns[name] not in _PARTITION_KINDS:
-        can_be = ", ".join(column for column, kind in columns.items() if kind in _PARTITION_KINDS)
+    if not _can_partition(columns[name]):
+        can_be = ", ".join(column for column, kind in columns.items() if _can_partition(kind))
         wrong(f"has {name!r}, which is a {columns[name]}: a table can be partitioned by {can_be}")
+
+
+def check_kinds(of_table: str, columns: Mapping[str, str], wrong: Callable[[str], NoReturn]) -> None:
+    """Check that a kind of table has a type for each column."""
+    for name, kind in columns.items():
+        if of_table in _WITHOUT_TIME and kind and has_plain(kind_of(kind), "time"):
+            wrong(
+                f"is {of_table}, which has no type for a time of the day, as column {name!r} ({kind}) has: iceberg has "
+                "one, or make it a string"
+            )
+
+
+def _can_partition(kind: str) -> bool:
+    return kind in _PARTITION_KINDS or kind.startswith("enum(")

@@ -155,6 +155,15 @@ def close_session(spark: SparkSession) -> None:
     process.stdin.close()
     with suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS_MAX)
+    _forget_gateway()
+
+
+def _forget_gateway() -> None:
+    """PySpark keeps its connection to a JVM that has ended, and a later session of this process would fail by it."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = None  # noqa: SLF001 - as above.
+    SparkContext._jvm = None  # noqa: SLF001
 
 
 def settings(jobs: Sequence[Job], master: str) -> dict[str, str]:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from sordini.cli.common.settings_tree import near_to
 from sordini.pipeline.error_messages import has_message, message_of
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs.batch_writer import decode, load_transform, transformed, with_times
-from sordini.pipeline.jobs.job import Aggregate, Job, JobFileError, Sink, SinkKind
+from sordini.pipeline.jobs.batch_writer import decode, load_transform, transformed, with_deletions, with_times
+from sordini.pipeline.jobs.job import Aggregate, Job, JobFileError, Sink, SinkKind, UpsertSettings
 from sordini.pipeline.jobs.job_file_tree import line_of
 from sordini.pipeline.jobs.row_columns import check_column
 from sordini.pipeline.jobs.windows import windowed
+from sordini.pipeline.tables import Upsert
 from sordini.pipeline.tables.columns import arrow_schema, check_partitions
+from sordini.pipeline.tables.upsert import check_upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +47,10 @@ def plan(job: Job, spark: SparkSession) -> None:
     decoded = decode(job, records).rows()
     rows = _planned(job, ("transform",), lambda: transformed(job, decoded)) if job.transform else decoded
     if job.sink is not None:
-        _plan_sink(job, ("sink",), job.sink, with_times(job, rows))
+        timed = with_times(job, rows)
+        if job.sink.upsert is not None:
+            _plan_upsert(job, job.sink.upsert, timed)
+        _plan_sink(job, ("sink",), job.sink, timed)
     for one in job.aggregates:
         _plan_aggregate(job, one, rows, records)
     if job.audit is not None and job.audit.time not in rows.columns:
@@ -53,18 +58,26 @@ def plan(job: Job, spark: SparkSession) -> None:
         _wrong(job, ("audit", "time"), f"is {job.audit.time!r}, and the rows have {', '.join(rows.columns)}{near}")
 
 
-def _plan_aggregate(job: Job, one: Aggregate, rows: DataFrame, records: DataFrame) -> None:
+def _plan_upsert(job: Job, upsert: UpsertSettings, rows: DataFrame) -> None:
+    changes = _planned(job, ("sink", "delete_when"), lambda: with_deletions(job, rows))
+    try:
+        check_upsert(Upsert(upsert.keys, upsert.sequence), arrow_schema(changes.schema))
+    except PipelineError as error:
+        _wrong(job, ("sink",), f"cannot be: {error}")
+
+
+def _plan_aggregate(job: Job, aggregate: Aggregate, rows: DataFrame, records: DataFrame) -> None:
     from pyspark.sql import functions as sql
 
-    at = ("aggregates", one.name)
-    if one.where:
-        _planned(job, (*at, "where"), lambda: rows.where(one.where))
-    for name in one.by:
+    at = ("aggregates", aggregate.name)
+    if aggregate.where:
+        _planned(job, (*at, "where"), lambda: rows.where(aggregate.where))
+    for name in aggregate.by:
         check_column(name, dict.fromkeys(rows.columns, ""), lambda problem: _wrong(job, (*at, "by"), problem))
-    for name, text in one.measures.items():
+    for name, text in aggregate.measures.items():
         _planned(job, (*at, "measures", name), lambda text=text: rows.groupBy().agg(sql.expr(text)))  # type: ignore[misc]
-    windows = _planned(job, at, lambda: windowed(job, one, records))
-    _plan_sink(job, (*at, "sink"), one.sink, windows)
+    windows = _planned(job, at, lambda: windowed(job, aggregate, records))
+    _plan_sink(job, (*at, "sink"), aggregate.sink, windows)
 
 
 def _plan_sink(job: Job, at: tuple[str, ...], sink: Sink, rows: DataFrame) -> None:

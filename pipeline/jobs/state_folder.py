@@ -1,49 +1,52 @@
 """The folder of a job's state: small JSON files, written atomically, and a lock.
 
     .sordini/views/
-        lock                        held while a job writes (on a local disk)
+        lock, lock.json             held while a job writes: on a local disk, in an object store (state_lock.py)
         started.json                where the first run began
         topics.json                 the ids of the topics, to notice one that was deleted and made again
         load/intent.json            the piece that is being loaded, written before anything of it is
         load/done.json              the last piece that is completely in the sink and the dead letters
         stream/current.json         which of Spark's checkpoints is in force, see checkpoints.py
-        stream/0/                   a checkpoint, Spark's own
+        stream/0/                   a checkpoint, Spark's own; in an object store its mirror (checkpoint_mirror.py)
 
-On a local disk a temporary file is written, fsynced and renamed; object stores write objects atomically.
+How files are written: state_files.py.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from pyarrow import fs
+from sordini.pipeline.jobs import state_lock
+from sordini.pipeline.jobs.checkpoint_mirror import CheckpointMirror
+from sordini.pipeline.jobs.state_files import LocalFiles, StateError, StateFiles, StoreFiles
+from sordini.pipeline.tables.local_files import local_path
+from sordini.pipeline.tables.object_storage import NOWHERE, ObjectStorage, store_of
 
-from sordini.pipeline.errors import PipelineError
-
-
-class StateError(PipelineError):
-    """The state of a job cannot be read or written, or another run holds it."""
+__all__ = ["StateError", "StateFolder"]
 
 
 class StateFolder:
-    """A folder by path or URI (of pyarrow.fs: file, s3, gs, hdfs, ...). The first file creates it."""
+    """A folder by its path, or by a URI of file, s3, gs, az. The first file creates it."""
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, storage: ObjectStorage = NOWHERE) -> None:
         self.location = location.rstrip("/")
-        try:
-            self._files, self._root = fs.FileSystem.from_uri(self.location)
-        except (OSError, ValueError) as error:
-            raise StateError(f"the state's folder {location} cannot be used: {error}") from None
+        self._storage = storage
+        self._files: StateFiles
+        if store_of(self.location):
+            self._files = StoreFiles(self.location, storage)
+            return
+        folder = local_path(self.location)
+        if folder is None:
+            raise StateError(f"the state's folder {location} cannot be used: it can be a folder, s3://, gs:// or az://")
+        self._files = LocalFiles(folder)
 
     def below(self, name: str) -> StateFolder:
         """A folder in this one."""
-        return StateFolder(f"{self.location}/{name}")
+        return StateFolder(f"{self.location}/{name}", self._storage)
 
     def read(self, name: str) -> dict[str, Any] | None:
         """The contents of a JSON file; None if it does not exist. Raises StateError."""
@@ -60,43 +63,29 @@ class StateFolder:
 
     def read_text(self, name: str) -> str | None:
         """A file's text; None if it does not exist. Raises StateError."""
-        path = f"{self._root}/{name}"
+        data = self._files.read(name)
         try:
-            if self._files.get_file_info(path).type is not fs.FileType.File:
-                return None
-            with self._files.open_input_stream(path) as stream:
-                return bytes(stream.read()).decode()
-        except (OSError, UnicodeDecodeError) as error:
+            return None if data is None else data.decode()
+        except UnicodeDecodeError as error:
             raise StateError(f"{self.location}/{name} cannot be read: {error}") from None
 
     def write(self, name: str, value: Mapping[str, Any]) -> None:
         """Write or replace a file; it survives a crash once this returns. Raises StateError."""
-        data = json.dumps(value, indent=1, sort_keys=True).encode()
-        path = f"{self._root}/{name}"
-        try:
-            if isinstance(self._files, fs.LocalFileSystem):
-                _write_local(Path(path), data)
-                return
-            with self._files.open_output_stream(path) as stream:
-                stream.write(data)
-        except OSError as error:
-            raise StateError(f"{self.location}/{name} cannot be written: {error}") from None
+        self._files.write(name, json.dumps(value, indent=1, sort_keys=True).encode())
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder; none if it does not exist."""
-        selector = fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)
-        try:
-            return sorted(info.base_name for info in self._files.get_file_info(selector))
-        except OSError as error:
-            raise StateError(f"{self.location}/{folder} cannot be listed: {error}") from None
+        return self._files.names(folder)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the job against other runs, if the folder is on a local disk. Raises StateError."""
-        if not isinstance(self._files, fs.LocalFileSystem):
-            yield
+        """Lock the job against other runs. Raises StateError."""
+        if isinstance(self._files, StoreFiles):
+            with state_lock.held(self._files, self.location):
+                yield
             return
-        folder = Path(self._root)
+        assert isinstance(self._files, LocalFiles), "there are two kinds"
+        folder = self._files.root
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lock").open("a+") as file:
             try:
@@ -105,17 +94,15 @@ class StateFolder:
                 raise StateError(f"another run of this job is under way (it holds {folder / 'lock'})") from None
             yield
 
+    @contextmanager
+    def checkpoint(self, folder: str, *, is_local: bool) -> Iterator[CheckpointMirror | None]:
+        """A checkpoint of an object store in a working folder for Spark; None where Spark uses it in its place.
 
-def _write_local(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.new")
-    with beside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        `is_local` is whether all of Spark is on this machine. Raises StateError.
+        """
+        if not isinstance(self._files, StoreFiles):
+            yield None
+            return
+        place = f"{self.location}/{folder}"
+        with CheckpointMirror.opened(self._files, folder, place, self._storage, is_local=is_local) as mirror:
+            yield mirror

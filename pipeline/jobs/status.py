@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from sordini.pipeline.jobs import checkpoints
 from sordini.pipeline.jobs.aggregate import app_id, state_of
-from sordini.pipeline.jobs.batch_writer import open_sink_table
+from sordini.pipeline.jobs.batch_writer import open_sink, open_sink_table
 from sordini.pipeline.jobs.job import Job, SinkKind
-from sordini.pipeline.jobs.load import last_noted_batch
+from sordini.pipeline.jobs.load_pieces import last_noted_batch
 from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics
 from sordini.pipeline.jobs.state_folder import StateFolder
+from sordini.pipeline.jobs.transactional_topic import TransactionalTopic
 
 
 class PartitionProgress(NamedTuple):
@@ -53,11 +54,13 @@ def partition_rows(
 
 
 def reached(job: Job) -> tuple[int, Offsets] | None:
-    """The last batch of the job's sink and the offsets after it: from the table, or the job's state."""
+    """The last batch of the job's sink and the offsets after it: from the sink, or the job's state."""
     assert job.sink is not None, "status looks first"
     if job.sink.kind is not SinkKind.KAFKA:
         return open_sink_table(job.sink, job.name).last()
-    return last_noted_batch(StateFolder(job.state))
+    sink = open_sink(job, job.sink, job.name)
+    noted = sink.noted() if isinstance(sink, TransactionalTopic) else None
+    return noted or last_noted_batch(StateFolder(job.state, job.storage))
 
 
 def _of_table(job: Job, name: str) -> tuple[int, Offsets] | None:

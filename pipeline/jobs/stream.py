@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints, streaming_queries
 from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter, reader_options
 from sordini.pipeline.jobs.graceful_stop import BatchGate, stop_on_signals
-from sordini.pipeline.jobs.load import begin, finish
+from sordini.pipeline.jobs.job import SourceFormat
+from sordini.pipeline.jobs.load import begin, distance, finish
 from sordini.pipeline.jobs.source_topics import SourceTopics, offsets_text
 from sordini.pipeline.jobs.state_folder import StateFolder
+from sordini.pipeline.source.spark_versions import ADMISSION, is_before
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,11 +48,10 @@ def stream(
         running: list[streaming_queries.Running] = []
         try:
             for job in jobs:
-                state = StateFolder(job.state)
+                state = StateFolder(job.state, job.storage)
                 held.enter_context(state.locked())
-                running.append(
-                    _start(job, spark, state, available_now=available_now, on_batch=on_batch, notice=notice, gate=gate)
-                )
+                start = partial(_start, job, spark, state, held)
+                running.append(start(available_now=available_now, on_batch=on_batch, notice=notice, gate=gate))
         except BaseException:  # All of them - raised again, once what runs has been brought to its end.
             gate.shut()
             streaming_queries.run(running, gate)
@@ -61,6 +64,7 @@ def _start(
     job: Job,
     spark: SparkSession,
     state: StateFolder,
+    held: ExitStack,
     *,
     available_now: bool,
     on_batch: OnBatch,
@@ -93,7 +97,8 @@ def _start(
         end = checkpoints.planned_end(below, choice.checkpoint, number)
         if end is None:
             raise PipelineError(f"Spark's checkpoint {below.location} has no batch {number}, which it is running")
-        on_batch(job, writer.write(records, batch_id, end))
+        start = checkpoints.planned_end(below, choice.checkpoint, number - 1) or pending.start
+        on_batch(job, writer.write(records, batch_id, end, distance(start, end)))
 
     frame = spark.readStream.format(job.source.format.value).options(**stream_options(job, offsets_text(pending.start)))
     return streaming_queries.start(
@@ -105,6 +110,8 @@ def _start(
         name=job.name,
         available_now=available_now,
         gate=gate,
+        # Only the driver uses the checkpoint of a query without windows.
+        mirror=held.enter_context(below.checkpoint(choice.checkpoint.folder, is_local=True)),
     )
 
 
@@ -117,8 +124,14 @@ def fingerprint(job: Job) -> dict[str, Any]:
 def stream_options(job: Job, starting: str, aggregate: str = "") -> dict[str, str]:
     """The options of a stream that starts at these offsets, unless its checkpoint has a position.
 
-    An aggregate commits to a separate group, as its position differs.
+    An aggregate commits to a separate group, as its position differs. Raises PipelineError for a PySpark that cannot
+    bound a micro-batch.
     """
+    if job.source.format is SourceFormat.SORDINI and is_before(installed := version("pyspark"), ADMISSION):
+        raise PipelineError(
+            f"streams with the format sordini are bounded by source.records_max, which needs PySpark 4.2, and this is "
+            f"{installed}: use `load`, or source.format: kafka"
+        )
     options = {
         **reader_options(job),
         "startingOffsets": starting,

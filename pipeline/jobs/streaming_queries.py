@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sordini.pipeline.error_messages import root_cause_of
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.checkpoint_mirror import CheckpointMirror
 from sordini.pipeline.jobs.checkpoints import Checkpoint
 from sordini.pipeline.jobs.graceful_stop import BatchGate, Stopped
 from sordini.pipeline.jobs.state_folder import StateFolder
@@ -35,8 +36,10 @@ _FINISH_SECONDS = 30.0
 class Running:
     """A query that is restarted if its Python process has not started in time."""
 
-    def __init__(self, begin: Callable[[], StreamingQuery]) -> None:
+    def __init__(self, begin: Callable[[], StreamingQuery], mirror: CheckpointMirror | None = None) -> None:
+        """`mirror` is that of the query's checkpoint, if its state is in an object store."""
         self._begin = begin
+        self.mirror = mirror
         self._starts_left = STARTS_MAX - 1
         self.query = begin()
 
@@ -69,16 +72,19 @@ def start(
     name: str,
     available_now: bool,
     gate: BatchGate,
+    mirror: CheckpointMirror | None,
 ) -> Running:
     """Start a query whose batches `write` takes, numbered as the table does."""
 
     def one(batch: DataFrame, number: int) -> None:
         with gate.passed():
+            if mirror is not None:
+                mirror.store()
             write(batch, checkpoint.first_batch_id + number)
 
     writer = (
         frame.writeStream.queryName(name)
-        .option("checkpointLocation", f"{state.location}/{checkpoint.folder}")
+        .option("checkpointLocation", str(mirror.working) if mirror else f"{state.location}/{checkpoint.folder}")
         .foreachBatch(one)
         .outputMode("append")
     )
@@ -86,7 +92,7 @@ def start(
         writer = writer.trigger(availableNow=True)
     elif job.every is not None:
         writer = writer.trigger(processingTime=job.every.text)
-    running = Running(writer.start)
+    running = Running(writer.start, mirror)
     settle(running, gate)
     return running
 
@@ -107,6 +113,8 @@ def run(running: Sequence[Running], gate: BatchGate) -> None:
     for one in running:
         _end(one.query, gate)
         failure = failure or _failure(one.query)
+        if one.mirror is not None and failure is None:
+            one.mirror.store()  # The commit of the last batch, so that the next run need not repeat it.
     if failure is not None:
         raise failure
 

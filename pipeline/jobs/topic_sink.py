@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sordini.pipeline.jobs.topic_records import records_of, writer_options
+from sordini.pipeline.schemas.fields import RECORD, RecordColumns
 from sordini.pipeline.source.positions import Offsets
 from sordini.pipeline.tables import Written
 
@@ -23,6 +25,8 @@ class TopicSink:
 
     topic: str
     options: Mapping[str, str]
+    record: RecordColumns = RECORD
+    """The rows' columns with the position of their record."""
 
     def append(
         self,
@@ -39,15 +43,10 @@ class TopicSink:
         from pyspark.sql import functions as sql
 
         seen = Observation()
-        key = sql.col(self.options["key"]) if "key" in self.options else sql.lit(None)
-        value = sql.to_json(sql.struct(*(sql.col(name) for name in frame.columns)))
-        origin = sql.concat("topic", sql.lit("-"), "partition", sql.lit("@"), "offset")
-        header = sql.struct(sql.lit("source").alias("key"), origin.cast("binary").alias("value"))
-        records = frame.select(
-            key.cast("string").alias("key"), value.alias("value"), sql.array(header).alias("headers")
-        ).observe(seen, sql.count(sql.lit(1)).alias("rows"), sql.sum(sql.length("value")).alias("bytes"))
-        writer = {name: option for name, option in self.options.items() if name != "key"}
-        records.write.format("sordini").mode("append").options(topic=self.topic, **writer).save()
+        counts = sql.count(sql.lit(1)).alias("rows"), sql.sum(sql.length("value")).alias("bytes")
+        records = records_of(frame, self.options, self.record).observe(seen, *counts)
+        options = {"topic": self.topic, **writer_options(self.options)}
+        records.write.format("sordini").mode("append").options(**options).save()
         if before_commit is not None:
             before_commit()
         return Written(seen.get["rows"], 0, seen.get["bytes"] or 0, was_there=False)

@@ -6,10 +6,12 @@ Duplicates are skipped, so a new checkpoint may read everything again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import datetime as dt
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sordini.pipeline.jobs.batch_writer import decode, transformed
 from sordini.pipeline.jobs.missing_rows import anti_join
+from sordini.pipeline.tables.arrow_reading import Within
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from sordini.pipeline.tables import Table
 
 START, END = "window_start", "window_end"
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def windowed(job: Job, aggregate: Aggregate, records: DataFrame) -> DataFrame:
@@ -41,10 +44,40 @@ def windowed(job: Job, aggregate: Aggregate, records: DataFrame) -> DataFrame:
     )
 
 
-def not_yet_in(table: Table, aggregate: Aggregate, rows: DataFrame) -> DataFrame:
-    """The rows whose window and group the table lacks."""
+class Extent(NamedTuple):
+    """How many windows there are, and the starts of the first and of the last one."""
+
+    windows: int
+    first: dt.datetime | None
+    last: dt.datetime | None
+
+
+def extent_of(rows: DataFrame) -> Extent:
+    """Runs the frame."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import TimestampType
+
+    counted = [sql.count(sql.lit(1)).alias("windows")]
+    if isinstance(rows.schema[START].dataType, TimestampType):  # A time without a zone is no moment.
+        micros = sql.unix_micros(START)
+        counted += [sql.min(micros).alias("first"), sql.max(micros).alias("last")]
+    (found,) = rows.agg(*counted).collect()
+    edges = (found["first"], found["last"]) if "first" in found else (None, None)
+    first, last = (None if at is None else _EPOCH + dt.timedelta(microseconds=at) for at in edges)
+    return Extent(found["windows"], first, last)
+
+
+def not_yet_in(table: Table, aggregate: Aggregate, rows: DataFrame, extent: Extent | None = None) -> DataFrame:
+    """The rows whose window and group the table lacks.
+
+    With the rows' extent only those files of the table are read that can have windows within it, so that the time does
+    not grow with the table.
+    """
     if table.schema() is None:
         return rows
     keys = (START, END, *aggregate.by)
-    there = table.read(rows.sparkSession).select(*keys)
+    within = None
+    if extent is not None and extent.first is not None and extent.last is not None:
+        within = Within(START, extent.first, extent.last + dt.timedelta(microseconds=1))
+    there = table.read(rows.sparkSession, columns=keys, within=within)
     return anti_join(rows, there, keys)

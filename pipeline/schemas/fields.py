@@ -2,18 +2,28 @@
 
 All other forms are derived from it. The kinds and their types elsewhere:
 
-    kind          in Spark    in JSON                   in Avro
-    string        string      text                      string
-    int           int         a whole number            int
-    long          bigint      a whole number            long
-    double        double      a number                  double
-    boolean       boolean     true, false               boolean
-    date          date        text, 2026-11-22          int, logical type date
-    timestamp     timestamp   text, ISO 8601            long, logical type timestamp-micros
-    timestamp_ms  timestamp   ms since 1970, a number   long, logical type timestamp-millis
-    binary        binary      text in base 64           bytes
+    kind           in Spark         in JSON                   in Avro
+    string         string           text                      string
+    int            int              a whole number            int
+    long           bigint           a whole number            long
+    float          float            a number                  float
+    double         double           a number                  double
+    boolean        boolean          true, false               boolean
+    date           date             text, 2026-11-22          int, logical type date
+    time           time             text, 08:00:00.25         long, logical type time-micros
+    timestamp      timestamp        text, ISO 8601            long, logical type timestamp-micros
+    timestamp_ms   timestamp        ms since 1970, a number   long, logical type timestamp-millis
+    timestamp_ntz  timestamp_ntz    text without a zone       long, logical type local-timestamp-micros
+    uuid           string           text                      string, logical type uuid
+    binary         binary           text in base 64           bytes
+    decimal(p,s)   decimal(p,s)     a number, or text         bytes, logical type decimal
+    enum(A,B)      string           text                      enum
+    list<...>      array<...>       an array                  array
+    map<string,..> map<string,...>  an object                 map
+    struct<...>    struct<...>      an object                 record
 
-Times without a zone are in UTC. A list of one of these is a kind, too: `list<string>`.
+A `timestamp` whose text has no zone is in UTC. A field may be read from other places of a value than its own name:
+`sources.py`.
 """
 
 from __future__ import annotations
@@ -21,48 +31,37 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final, NamedTuple
 
-from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.schemas.kinds import Kind, ListOf, Plain, SchemaError, check_names, kind_of, text_of
+from sordini.pipeline.schemas.sources import source_of
 
-if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
+__all__ = ["RECORD", "Field", "RecordColumns", "Schema", "SchemaError", "field_of", "schema_of"]
 
-SPARK_NAMES: Final = {
-    "string": "string",
-    "int": "int",
-    "long": "bigint",
-    "double": "double",
-    "boolean": "boolean",
-    "date": "date",
-    "timestamp": "timestamp",
-    "timestamp_ms": "timestamp",
-    "binary": "binary",
-}
-"""Kind -> the name of its type in Spark's SQL."""
-
-JSON_TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "string": {"type": "string"},
-    "int": {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1},
-    "long": {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
-    "double": {"type": "number"},
-    "boolean": {"type": "boolean"},
-    "date": {"type": "string", "format": "date"},
-    "timestamp": {"type": "string", "format": "date-time"},
-    "timestamp_ms": {"type": "integer"},
-    "binary": {"type": "string", "contentEncoding": "base64"},
-}
-"""Kind -> what JSON Schema (draft 2020-12) says of it."""
-
-RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp")
-"""Columns with a record's position, which every row has; a schema's fields have other names."""
-
-_LIST = re.compile(r"list<(\w+)>")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class SchemaError(PipelineError):
-    """An invalid schema; the text names the field and the reason."""
+class RecordColumns(NamedTuple):
+    """The columns with a record's position and time, which every row has; a schema's fields have other names."""
+
+    topic: str = "topic"
+    partition: str = "partition"
+    offset: str = "offset"
+    timestamp: str = "timestamp"
+
+    @classmethod
+    def prefixed(cls, prefix: str) -> RecordColumns:
+        """All with one prefix, for schemas with such fields of their own."""
+        return cls(*(f"{prefix}{name}" for name in cls()))
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Those that identify a record."""
+        return self[:3]
+
+
+RECORD: Final = RecordColumns()
+"""The columns of a source, and of dead letters."""
 
 
 @dataclass(frozen=True)
@@ -71,32 +70,50 @@ class Field:
 
     name: str
     kind: str
+    """The text of its kind."""
     about: str = ""
     is_required: bool = False
+    sources: tuple[str, ...] = ()
+    """Where in a value it is, the first that is there; by default under its name."""
+    given: Kind | None = None
+    """The kind itself, if its text does not say all of it."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise SchemaError(f"{self.name!r} is no name of a field: letters, digits and _, no digit first")
-        if self.name.lower() in RECORD_COLUMNS:
-            raise SchemaError(f"a field cannot be called {self.name!r}: each row keeps its record's {self.name} there")
-        if self.element not in SPARK_NAMES:
-            raise SchemaError(f"{self.name}: {self.kind!r} is not one of {', '.join(SPARK_NAMES)}, or list<...> of one")
+        try:
+            kind = kind_of(self.kind) if self.given is None else self.given
+        except SchemaError as error:
+            raise SchemaError(f"{self.name}: {error}") from None
+        object.__setattr__(self, "given", kind)
+        object.__setattr__(self, "kind", text_of(kind))
+        try:
+            for source in self.sources:
+                source_of(source)
+        except SchemaError as error:
+            raise SchemaError(f"{self.name}: {error}") from None
 
     @property
-    def element(self) -> str:
+    def type(self) -> Kind:
+        """The kind."""
+        assert self.given is not None, "set above"
+        return self.given
+
+    @property
+    def element(self) -> Kind:
         """The kind itself, or that of a list's elements."""
-        found = _LIST.fullmatch(self.kind)
-        return found[1] if found else self.kind
+        return self.type.items if isinstance(self.type, ListOf) else self.type
 
     @property
     def is_list(self) -> bool:
-        return self.element != self.kind
+        return isinstance(self.type, ListOf)
 
-    @property
-    def spark_name(self) -> str:
-        """The type's name in Spark's SQL."""
-        name = SPARK_NAMES[self.element]
-        return f"array<{name}>" if self.is_list else name
+
+def field_of(
+    name: str, kind: Kind, about: str = "", *, is_required: bool = False, sources: tuple[str, ...] = ()
+) -> Field:
+    """A field of a kind that is at hand. Raises SchemaError."""
+    return Field(name, text_of(kind), about, is_required, sources, kind)
 
 
 @dataclass(frozen=True)
@@ -109,31 +126,24 @@ class Schema:
     about: str = ""
 
     def __post_init__(self) -> None:
-        names = [field.name.lower() for field in self.fields]
-        for name in names:
-            if names.count(name) > 1:
-                raise SchemaError(f"{self.name}: two fields are called {name!r} (Spark does not tell capitals apart)")
-        if not names:
-            raise SchemaError(f"{self.name} has no fields")
+        check_names(self.fields, self.name)
         if self.event_time:
-            kinds = {field.name: field.kind for field in self.fields}
-            if kinds.get(self.event_time) not in {"timestamp", "timestamp_ms"}:
+            kinds = {field.name: field.type for field in self.fields}
+            if kinds.get(self.event_time) not in {Plain("timestamp"), Plain("timestamp_ms")}:
                 raise SchemaError(f"{self.name}: event_time {self.event_time!r} is not a field that is a timestamp")
 
-    def to_json_schema(self) -> dict[str, Any]:
-        """JSON Schema, draft 2020-12. Further properties are allowed, as producers may have a newer schema."""
-        return {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "title": self.name,
-            **({"description": self.about} if self.about else {}),
-            "type": "object",
-            "properties": {field.name: _json_property(field) for field in self.fields},
-            "required": [field.name for field in self.fields if field.is_required],
-        }
+    def check_record_columns(self, record: RecordColumns) -> None:
+        """That no field has the name of a column of the record. Raises SchemaError."""
+        for field in self.fields:
+            if field.name.lower() in record:
+                raise SchemaError(
+                    f"a field cannot be called {field.name!r}: each row keeps its record's {field.name} there; "
+                    "decode.record_prefix gives the record's columns other names"
+                )
 
 
 def schema_of(name: str, fields: Mapping[str, str], event_time: str = "") -> Schema:
-    """A schema as it stands in a job file: name -> kind, with `!` behind the kind where it is required.
+    """A schema of texts: name -> kind, with `!` behind the kind where it is required.
 
     The default for `event_time` is a field of that name, if there is one. Raises SchemaError.
     """
@@ -141,29 +151,3 @@ def schema_of(name: str, fields: Mapping[str, str], event_time: str = "") -> Sch
         Field(field, kind.removesuffix("!").strip(), is_required=kind.endswith("!")) for field, kind in fields.items()
     )
     return Schema(name, made, event_time or ("event_time" if "event_time" in fields else ""))
-
-
-def spark_type(field: Field) -> DataType:
-    """The type of a field's column."""
-    from pyspark.sql import types
-
-    element: DataType = {
-        "string": types.StringType(),
-        "int": types.IntegerType(),
-        "bigint": types.LongType(),
-        "double": types.DoubleType(),
-        "boolean": types.BooleanType(),
-        "date": types.DateType(),
-        "timestamp": types.TimestampType(),
-        "binary": types.BinaryType(),
-    }[SPARK_NAMES[field.element]]
-    return types.ArrayType(element) if field.is_list else element
-
-
-def _json_property(field: Field) -> dict[str, Any]:
-    said = dict(JSON_TYPES[field.element])
-    if field.is_list:
-        said = {"type": "array", "items": said}
-    if not field.is_required:
-        said["type"] = [said["type"], "null"]
-    return {**said, **({"description": field.about} if field.about else {})}

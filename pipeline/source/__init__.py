@@ -12,17 +12,15 @@ partitions; Spark calls `data_source`, `batch`, `stream` and `sink`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.source.spark_versions import OLDEST, is_before
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["TooOld", "register"]
-
-OLDEST: Final = (4, 2)
-"""The first PySpark whose data sources can limit a micro-batch and report log end offsets."""
 
 
 class TooOld(PipelineError):
@@ -35,7 +33,7 @@ def register(spark: SparkSession) -> None:
     Registering again is harmless. Executors need this package as well: installed there, or shipped with the job.
     Raises TooOld.
     """
-    if tuple(int(part) for part in spark.version.split(".")[:2]) < OLDEST:
+    if is_before(spark.version, OLDEST):
         oldest = ".".join(map(str, OLDEST))
         raise TooOld(f"this is Spark {spark.version}, and the source sordini needs {oldest} or later: use Spark's own")
     # A late import: PySpark takes half a second to import, and users of the decoder may not have it.

@@ -23,8 +23,8 @@ _EXPLAINED: Final = (
 class DataLost(PipelineError):
     """Records to be read were deleted, and failOnDataLoss is true."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what + _EXPLAINED)
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason + _EXPLAINED)
 
 
 class Range(NamedTuple):
@@ -157,6 +157,6 @@ def _shares(waiting: list[Range], offsets_max: int | None) -> list[int]:
     return taken
 
 
-def _cut(one: Range, number: int) -> list[Range]:
-    edges = [one.start + one.size * index // number for index in range(number + 1)]
-    return [one._replace(start=first, end=last) for first, last in itertools.pairwise(edges)]
+def _cut(whole: Range, number: int) -> list[Range]:
+    edges = [whole.start + whole.size * index // number for index in range(number + 1)]
+    return [whole._replace(start=first, end=last) for first, last in itertools.pairwise(edges)]

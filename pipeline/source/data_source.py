@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql.datasource import DataSource
+import pyspark
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, DataSourceStreamWriter
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -20,9 +21,10 @@ from pyspark.sql.types import (
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.source.batch import BatchReader
 from sordini.pipeline.source.options import read_columns, read_options
-from sordini.pipeline.source.sink import BatchWriter, StreamWriter
+from sordini.pipeline.source.sink import BatchWriter
 from sordini.pipeline.source.sink_options import read_sink_options
-from sordini.pipeline.source.stream import StreamReader
+from sordini.pipeline.source.sink_tasks import StreamTasks
+from sordini.pipeline.source.spark_versions import ADMISSION, ARROW_STREAMS, is_before
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _TYPES: Final[dict[str, DataType]] = {
@@ -54,10 +56,18 @@ class SordiniDataSource(DataSource):
         self._check_schema(schema)
         return BatchReader(read_options(self.options, streaming=False))
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """For `spark.readStream`; raises BadSetting and BadPosition."""
         self._check_schema(schema)
-        return StreamReader(read_options(self.options, streaming=True))
+        options = read_options(self.options, streaming=True)
+        if is_before(pyspark.__version__, ADMISSION):
+            from sordini.pipeline.source.older_spark import UnboundedStreamReader, check_admission
+
+            check_admission(options, pyspark.__version__)
+            return UnboundedStreamReader(options)
+        from sordini.pipeline.source.stream import StreamReader  # Older versions cannot import it.
+
+        return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:  # noqa: FBT001 - Spark's order.
         """For `frame.write`; raises BadSetting."""
@@ -65,12 +75,19 @@ class SordiniDataSource(DataSource):
             raise BadSetting("a topic cannot be overwritten, only appended to: use mode('append')")
         return BatchWriter(read_sink_options(self.options, _kinds(schema)))
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: ARG002, FBT001, N802 - Spark's.
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, FBT001, N802 - Spark's.
         """For `frame.writeStream`; in complete mode each micro-batch appends the whole result again.
 
         Raises BadSetting.
         """
-        return StreamWriter(read_sink_options(self.options, _kinds(schema)))
+        options = read_sink_options(self.options, _kinds(schema))
+        if is_before(pyspark.__version__, ARROW_STREAMS):
+            from sordini.pipeline.source.older_spark import RowStreamWriter
+
+            return RowStreamWriter(StreamTasks(options), schema.names)
+        from sordini.pipeline.source.stream_sink import StreamWriter  # Older versions cannot import it.
+
+        return StreamWriter(options)
 
     def _check_schema(self, schema: StructType) -> None:
         ours = self.schema()

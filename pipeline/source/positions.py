@@ -55,13 +55,13 @@ class Position(NamedTuple):
         return value
 
     @classmethod
-    def from_json(cls, value: object, what: str = "a position") -> Position:
-        """Read a position of ours or of the JVM source; raises BadPosition, whose text begins with `what`."""
-        entries = dict(_object(value, what))
+    def from_json(cls, value: object, subject: str = "a position") -> Position:
+        """Read a position of ours or of the JVM source; raises BadPosition, whose text begins with `subject`."""
+        entries = dict(_object(value, subject))
         topic_ids = _object(entries.pop(_TOPIC_IDS, {}), _TOPIC_IDS)
         started_at = entries.pop(_STARTED_AT, None)
         return cls(
-            offsets_from_json(entries, what),
+            offsets_from_json(entries, subject),
             {topic: str(topic_id) for topic, topic_id in topic_ids.items()},
             None if started_at is None else offsets_from_json(started_at, _STARTED_AT),
         )
@@ -100,16 +100,16 @@ def parse_assignment(text: str, option: str) -> dict[str, list[int]]:
     return assignment
 
 
-def offsets_from_json(value: object, what: str) -> Offsets:
+def offsets_from_json(value: object, subject: str) -> Offsets:
     """Check that a value is `{"topic": {"0": 23}}` through and through; raises BadPosition, which says where not."""
     offsets: Offsets = {}
-    for topic, partitions in _object(value, what).items():
+    for topic, partitions in _object(value, subject).items():
         offsets[topic] = {}
-        for partition, offset in _object(partitions, f"{what}: {topic!r}").items():
+        for partition, offset in _object(partitions, f"{subject}: {topic!r}").items():
             if not partition.isdecimal():
-                raise BadPosition(f"{what}: {partition!r} is no partition of {topic!r}; write a number in quotes")
+                raise BadPosition(f"{subject}: {partition!r} is no partition of {topic!r}; write a number in quotes")
             if type(offset) is not int:
-                raise BadPosition(f"{what}: {topic!r}, partition {partition} needs a whole number, not {offset!r}")
+                raise BadPosition(f"{subject}: {topic!r}, partition {partition} needs a whole number, not {offset!r}")
             offsets[topic][int(partition)] = offset
     return offsets
 
@@ -121,14 +121,14 @@ def _offsets_to_json(offsets: Mapping[str, Mapping[int, int]]) -> dict[str, Any]
     }
 
 
-def _parsed(text: str, what: str) -> object:
+def _parsed(text: str, subject: str) -> object:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise BadPosition(f"{what}: {text!r} is not JSON ({error})") from None
+        raise BadPosition(f"{subject}: {text!r} is not JSON ({error})") from None
 
 
-def _object(value: object, what: str) -> dict[str, Any]:
+def _object(value: object, subject: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise BadPosition(f'{what} needs an object such as {{"topic": {{"0": 23}}}}, not {value!r}')
+        raise BadPosition(f'{subject} needs an object such as {{"topic": {{"0": 23}}}}, not {value!r}')
     return value

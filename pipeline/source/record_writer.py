@@ -7,44 +7,38 @@ repeated after a crash, writes all of its records again.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Awaitable, Collection, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]
-from aiokafka.errors import KafkaConnectionError, KafkaError  # type: ignore[import-untyped]
-from aiokafka.partitioner import murmur2  # type: ignore[import-untyped]
+from aiokafka.abc import AbstractTokenProvider  # type: ignore[import-untyped]
+from aiokafka.errors import (  # type: ignore[import-untyped]
+    KafkaConnectionError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 
-from sordini.pipeline.errors import PipelineError, Unauthorized
+from sordini.client.authentication import OAUTHBEARER
+from sordini.client.errors import Unauthorized
+from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.source.client import Client, ClientSettings
 from sordini.pipeline.source.client.connection_pool import refusal
+from sordini.pipeline.source.client.tokens import TokenSource
 from sordini.pipeline.source.client.transport import tls_context
+from sordini.pipeline.source.outgoing_rows import NotWritten, OutgoingRow, PartitionChooser, outgoing_rows
 from sordini.pipeline.source.sink_options import SinkOptions
 from sordini.protocol.errors import ErrorCode
 
 T = TypeVar("T")
 
-_HASHES_KEPT: Final = 100_000
 _NEEDED: Final[Mapping[int, str]] = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "it needs WRITE on the topic, and CREATE where there is none yet",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
         "it needs WRITE on the topic; old brokers also require IDEMPOTENT_WRITE on the cluster"
     ),
 }
-
-
-class NotWritten(PipelineError):
-    """Records were not acknowledged; some of them may be in the topic nevertheless."""
-
-
-class _OutgoingRow(NamedTuple):
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    partition: int | None
-    headers: list[tuple[str, bytes | None]]
 
 
 def write_records(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int:
@@ -83,11 +77,11 @@ async def _start(producer: AIOKafkaProducer, options: SinkOptions) -> None:
 async def _write_batch(producer: AIOKafkaProducer, batch: pa.RecordBatch, options: SinkOptions) -> None:
     filling: dict[tuple[str, int], Any] = {}
     under_way = []
-    choosers: dict[str, _PartitionChooser] = {}
-    for row in _rows(batch, options.topic):
+    choosers: dict[str, PartitionChooser] = {}
+    for row in outgoing_rows(batch, options.topic):
         if row.topic not in choosers:
-            partitions = await _named(producer.partitions_for(row.topic), row.topic, options)
-            choosers[row.topic] = _PartitionChooser(row.topic, sorted(partitions))
+            partitions = await _named(_partitions_of(producer, row.topic), row.topic, options)
+            choosers[row.topic] = PartitionChooser(row.topic, sorted(partitions))
         chooser = choosers[row.topic]
         place = (row.topic, chooser.partition_of(row))
         if place not in filling:
@@ -100,6 +94,21 @@ async def _write_batch(producer: AIOKafkaProducer, batch: pa.RecordBatch, option
     for place, builder in filling.items():
         under_way.append((place[0], await _sent(producer, builder, place, options)))
     await asyncio.gather(*(_named(sent, topic, options) for topic, sent in under_way))
+
+
+async def _partitions_of(producer: AIOKafkaProducer, topic: str) -> Collection[int]:
+    """The partitions of a topic, created if need be; as aiokafka, but a refusal is told however late it came.
+
+    aiokafka looks at the clock before it looks for a refusal: one that takes as long as a request may (a stalled
+    machine) is reported as a topic that does not exist.
+    """
+    try:
+        partitions: Collection[int] = await producer.partitions_for(topic)
+    except UnknownTopicOrPartitionError:
+        if topic in producer.client.cluster.unauthorized_topics:
+            raise TopicAuthorizationFailedError(topic) from None
+        raise
+    return partitions
 
 
 async def _sent(
@@ -126,51 +135,9 @@ def _failure(error: KafkaError, subject: str, options: SinkOptions) -> PipelineE
     return NotWritten(f"{subject}: records were not written: {error!r}")
 
 
-def _append(builder: Any, row: _OutgoingRow) -> bool:
+def _append(builder: Any, row: OutgoingRow) -> bool:
     """False when the batch is full."""
     return builder.append(timestamp=None, key=row.key, value=row.value, headers=row.headers) is not None
-
-
-class _PartitionChooser:
-    """Chooses a record's partition: the row's own, that of its key, or one for many records in a row."""
-
-    def __init__(self, topic: str, partitions: Sequence[int]) -> None:
-        self._topic = topic
-        self._partitions = partitions
-        self._current = random.randrange(len(partitions))  # noqa: S311 - balance, not secrecy.
-
-    def partition_of(self, row: _OutgoingRow) -> int:
-        if row.partition is not None:
-            if row.partition not in self._partitions:
-                raise NotWritten(f"topic {self._topic!r} has no partition {row.partition}, which a row names")
-            return row.partition
-        if row.key is not None:
-            return self._partitions[_hash(row.key) % len(self._partitions)]
-        return self._partitions[self._current]
-
-    def next_partition(self) -> None:
-        """Send records without a key to the next partition, as a batch is full."""
-        self._current = (self._current + 1) % len(self._partitions)
-
-
-@lru_cache(_HASHES_KEPT)
-def _hash(key: bytes) -> int:
-    """The partition of a key, as Apache Kafka's clients choose it."""
-    return int(murmur2(key)) & 0x7FFFFFFF
-
-
-def _rows(batch: pa.RecordBatch, topic: str | None) -> Iterator[_OutgoingRow]:
-    count = batch.num_rows
-    columns: dict[str, list[Any]] = {name: [None] * count for name in _OutgoingRow._fields}
-    for name in set(batch.schema.names) & set(_OutgoingRow._fields):
-        column = batch.column(name)
-        columns[name] = (column.cast(pa.binary()) if name in {"key", "value"} else column).to_pylist()
-    if topic is not None:
-        columns["topic"] = [topic] * count
-    for name, key, value, partition, headers in zip(*(columns[field] for field in _OutgoingRow._fields), strict=True):
-        if name is None:
-            raise NotWritten("a row's topic is null, and the option topic is not set")
-        yield _OutgoingRow(name, key, value, partition, [(one["key"], one["value"]) for one in headers or ()])
 
 
 def _settings(options: SinkOptions) -> dict[str, Any]:
@@ -188,10 +155,27 @@ def _settings(options: SinkOptions) -> dict[str, Any]:
     }
     if client.tls is not None:
         settings["ssl_context"] = tls_context(client.tls)
-    if client.sasl is not None:
+    if isinstance(client.sasl, TokenSource):
+        settings |= {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_provider": _TokenProvider(client.sasl)}
+    elif client.sasl is not None:
         settings |= {
             "sasl_mechanism": client.sasl.mechanism,
             "sasl_plain_username": client.sasl.username,
             "sasl_plain_password": client.sasl.password,
         }
     return settings
+
+
+class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
+    """Tokens as aiokafka asks for them."""
+
+    def __init__(self, source: TokenSource) -> None:
+        self._source = source
+
+    async def token(self) -> str:
+        # In a thread of its own: a callback or an issuer may take long.
+        credentials = await asyncio.to_thread(self._source.credentials)
+        return credentials.password
+
+    def extensions(self) -> dict[str, str]:
+        return dict(self._source.extensions)

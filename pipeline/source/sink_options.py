@@ -34,6 +34,8 @@ _PRODUCER: Final = frozenset(
         "kafka.compression.type",
         "kafka.batch.size",
         "kafka.max.request.size",
+        "kafka.transactional.id",
+        "kafka.transaction.timeout.ms",
         # Tuning of Java's producer; without effect.
         "kafka.linger.ms",
         "kafka.buffer.memory",
@@ -43,6 +45,16 @@ _PRODUCER: Final = frozenset(
         "kafka.max.in.flight.requests.per.connection",
     }
 )
+
+
+class TransactionOptions(NamedTuple):
+    """How a sink writes in transactions."""
+
+    transactional_id: str
+    timeout_ms: int
+    """After so long without an end the brokers abort."""
+    staging: str
+    """Where tasks leave what the driver writes: a path or URI that all of them reach."""
 
 
 class SinkOptions(NamedTuple):
@@ -57,10 +69,16 @@ class SinkOptions(NamedTuple):
     compression: Compression
     batch_bytes: int
     request_bytes_max: int
+    transaction: TransactionOptions | None = None
+    """None: records are visible at once, and written at least once."""
 
 
 _SPARKS_OWN: Final = ("checkpointLocation",)
 """Options of Spark itself, which it passes on to the sink."""
+TRANSACTIONAL_ID: Final = "kafka.transactional.id"
+STAGING: Final = "stagingLocation"
+_STAGING_FOLDER: Final = "sordini-sink"
+"""Below the checkpoint, where no other place is given."""
 
 
 def read_sink_options(given: Mapping[str, str], columns: Mapping[str, str]) -> SinkOptions:
@@ -69,7 +87,7 @@ def read_sink_options(given: Mapping[str, str], columns: Mapping[str, str]) -> S
     Raises BadSetting.
     """
     options = {name.lower(): value for name, value in given.items()}
-    check_names(options, ("topic", "includeHeaders", *_SPARKS_OWN), {})
+    check_names(options, ("topic", "includeHeaders", STAGING, *_SPARKS_OWN), {})
     for name in ("key.serializer", "value.serializer"):
         if f"kafka.{name}" in options:
             raise BadSetting(f"kafka.{name}: the columns key and value are written as they are; convert them")
@@ -83,12 +101,35 @@ def read_sink_options(given: Mapping[str, str], columns: Mapping[str, str]) -> S
         acks=acks,
         is_idempotent=is_idempotent,
         compression=_choice(options, "compression.type", "none", compressions),
-        batch_bytes=_size(options, "batch.size", 512 * 1024),
-        request_bytes_max=_size(options, "max.request.size", 1024 * 1024),
+        batch_bytes=_number(options, "batch.size", 512 * 1024),
+        request_bytes_max=_number(options, "max.request.size", 1024 * 1024),
         client=ClientSettings.from_options(_of_connections(options)),
+        transaction=_transaction(options, is_idempotent=is_idempotent),
     )
     _check_columns(columns, has_topic=read.topic is not None)
     return read
+
+
+def _transaction(options: Mapping[str, str], *, is_idempotent: bool) -> TransactionOptions | None:
+    given = options.get(TRANSACTIONAL_ID)
+    if given is None:
+        for name in ("kafka.transaction.timeout.ms", STAGING):
+            if name.lower() in options:
+                raise BadSetting(f"{name}: there is no transaction without kafka.transactional.id")
+        return None
+    if not given.strip():
+        raise BadSetting("kafka.transactional.id is empty")
+    if not is_idempotent:
+        raise BadSetting("kafka.transactional.id needs kafka.acks=all and kafka.enable.idempotence=true")
+    staging = options.get(STAGING.lower(), "")
+    if not staging and options.get("checkpointlocation"):
+        staging = f"{options['checkpointlocation'].rstrip('/')}/{_STAGING_FOLDER}"
+    if not staging:
+        raise BadSetting(
+            f"kafka.transactional.id needs {STAGING}, a folder that the driver and all executors reach "
+            "(for a stream with the option checkpointLocation, it is below that)"
+        )
+    return TransactionOptions(given, _number(options, "transaction.timeout.ms", 60_000, "milliseconds"), staging)
 
 
 def _of_connections(options: Mapping[str, str]) -> dict[str, str]:
@@ -116,8 +157,8 @@ def _choice(options: Mapping[str, str], name: str, default: str, choices: Mappin
     return choices[text]
 
 
-def _size(options: Mapping[str, str], name: str, default: int) -> int:
+def _number(options: Mapping[str, str], name: str, default: int, unit: str = "bytes") -> int:
     text = options.get(f"kafka.{name}", str(default)).strip()
     if not text.isdecimal() or int(text) == 0:
-        raise BadSetting(f"kafka.{name} is {text!r}, which is no number of bytes")
+        raise BadSetting(f"kafka.{name} is {text!r}, which is no number of {unit}")
     return int(text)

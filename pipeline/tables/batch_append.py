@@ -1,16 +1,20 @@
-"""Appends a batch to a table of any kind: read its state, stage, commit; start over if another writer was faster."""
+"""Writes a batch to a table of any kind: read its state, stage, commit; start over if another writer was faster."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.tables.batch_upsert import StagedChanges, row_schema, stage_changes
 from sordini.pipeline.tables.columns import arrow_schema, check_partitions, merged
-from sordini.pipeline.tables.staging import Staged, StagingPlan, stage
-from sordini.pipeline.tables.table import TableError, Written
+from sordini.pipeline.tables.staging import FileSettings, Staged, StagingPlan, stage
+from sordini.pipeline.tables.table import Offsets, TableError, Written
+from sordini.pipeline.tables.upsert import Upsert, check_stored_keys, check_upsert, refuse_append
 from sordini.pipeline.tables.write_attempts import WriteAttempts
 from sordini.pipeline.tables.writer_positions import WriterPosition, is_written
 
@@ -29,71 +33,205 @@ class TableState(NamedTuple):
     partition_by: tuple[str, ...]
     note: WriterPosition | None
     """Of this app_id."""
+    keys: tuple[str, ...] | None = None
+    """Of a table of upserts."""
 
 
-class Format(Protocol):
-    """The operations that differ between kinds of tables."""
+class BatchTable(ABC):
+    """A table of any kind, see `Table`; the abstract methods are what differs between kinds."""
 
-    app_id: str
-    partition_by: tuple[str, ...]
-    attempts: WriteAttempts
+    no_upserts = "this kind of table has no upserts"
+    """The reason why a kind of table refuses them; empty if it has `commit_upsert`."""
 
+    def __init__(
+        self, location: str, app_id: str, partition_by: tuple[str, ...], settings: FileSettings, folder: Path | None
+    ) -> None:
+        """`folder` is that of the location, if it is a local one."""
+        self.location = location
+        self.app_id = app_id
+        self.partition_by = partition_by
+        self.attempts = WriteAttempts(folder, app_id)
+        self._settings = settings
+
+    def append(
+        self,
+        frame: DataFrame,
+        batch_id: int,
+        offsets: Offsets | None = None,
+        before_commit: Callable[[], object] | None = None,
+    ) -> Written:
+        return append(self, frame, WriterPosition(batch_id, offsets or {}), before_commit)
+
+    def upsert(
+        self,
+        frame: DataFrame,
+        batch_id: int,
+        how: Upsert,
+        offsets: Offsets | None = None,
+        before_commit: Callable[[], object] | None = None,
+    ) -> Written:
+        if self.no_upserts:
+            raise BadSetting(f"{self.location}: {self.no_upserts}")
+        return upsert(self, frame, WriterPosition(batch_id, offsets or {}), how, before_commit)
+
+    def last(self) -> tuple[int, Offsets] | None:
+        return self.read_state().note
+
+    def schema(self) -> pa.Schema | None:
+        return self.read_state().schema
+
+    @abstractmethod
     def read_state(self) -> TableState:
         """The current state of the table."""
-        ...
 
+    @abstractmethod
     def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> StagingPlan:
         """How to stage files; a new attempt with each call."""
-        ...
 
+    @abstractmethod
     def commit(self, staged: list[Staged], schema: pa.Schema, note: WriterPosition) -> bool:
-        """Commit the files, the columns and the note on top of the state that `look` returned last, atomically.
+        """Commit the files, the columns and the note on top of the state that `read_state` returned last, atomically.
 
         False if the table has changed since.
         """
-        ...
 
+    def commit_upsert(
+        self, staged: StagedChanges, schema: pa.Schema, note: WriterPosition, how: Upsert
+    ) -> Written | None:
+        """As `commit`, with changes; None if the table has changed since. Raises TableError for impossible changes."""
+        del staged, schema, note, how
+        raise BadSetting(f"{self.location}: {self.no_upserts}")
+
+    @abstractmethod
     def discard(self, attempts: set[str]) -> None:
         """Delete the files of attempts that were never committed."""
-        ...
 
 
 def append(
-    table: Format, frame: DataFrame, note: WriterPosition, before_commit: Callable[[], object] | None = None
+    table: BatchTable, frame: DataFrame, note: WriterPosition, before_commit: Callable[[], object] | None = None
 ) -> Written:
     """See `Table.append`."""
+    return _write(table, _Append(table, frame), note, before_commit)
+
+
+def upsert(
+    table: BatchTable,
+    frame: DataFrame,
+    note: WriterPosition,
+    how: Upsert,
+    before_commit: Callable[[], object] | None = None,
+) -> Written:
+    """See `Table.upsert`."""
+    check_upsert(how, arrow_schema(frame.schema))
+    return _write(table, _Upsert(table, frame, how), note, before_commit)
+
+
+class _Change(Protocol):
+    """What is written: rows that are added, or changes."""
+
+    columns: pa.Schema
+    """Of the frame, as far as they are the table's."""
+
+    def check(self, state: TableState) -> None:
+        """Raises BadSetting if the table does not suit."""
+        ...
+
+    def stage(self, plan: StagingPlan) -> None:
+        """Run the frame and write its files."""
+        ...
+
+    def commit(self, schema: pa.Schema, note: WriterPosition) -> Written | None:
+        """None if the table has changed since `read_state`."""
+        ...
+
+
+class _Append:
+    def __init__(self, table: BatchTable, frame: DataFrame) -> None:
+        self.columns = arrow_schema(frame.schema)
+        self._table = table
+        self._frame = frame
+        self._staged: list[Staged] = []
+
+    def check(self, state: TableState) -> None:
+        if state.keys is not None:
+            raise refuse_append(self._table.location, state.keys)
+
+    def stage(self, plan: StagingPlan) -> None:
+        self._staged = stage(self._frame, plan)
+
+    def commit(self, schema: pa.Schema, note: WriterPosition) -> Written | None:
+        if not self._table.commit(self._staged, schema, note):
+            return None
+        rows, size = sum(each.rows for each in self._staged), sum(each.bytes for each in self._staged)
+        return Written(rows, len(self._staged), size, was_there=False)
+
+
+class _Upsert:
+    def __init__(self, table: BatchTable, frame: DataFrame, how: Upsert) -> None:
+        self.columns = row_schema(arrow_schema(frame.schema), how)
+        self._table = table
+        self._frame = frame
+        self._how = how
+        self._staged = StagedChanges([], [])
+
+    def check(self, state: TableState) -> None:
+        if state.schema is not None:
+            check_stored_keys(state.keys, self._how, self._table.location)
+
+    def stage(self, plan: StagingPlan) -> None:
+        self._staged = stage_changes(self._frame, plan, self._how)
+
+    def commit(self, schema: pa.Schema, note: WriterPosition) -> Written | None:
+        return self._table.commit_upsert(self._staged, schema, note, self._how)
+
+
+def _write(
+    table: BatchTable, change: _Change, note: WriterPosition, before_commit: Callable[[], object] | None
+) -> Written:
     state = table.read_state()
+    change.check(state)
     if is_written(table.app_id, state.note, note):
         _delete_given_up(table, note.batch_id)
         return WRITTEN_BEFORE
     partition_by = partitions(table.partition_by, state)
-    schema = merged(state.schema, arrow_schema(frame.schema))
+    schema = merged(state.schema, change.columns)
     check_partitions(schema, partition_by)
     plan = table.plan(schema, partition_by)
     table.attempts.begin(plan.attempt, note.batch_id)
-    staged = stage(frame, plan)
+    change.stage(plan)
     if before_commit is not None:
         before_commit()
     for _ in range(COMMIT_TRIES):
         gone: FileNotFoundError | None = None
         try:
-            if table.commit(staged, schema, note):
+            if written := change.commit(schema, note):
                 _delete_given_up(table, note.batch_id, plan.attempt)
-                size = sum(each.bytes for each in staged)
-                return Written(sum(each.rows for each in staged), len(staged), size, was_there=False)
+                return written
         except FileNotFoundError as problem:  # Another writer has written this batch and removed other attempts.
             gone = problem
-        state = table.read_state()
+        before, state = state, table.read_state()
+        _check_not_rolled_back(table, before.note, state.note)
         if is_written(table.app_id, state.note, note):
             _delete_given_up(table, note.batch_id)
             return WRITTEN_BEFORE
         if gone:
             raise gone
+        change.check(state)
         schema = merged(state.schema, schema)
     raise TableError(f"batch {note.batch_id} was not committed: {COMMIT_TRIES} times another writer was faster")
 
 
-def _delete_given_up(table: Format, batch_id: int, committed: str | None = None) -> None:
+def _check_not_rolled_back(table: BatchTable, before: WriterPosition | None, now: WriterPosition | None) -> None:
+    """Raises TableError if the table has lost batches since it was read: one more would leave a gap."""
+    if before is not None and (now is None or now.batch_id < before.batch_id):
+        lost = "all batches" if now is None else f"the batches after {now.batch_id}"
+        raise TableError(
+            f"{table.location} was restored or rolled back while a batch was written, and lacks {lost} of "
+            f"'{table.app_id}': run the command again, which continues where the table ends now"
+        )
+
+
+def _delete_given_up(table: BatchTable, batch_id: int, committed: str | None = None) -> None:
     """Delete files left by attempts to write this batch, which is in the table now, or earlier ones."""
     over = table.attempts.until(batch_id)
     if given_up := over - {committed}:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sordini.pipeline.errors import BadSetting
-from sordini.pipeline.tables.table import SchemaConflict, TableError
+from sordini.pipeline.tables.table import TableError
+from sordini.pipeline.tables.widening import cast, merged_fields
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -29,16 +30,9 @@ ATOMS = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "time(6)": pa.time64("us"),
 }
 """Arrow's types by Spark's `simpleString`."""
-
-WIDER = {
-    pa.int8(): (pa.int16(), pa.int32(), pa.int64()),
-    pa.int16(): (pa.int32(), pa.int64()),
-    pa.int32(): (pa.int64(),),
-    pa.float32(): (pa.float64(),),
-}
-"""The wider types that a narrower one may be written as: Iceberg, for instance, has no integer below 32 bits."""
 
 PARTITION_TYPES = frozenset({pa.string(), pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32()})
 """The types of partition columns: those whose text is the same for every reader."""
@@ -61,30 +55,11 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def merged(table: pa.Schema | None, rows: pa.Schema) -> pa.Schema:
-    """The table's columns and those that the rows add. Raises SchemaConflict if a column has another type."""
-    if table is None:
-        return rows
-    known = {name.lower(): name for name in table.names}
-    added = []
-    for field in rows:
-        if field.name.lower() not in known:
-            added.append(field)
-            continue
-        name = known[field.name.lower()]
-        if name != field.name:
-            raise SchemaConflict(f"the rows have a column '{field.name}' where the table has '{name}'")
-        kept = table.field(name).type
-        if field.type != kept and kept not in WIDER.get(field.type, ()):
-            raise SchemaConflict(
-                f"column '{name}' is {field.type} in the rows and {kept} in the table, which keeps its type: give the "
-                "new column another name, or use another table"
-            )
-    return pa.schema([*table, *added])
+    """The table's columns and those that the rows add, of the wider of their types.
 
-
-def added(table: pa.Schema | None, schema: pa.Schema) -> list[pa.Field]:
-    """The fields of `schema` that the table lacks."""
-    return [field for field in schema if table is None or field.name not in table.names]
+    Raises SchemaConflict if a column has another type.
+    """
+    return rows if table is None else pa.schema(merged_fields(list(table), list(rows)))
 
 
 def check_partitions(schema: pa.Schema, partition_by: tuple[str, ...]) -> None:
@@ -110,7 +85,7 @@ def aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             columns.append(pa.nulls(batch.num_rows, field.type))
         else:
             column = batch.column(at)
-            columns.append(column if column.type == field.type else column.cast(field.type))
+            columns.append(cast(column, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

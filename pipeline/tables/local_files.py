@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from sordini.pipeline.errors import BadSetting
@@ -26,36 +25,14 @@ def local_path(location: str) -> Path | None:
 
 @dataclass(frozen=True)
 class LocalOutputs:
-    """Creates files below `root`; with `synced` they are fsynced before they are closed."""
+    """Creates files below `root`."""
 
     root: str
-    suffix: str = ""
-    synced: bool = False
 
     def create(self, path: str) -> BinaryIO:
-        target = Path(self.root, path + self.suffix)
+        target = Path(self.root, path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        return cast("BinaryIO", _SyncedFile(target, "xb")) if self.synced else target.open("xb")
-
-
-class _SyncedFile(io.FileIO):
-    """Is fsynced when it is closed; unbuffered, as writes are large."""
-
-    def close(self) -> None:
-        if not self.closed:
-            os.fsync(self.fileno())
-        super().close()
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace the file by `text` atomically, also across a power failure."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    sync_folder(path.parent)
+        return target.open("xb")
 
 
 def sync_folder(path: Path) -> None:

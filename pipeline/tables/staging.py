@@ -8,7 +8,7 @@ are committed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sordini.pipeline.tables.columns import aligned
-from sordini.pipeline.tables.file_names import Values, file_name, folder, plain_folder, text_of
+from sordini.pipeline.tables.file_names import Values, deletions_name, file_name, plain_folder, text_of
 from sordini.pipeline.tables.statistics import delta_statistics
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ class StagingPlan:
     attempt: str
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
-    # Readers that take the values from paths need every folder, and no such column in the file.
-    hive: bool = False
     keeps_partition_columns: bool = False
     settings: FileSettings = field(default_factory=FileSettings)
+    deleted_at: int | None = None
+    """For files of deletions, see `deletions_name`: seconds since 1970."""
 
     @property
     def file_schema(self) -> pa.Schema:
@@ -81,9 +81,14 @@ class Staged(NamedTuple):
 
 def stage(frame: DataFrame, plan: StagingPlan) -> list[Staged]:
     """Run the frame and write its rows; returns the files of the successful task attempts."""
+    return staged_by(frame, lambda batches: write(batches, plan))
+
+
+def staged_by(frame: DataFrame, write_task: Callable[[Iterable[pa.RecordBatch]], Iterator[Staged]]) -> list[Staged]:
+    """Run the frame with a function that writes the rows of one task; as `stage`."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files = list(write(batches, plan))
+        files = list(write_task(batches))
         yield pa.RecordBatch.from_pydict(
             {
                 "path": pa.array([each.path for each in files], pa.string()),
@@ -145,8 +150,11 @@ class _File:
     def __init__(self, plan: StagingPlan, values: tuple[Any, ...], count: int) -> None:
         self._plan = plan
         self._partition: Values = dict(zip(plan.partition_by, map(text_of, values), strict=True))
-        below = folder(self._partition) if plan.hive else plain_folder(self._partition)
-        self.path = f"{below}/{file_name(plan.attempt, count)}".lstrip("/")
+        below = plain_folder(self._partition)
+        name = file_name(plan.attempt, count)
+        if plan.deleted_at is not None:
+            name = deletions_name(plan.attempt, plan.deleted_at)
+        self.path = f"{below}/{name}".lstrip("/")
         self._sink = plan.outputs.create(self.path)
         # Binary columns (keys, values) hardly repeat, and their bounds are useless.
         small = [each.name for each in plan.file_schema if not is_bulky(each.type)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sordini.pipeline.errors import PipelineError
@@ -10,6 +10,10 @@ from sordini.pipeline.errors import PipelineError
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from sordini.pipeline.tables.arrow_reading import Within
+    from sordini.pipeline.tables.health import TableHealth
+    from sordini.pipeline.tables.upsert import Upsert
 
 Offsets = dict[str, dict[int, int]]
 """Topic to partition to the next offset to read: everything before it is in the table."""
@@ -42,12 +46,17 @@ class SchemaConflict(TableError):
 
 
 class Written(NamedTuple):
-    """The result of `append`. With `was_there` the batch was in the table already: the counts are 0."""
+    """The result of `append` and `upsert`. With `was_there` the batch was in the table already: the counts are 0."""
 
     rows: int
+    """Rows that the batch added: of an upsert those of its changes that are neither late nor deletions."""
     files: int
     bytes: int
     was_there: bool
+    deleted: int = 0
+    """Deletions of an upsert that are not late, whether the table had a row of the key or not."""
+    late: int = 0
+    """Changes of an upsert that were late."""
 
 
 class Compacted(NamedTuple):
@@ -88,6 +97,23 @@ class Table(Protocol):
         """
         ...
 
+    def upsert(
+        self,
+        frame: DataFrame,
+        batch_id: int,
+        how: Upsert,
+        offsets: Offsets | None = None,
+        before_commit: Callable[[], object] | None = None,
+    ) -> Written:
+        """Bring the changes of `frame`, at most one for each key, into the table as batch `batch_id`, exactly once.
+
+        `upsert.py` defines keys, sequences, deletions and late changes. All else is as in `append`: the creation of
+        the table, added columns, `offsets`, `before_commit`, repeated batches, and the errors. Also raises BadSetting
+        if this kind of table has no upserts, the table has other keys or none, or a key or sequence cannot be one;
+        TableError if one of their values is null, or a key is in the frame twice.
+        """
+        ...
+
     def last(self) -> tuple[int, Offsets] | None:
         """The last batch written under this app_id, and its offsets ({} if it had none)."""
         ...
@@ -100,14 +126,35 @@ class Table(Protocol):
         """The Parquet files of the current table, as absolute paths or URIs, sorted."""
         ...
 
-    def read(self, spark: SparkSession) -> DataFrame:
-        """The table as a DataFrame, with partition columns; needs no connector's JAR."""
+    def read(self, spark: SparkSession, columns: Sequence[str] = (), within: Within | None = None) -> DataFrame:
+        """The table as a DataFrame: these columns, or all, of the rows in a range; needs no connector's JAR."""
         ...
 
-    def compact(self, target_bytes: int) -> Compacted:
+    def compact(self, target_bytes: int, cluster_by: Sequence[str] = ()) -> Compacted:
         """Merge small files into files of about `target_bytes`; readers see every row once.
 
-        May run beside writers: the second to commit starts over. Runs in this process, without Spark.
+        The rows of a new file are ordered by `cluster_by`, if it names columns (see clustering.py). May run beside
+        writers: the second to commit starts over. Runs in this process, without Spark.
+        """
+        ...
+
+    def small_files(self, target_bytes: int) -> int:
+        """How many files `compact` would try to merge. Reads the list of all files."""
+        ...
+
+    def health(self, target_bytes: int, older_than_seconds: float = DAY_SECONDS) -> TableHealth | None:
+        """Examine the table; None if there is none. Small files are those that `compact` of this target would merge."""
+        ...
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """These columns of all rows, in this process, without Spark. Raises TableError if there is no table."""
+        ...
+
+    def drop_versions(self, keep: int | None = None) -> int:
+        """Remove what only versions before the newest `keep` need of the log; returns how many versions went.
+
+        Rows do not change; earlier versions cannot be read any more. Without `keep` the kind's own default is used. A
+        table whose own settings say how long versions are kept follows them.
         """
         ...
 

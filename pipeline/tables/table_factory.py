@@ -6,26 +6,30 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from sordini.pipeline.errors import BadSetting
-from sordini.pipeline.tables.local_files import local_path
+from sordini.pipeline.tables.object_storage import NOWHERE, ObjectStorage
 from sordini.pipeline.tables.staging import FileSettings
 from sordini.pipeline.tables.table import Table
 
-KINDS = ("delta", "iceberg", "parquet")
+KINDS = ("delta", "iceberg")
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 STORAGE_PREFIX = "storage."
 CATALOG_PREFIX = "catalog."
-NO_FOLDER = (
-    "'{}' is no folder: Parquet tables need a file system with atomic renames; in object stores keep tables as "
-    "delta or iceberg"
-)
 
 
-def open_table(kind: str, location: str, *, app_id: str, partition_by: Sequence[str] = (), **options: str) -> Table:
+def open_table(
+    kind: str,
+    location: str,
+    *,
+    app_id: str,
+    partition_by: Sequence[str] = (),
+    storage: ObjectStorage = NOWHERE,
+    **options: str,
+) -> Table:
     """The table at `location`, which may not exist yet; nothing is written before the first `append`.
 
     `kind` is one of KINDS, `location` a folder or URI that is the same for the driver and all executors. `app_id`
     identifies the writer: one query or job with one checkpoint. `partition_by` names the partition columns (used when
-    the table is created).
+    the table is created). `storage` says how an object store is reached.
 
     Options, all strings: `compression` (zstd, snappy, gzip, lz4, none; default zstd), `file_bytes` (a task begins a new
     file when one has reached this size; default 134217728). Of Delta: `storage.*`, deltalake's storage options. Of
@@ -37,37 +41,26 @@ def open_table(kind: str, location: str, *, app_id: str, partition_by: Sequence[
     if not app_id:
         raise BadSetting("a table's app_id must not be empty: it identifies the writer of a batch")
     rest = {name: str(value) for name, value in options.items()}
-    check_location(kind, location)
     check_options(kind, rest)
     settings = _file_settings(rest)
     columns = tuple(partition_by)
     table: Table
     match kind:
         case "delta":
-            from sordini.pipeline.tables.delta import DeltaLake
+            from sordini.pipeline.tables.delta.delta_lake import DeltaLake
+            from sordini.pipeline.tables.delta.files import Access
 
-            storage = _taken(rest, STORAGE_PREFIX)
-            table = DeltaLake(location, app_id, columns, settings, storage)
+            table = DeltaLake(location, app_id, columns, settings, Access(storage, _taken(rest, STORAGE_PREFIX)))
         case "iceberg":
-            from sordini.pipeline.tables.iceberg import Iceberg
-            from sordini.pipeline.tables.iceberg_location import IcebergLocation
+            from sordini.pipeline.tables.iceberg.iceberg_table import Iceberg
+            from sordini.pipeline.tables.iceberg.location import IcebergLocation
 
-            iceberg_location = IcebergLocation(location, rest.pop("table", ""), _taken(rest, CATALOG_PREFIX))
+            iceberg_location = IcebergLocation(location, rest.pop("table", ""), _taken(rest, CATALOG_PREFIX), storage)
             table = Iceberg(iceberg_location, app_id, columns, settings)
-        case "parquet":
-            from sordini.pipeline.tables.parquet import ParquetWithManifest
-
-            table = ParquetWithManifest(location, app_id, columns, settings)
         case _:
             raise AssertionError(f"{kind} was checked")
     assert not rest, "they were checked"
     return table
-
-
-def check_location(kind: str, location: str) -> None:
-    """Check that a location suits a kind of table, without access to it. Raises BadSetting."""
-    if kind == "parquet" and local_path(location) is None:
-        raise BadSetting(NO_FOLDER.format(location))
 
 
 def check_options(kind: str, options: Mapping[str, str]) -> None:

@@ -10,18 +10,8 @@ There are no threads: a `Client` belongs to one thread, and to one process, as s
 
 from __future__ import annotations
 
-from sordini.pipeline.errors import (
-    BadSetting,
-    NoProgress,
-    NotServed,
-    OffsetLost,
-    PipelineError,
-    Refused,
-    TopicRecreated,
-    Unauthorized,
-    UnknownTopic,
-    Unreachable,
-)
+from sordini.client.errors import NotServed, Refused, Unauthorized, Unreachable
+from sordini.pipeline.errors import BadSetting, NoProgress, OffsetLost, PipelineError, TopicRecreated, UnknownTopic
 from sordini.pipeline.source.client.client import Client
 from sordini.pipeline.source.client.settings import ClientSettings
 from sordini.pipeline.source.client.types import EARLIEST, LATEST, NO_OFFSET, Fetched

@@ -12,6 +12,7 @@ from sordini.pipeline.source.client.offsets import OffsetLookup
 from sordini.pipeline.source.client.reading import Range, Reading
 from sordini.pipeline.source.client.settings import ClientSettings
 from sordini.pipeline.source.client.topics import Topic, Topics
+from sordini.pipeline.source.client.transactions import Session, TransactionalProducer, notes
 from sordini.pipeline.source.client.transport import SYSTEM, ClientPorts
 from sordini.pipeline.source.client.types import Fetched
 from sordini.protocol.types import TopicPartition
@@ -98,6 +99,18 @@ class Client:
         Raises Refused for a group with members: its consumers would lose their positions. Raises UnknownTopic.
         """
         self._pool.retry(lambda: commit(self._pool, group, offsets))
+
+    def notes(self, group: str) -> dict[TopicPartition, str]:
+        """The metadata of a group's committed offsets; waits for transactions that are being ended."""
+        return self._pool.retry(lambda: notes(self._pool, group))
+
+    def producer(self, session: Session) -> TransactionalProducer:
+        """A transactional producer on this client's connections; its session is open already, or by its `open`."""
+        return TransactionalProducer(self._pool, self._topics, session)
+
+    def create_missing(self, topics: Iterable[str]) -> None:
+        """Let brokers with auto.create.topics.enable create the topics that do not exist. Raises nothing for them."""
+        self._pool.retry(lambda: self._topics.create(list(topics)))
 
     def _find(self, topics: Iterable[str]) -> dict[str, Topic]:
         """From the broker, not from the cache."""

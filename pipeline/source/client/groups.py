@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sordini.client.addresses import Address
+from sordini.client.errors import Refused
 from sordini.client.group_offsets import (
     COMMITS,
     FETCHES,
@@ -15,7 +16,7 @@ from sordini.client.group_offsets import (
     partitions_in,
 )
 from sordini.client.routing import coordinator_in, coordinator_request
-from sordini.pipeline.errors import Refused, UnknownTopic
+from sordini.pipeline.errors import UnknownTopic
 from sordini.pipeline.source.client.connection_pool import ConnectionPool
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import TopicPartition

@@ -28,14 +28,24 @@ class Login(NamedTuple):
 
 
 def read_jaas(text: str) -> Login:
-    """Parse the line. Raises BadSetting; its text never has the line, which contains the password."""
-    entry = _ENTRY.fullmatch(text)
-    if entry is None or entry["flag"].lower() not in _FLAGS:
-        raise BadSetting('kafka.sasl.jaas.config is not `MODULE required username="..." password="...";`')
-    module = entry["module"].rpartition(".")[2]
+    """Parse the line of a name and password. Raises BadSetting; its text never has the line, with the password."""
+    module = _entry(text)["module"].rpartition(".")[2]
     if module not in _MODULES:
         known = " and ".join(_MODULES)
         raise BadSetting(f"kafka.sasl.jaas.config names {module}: this client supports {known}")
+    options = jaas_options(text, module)
+    for name in ("username", "password"):
+        if name not in options:
+            raise BadSetting(f"kafka.sasl.jaas.config has no {name}")
+    return Login(_MODULES[module], options["username"], options["password"])
+
+
+def jaas_options(text: str, expected: str) -> dict[str, str]:
+    """The options of a line of this module. Raises BadSetting; its text never has the line, which contains secrets."""
+    entry = _entry(text)
+    module = entry["module"].rpartition(".")[2]
+    if module != expected:
+        raise BadSetting(f"kafka.sasl.jaas.config names {module}, and {expected} is needed")
     options = {}
     position = 0
     rest = entry["options"].rstrip()
@@ -46,7 +56,11 @@ def read_jaas(text: str) -> Login:
         name, quoted, single, bare = found.groups()
         options[name] = bare if bare is not None else _ESCAPED.sub(r"\1", quoted if quoted is not None else single)
         position = found.end()
-    for name in ("username", "password"):
-        if name not in options:
-            raise BadSetting(f"kafka.sasl.jaas.config has no {name}")
-    return Login(_MODULES[module], options["username"], options["password"])
+    return options
+
+
+def _entry(text: str) -> re.Match[str]:
+    entry = _ENTRY.fullmatch(text)
+    if entry is None or entry["flag"].lower() not in _FLAGS:
+        raise BadSetting('kafka.sasl.jaas.config is not `MODULE required username="..." password="...";`')
+    return entry

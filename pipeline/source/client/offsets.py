@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sordini.client.addresses import Address
-from sordini.pipeline.source.client.broker_connection import BrokerConnection
-from sordini.pipeline.source.client.connection_pool import ConnectionPool, partitions_by_topic
-from sordini.pipeline.source.client.retry_timer import RETRIABLE
+from sordini.client.blocking_link import OpenLink
+from sordini.client.record_requests import listed_partitions, offsets_request
+from sordini.pipeline.source.client.connection_pool import RETRIABLE, ConnectionPool
 from sordini.pipeline.source.client.topics import Topics
-from sordini.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from sordini.protocol.messages.list_offsets import ListOffsetsResponse
 from sordini.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -51,7 +46,7 @@ class OffsetLookup:
         for partition in self._missing:
             address, epoch = self._topics.leader(partition)
             led.setdefault(address, {})[partition] = epoch
-        links: list[BrokerConnection] = []
+        links: list[OpenLink] = []
         try:
             for address, epochs in led.items():
                 link = self._pool.borrow(address)
@@ -68,37 +63,22 @@ class OffsetLookup:
                 self._pool.give_back(link)
         return self.found
 
-    def _send(self, link: BrokerConnection, epochs: Mapping[TopicPartition, int]) -> None:
-        topics = [
-            ListOffsetsTopic(
-                name=topic,
-                partitions=[
-                    ListOffsetsPartition(
-                        partition_index=number,
-                        current_leader_epoch=epochs[TopicPartition(topic, number)],
-                        timestamp=self._missing[TopicPartition(topic, number)],
-                    )
-                    for number in numbers
-                ],
-            )
-            for topic, numbers in partitions_by_topic(epochs).items()
-        ]
-        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=int(self._read_committed), topics=topics)
+    def _send(self, link: OpenLink, epochs: Mapping[TopicPartition, int]) -> None:
+        times = {partition: self._missing[partition] for partition in epochs}
+        request = offsets_request(times, epochs=epochs, isolation_level=int(self._read_committed))
         at_least = _WITH_ISOLATION if self._read_committed else _BY_TIME
         link.send(request, at_least=at_least, at_most=_VERSION_MAX)
 
     def _take(self, answer: ListOffsetsResponse) -> None:
         retriable = None
-        for topic in answer.topics:
-            for row in topic.partitions:
-                partition = TopicPartition(topic.name, row.partition_index)
-                if not row.error_code:
-                    self.found[partition] = row.offset
-                    self._missing.pop(partition, None)
-                elif row.error_code in RETRIABLE:
-                    retriable = row.error_code, partition
-                else:
-                    self._pool.check(row.error_code, f"the offsets of {partition}")
+        for partition, row in listed_partitions(answer):
+            if not row.error_code:
+                self.found[partition] = row.offset
+                self._missing.pop(partition, None)
+            elif row.error_code in RETRIABLE:
+                retriable = row.error_code, partition
+            else:
+                self._pool.check(row.error_code, f"the offsets of {partition}")
         if retriable is not None:
             self._pool.check(retriable[0], f"the offsets of {retriable[1]}")
 

@@ -32,6 +32,14 @@ IGNORED: Final = frozenset(
         "receive.buffer.bytes",  # The system's own tuning is better than a fixed size.
         "reconnect.backoff.max.ms",
         "reconnect.backoff.ms",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
         "send.buffer.bytes",
         "session.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
@@ -46,18 +54,19 @@ IGNORED: Final = frozenset(
 
 _ITS_OWN = "the source sets this itself"
 _ONLY_JAVA = "Java classes cannot be used here"
+_NO_JAVA_TOKENS = f"{_ONLY_JAVA}; sasl.oauthbearer.token.callback names a function in Python that makes tokens"
 REFUSED: Final = {
     "auto.offset.reset": f"{_ITS_OWN}, by startingOffsets and failOnDataLoss",
     "enable.auto.commit": f"{_ITS_OWN}; see commit_group",
     "isolation.level": "this is an option of reading, not of connecting",
-    "transactional.id": "Spark's tasks cannot share a transaction",
+    "transactional.id": "this is an option of writing; transactions are read with kafka.isolation.level=read_committed",
     "key.deserializer": f"{_ITS_OWN}: keys are binary",
     "value.deserializer": f"{_ITS_OWN}: values are binary",
     "interceptor.classes": _ONLY_JAVA,
     "sasl.client.callback.handler.class": _ONLY_JAVA,
-    "sasl.login.callback.handler.class": _ONLY_JAVA,
-    "sasl.login.class": _ONLY_JAVA,
-    "sasl.kerberos.service.name": "Kerberos is not supported; PLAIN and SCRAM are",
+    "sasl.login.callback.handler.class": _NO_JAVA_TOKENS,
+    "sasl.login.class": _NO_JAVA_TOKENS,
+    "sasl.kerberos.service.name": "Kerberos is not supported; PLAIN, SCRAM and OAUTHBEARER are",
     "security.providers": _ONLY_JAVA,
     "ssl.engine.factory.class": _ONLY_JAVA,
 }

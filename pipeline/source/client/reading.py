@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from sordini.client.addresses import Address
-from sordini.pipeline.errors import NoProgress, OffsetLost, Refused, TopicRecreated
-from sordini.pipeline.source.client.broker_connection import BrokerConnection
-from sordini.pipeline.source.client.connection_pool import ConnectionPool, is_retriable, timed_out
+from sordini.client.blocking_link import OpenLink
+from sordini.client.errors import ClientError, Refused, Unreachable
+from sordini.pipeline.errors import NoProgress, OffsetLost, TopicRecreated
+from sordini.pipeline.source.client.connection_pool import ConnectionPool
 from sordini.pipeline.source.client.extent import extent
 from sordini.pipeline.source.client.offsets import has_epoch, log_ends
 from sordini.pipeline.source.client.topics import Topic, Topics
-from sordini.pipeline.source.client.transport import Lost
 from sordini.pipeline.source.client.types import Fetched
 from sordini.pipeline.source.decode import Aborted
 from sordini.protocol.errors import ErrorCode
@@ -67,7 +67,7 @@ class PreferredReplica(NamedTuple):
 class PendingFetch(NamedTuple):
     """A fetch in flight."""
 
-    link: BrokerConnection
+    link: OpenLink
     offset: int
 
 
@@ -82,7 +82,7 @@ class Reading:
         self._timer = pool.retry_timer()
         self._topic_id = wanted.topic_id
         self._last_epoch = -1
-        self._link: BrokerConnection | None = None
+        self._link: OpenLink | None = None
         self._preferred: PreferredReplica | None = None
         self._bytes_max = self._limits.fetch_bytes
         self._bytes_seen = 0
@@ -111,14 +111,11 @@ class Reading:
         while True:
             try:
                 fetched = self._take(self._ask(offset) if pending is None else pending)
-            except (Lost, Refused) as error:
-                if not is_retriable(error):
-                    raise
+            except ClientError as error:
                 self._topics.mark_stale(self._wanted.partition.topic)
                 self._preferred = None
                 self._give_back()
-                if not self._timer.pause(error):
-                    raise timed_out(error, self._timer.seconds) from None
+                self._timer.pause(error)
             else:
                 if fetched is not None:
                     return fetched
@@ -132,7 +129,7 @@ class Reading:
             return None
         try:
             return self._ask(offset)
-        except (Lost, Refused):
+        except (Unreachable, Refused):
             self._give_back()
             return None
 
@@ -200,7 +197,7 @@ class Reading:
             raise OffsetLost(partition, offset, max(row.log_start_offset, 0), diverging.end_offset, was_truncated=True)
 
     def _raise_for_missing_offset(self, offset: int) -> None:
-        """The broker has no such offset: raise the reason, or Lost if the leader has the offset."""
+        """The broker has no such offset: raise the reason, or Unreachable if the leader has the offset."""
         partition = self._wanted.partition
         if self._preferred is None:
             self._check_incarnation(self._topics.find([partition.topic], fresh=True)[partition.topic])
@@ -210,7 +207,7 @@ class Reading:
             epoch = self._last_epoch
             if epoch >= 0 and not has_epoch(self._pool, self._topics, partition, epoch):
                 raise OffsetLost(partition, offset, start, end, was_truncated=True)
-        raise Lost(f"{partition} has no offset {offset} at the broker that was read from")
+        raise Unreachable(f"{partition} has no offset {offset} at the broker that was read from")
 
     def _check_incarnation(self, found: Topic) -> None:
         """Check that the topic is still the same."""
@@ -239,7 +236,7 @@ class Reading:
         ends = row.high_watermark, row.last_stable_offset, row.log_start_offset
         return Fetched(records, aborted, *ends, next_offset)
 
-    def _connected(self, leader: Address) -> BrokerConnection:
+    def _connected(self, leader: Address) -> OpenLink:
         """The connection to the leader, or to the preferred read replica."""
         preferred, now = self._preferred, self._pool.ports.monotonic()
         if preferred is not None and now >= preferred.until:

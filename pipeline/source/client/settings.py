@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 
 from sordini.client.addresses import Address, parse_bootstrap
-from sordini.client.authentication import MECHANISMS, SaslCredentials
+from sordini.client.authentication import MECHANISMS, OAUTHBEARER, SaslCredentials
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.source.client.jaas import read_jaas
 from sordini.pipeline.source.client.option_names import IGNORED, REFUSED, suggestion
+from sordini.pipeline.source.client.token_options import TOKEN_OPTIONS, read_token_source
+from sordini.pipeline.source.client.tokens import TokenSource
 
 PREFIX: Final = "kafka."
 _PROTOCOLS: Final = {  # Whether there is TLS, and whether SASL.
@@ -87,10 +89,17 @@ class ClientSettings:
     rack: str = ""
     """The rack of this reader: leaders may name a replica there to read from (KIP-392)."""
     tls: Tls | None = None
-    sasl: SaslCredentials | None = None
+    sasl: SaslCredentials | TokenSource | None = None
     limits: Limits = Limits()
     ignored: tuple[str, ...] = ()
     """Options that were given and have no effect on this client."""
+
+    @property
+    def user(self) -> str:
+        """Who logs in, for error texts; empty without a login."""
+        if isinstance(self.sasl, TokenSource):
+            return "the token's user"
+        return f"user '{self.sasl.username}'" if self.sasl else ""
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Self:
@@ -103,7 +112,7 @@ class ClientSettings:
         if sasl is None and has_sasl:
             raise BadSetting(
                 f"kafka.security.protocol is {protocol}: it needs kafka.sasl.jaas.config, or kafka.sasl.username "
-                "and kafka.sasl.password"
+                "and kafka.sasl.password, or kafka.sasl.mechanism=OAUTHBEARER with a source of tokens"
             )
         client = cls(
             bootstrap=bootstrap,
@@ -152,10 +161,10 @@ class _Options:
             raise BadSetting(f"kafka.{name} is {value!r}: this client knows {', '.join(choices)}")
         return value
 
-    def number(self, name: str, default: int, least: int = 1) -> int:
+    def number(self, name: str, default: int, minimum: int = 1) -> int:
         value = self.text(name, str(default)).strip()
-        if not value.isascii() or not value.isdecimal() or not least <= int(value) <= _INT32_MAX:
-            raise BadSetting(f"kafka.{name} is {value!r}, which is no whole number of {least} or more")
+        if not value.isascii() or not value.isdecimal() or not minimum <= int(value) <= _INT32_MAX:
+            raise BadSetting(f"kafka.{name} is {value!r}, which is no whole number of {minimum} or more")
         return int(value)
 
     def pem(self, text: str, *paths: str) -> Pem:
@@ -214,8 +223,10 @@ def _tls(given: _Options) -> Tls:
     )
 
 
-def _sasl(given: _Options) -> SaslCredentials | None:
+def _sasl(given: _Options) -> SaslCredentials | TokenSource | None:
     mechanism = given.text("sasl.mechanism", "").strip().upper()
+    if mechanism == OAUTHBEARER or any(given.is_given(name) for name in TOKEN_OPTIONS):
+        return _tokens(given, mechanism)
     jaas = given.text("sasl.jaas.config")
     username, password = given.text("sasl.username"), given.text("sasl.password")
     if jaas:
@@ -228,5 +239,18 @@ def _sasl(given: _Options) -> SaslCredentials | None:
     elif not username:
         return None
     if mechanism not in MECHANISMS:
-        raise BadSetting(f"kafka.sasl.mechanism is {mechanism!r}: this client knows {', '.join(MECHANISMS)}")
+        known = ", ".join((*MECHANISMS, OAUTHBEARER))
+        raise BadSetting(f"kafka.sasl.mechanism is {mechanism!r}: this client knows {known}")
     return SaslCredentials(mechanism, username, password)
+
+
+def _tokens(given: _Options, mechanism: str) -> TokenSource:
+    if mechanism != OAUTHBEARER:
+        name = next(name for name in TOKEN_OPTIONS if given.is_given(name))
+        raise BadSetting(f"kafka.{name} is an option of kafka.sasl.mechanism=OAUTHBEARER, which is {mechanism!r}")
+    for name in ("sasl.username", "sasl.password"):
+        if given.is_given(name):
+            raise BadSetting(f"kafka.{name}: a token names the user of OAUTHBEARER")
+    values = {name: given.text(name).strip() for name in TOKEN_OPTIONS}
+    argument = given.text("sasl.oauthbearer.config") if given.is_given("sasl.oauthbearer.config") else None
+    return read_token_source(values, argument, given.text("sasl.jaas.config"))

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from sordini.client.addresses import Address
-from sordini.client.routing import PartitionLeader, broker_addresses, metadata_request, partition_leaders
-from sordini.pipeline.errors import Refused, UnknownTopic
+from sordini.client.errors import Refused, Unreachable
+from sordini.client.routing import PartitionLeader, is_recreated, metadata_request, newer_leaders, partition_leaders
+from sordini.pipeline.errors import UnknownTopic
 from sordini.pipeline.source.client.connection_pool import ConnectionPool
-from sordini.pipeline.source.client.transport import Lost
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.metadata import (
     MetadataResponse,
@@ -67,8 +67,12 @@ class Topics:
             self._learn({topic.name or "": topic for topic in self._ask(asked).topics}, asked)
         return {name: self._known[name] for name in wanted}
 
+    def create(self, names: list[str]) -> None:
+        """Request topics such that a broker may create them; whether they exist afterwards is for `find`."""
+        self._pool.ask(metadata_request(names, creates=True), at_least=4)
+
     def leader(self, partition: TopicPartition) -> tuple[Address, int]:
-        """Where the partition's leader is, and its epoch. Raises UnknownTopic, and Lost when there is no leader."""
+        """Where the partition's leader is, and its epoch. Raises UnknownTopic, and Unreachable without a leader."""
         topic = self.find([partition.topic])[partition.topic]
         leader = topic.leaders.get(partition.partition)
         if leader is None:
@@ -77,10 +81,10 @@ class Topics:
             raise UnknownTopic([partition.topic], text)
         if leader.broker_id < 0:
             self.mark_stale(partition.topic)
-            raise Lost(f"{partition} has no leader at present")
+            raise Unreachable(f"{partition} has no leader at present")
         try:
             return self._pool.address(leader.broker_id), leader.epoch
-        except Lost:
+        except Unreachable:
             self.mark_stale(partition.topic)
             raise
 
@@ -93,8 +97,8 @@ class Topics:
         answer: MetadataResponse = self._pool.ask(metadata_request(names), at_least=4)
         self._pool.check(answer.error_code, "the cluster's metadata")
         if not answer.brokers:
-            raise Lost("the broker does not know any live broker yet")
-        self._pool.brokers = broker_addresses(answer)
+            raise Unreachable("the broker does not know any live broker yet")
+        self._pool.cluster_map.learn(answer)
         return answer
 
     def _learn(self, rows: dict[str, MetadataResponseTopic], asked: list[str]) -> None:
@@ -128,8 +132,6 @@ class Topics:
 
 def _newest(known: Topic | None, row: MetadataResponseTopic) -> Topic:
     leaders = partition_leaders(row)
-    if known is not None and known.topic_id == row.topic_id:
-        for number, before in known.leaders.items():
-            if number in leaders and 0 <= leaders[number].epoch < before.epoch:
-                leaders[number] = before
+    if known is not None and not is_recreated(known.topic_id, row.topic_id):
+        leaders = newer_leaders(known.leaders, leaders)
     return Topic(row.topic_id, dict(sorted(leaders.items())))

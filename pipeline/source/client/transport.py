@@ -6,24 +6,30 @@ What `connect` returns is a port: tests put fake brokers behind it. Every wait i
 from __future__ import annotations
 
 import os
-import socket
 import ssl
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sordini.client.addresses import Address
 from sordini.client.blocking import SocketTransport, open_socket, start_tls
+from sordini.client.errors import (
+    ClientError,
+    InvalidLength,
+    NotABroker,
+    Unauthorized,
+    Unreachable,
+    reason_of,
+    with_text,
+)
 from sordini.client.ports import Transport
-from sordini.pipeline.errors import BadSetting, Unauthorized, Unreachable
+from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.source.client.settings import ClientSettings, Pem, Tls
 
-
-class Lost(Unreachable):
-    """A connection could not be opened, broke, or had no response in time: another attempt may succeed."""
+_OTHER_PROTOCOLS: Final = {b"HTTP": "HTTP", b"SSH-": "SSH", b"\x15\x03": "TLS"}
 
 
 class ClientPorts(NamedTuple):
@@ -39,17 +45,12 @@ class ClientPorts(NamedTuple):
 def connect(address: Address, settings: ClientSettings) -> Transport:
     """Connect, with the TLS handshake if there is TLS.
 
-    Raises Lost; Unreachable when the peer does not speak TLS; Unauthorized when one side does not trust the other;
-    BadSetting for certificates that cannot be read.
+    Raises Unreachable, NotABroker when the peer does not speak TLS, Unauthorized when one side does not trust the
+    other, and BadSetting for certificates that cannot be read.
     """
     seconds = settings.limits.connect_ms / 1000
     context = None if settings.tls is None else tls_context(settings.tls)
-    try:
-        connected: socket.socket = open_socket(address, seconds)
-    except TimeoutError:
-        raise Lost(f"cannot reach {address}: no answer within {seconds:g} s") from None
-    except OSError as error:
-        raise Lost(f"cannot reach {address}: {_reason(error)}") from None
+    connected = open_socket(address, seconds)
     if context is not None:
         try:
             connected = start_tls(connected, context, address.host)
@@ -58,13 +59,23 @@ def connect(address: Address, settings: ClientSettings) -> Transport:
     return SocketTransport(connected)
 
 
-def lost(address: Address, error: OSError, seconds: float) -> Unreachable | Unauthorized:
-    """What went wrong on a connection that was open; `seconds` is the time that there was."""
-    if isinstance(error, TimeoutError):
-        return Lost(f"{address} gave no answer within {seconds:g} s")
-    if isinstance(error, ssl.SSLError):
-        return tls_error(address, error)
-    return Lost(f"the connection to {address} broke: {_reason(error)}")
+def explain(address: Address, error: ClientError) -> ClientError:
+    """What ended the negotiation or the login on a new connection, with the option to set."""
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLError):
+        return tls_error(address, cause)
+    if isinstance(error, InvalidLength):
+        return NotABroker(_other_protocol(address, error.first_bytes))
+    if isinstance(error, Unreachable):  # A listener for something else often just closes the connection.
+        return with_text(error, f"{error}: is kafka.security.protocol right?")
+    return error
+
+
+def _other_protocol(address: Address, first: bytes) -> str:
+    name = _OTHER_PROTOCOLS.get(first) or _OTHER_PROTOCOLS.get(first[:2])
+    spoken = f"speaks {name}" if name else "does not answer as a broker does"
+    advice = "is kafka.security.protocol right?" if name == "TLS" else "is this a Kafka listener?"
+    return f"{address} {spoken}: {advice}"
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
@@ -85,7 +96,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
         elif tls.key:
             raise BadSetting("kafka.ssl.keystore.key goes with kafka.ssl.keystore.certificate.chain, which is missing")
     except OSError as error:  # ssl.SSLError is one, too.
-        raise BadSetting(f"kafka.{option}.*: this is not read as PEM: {_reason(error)}") from None
+        raise BadSetting(f"kafka.{option}.*: this is not read as PEM: {reason_of(error)}") from None
     return context
 
 
@@ -112,7 +123,7 @@ def tls_error(address: Address, error: OSError) -> Unreachable | Unauthorized:
             "(kafka.ssl.truststore.location or .certificates says whom to trust)"
         )
     if not isinstance(error, ssl.SSLError):
-        return Lost(f"{address} broke off the TLS handshake: {_reason(error)} (does this listener speak TLS?)")
+        return Unreachable(f"{address} broke off the TLS handshake: {reason_of(error)} (does this listener speak TLS?)")
     reason = (error.reason or str(error)).replace("_", " ").lower()
     if "alert" in reason and ("certificate" in reason or "handshake failure" in reason or "unknown ca" in reason):
         return Unauthorized(
@@ -120,15 +131,8 @@ def tls_error(address: Address, error: OSError) -> Unreachable | Unauthorized:
             "(kafka.ssl.keystore.certificate.chain and .key, or kafka.ssl.keystore.location)"
         )
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-        return Lost(f"{address} closed the connection (does this listener speak TLS?)")
-    return Unreachable(f"{address} does not speak TLS as we do: {reason} (is kafka.security.protocol right?)")
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused"
-    text = error.strerror or str(error)
-    return text[:1].lower() + text[1:]
+        return Unreachable(f"{address} closed the connection (does this listener speak TLS?)")
+    return NotABroker(f"{address} does not speak TLS as we do: {reason} (is kafka.security.protocol right?)")
 
 
 SYSTEM = ClientPorts(connect, time.monotonic, time.sleep)

@@ -8,7 +8,8 @@ from sordini.pipeline.source.decode.batch_scan import Batch
 from sordini.pipeline.source.decode.framing import RECORD_BYTES_MIN
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import CODEC_MASK, HEADER_SIZE, BatchHeader, read_records
-from sordini.protocol.records.compression import NO_CODEC, decompress
+from sordini.protocol.records.compression import NO_CODEC
+from sordini.protocol.records.expansion import decompress
 
 EXPANDED_BYTES_MAX: Final = 1 << 30
 """Of one decompressed batch; a broker's own limit is lower, and 32-bit offsets in Arrow allow this."""

@@ -1,0 +1,131 @@
+"""Schemas as job files and files of their own have them: fields by name, each a kind or a group of settings.
+
+fields:
+  order_id: string!
+  amount: {kind: 'decimal(12,2)', from: $.payment.amount}
+  address:
+    struct: {street: string!, zip: string}
+  lines:
+    list:
+      struct: {sku: string!, count: int}
+  prices:
+    map: double
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from sordini.cli.common.settings_tree import Section
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.job_file_tree import JobSection, read_tree
+from sordini.pipeline.schemas.avro import read_avro
+from sordini.pipeline.schemas.fields import Field, Schema, field_of
+from sordini.pipeline.schemas.json_schema import read_json_schema
+from sordini.pipeline.schemas.kinds import Kind, ListOf, MapOf, Plain, SchemaError, StructOf, kind_of
+from sordini.pipeline.schemas.named import NAMED
+
+_TREES: Final = (".yaml", ".yml", ".toml")
+_FORMS: Final = ("kind", "struct", "list", "map")
+
+
+def schema_in(section: Section, name: str) -> Schema:
+    """The schema of a section with `fields`. Raises the section's error."""
+    fields = _fields(section.section("fields"))
+    event_time = section.text("event_time") if "event_time" in section else ""
+    about = section.text("about", "") if "about" in section else ""
+    section.finish()
+    times = {Plain("timestamp"), Plain("timestamp_ms")}
+    by_default = "event_time" if any(field.name == "event_time" and field.type in times for field in fields) else ""
+    try:
+        return Schema(name, fields, event_time or by_default, about)
+    except PipelineError as error:
+        section.wrong("fields", f"cannot be a schema: {error}")
+
+
+def named_schema(written: str, home: Path) -> Schema:
+    """A built-in schema by its name, or that of a file: Avro's, a JSON schema, or fields. Raises SchemaError."""
+    if written in NAMED:
+        return NAMED[written]
+    path = home / written
+    if path.suffix in _TREES:
+        section = JobSection(path, read_tree(path), "", {})
+        return schema_in(section, section.text("name", path.stem))
+    if path.suffix not in {".avsc", ".json"}:
+        raise SchemaError(
+            f"neither one of {', '.join(NAMED)} nor a file of a schema: Avro's (.avsc), a JSON schema (.json), or "
+            "fields (.yaml, .toml)"
+        )
+    text = text_of_file(path)
+    return read_json_schema(text, written) if _is_json_schema(text) else read_avro(text, written)
+
+
+def text_of_file(path: Path) -> str:
+    """A file's text. Raises SchemaError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SchemaError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SchemaError(f"{path} cannot be read: it is not text in UTF-8") from None
+
+
+def _is_json_schema(text: str) -> bool:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and ("properties" in found or "$schema" in found)
+
+
+def _fields(section: Section) -> tuple[Field, ...]:
+    return tuple(_field(section, name) for name in section.names())
+
+
+def _field(section: Section, name: str) -> Field:
+    try:
+        if not section.is_section(name):
+            text = section.text(name)
+            return Field(name, text.removesuffix("!").strip(), is_required=text.endswith("!"))
+        inner = section.section(name)
+        kind, is_required = _kind(inner)
+        found = field_of(
+            name,
+            kind,
+            inner.text("about", "") if "about" in inner else "",
+            is_required=inner.truth("required", default=is_required),
+            sources=inner.texts("from"),
+        )
+    except SchemaError as error:
+        section.wrong(name, f"cannot be a field: {str(error).removeprefix(f'{name}: ')}")
+    inner.finish()
+    return found
+
+
+def _kind(section: Section) -> tuple[Kind, bool]:
+    """The kind that a group of settings says, and whether a value is required."""
+    forms = [form for form in _FORMS if form in section]
+    if len(forms) != 1:
+        section.wrong("", f"says {' and '.join(forms) or 'no kind'}: it has one of {', '.join(_FORMS)}")
+    match forms[0]:
+        case "struct":
+            return StructOf(_fields(section.section("struct"))), False
+        case "list":
+            return ListOf(_inner(section, "list")), False
+        case "map":
+            return MapOf(_inner(section, "map")), False
+        case _:
+            text = section.text("kind")
+            return kind_of(text.removesuffix("!").strip()), text.endswith("!")
+
+
+def _inner(section: Section, name: str) -> Kind:
+    """The kind of elements or values."""
+    if not section.is_section(name):
+        return kind_of(section.text(name))
+    inner = section.section(name)
+    kind, _ = _kind(inner)
+    inner.finish()
+    return kind

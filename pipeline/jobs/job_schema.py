@@ -1,0 +1,60 @@
+"""The schema of a job: that of its file, or the columns of a subject's versions in the registry, as they are now.
+
+A job without a schema follows its subject while it runs: before each batch new versions are requested of the registry,
+whose new columns are added and whose wider kinds are taken. The columns of older versions stay, as the log has records
+of them. A registry that does not answer leaves the columns as they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.state_folder import StateFolder
+from sordini.pipeline.schemas.registered import RegisteredSchemas
+
+if TYPE_CHECKING:
+    from sordini.pipeline.jobs.job import Job
+    from sordini.pipeline.schemas.fields import Schema
+
+
+@dataclass(frozen=True)
+class StateOf:
+    """Opens a job's state, in Spark's workers too."""
+
+    location: str
+
+    def __call__(self) -> StateFolder:
+        return StateFolder(self.location)
+
+
+def registered_of(job: Job) -> RegisteredSchemas:
+    """Where the job's schemas of ids come from."""
+    how = job.decode
+    return RegisteredSchemas(tuple(how.schemas.items()), how.registry, StateOf(job.state))
+
+
+def schema_now(job: Job) -> Schema:
+    """The schema of the next batch. Raises PipelineError: the registry never answered, or has no such subject."""
+    how = job.decode
+    if how.schema is not None:
+        return how.schema
+    assert how.registry is not None, "the job file was checked"
+    from sordini.pipeline.schemas.kept_schemas import KeptSchemas
+    from sordini.pipeline.schemas.registered_columns import schema_of_versions
+
+    subject = how.registry.subject or _subject(job)
+    versions = KeptSchemas(how.registry, StateFolder(job.state)).versions(subject)
+    schema = schema_of_versions(subject, versions)
+    schema.check_record_columns(how.record)
+    return schema
+
+
+def _subject(job: Job) -> str:
+    if len(job.source.topics) != 1:
+        raise PipelineError(
+            f"job {job.name} reads several topics, so decode.registry.subject says whose columns are the table's: or "
+            "decode.schema has them"
+        )
+    return f"{job.source.topics[0]}-value"

@@ -1,0 +1,84 @@
+"""Readers of values that JSON's parser returns, and of Protobuf's in its JSON form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sordini.pipeline.schemas.fields import Field
+from sordini.pipeline.schemas.kinds import Kind, ListOf, MapOf, StructOf
+from sordini.pipeline.schemas.sources import finder
+from sordini.pipeline.schemas.values.misfit import Misfit, Reader, key_step, misfit
+from sordini.pipeline.schemas.values.plain_values import plain_reader
+
+
+def json_reader(kind: Kind, *, numbers_as_text: bool = False) -> Reader:
+    """The reader of a kind; see `plain_reader` for `numbers_as_text`."""
+    match kind:
+        case ListOf():
+            return list_reader(kind, json_reader(kind.items, numbers_as_text=numbers_as_text))
+        case MapOf():
+            return map_reader(kind, json_reader(kind.values, numbers_as_text=numbers_as_text))
+        case StructOf():
+            readers = ((field, json_reader(field.type, numbers_as_text=numbers_as_text)) for field in kind.fields)
+            return struct_reader(kind, readers)
+        case _:
+            return plain_reader(kind, numbers_as_text=numbers_as_text)
+
+
+def list_reader(kind: Kind, items: Reader) -> Reader:
+    """The reader of a list, by that of its elements."""
+
+    def read(value: Any) -> list[Any]:
+        if type(value) is not list:
+            raise misfit(kind)
+        found = []
+        try:
+            for item in value:
+                found.append(None if item is None else items(item))  # noqa: PERF401 - the index is needed below.
+        except Misfit as error:
+            raise error.within(f"[{len(found)}]") from None
+        return found
+
+    return read
+
+
+def map_reader(kind: Kind, values: Reader) -> Reader:
+    """The reader of a map, by that of its values: pairs, as Arrow takes maps."""
+
+    def read(value: Any) -> list[tuple[str, Any]]:
+        if type(value) is not dict:
+            raise misfit(kind)
+        found = []
+        for key, item in value.items():
+            try:
+                found.append((key, None if item is None else values(item)))
+            except Misfit as error:
+                raise error.within(key_step(key)) from None
+        return found
+
+    return read
+
+
+def struct_reader(kind: Kind, readers: Iterable[tuple[Field, Reader]]) -> Reader:
+    """The reader of a struct, by those of its fields."""
+    plan = [(field.name, finder(field.name, field.sources), reader, field.is_required) for field, reader in readers]
+
+    def read(value: Any) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise misfit(kind)
+        found: dict[str, Any] = {}
+        for name, find, reader, is_required in plan:
+            item = find(value)
+            if item is None:
+                if is_required:
+                    raise Misfit("is missing", name)
+                found[name] = None
+                continue
+            try:
+                found[name] = reader(item)
+            except Misfit as error:
+                raise error.within(name) from None
+        return found
+
+    return read

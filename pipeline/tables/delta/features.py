@@ -1,0 +1,83 @@
+"""What makes a Delta table one of upserts: its protocol, its properties, and what its writers have to respect."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Final
+from uuid import uuid4
+
+import pyarrow as pa
+from deltalake import DeltaTable, Schema
+
+from sordini.pipeline.tables.delta.log import Action
+from sordini.pipeline.tables.table import TableError
+from sordini.pipeline.tables.upsert import Upsert
+
+KEYS_PROPERTY: Final = "sordini.keys"
+"""Of the table: the names of its keys, as a JSON list."""
+
+WRITE_FEATURES: Final = frozenset(
+    {"deletionVectors", "timestampNtz", "appendOnly", "invariants", "v2Checkpoint", "vacuumProtocolCheck"}
+)
+"""Features of a table that these commits respect."""
+
+
+def creation(schema: pa.Schema, partition_by: Sequence[str], how: Upsert) -> list[Action]:
+    """The actions that create a table of upserts."""
+    text = Schema.from_arrow(schema).to_json()
+    features = ["deletionVectors", *(["timestampNtz"] if '"timestamp_ntz"' in text else [])]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
+    metadata = {
+        "id": str(uuid4()),
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": text,
+        "partitionColumns": list(partition_by),
+        "configuration": {"delta.enableDeletionVectors": "true", KEYS_PROPERTY: json.dumps(how.keys)},
+        "createdTime": int(time.time() * 1000),
+    }
+    return [{"protocol": protocol}, {"metaData": metadata}]
+
+
+def metadata_of(table: DeltaTable, schema: pa.Schema) -> Action:
+    """The table's `metaData`, without its outer name, with other columns."""
+    now = table.metadata()
+    there = {field["name"]: field for field in json.loads(table.schema().to_json())["fields"]}
+    wanted = json.loads(Schema.from_arrow(schema).to_json())["fields"]
+    # What else the table says of a column stays.
+    fields = [{**there.get(field["name"], field), "type": field["type"]} for field in wanted]
+    return {
+        "id": str(now.id),
+        **({"name": now.name} if now.name else {}),
+        **({"description": now.description} if now.description else {}),
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": list(now.partition_columns),
+        "configuration": dict(now.configuration),
+        "createdTime": now.created_time,
+    }
+
+
+def lacks_feature_of(table: DeltaTable, schema: pa.Schema) -> bool:
+    """Whether columns have timestamps without a zone, and the table's protocol does not know of them yet."""
+    protocol = table.protocol()
+    return '"timestamp_ntz"' in Schema.from_arrow(schema).to_json() and "timestampNtz" not in (
+        protocol.reader_features or ()
+    )
+
+
+def stored_keys(table: DeltaTable) -> tuple[str, ...] | None:
+    """The keys of a table of upserts; None for others."""
+    text = table.metadata().configuration.get(KEYS_PROPERTY)
+    return tuple(json.loads(text)) if text else None
+
+
+def check_features(table: DeltaTable, location: str) -> None:
+    """Check that a commit made here respects all that the table asks of its writers. Raises TableError."""
+    unknown = set(table.protocol().writer_features or ()) - WRITE_FEATURES
+    configuration = table.metadata().configuration
+    if configuration.get("delta.appendOnly") == "true":
+        unknown.add("delta.appendOnly")
+    if unknown:
+        raise TableError(f"{location} asks its writers for {', '.join(sorted(unknown))}, which upserts do not have")

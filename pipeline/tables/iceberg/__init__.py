@@ -1,0 +1,1 @@
+"""Iceberg tables: snapshots of files, position deletes of upserts, compaction and upkeep."""

@@ -1,0 +1,70 @@
+"""The location of an Iceberg table: its folder, its name, and the catalog with its newest metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyiceberg.catalog import Catalog, load_catalog
+
+from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.tables.local_files import local_path
+from sordini.pipeline.tables.object_storage import NOWHERE, ObjectStorage
+
+CATALOG = "sordini"
+"""The catalog's default name, by which pyiceberg's configuration may have properties of it."""
+
+
+@dataclass(frozen=True)
+class IcebergLocation:
+    """`table` is `namespace.name`, by default `default.` and the folder's name; `catalog` pyiceberg's properties."""
+
+    location: str
+    table: str = ""
+    catalog: dict[str, str] = field(default_factory=dict, repr=False)
+    storage: ObjectStorage = NOWHERE
+
+    @property
+    def uri(self) -> str:
+        """The location as Iceberg writes it."""
+        folder = local_path(self.location)
+        return f"file://{folder}" if folder else self.location.rstrip("/")
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """The namespaces and the name. Raises BadSetting if there are fewer than two parts."""
+        name = self.table or f"default.{self.uri.rpartition('/')[2].replace('.', '_')}"
+        parts = tuple(name.split("."))
+        if len(parts) < 2 or not all(parts):
+            raise BadSetting(f"an Iceberg table is named namespace.name, not '{name}'")
+        return parts
+
+    def open_catalog(self) -> Catalog | None:
+        """The catalog of the options, else that in a SQLite file in the folder; None if there is no such file yet."""
+        if self.catalog or self._sqlite().exists():
+            return self.create_catalog()
+        return None
+
+    def create_catalog(self) -> Catalog:
+        """As `open_catalog`, but creates a missing file."""
+        if self.catalog:
+            try:
+                return load_catalog(self.catalog.get("name", CATALOG), **self.properties())
+            except ValueError as error:
+                raise BadSetting(f"the Iceberg catalog cannot be opened: {error}") from error
+        file = self._sqlite()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return load_catalog(CATALOG, type="sql", uri=f"sqlite:///{file}", warehouse=self.uri)
+
+    def properties(self) -> dict[str, str]:
+        """The catalog's, with those of the job's storage for what it leaves out. Raises PipelineError."""
+        ours = {name: value for name, value in self.catalog.items() if name != "name"}
+        return {**self.storage.pyiceberg_properties(self.location), **ours}
+
+    def _sqlite(self) -> Path:
+        folder = local_path(self.location)
+        if folder is None:
+            raise BadSetting(
+                f"'{self.location}' is not a folder: the options catalog.* name the table's catalog (docs/tables.md)"
+            )
+        return folder / "catalog.db"

@@ -1,0 +1,106 @@
+"""Opens object stores with obstore, and says in one sentence what they refuse.
+
+S3 names the reason of a refusal by a code, in XML that each library quotes in its error; the words below are by these
+codes, whichever library raised it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.tables.object_storage import ObjectStorage, store_of
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+
+class StoreError(PipelineError):
+    """An object store is out of reach, or refuses a request."""
+
+
+_TIMEOUT: Final = "10s"
+_RETRIES: Final = {"max_retries": 3, "retry_timeout": dt.timedelta(seconds=20)}
+"""For small objects, by which a command finds out at once that a store is out of reach."""
+
+_CODE: Final = re.compile(r"<Code>(\w+)</Code>|AWS Error ([A-Z_]+) |\b(AccessDenied|NoSuchBucket|ExpiredToken)\b")
+_REFUSALS: Final = {
+    "accessdenied": "refuses access: the credentials lack a permission for it (get, put, list or delete)",
+    "allaccessdisabled": "refuses access: the bucket is disabled",
+    "nosuchbucket": "is in no bucket: it has to be created first, and the region has to be its own",
+    "invalidaccesskeyid": "does not know the access key",
+    "xadminusernotfound": "does not know the access key",
+    "signaturedoesnotmatch": "refuses the signature: the secret key does not belong to the access key",
+    "requesttimetooskewed": "refuses requests as this machine's clock is wrong: set it, by NTP for instance",
+    "expiredtoken": "refuses the credentials as they have expired: get new ones",
+    "tokenrefreshrequired": "refuses the credentials as they have expired: get new ones",
+    "invalidtoken": "does not know the session token: it belongs to another account, or is cut off",
+    "authorizationheadermalformed": "is in another region than the settings say",
+    "permanentredirect": "is in another region, or behind another endpoint, than the settings say",
+    "slowdown": "asks for fewer requests, and did so until the retries ended",
+}
+_UNREACHABLE: Final = (
+    "error sending request",
+    "error trying to connect",
+    "NETWORK_CONNECTION",
+    "Couldn't connect to server",
+    "curlCode",
+    "dns error",
+)
+_NO_KEYS: Final = ("169.254.169.254", "InstanceProfile", "no credentials", "Unable to locate credentials")
+
+
+def open_store(location: str, options: Mapping[str, str]) -> ObjectStore:
+    """The store of a location, whose names are below that. `options` are object_store's. Raises StoreError."""
+    from obstore.store import from_url
+
+    settings = dict(options)
+    allowed = [settings.pop(name, "false") for name in ("aws_allow_http", "allow_http")]
+    client: dict[str, Any] = {"allow_http": "true" in [each.lower() for each in allowed], "timeout": _TIMEOUT}
+    try:
+        return from_url(location, config=settings, client_options=client, retry_config=_RETRIES)  # type: ignore[call-overload, no-any-return]
+    except Exception as error:  # noqa: BLE001 - all of them: obstore's have no common class with Python's own.
+        raise StoreError(f"{location} cannot be used: {str(error).splitlines()[0]}") from None
+
+
+def problem_of(error: BaseException | str) -> str:
+    """What a store refuses, as the rest of a sentence that begins with its location; empty if it is none of that."""
+    text = str(error)
+    for found in _CODE.finditer(text):
+        code = next(group for group in found.groups() if group)
+        if said := _REFUSALS.get(code.replace("_", "").lower()):
+            return said
+    if any(part in text for part in _NO_KEYS):
+        return "gets no credentials: none are in the environment, and this machine has no role"
+    if any(part in text for part in _UNREACHABLE):
+        return "cannot be reached: nothing answers at its endpoint"
+    return ""
+
+
+def check_store(storage: ObjectStorage, location: str) -> None:
+    """Check that a store answers and lists a location, before anything is begun there. Raises StoreError."""
+    if not store_of(location):
+        return
+    store = open_store(location, storage.object_store_options(location))
+    try:
+        next(iter(store.list(chunk_size=1)), None)
+    except Exception as error:  # All of them - obstore's have no common class with Python's own.
+        raise store_error(location, error) from error
+
+
+def store_error(location: str, error: BaseException) -> StoreError:
+    """The error with its reason in one sentence."""
+    said = problem_of(error) or f"cannot be used: {str(error).splitlines()[0]}"
+    return StoreError(f"{location} {said}")
+
+
+def is_missing(error: FileNotFoundError) -> bool:
+    """Whether just the object is missing: the same exception stands for a bucket and a key that are unknown."""
+    with suppress(StopIteration):
+        code = next(_CODE.finditer(str(error)))
+        return code[1] in {None, "NoSuchKey"}
+    return True
