@@ -1,0 +1,1 @@
+"""The pages, and the changes that their forms request. Each module has `routes`."""
