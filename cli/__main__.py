@@ -29,33 +29,42 @@ COMMANDS = {
     "dev": "Run a development cluster: several brokers in one process.",
     "stop": "Stop a broker on this machine and wait until its process has ended.",
     "ping": "Check whether a broker answers.",
+    "doctor": "Find out what is wrong between here and a cluster, or on a broker's machine.",
     "topics": "List, create, alter and delete topics.",
     "reassign": "Move partitions to other brokers.",
     "produce": "Send records: one for each line of the input.",
     "consume": "Print the records of a topic.",
+    "tail": "Print the newest records of topics, in the order of their times; with -f also those that arrive.",
     "groups": "List and describe consumer groups, reset and delete their offsets.",
+    "clients": "List and describe clients that push their own metrics.",
     "transactions": "List and describe transactions, find those that hang, and abort them.",
-    "configs": "Show and change the settings of topics, brokers and the cluster.",
+    "configs": "Show and change the settings of topics, groups, brokers and the cluster.",
     "acls": "List, add and remove access control entries.",
     "users": "List, set and remove users that log in by SCRAM.",
     "quotas": "List, set and remove quotas of users, client ids and addresses.",
     "mirror": "Copy topics of other clusters into one, exactly once.",
     "log": "Dump, verify and repair the files of a log directory.",
+    "console": "Show a cluster in the browser, and change it there.",
+    "registry": "Serve the schemas of a cluster's records.",
     "cluster": "Show the state of a cluster; move it between coordination stores.",
     "pipeline": "Write records from topics to tables with Spark.",
+    "completion": "Print a script for the Tab key in bash, zsh or fish; the default is the shell in $SHELL.",
 }
 """What `sordini --help` says of each."""
 
 MODULES = {
     "serve": "cli.commands.broker.serve",
-    "dev": "cli.commands.broker.dev",
+    "dev": "testing.control.dev_command",
     "stop": "cli.commands.broker.stop",
     "ping": "cli.commands.broker.ping",
+    "doctor": "cli.commands.doctor.doctor",
     "topics": "cli.commands.topics.topics",
     "reassign": "cli.commands.reassign.reassign",
     "produce": "cli.commands.records.produce",
     "consume": "cli.commands.records.consume",
+    "tail": "cli.commands.records.tail",
     "groups": "cli.commands.groups.groups",
+    "clients": "cli.commands.clients.clients",
     "transactions": "cli.commands.transactions.transactions",
     "configs": "cli.commands.configs.configs",
     "acls": "cli.commands.security.acls",
@@ -63,8 +72,11 @@ MODULES = {
     "quotas": "cli.commands.security.quotas",
     "mirror": "cli.commands.mirror.mirror",
     "log": "cli.commands.log.log",
+    "console": "console.command",
+    "registry": "registry.command",
     "cluster": "cli.commands.cluster.cluster",
     "pipeline": "pipeline.cli.pipeline",
+    "completion": "cli.commands.completion.completion",
 }
 """The module of each command, below `sordini`; the click command in it has the command's name."""
 
@@ -100,6 +112,13 @@ class Commands(NamedCommands):
             return super().main(args, *others, **named)
         finally:
             interrupts.exit_on_interrupt()
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """As click does, which would import every command for its help."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
         """As click does, and Ctrl-C during the import of a command exits as it does inside the command."""

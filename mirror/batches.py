@@ -16,27 +16,22 @@ not be seen any more that a batch is damaged once its CRC is new.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
-
-from crc32c import crc32c
+from typing import Final
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.aborted_transactions import AbortedRow, AbortedTransactions
 from sordini.protocol.records.batch import (
-    CHECKED_FROM,
-    CODEC_MASK,
-    CRC_POSITION,
     CURRENT_MAGIC,
-    TRANSACTIONAL_BIT,
     BatchHeader,
     Record,
     build_batch,
     crc_is_right,
     read_header,
+    stamp_producer,
 )
 from sordini.protocol.records.legacy import entries, message_header, read_any
+from sordini.system.named_tuple import NamedTuple
 
 SMALL_BYTES: Final = 1024
 """A batch of at most this size is joined with its neighbours of this kind."""
@@ -44,13 +39,6 @@ BUILT_BYTES: Final = 256 * 1024
 """Records of at least this size are built into one batch, uncompressed."""
 _RECORD_BYTES: Final = 32
 """Of a record beside its key, value and headers, at most."""
-
-_FROM_ATTRIBUTES: Final = struct.Struct(">hiqqqhi")
-_CRC: Final = struct.Struct(">I")
-_BASE_OFFSET: Final = struct.Struct(">q")
-_LEADER_EPOCH: Final = struct.Struct(">i")
-_LEADER_EPOCH_POSITION: Final = 12
-_NO_LEADER_EPOCH: Final = -1
 
 
 class Run(NamedTuple):
@@ -120,23 +108,7 @@ def extract(
 
 def stamp(copy: Copy, producer_id: int, producer_epoch: int, sequence: int, *, transactional: bool) -> None:
     """Make a batch the mirror's own. Without idempotence all three numbers are -1."""
-    data = copy.data
-    header = read_header(data)
-    attributes = header.attributes & CODEC_MASK | (TRANSACTIONAL_BIT if transactional else 0)
-    _BASE_OFFSET.pack_into(data, 0, 0)
-    _LEADER_EPOCH.pack_into(data, _LEADER_EPOCH_POSITION, _NO_LEADER_EPOCH)
-    _FROM_ATTRIBUTES.pack_into(
-        data,
-        CHECKED_FROM,
-        attributes,
-        header.last_offset_delta,
-        header.base_timestamp,
-        header.max_timestamp,
-        producer_id,
-        producer_epoch,
-        sequence,
-    )
-    _CRC.pack_into(data, CRC_POSITION, crc32c(data[CHECKED_FROM:]))
+    stamp_producer(copy.data, producer_id, producer_epoch, sequence, transactional=transactional)
 
 
 def _headers(records: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
+from sordini.client.errors import ClientError
+from sordini.client.record_requests import EARLIEST, LATEST
 from sordini.mirror.batches import Copy, Extracted
 from sordini.mirror.cluster import Cluster
 from sordini.mirror.copies import Copies
@@ -29,7 +31,7 @@ from sordini.mirror.formats import (
     write_producer,
 )
 from sordini.mirror.groups import GroupSync, MergedOffsets
-from sordini.mirror.internal_topics import EARLIEST, LATEST, batches_of, ensure_topic, offsets_of, read_all, write
+from sordini.mirror.internal_topics import batches_of, ensure_topic, offsets_of, read_all, write
 from sordini.mirror.naming import HEARTBEATS, Names, Naming
 from sordini.mirror.offset_map import OffsetMap, Segment
 from sordini.mirror.plan import Delivery, Plan, Source, Start, SyncsIn
@@ -38,6 +40,7 @@ from sordini.mirror.sessions import IdempotentSession, Session, TransactionalSes
 from sordini.mirror.topics import Topic, TopicSync
 from sordini.mirror.writer import Placed, Writer
 from sordini.protocol.types import TopicPartition
+from sordini.system.named_tuple import NamedTuple
 
 SYNCS_MAX: Final = 64
 """Offset syncs of one partition in one transaction; of more, some are left out, which makes translations coarser."""
@@ -87,7 +90,7 @@ class Copier:
     # Beginning.
 
     async def open(self) -> None:
-        """Fence earlier sessions, and find out where to continue. Raises MirrorError."""
+        """Fence earlier sessions, and find out where to continue. Raises ClientError."""
         plan, names, target = self._shared.plan, self._names, self._target
         if plan.heartbeat_s:
             await self._noticed(self._make_heartbeats)()
@@ -214,7 +217,7 @@ class Copier:
     # Beside the copying.
 
     def helpers(self) -> list[Coroutine[None, None, None]]:
-        """What runs until it is cancelled. Raises MirrorError where copying cannot continue."""
+        """What runs until it is cancelled. Raises ClientError where copying cannot continue."""
         plan = self._shared.plan
         helpers = [self.reader.run(), self._every(plan.refresh_s, self._follow_topics)]
         helpers.append(self._every(plan.groups_s, self._noticed(self._translate_groups)))
@@ -235,7 +238,7 @@ class Copier:
             nonlocal problem
             try:
                 await action()
-            except MirrorError as error:
+            except ClientError as error:
                 if str(error) != problem:
                     self._shared.notice(f"{self._names.source}: {error}")
                 problem = str(error)
@@ -264,7 +267,7 @@ class Copier:
     # Copying.
 
     async def copy(self, stopping: asyncio.Event) -> None:
-        """Write transaction after transaction, until asked to stop. Raises MirrorError."""
+        """Write transaction after transaction, until asked to stop. Raises ClientError."""
         while not stopping.is_set():
             if await self.reader.inbox.wait(_IDLE_S):
                 await self._transaction(stopping)

@@ -7,9 +7,10 @@ up to the end of these topics are read, and never changes.
 
 from __future__ import annotations
 
+from sordini.client.record_requests import READ_UNCOMMITTED
 from sordini.mirror.cluster import Cluster
 from sordini.mirror.formats import read_producer
-from sordini.mirror.internal_topics import READ_UNCOMMITTED, InternalTopic
+from sordini.mirror.internal_topics import InternalTopic
 from sordini.mirror.naming import OFFSETS_PATTERN
 from sordini.protocol.records.batch import CURRENT_MAGIC, read_header
 from sordini.protocol.records.legacy import entries
@@ -36,7 +37,7 @@ class Copies:
         return producer_id in self._mirrors
 
     async def learn(self, producer_ids: set[int]) -> None:
-        """Find out about producers of records that were read. Raises MirrorError."""
+        """Find out about producers of records that were read. Raises ClientError."""
         unknown = producer_ids - self._mirrors - self._others
         if not unknown:
             return

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from sordini.client.errors import ClientError, Refused
 from sordini.client.retries import Backoff
 from sordini.mirror.cluster import Cluster
 from sordini.mirror.copier import Copier, Shared
-from sordini.mirror.errors import MirrorError, Refused, TakenOver, first_error
+from sordini.mirror.errors import TakenOver, first_error
 from sordini.mirror.figures import Figures
 from sordini.mirror.plan import Source
 from sordini.mirror.reader import Reader
@@ -61,7 +62,7 @@ class Flow:
             began = loop.time()
             try:
                 await self._attempt()
-            except MirrorError as error:
+            except ClientError as error:
                 self._failed(error)
             self.figures.is_running = False
             if loop.time() - began > CALM_S:
@@ -69,7 +70,7 @@ class Flow:
             if not self._stopping.is_set():
                 await asyncio.sleep(backoff.next_ms() / 1000)
 
-    def _failed(self, error: MirrorError) -> None:
+    def _failed(self, error: ClientError) -> None:
         figures = self.figures
         figures.failures += 1
         if str(error) != figures.problem:

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from sordini.protocol.types import TopicPartition
+from sordini.system.named_tuple import NamedTuple
 
 _VERSION: Final = 0
 _INT16: Final = struct.Struct(">h")
@@ -29,6 +30,7 @@ _HEARTBEAT: Final = struct.Struct(">hq")
 _CHECKPOINT: Final = struct.Struct(">hqq")
 _SYNC: Final = struct.Struct(">qqq")
 _SHORT_SYNC: Final = struct.Struct(">qq")
+_OFFSET_MAX: Final = 2**63 - 1
 _CONNECTOR: Final = "MirrorSourceConnector"
 _MIRROR: Final = "sordini-mirror"
 
@@ -42,6 +44,8 @@ class KeyValue(NamedTuple):
 
     key: bytes
     value: bytes | None
+    timestamp_ms: int = -1
+    """Of a record that was read; the writer gives others their time."""
 
 
 class Checkpoint(NamedTuple):
@@ -86,9 +90,11 @@ def read_heartbeat(record: KeyValue) -> tuple[str, str, int]:
     return source, target, timestamp_ms
 
 
-def write_checkpoint(one: Checkpoint) -> KeyValue:
-    key = _text(one.group) + _text(one.partition.topic) + _INT32.pack(one.partition.partition)
-    return KeyValue(key, _CHECKPOINT.pack(_VERSION, one.upstream, one.downstream) + _text(one.metadata))
+def write_checkpoint(checkpoint: Checkpoint) -> KeyValue:
+    key = _text(checkpoint.group) + _text(checkpoint.partition.topic) + _INT32.pack(checkpoint.partition.partition)
+    return KeyValue(
+        key, _CHECKPOINT.pack(_VERSION, checkpoint.upstream, checkpoint.downstream) + _text(checkpoint.metadata)
+    )
 
 
 def read_checkpoint(record: KeyValue) -> Checkpoint:
@@ -104,9 +110,9 @@ def read_checkpoint(record: KeyValue) -> Checkpoint:
     return Checkpoint(group, partition, upstream, downstream, metadata)
 
 
-def write_offset_sync(one: OffsetSync) -> KeyValue:
-    key = _text(one.partition.topic) + _INT32.pack(one.partition.partition)
-    return KeyValue(key, _SYNC.pack(one.upstream, one.downstream, one.record_count))
+def write_offset_sync(sync: OffsetSync) -> KeyValue:
+    key = _text(sync.partition.topic) + _INT32.pack(sync.partition.partition)
+    return KeyValue(key, _SYNC.pack(sync.upstream, sync.downstream, sync.record_count))
 
 
 def read_offset_sync(record: KeyValue) -> OffsetSync:
@@ -120,10 +126,10 @@ def read_offset_sync(record: KeyValue) -> OffsetSync:
     return OffsetSync(partition, *_unpack(_SYNC, value, 0))
 
 
-def write_position(cluster: str, one: Position) -> KeyValue:
+def write_position(cluster: str, position: Position) -> KeyValue:
     # MirrorMaker 2's own bytes, so that both have one key for a partition.
-    place = {"cluster": cluster, "partition": one.partition.partition, "topic": one.partition.topic}
-    value = {"offset": one.next_offset - 1, "topic_id": one.topic_id}
+    place = {"cluster": cluster, "partition": position.partition.partition, "topic": position.partition.topic}
+    value = {"offset": position.next_offset - 1, "topic_id": position.topic_id}
     return KeyValue(_json([_CONNECTOR, place]), _json(value))
 
 
@@ -135,8 +141,11 @@ def read_position(record: KeyValue) -> Position | None:
     value = _parsed(record.value)
     try:
         partition = TopicPartition(str(found[1]["topic"]), int(found[1]["partition"]))
-        return Position(partition, int(value["offset"]) + 1, str(value.get("topic_id", "")))
-    except (KeyError, TypeError, ValueError, AttributeError):
+        next_offset = int(value["offset"]) + 1
+        if not 0 <= next_offset <= _OFFSET_MAX:
+            raise ValueError(next_offset)
+        return Position(partition, next_offset, str(value.get("topic_id", "")))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise FormatError(f"a position of {record.key!r} with {record.value!r}") from None
 
 
@@ -164,7 +173,7 @@ def _json(value: Any) -> bytes:
 def _parsed(data: bytes) -> Any:
     try:
         return json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):  # The latter for what is nested too deeply.
         raise FormatError(f"{data[:100]!r} is not JSON") from None
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from sordini.client.errors import Refused, check
 from sordini.mirror.cluster import Cluster
-from sordini.mirror.errors import Refused, check
 from sordini.mirror.formats import Checkpoint, read_checkpoint, write_checkpoint
 from sordini.mirror.internal_topics import ensure_topic, read_all, write
 from sordini.mirror.naming import Names, Naming, Selection
@@ -78,14 +78,14 @@ class GroupSync:
         self._partitions = 0
 
     async def open(self, replication_factor: int) -> None:
-        """Create the topic of checkpoints, or read what is in it. Raises MirrorError."""
+        """Create the topic of checkpoints, or read what is in it. Raises ClientError."""
         topic = self._names.checkpoints_topic
         self._partitions = await ensure_topic(self._target, topic, replication_factor)
         for one in await read_all(self._target, topic, read_checkpoint):
             self._written[one.group, one.partition] = one
 
     async def sync(self, maps: Mapping[TopicPartition, OffsetMap], merged: MergedOffsets, *, commits: bool) -> int:
-        """Translate all groups once, and write what changed; the number of groups. Raises MirrorError."""
+        """Translate all groups once, and write what changed; the number of groups. Raises ClientError."""
         groups = [group for group in await list_groups(self._source) if self._selection.has(group)]
         changed: list[Checkpoint] = []
         problems: list[Refused] = []
@@ -162,7 +162,7 @@ class GroupSync:
                         if row.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
                             check(f"committing for group '{group}' in the target", row.error_code)
 
-        await self._target.settled(attempt)
+        await self._target.retry(attempt)
 
 
 def _commit_request(group: str, offsets: Mapping[TopicPartition, int]) -> OffsetCommitRequest:
@@ -180,7 +180,7 @@ def _commit_request(group: str, offsets: Mapping[TopicPartition, int]) -> Offset
 
 
 async def list_groups(cluster: Cluster) -> list[str]:
-    """All consumer groups of a cluster, and those that only commit. Raises MirrorError."""
+    """All consumer groups of a cluster, and those that only commit. Raises ClientError."""
     found: set[str] = set()
     for broker_id in await cluster.broker_ids():
         response = await (await cluster.broker(broker_id)).ask(ListGroupsRequest())
@@ -190,7 +190,7 @@ async def list_groups(cluster: Cluster) -> list[str]:
 
 
 async def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
-    """All committed offsets of a group. Raises MirrorError."""
+    """All committed offsets of a group. Raises ClientError."""
 
     async def attempt() -> dict[TopicPartition, int]:
         link = await cluster.coordinator(group)
@@ -204,4 +204,4 @@ async def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition
             if row.committed_offset >= 0 and not row.error_code
         }
 
-    return await cluster.settled(attempt)
+    return await cluster.retry(attempt)

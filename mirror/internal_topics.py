@@ -7,15 +7,32 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
-from sordini.mirror.cluster import Cluster, Link
-from sordini.mirror.errors import MirrorError, Refused, Unsupported, check, only_row
+from sordini.client.cluster import Link
+from sordini.client.errors import Refused, check, only_row
+from sordini.client.record_requests import (
+    EARLIEST,
+    FETCH_BY_NAME,
+    LATEST,
+    OFFSETS_BY_NAME,
+    PRODUCE_BY_NAME,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    fetch_request,
+    fetched_partitions,
+    listed_partitions,
+    offsets_request,
+    only_partition,
+    produce_request,
+    produced_partitions,
+)
+from sordini.mirror.cluster import Cluster
+from sordini.mirror.errors import MirrorError
 from sordini.mirror.formats import FormatError, KeyValue
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from sordini.protocol.messages.fetch import PartitionData
+from sordini.protocol.messages.produce import PartitionProduceResponse
 from sordini.protocol.records.aborted_transactions import AbortedTransactions
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader, Record, build_batch, read_header
 from sordini.protocol.records.legacy import entries, read_any
@@ -25,18 +42,7 @@ T = TypeVar("T")
 
 COMPACTED: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
 """Small segments: only what is in closed ones is compacted, and all of it is read at a start."""
-ALL_IN_SYNC: Final = -1
 PRODUCE_TIMEOUT_MS: Final = 30_000
-FETCH_BY_NAME_MAX: Final = 12
-"""The last Fetch that names topics; later ones need their ids."""
-PRODUCE_BY_NAME_MAX: Final = 11
-"""The same; and the last in which a transaction's partitions are added beforehand (KIP-890)."""
-OFFSETS_BY_NAME: Final = 1
-"""The first ListOffsets with one offset, not a list of segments."""
-READ_UNCOMMITTED: Final = 0
-READ_COMMITTED: Final = 1
-EARLIEST: Final = -2
-LATEST: Final = -1
 WAIT_S_MAX: Final = 90.0
 """For transactions of others: longer than a mirror's transaction can be open."""
 _WAIT_S: Final = 0.05
@@ -50,7 +56,7 @@ _MASK: Final = 0xFFFF_FFFF
 async def create_topic(
     cluster: Cluster, topic: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
 ) -> None:
-    """Create a topic; no error if it exists by now. Raises MirrorError."""
+    """Create a topic; no error if it exists by now. Raises ClientError."""
     row = CreatableTopic(
         name=topic,
         num_partitions=partitions,
@@ -64,14 +70,14 @@ async def create_topic(
     async def attempt() -> None:
         link = await cluster.controller()
         if not link.serves(ApiKey.CREATE_TOPICS, at_least):
-            raise Unsupported(f"{link.address} has no default for replicas: set topics.replication_factor")
+            raise MirrorError(f"{link.address} has no default for replicas: set topics.replication_factor")
         response = await link.ask(request, at_least=at_least)
         for result in response.topics:
             if result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 subject = f"creating topic '{topic}' in cluster '{cluster.access.alias}'"
                 check(subject, result.error_code, result.error_message)
 
-    await cluster.settled(attempt)
+    await cluster.retry(attempt)
 
 
 async def ensure_topic(cluster: Cluster, topic: str, replication_factor: int) -> int:
@@ -87,36 +93,26 @@ async def ensure_topic(cluster: Cluster, topic: str, replication_factor: int) ->
             check(f"topic '{topic}' in cluster '{cluster.access.alias}'", row.error_code)
         return len(found.partitions)
 
-    return await cluster.settled(attempt)
+    return await cluster.retry(attempt)
 
 
 async def offsets_of(
     cluster: Cluster, partitions: Sequence[TopicPartition], timestamp: int, isolation: int = READ_COMMITTED
 ) -> dict[TopicPartition, int]:
-    """The log start (EARLIEST) or the end (LATEST) of partitions whose leaders are known. Raises MirrorError.
+    """The log start (EARLIEST) or the end (LATEST) of partitions whose leaders are known. Raises ClientError.
 
     The end is the last stable offset with READ_COMMITTED, else the high watermark.
     """
-    led: dict[int, dict[str, list[int]]] = {}
+    led: dict[int, dict[TopicPartition, int]] = {}
     for partition in partitions:
-        led.setdefault(cluster.leader_of(partition), {}).setdefault(partition.topic, []).append(partition.partition)
+        led.setdefault(cluster.leader_of(partition), {})[partition] = timestamp
     found = {}
-    for broker_id, topics in led.items():
+    for broker_id, times in led.items():
         link = await cluster.broker(broker_id)
-        rows = [
-            ListOffsetsTopic(
-                name=topic,
-                partitions=[ListOffsetsPartition(partition_index=number, timestamp=timestamp) for number in numbers],
-            )
-            for topic, numbers in topics.items()
-        ]
-        request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=rows)
-        response = await link.ask(request, at_least=OFFSETS_BY_NAME)
-        for topic in response.topics:
-            for row in topic.partitions:
-                partition = TopicPartition(topic.name, row.partition_index)
-                check(f"offsets of {partition} in cluster '{cluster.access.alias}'", row.error_code)
-                found[partition] = row.offset
+        request = offsets_request(times, isolation_level=isolation)
+        for partition, row in listed_partitions(await link.ask(request, **OFFSETS_BY_NAME)):
+            check(f"offsets of {partition} in cluster '{cluster.access.alias}'", row.error_code)
+            found[partition] = row.offset
     return found
 
 
@@ -146,7 +142,7 @@ class InternalTopic:
     async def read_new(self, read: Callable[[KeyValue], T]) -> list[T]:
         """What all records say that were not read yet, partition by partition; nothing if the topic is missing.
 
-        Records that are no such records are skipped. Raises MirrorError.
+        Records that are no such records are skipped. Raises ClientError.
         """
         cluster, topic = self._cluster, self._topic
         found = only_row((await cluster.metadata([topic])).topics, f"topic '{topic}'")
@@ -187,7 +183,7 @@ class InternalTopic:
                 elif not is_aborted:
                     for record in read_any(batch, header):
                         if record.key is not None and record.offset >= start:
-                            yield KeyValue(record.key, record.value)
+                            yield KeyValue(record.key, record.value, record.timestamp)
             if offset > before:
                 continue
             if not self._waits or clock.time() > deadline:
@@ -211,23 +207,15 @@ async def read_all(
     async def attempt() -> list[T]:
         return await InternalTopic(cluster, topic, newest=newest, waits=waits).read_new(read)
 
-    return await cluster.settled(attempt)
+    return await cluster.retry(attempt)
 
 
 async def fetch_one(link: Link, partition: TopicPartition, offset: int, isolation: int) -> PartitionData:
-    """The records of one partition from an offset on. Raises MirrorError."""
-    wanted = FetchPartition(
-        partition=partition.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES, log_start_offset=-1
-    )
-    request = FetchRequest(
-        max_bytes=_FETCH_BYTES,
-        isolation_level=isolation,
-        topics=[FetchTopic(topic=partition.topic, partitions=[wanted])],
-    )
-    response = await link.ask(request, at_least=4, at_most=FETCH_BY_NAME_MAX)
+    """The records of one partition from an offset on. Raises ClientError."""
+    request = fetch_request({partition: offset}, _FETCH_BYTES, bytes_max=_FETCH_BYTES, isolation_level=isolation)
+    response = await link.ask(request, **FETCH_BY_NAME)
     check(f"reading {partition}", response.error_code)
-    topics = only_row(response.responses, f"reading {partition}")
-    data: PartitionData = only_row(topics.partitions, f"reading {partition}")
+    data: PartitionData = only_partition(fetched_partitions(response), f"reading {partition}")
     check(f"reading {partition}", data.error_code)
     return data
 
@@ -238,7 +226,7 @@ def records_of(row: PartitionData) -> memoryview:
 
 
 async def write(cluster: Cluster, topic: str, partitions: int, records: Sequence[KeyValue]) -> None:
-    """Append records outside of any transaction, and wait for the replicas in sync. Raises MirrorError.
+    """Append records outside of any transaction, and wait for the replicas in sync. Raises ClientError.
 
     What is written again after a lost response has the same key: compaction drops the first.
     """
@@ -249,15 +237,15 @@ async def write(cluster: Cluster, topic: str, partitions: int, records: Sequence
             await cluster.metadata([topic])
             raise Refused(str(partition), ErrorCode.LEADER_NOT_AVAILABLE)
         link = await cluster.broker(broker_id)
-        response = await link.ask(produce_request({partition: batch}, None), at_least=3, at_most=PRODUCE_BY_NAME_MAX)
+        response = await link.ask(produce_request({partition: batch}, PRODUCE_TIMEOUT_MS), **PRODUCE_BY_NAME)
         subject = f"writing {partition} in cluster '{cluster.access.alias}'"
-        row = only_row(only_row(response.responses, subject).partition_responses, subject)
+        row: PartitionProduceResponse = only_partition(produced_partitions(response), subject)
         if row.error_code:
             await cluster.metadata([topic])
         check(subject, row.error_code, row.error_message)
 
     for partition, (_, batch) in batches_of(topic, partitions, records).items():
-        await cluster.settled(lambda partition=partition, batch=batch: append(partition, batch))  # type: ignore[misc]
+        await cluster.retry(lambda partition=partition, batch=batch: append(partition, batch))  # type: ignore[misc]
 
 
 def batches_of(topic: str, partitions: int, records: Sequence[KeyValue]) -> dict[TopicPartition, tuple[int, bytes]]:
@@ -268,22 +256,6 @@ def batches_of(topic: str, partitions: int, records: Sequence[KeyValue]) -> dict
         rows = by_partition.setdefault(partition_of(one.key, partitions), [])
         rows.append(Record(len(rows), now_ms, one.key, one.value))
     return {TopicPartition(topic, number): (len(rows), build_batch(rows)) for number, rows in by_partition.items()}
-
-
-def produce_request(
-    batches: Mapping[TopicPartition, bytes | bytearray | memoryview], transactional_id: str | None
-) -> ProduceRequest:
-    """A request with one batch for each partition."""
-    topics: dict[str, list[PartitionProduceData]] = {}
-    for partition, batch in batches.items():
-        row = PartitionProduceData(index=partition.partition, records=memoryview(batch))
-        topics.setdefault(partition.topic, []).append(row)
-    return ProduceRequest(
-        transactional_id=transactional_id,
-        acks=ALL_IN_SYNC,
-        timeout_ms=PRODUCE_TIMEOUT_MS,
-        topic_data=[TopicProduceData(name=topic, partition_data=rows) for topic, rows in topics.items()],
-    )
 
 
 def partition_of(key: bytes, partitions: int) -> int:

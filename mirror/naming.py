@@ -12,7 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
+
+from sordini.system.named_tuple import NamedTuple
 
 HEARTBEATS: Final = "heartbeats"
 OFFSETS_PATTERN: Final = re.compile(r"mm2-offsets\..+\.internal")

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
+
+from sordini.system.named_tuple import NamedTuple
 
 SEGMENTS_MAX: Final = 512
 """Kept for each partition. Beyond it, every other one of the older half is dropped."""

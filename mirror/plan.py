@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.client.addresses import Address
 from sordini.client.authentication import SaslCredentials
 from sordini.client.ports import Socket
 from sordini.mirror.naming import Naming, Selection
+from sordini.system.named_tuple import NamedTuple
 
 EXCLUDED_GROUPS: Final = ("console-consumer-.*", "connect-.*", "__.*")
 """As in MirrorMaker 2."""

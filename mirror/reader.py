@@ -14,18 +14,28 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
+from sordini.client.errors import Refused, Unreachable, check
+from sordini.client.record_requests import (
+    EARLIEST,
+    FETCH_BY_NAME,
+    LATEST,
+    READ_COMMITTED,
+    fetch_request,
+    fetched_partitions,
+)
 from sordini.client.retries import RETRIABLE, Backoff
 from sordini.mirror.batches import Extracted, extract
 from sordini.mirror.cluster import Cluster
 from sordini.mirror.copies import Copies, producers_in
-from sordini.mirror.errors import MirrorError, Refused, Unreachable, check
+from sordini.mirror.errors import MirrorError
 from sordini.mirror.figures import Figures
-from sordini.mirror.internal_topics import EARLIEST, FETCH_BY_NAME_MAX, LATEST, READ_COMMITTED, offsets_of, records_of
+from sordini.mirror.internal_topics import offsets_of, records_of
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from sordini.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.types import TopicPartition
+from sordini.system.named_tuple import NamedTuple
 
 FETCH_BYTES: Final = 8 * 1024 * 1024
 PARTITION_BYTES: Final = 1024 * 1024
@@ -37,8 +47,6 @@ _PAUSE_MS_MAX: Final = 2_000
 _PURPOSE: Final = "fetch"
 _NO_COPIES: Final[Callable[[int], bool]] = lambda _: False  # noqa: E731 - a constant.
 _GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-_OLDEST_FETCH: Final = 4
-"""The first with an isolation level and format 2 (Apache Kafka 0.11)."""
 
 
 class Read(NamedTuple):
@@ -124,7 +132,7 @@ class Reader:
         self._is_stale.set()
 
     async def run(self) -> None:
-        """Read until cancelled. Raises MirrorError."""
+        """Read until cancelled. Raises ClientError."""
         backoff = Backoff(_PAUSE_MS_FIRST, _PAUSE_MS_MAX)
         async with asyncio.TaskGroup() as tasks:
             while True:
@@ -168,7 +176,7 @@ class Reader:
                 try:
                     link = await self._cluster.broker(broker_id, _PURPOSE)
                     request = self._request(partitions)
-                    response = await link.ask(request, at_least=_OLDEST_FETCH, at_most=FETCH_BY_NAME_MAX)
+                    response = await link.ask(request, **FETCH_BY_NAME)
                 except Unreachable:
                     self._is_stale.set()
                     return
@@ -179,22 +187,9 @@ class Reader:
             self._fetching.discard(broker_id)
 
     def _request(self, partitions: Iterable[TopicPartition]) -> FetchRequest:
-        topics: dict[str, list[FetchPartition]] = {}
-        for partition in partitions:
-            if partition in self.positions:
-                row = FetchPartition(
-                    partition=partition.partition,
-                    fetch_offset=self.positions[partition],
-                    partition_max_bytes=PARTITION_BYTES,
-                )
-                topics.setdefault(partition.topic, []).append(row)
-        return FetchRequest(
-            replica_id=-1,
-            max_wait_ms=_MAX_WAIT_MS,
-            min_bytes=1,
-            max_bytes=FETCH_BYTES,
-            isolation_level=READ_COMMITTED,
-            topics=[FetchTopic(topic=topic, partitions=rows) for topic, rows in topics.items()],
+        offsets = {partition: self.positions[partition] for partition in partitions if partition in self.positions}
+        return fetch_request(
+            offsets, PARTITION_BYTES, bytes_max=FETCH_BYTES, wait_ms=_MAX_WAIT_MS, isolation_level=READ_COMMITTED
         )
 
     async def _take(self, response: FetchResponse, request: FetchRequest) -> None:
@@ -204,11 +199,9 @@ class Reader:
             for topic in request.topics
             for row in topic.partitions
         }
-        for topic in response.responses:
-            for row in topic.partitions:
-                partition = TopicPartition(topic.topic, row.partition_index)
-                if partition in starts:
-                    await self._take_partition(partition, starts[partition], row)
+        for partition, row in fetched_partitions(response):
+            if partition in starts:
+                await self._take_partition(partition, starts[partition], row)
 
     async def _take_partition(self, partition: TopicPartition, start: int, row: PartitionData) -> None:
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:

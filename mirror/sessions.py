@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Protocol
 
+from sordini.client.errors import check
+from sordini.client.transaction_requests import (
+    ADDS,
+    ENDS,
+    INITS,
+    Producer,
+    add_request,
+    added_partitions,
+    end_request,
+    init_request,
+)
 from sordini.mirror.cluster import Cluster
-from sordini.mirror.errors import check
-from sordini.protocol.api import ApiKey
-from sordini.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from sordini.protocol.messages.end_txn import EndTxnRequest
-from sordini.protocol.messages.init_producer_id import InitProducerIdRequest
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.types import TopicPartition
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 """After so long without an end the target aborts; the flow then begins again."""
-_ONE_TRANSACTION: Final = 3
-"""The last AddPartitionsToTxn that clients send."""
-_SAME_EPOCH: Final = 4
-"""The last EndTxn that leaves the epoch as it is (KIP-890)."""
-_INIT_MAX: Final = 5
 _TRANSACTIONAL: Final = (ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN)
 
 
@@ -42,7 +44,7 @@ class Session(Protocol):
     transactional_id: str | None
 
     async def open(self) -> None:
-        """Get the producer id. Raises MirrorError."""
+        """Get the producer id. Raises ClientError."""
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Announce partitions that the transaction is about to write to."""
@@ -64,39 +66,31 @@ class TransactionalSession:
         self._cluster = cluster
         self._id = transactional_id
 
+    @property
+    def _producer(self) -> Producer:
+        return Producer(self._id, self.producer_id, self.producer_epoch)
+
     async def open(self) -> None:
-        request = InitProducerIdRequest(
-            transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, producer_id=-1, producer_epoch=-1
-        )
+        request = init_request(self._id, TRANSACTION_TIMEOUT_MS)
 
         async def attempt() -> None:
             link = await self._cluster.transaction_coordinator(self._id)
-            response = await link.ask(request, at_most=_INIT_MAX)
+            response = await link.ask(request, **INITS)
             check(f"getting a producer id for transactional id '{self._id}'", response.error_code)
             self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
 
-        await self._cluster.settled(attempt)
+        await self._cluster.retry(attempt)
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
-        topics: dict[str, list[int]] = {}
-        for partition in partitions:
-            topics.setdefault(partition.topic, []).append(partition.partition)
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self._id,
-            v3_and_below_producer_id=self.producer_id,
-            v3_and_below_producer_epoch=self.producer_epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=rows) for name, rows in topics.items()],
-        )
+        request = add_request(self._producer, partitions)
 
         async def attempt() -> None:
             link = await self._cluster.transaction_coordinator(self._id)
-            response = await link.ask(request, at_most=_ONE_TRANSACTION)
-            for topic in response.results_by_topic_v3_and_below:
-                for row in topic.results_by_partition:
-                    partition = TopicPartition(topic.name, row.partition_index)
-                    check(f"adding {partition} to a transaction", row.partition_error_code)
+            response = await link.ask(request, **ADDS)
+            for partition, code in added_partitions(response):
+                check(f"adding {partition} to a transaction", code)
 
-        await self._cluster.settled(attempt)
+        await self._cluster.retry(attempt)
 
     async def commit(self) -> None:
         await self._end(committed=True)
@@ -105,19 +99,14 @@ class TransactionalSession:
         await self._end(committed=False)
 
     async def _end(self, *, committed: bool) -> None:
-        request = EndTxnRequest(
-            transactional_id=self._id,
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch,
-            committed=committed,
-        )
+        request = end_request(self._producer, committed=committed)
 
         async def attempt() -> None:
             link = await self._cluster.transaction_coordinator(self._id)
-            response = await link.ask(request, at_most=_SAME_EPOCH)
+            response = await link.ask(request, **ENDS)
             check(f"ending a transaction of '{self._id}'", response.error_code)
 
-        await self._cluster.settled(attempt)
+        await self._cluster.retry(attempt)
 
 
 class IdempotentSession:
@@ -134,16 +123,14 @@ class IdempotentSession:
         link = await self._cluster.any_broker()
         if not link.serves(ApiKey.INIT_PRODUCER_ID):
             return
-        request = InitProducerIdRequest(
-            transactional_id=None, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, producer_id=-1, producer_epoch=-1
-        )
+        request = init_request(None, TRANSACTION_TIMEOUT_MS)
 
         async def attempt() -> None:
-            response = await (await self._cluster.any_broker()).ask(request, at_most=_INIT_MAX)
+            response = await (await self._cluster.any_broker()).ask(request, **INITS)
             check("getting a producer id", response.error_code)
             self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
 
-        await self._cluster.settled(attempt)
+        await self._cluster.retry(attempt)
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Nothing: there is no transaction."""

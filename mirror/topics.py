@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
+from sordini.client.errors import Refused, check
 from sordini.mirror.cluster import Cluster
-from sordini.mirror.errors import Refused, check
 from sordini.mirror.internal_topics import create_topic
 from sordini.mirror.naming import Names, Selection, is_copied
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -24,6 +24,7 @@ from sordini.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, topic_id_text
+from sordini.system.named_tuple import NamedTuple
 
 _TOPIC: Final = 2
 """The type of a topic among the resources that have settings."""
@@ -57,7 +58,7 @@ class TopicSync:
         self._refused: dict[str, str] = {}
 
     async def sync(self, replication_factor: int, excluded_configs: Iterable[re.Pattern[str]] | None) -> list[Topic]:
-        """Create and grow what is needed; the topics that can be copied. No settings with None. Raises MirrorError."""
+        """Create and grow what is needed; the topics that can be copied. No settings with None. Raises ClientError."""
         wanted = await self._offered()
         remote = {self._names.remote_topic(topic.name): topic for topic in wanted}
         counts = await self._counts(remote)
@@ -118,7 +119,7 @@ class TopicSync:
             for result in response.results:
                 check(f"adding partitions to '{name}' in the target", result.error_code, result.error_message)
 
-        await self._target.settled(attempt)
+        await self._target.retry(attempt)
 
     async def _configure(
         self,
@@ -166,7 +167,7 @@ def _changes(present: Mapping[str, str], wanted: Mapping[str, str]) -> list[Alte
 async def _configs(
     cluster: Cluster, topics: Iterable[str], excluded: Iterable[re.Pattern[str]]
 ) -> dict[str, dict[str, str]]:
-    """What is set for each topic itself. Raises MirrorError."""
+    """What is set for each topic itself. Raises ClientError."""
     resources = [
         DescribeConfigsResource(resource_type=_TOPIC, resource_name=topic, configuration_keys=None) for topic in topics
     ]

@@ -13,18 +13,21 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from sordini.client.errors import ClientError
+from sordini.client.cluster import Link
+from sordini.client.errors import ClientError, Refused, Unreachable
+from sordini.client.record_requests import PRODUCE_BY_NAME, produce_request, produced_partitions
 from sordini.mirror.batches import Copy, stamp
-from sordini.mirror.cluster import ANSWER_S_MAX, Cluster, Link
-from sordini.mirror.errors import MirrorError, Refused, Unreachable
-from sordini.mirror.internal_topics import PRODUCE_BY_NAME_MAX, produce_request
+from sordini.mirror.cluster import ANSWER_S_MAX, Cluster
+from sordini.mirror.errors import MirrorError
+from sordini.mirror.internal_topics import PRODUCE_TIMEOUT_MS
 from sordini.mirror.offset_map import Segment
 from sordini.mirror.sessions import Session
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.records.batch import INT32_MAX
 from sordini.protocol.types import TopicPartition
+from sordini.system.named_tuple import NamedTuple
 
 REQUESTS_MAX: Final = 5
 """In flight to one broker."""
@@ -60,7 +63,7 @@ class Writer:
         self._added: set[TopicPartition] = set()
         self._sequences: dict[TopicPartition, int] = {}
         self._pending_bytes = 0
-        self._failure: MirrorError | None = None
+        self._failure: ClientError | None = None
         self._changed = asyncio.Event()
         self._placed: list[Placed] = []
 
@@ -77,14 +80,14 @@ class Writer:
             self._added.update(new)
 
     async def put(self, partition: TopicPartition, copy: Copy, source: TopicPartition | None) -> None:
-        """Write a batch; waits while too many bytes are under way. Raises the MirrorError of any earlier batch."""
+        """Write a batch; waits while too many bytes are under way. Raises the ClientError of any earlier batch."""
         await self._until(lambda: self._pending_bytes <= PENDING_BYTES_MAX)
         lane = await self._lane(partition)
         self._pending_bytes += len(copy.data)
         lane.push(partition, Sent(copy, source))
 
     async def drain(self) -> list[Placed]:
-        """Wait until all is acknowledged; where the records since the last call are. Raises MirrorError."""
+        """Wait until all is acknowledged; where the records since the last call are. Raises ClientError."""
         await self._until(lambda: not self._pending_bytes)
         placed, self._placed = self._placed, []
         return placed
@@ -137,7 +140,7 @@ class Writer:
                 downstream += run.record_count
         self._changed.set()
 
-    def fail(self, error: MirrorError) -> None:
+    def fail(self, error: ClientError) -> None:
         """A batch may not be in the target: the first error is what all who wait get."""
         if self._failure is None:
             self._failure = error
@@ -161,10 +164,11 @@ class _Lane:
         while self._waiting and self._in_flight < REQUESTS_MAX:
             taken = self._take()
             batches = {partition: self._writer.stamped(partition, sent) for partition, sent in taken.items()}
-            request = produce_request(batches, self._writer.session.transactional_id)
+            transactional_id = self._writer.session.transactional_id
+            request = produce_request(batches, PRODUCE_TIMEOUT_MS, transactional_id=transactional_id)
             try:
-                response = self._link.send(request, at_least=3, at_most=PRODUCE_BY_NAME_MAX)
-            except MirrorError as error:
+                response = self._link.send(request, **PRODUCE_BY_NAME)
+            except ClientError as error:
                 self._writer.fail(error)
                 return
             self._in_flight += 1
@@ -191,16 +195,14 @@ class _Lane:
         error = done.exception()
         if error is not None:
             assert isinstance(error, ClientError)
-            self._writer.fail(Unreachable(f"{self._link.address}: {error}"))
+            self._writer.fail(error)
             return
-        for topic in done.result().responses:
-            for row in topic.partition_responses:
-                partition = TopicPartition(topic.name, row.index)
-                if row.error_code:
-                    subject = f"writing to {partition} in the target"
-                    self._writer.fail(Refused(subject, row.error_code, row.error_message))
-                    return
-                self._writer.acknowledged(taken.pop(partition), row.base_offset)
+        for partition, row in produced_partitions(done.result()):
+            if row.error_code:
+                subject = f"writing to {partition} in the target"
+                self._writer.fail(Refused(subject, row.error_code, row.error_message))
+                return
+            self._writer.acknowledged(taken.pop(partition), row.base_offset)
         if taken:
             self._writer.fail(MirrorError(f"{self._link.address} did not answer for {', '.join(map(str, taken))}"))
             return

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import click
 
-from sordini.broker.clock import SystemClock, utc_ms
-from sordini.protocol.types import TopicPartition
+from sordini.admin.selections import PartitionSelection
+from sordini.system.clock import SystemClock, utc_ms
 
 T = TypeVar("T")
-PartitionSelection = tuple[str, tuple[int, ...] | None]
-"""A topic and the selected partitions; None is all."""
 StartPosition = tuple[str, int]
 """The start of reading: ("beginning", 0), ("end", 0), ("offset", N), ("last", N) or ("time", ms)."""
 
@@ -103,14 +102,14 @@ def parse_instant(text: str) -> int:
         raise ValueError(f"{error}, or milliseconds since 1970 such as 1795286459500") from None
 
 
-def selected_partitions(wanted: Iterable[PartitionSelection], counts: dict[str, int]) -> list[TopicPartition]:
-    """The selected partitions, in order and without duplicates; `counts` has each topic's number of partitions."""
-    found = dict.fromkeys(
-        TopicPartition(topic, partition)
-        for topic, partitions in wanted
-        for partition in (range(counts[topic]) if partitions is None else partitions)
-    )
-    return list(found)
+def parse_since(text: str) -> int:
+    """Read a time as `parse_instant`, or how long ago: 90s, 1h30m. Raises ValueError."""
+    with suppress(ValueError):
+        return parse_instant(text)
+    try:
+        return SystemClock().now_ms() - parse_duration_ms(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a time such as 2026-11-21T18:30 nor a duration such as 15m") from None
 
 
 def _click_type(parse: Callable[[str], T]) -> Callable[[str], T]:
@@ -130,4 +129,21 @@ NUMBERS: Final = _click_type(parse_numbers)
 INSTANT: Final = _click_type(parse_instant)
 PARTITIONS: Final = _click_type(parse_topic_partitions)
 SETTING: Final = _click_type(parse_setting)
+SINCE: Final = _click_type(parse_since)
 START: Final = _click_type(parse_start)
+
+
+def partitions_option(
+    help_text: str, *, required: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The option --topic TOPIC[:PARTITIONS], as `wanted`; `help_text` is without that it can be repeated."""
+    return click.option(
+        "--topic",
+        "-t",
+        "wanted",
+        metavar="TOPIC[:PARTITIONS]",
+        type=PARTITIONS,
+        multiple=True,
+        required=required,
+        help=f"{help_text} Can be repeated.",
+    )

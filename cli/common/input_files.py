@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.cli.common.options import Failure
+from sordini.admin.failure import Failure
 from sordini.protocol.printable import not_utf8
 from sordini.storage.disk import File, SystemDisk
 

@@ -13,17 +13,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from sordini.cli.common.client_security import PROTOCOLS, command_config_option, current_security
+from sordini.admin.failure import Failure
+from sordini.cli.common.client_security import command_config_option, current_security
 from sordini.cli.common.named_commands import NamedCommands
-from sordini.cli.common.output import print_json
-from sordini.cli.common.terminal import echo
+from sordini.cli.common.output import print_json, table
+from sordini.cli.common.terminal import echo, echo_lines
+from sordini.client.errors import ClientError
+from sordini.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
-    from sordini.cli.cluster_client import ClusterClient
+    from sordini.admin.cluster_client import ClusterClient
 
 T = TypeVar("T")
 
@@ -36,12 +39,14 @@ EXIT_CODES: Final = {
 }
 
 
+CONSOLE_HELP: Final = "Also serve the page of `sordini console` on this machine, as a child process."
+CONSOLE_PORT_HELP: Final = "Port of --console. 0 lets the system choose."
+REGISTRY_HELP: Final = "Also serve a schema registry (`sordini registry`) on this machine, as a child process."
+REGISTRY_PORT_HELP: Final = "Port of --registry. 0 lets the system choose."
+"""Of the two commands that start brokers."""
+
 SHOWN_MAX: Final = 100
 """Characters up to which a text is shown whole in an error."""
-
-
-class Failure(Exception):
-    """A command failed; each argument is a line of text that says why."""
 
 
 def os_error_text(error: OSError) -> str:
@@ -72,7 +77,7 @@ class ClientCommand(click.Command):
             result = super().invoke(ctx)
             if sys.stdout is not None:  # It is None when the command was started without one.
                 sys.stdout.flush()
-        except Failure as failure:
+        except ClientError as failure:
             for problem in failure.args:
                 echo(f"sordini: {problem}", err=True)
             ctx.exit(FAILED)
@@ -122,18 +127,20 @@ class Client(NamedTuple):
 
     async def on_cluster(self, action: Callable[[ClusterClient], Awaitable[T]]) -> T:
         """As `run`, inside a running event loop."""
+        from sordini.cli.common.waiting_line import waiting_line
 
         async def bounded(cluster: ClusterClient) -> T:
-            return await self.within_timeout(cluster, action(cluster))
+            async with waiting_line(f"waiting for {self.bootstrap}"):
+                return await self.within_timeout(cluster, action(cluster))
 
         return await self.without_timeout(bounded)
 
     async def without_timeout(self, action: Callable[[ClusterClient], Awaitable[T]]) -> T:
         """As `on_cluster` without a timeout, for an action that limits its parts by `within_timeout`."""
-        from sordini.cli.cluster_client import ClusterClient
+        from sordini.cli.common.command_cluster import command_cluster
         from sordini.client.addresses import parse_bootstrap
 
-        async with ClusterClient(parse_bootstrap(self.bootstrap)) as cluster:
+        async with command_cluster(parse_bootstrap(self.bootstrap)) as cluster:
             return await action(cluster)
 
     async def within_timeout(self, cluster: ClusterClient, work: Awaitable[T]) -> T:
@@ -156,7 +163,9 @@ def _addresses(ctx: click.Context, parameter: click.Parameter, value: str) -> st
         addresses = parse_bootstrap(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, parameter) from None
-    protocol = current_security().protocol
+    from sordini.client.security import PLAINTEXT, PROTOCOLS
+
+    protocol = (current_security() or PLAINTEXT).protocol
     for name in listener_names(value):
         if name in PROTOCOLS and name != protocol:
             reason = f"{value!r} is a listener of {name}, and this command connects by {protocol}"
@@ -165,17 +174,24 @@ def _addresses(ctx: click.Context, parameter: click.Parameter, value: str) -> st
     return ",".join(map(str, addresses))
 
 
-_bootstrap_option = click.option(
-    "--bootstrap",
-    "-b",
-    metavar="HOST:PORT",
-    envvar="SORDINI_BOOTSTRAP",
-    default="127.0.0.1:9092",
-    show_default=True,
-    show_envvar=True,
-    callback=_addresses,
-    help="One or more brokers of the cluster, separated by commas.",
-)
+def addresses_option(
+    callback: Callable[..., str] | None, more_help: str = ""
+) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """The option --bootstrap alone, whose value `callback` reads."""
+    return click.option(
+        "--bootstrap",
+        "-b",
+        metavar="HOST:PORT",
+        envvar="SORDINI_BOOTSTRAP",
+        default="127.0.0.1:9092",
+        show_default=True,
+        show_envvar=True,
+        callback=callback,
+        help=f"One or more brokers of the cluster, separated by commas.{more_help}",
+    )
+
+
+_bootstrap_option = addresses_option(_addresses)
 
 
 def bootstrap_option(command: Callable[..., T]) -> Callable[..., T]:
@@ -206,6 +222,26 @@ def client_options(command: Callable[..., None]) -> Callable[..., None]:
         command(*args, client=Client(bootstrap, as_json, timeout_s), **others)
 
     return with_client
+
+
+def report_rows(
+    client: Client, rows: Sequence[Any], head: Sequence[str], cells_of: Callable[[Any], Sequence[object]], none: str
+) -> None:
+    """Print what was listed, as JSON or as a table; without a row the sentence `none`, on standard error."""
+    if client.as_json:
+        print_json(rows)
+    elif rows:
+        echo_lines(table(head, map(cells_of, rows)))
+    else:
+        echo(none, err=True)
+
+
+def report_found(client: Client, found: Sequence[Any], text: Callable[[Any], str]) -> None:
+    """Print what was described, as JSON or as one paragraph for each."""
+    if client.as_json:
+        print_json(found)
+    else:
+        echo_lines("\n\n".join(map(text, found)))
 
 
 def report_each(client: Client, rows: Sequence[Mapping[str, Any]], words: Callable[[Mapping[str, Any]], str]) -> None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from sordini.cli.common.options import Client, Failure
+from sordini.cli.common.options import Client
+from sordini.client.errors import ClientError
 
 if TYPE_CHECKING:
-    from sordini.cli.cluster_client import ClusterClient
+    from sordini.admin.cluster_client import ClusterClient
 
 T = TypeVar("T")
 
@@ -45,7 +46,7 @@ def poll_until(
     """
     import asyncio
 
-    from sordini.cli.broker_connection import NotServed, Refused
+    from sordini.client.errors import NotServed, Refused
 
     async def until() -> T:
         clock = asyncio.get_running_loop()
@@ -58,7 +59,7 @@ def poll_until(
                     return answer
             except (Refused, NotServed):
                 raise  # The same request would be refused again.
-            except Failure as problem:
+            except ClientError as problem:
                 failure = problem
             left = deadline - clock.time()
             if left <= 0 and failure is not None:

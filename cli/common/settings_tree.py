@@ -11,10 +11,11 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar
 
 from sordini.protocol.printable import not_utf8
 from sordini.storage.disk import SystemDisk
+from sordini.system.named_tuple import NamedTuple
 
 Choice = TypeVar("Choice", bound=Enum)
 

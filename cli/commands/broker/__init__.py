@@ -1,0 +1,1 @@
+"""`sordini serve`, `stop` and `ping`."""

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sordini.broker.clock import SystemClock
-from sordini.cli.common.options import DONE, FAILED, ClientCommand, Failure, bootstrap_option
+from sordini.admin.failure import Failure
+from sordini.cli.common.options import DONE, FAILED, ClientCommand, bootstrap_option
 from sordini.cli.common.terminal import echo
+from sordini.system.clock import SystemClock
 
 if TYPE_CHECKING:
-    from sordini.cli.broker_connection import BrokerConnection
+    from sordini.client.cluster import Link
 
 NOT_SERVING = 3
 
@@ -67,13 +68,14 @@ async def _ask(bootstrap: str, timeout_s: float, *, serving: bool) -> str:
     """Why the broker does not serve; empty if it does, or without --serving. Raises Failure."""
     import asyncio
 
-    from sordini.cli.broker_connection import BrokerConnection
+    from sordini.cli.common.command_cluster import command_access
     from sordini.client.addresses import parse_bootstrap
+    from sordini.client.cluster import open_link
 
     address = parse_bootstrap(bootstrap)[0]
     try:
         async with asyncio.timeout(timeout_s):
-            link = await BrokerConnection.open(address)
+            link = await open_link(address, *command_access([address]))
             try:
                 return await _why_not_serving(link) if serving else ""
             finally:
@@ -82,10 +84,10 @@ async def _ask(bootstrap: str, timeout_s: float, *, serving: bool) -> str:
         raise Failure(f"{address} did not answer within {timeout_s:g} s") from None
 
 
-async def _why_not_serving(link: BrokerConnection) -> str:
+async def _why_not_serving(link: Link) -> str:
     """The broker's own report, read from the resource of the cluster default, which needs no broker id."""
-    from sordini.broker.membership.health_keys import SERVING, YES
-    from sordini.cli.commands.configs.config_requests import BROKER
+    from sordini.admin.config_requests import BROKER
+    from sordini.broker.cluster.health_keys import SERVING, YES
     from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
     wanted = DescribeConfigsResource(resource_type=BROKER, resource_name="", configuration_keys=[SERVING])

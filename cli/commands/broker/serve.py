@@ -6,10 +6,10 @@ import sys
 
 import click
 
-from sordini.broker.clock import SystemClock
 from sordini.cli.common.collector import collect_again
-from sordini.cli.common.options import ClientCommand
+from sordini.cli.common.options import CONSOLE_HELP, CONSOLE_PORT_HELP, REGISTRY_HELP, REGISTRY_PORT_HELP, ClientCommand
 from sordini.cli.common.terminal import echo
+from sordini.system.clock import SystemClock
 
 STARTED_MS = SystemClock().monotonic_ms()
 """About the start of the process: the ready line counts from here."""
@@ -46,6 +46,12 @@ class Serve(ClientCommand):
     help="Where --secure keeps keys, the password and client files. The default is the first log directory with "
     "-secure behind its name.",
 )
+@click.option("--console", "has_console", is_flag=True, help=f"{CONSOLE_HELP} Needs the extra sordini[console].")
+@click.option("--console-port", type=click.IntRange(0, 65_535), default=9080, show_default=True, help=CONSOLE_PORT_HELP)
+@click.option("--registry", "has_registry", is_flag=True, help=f"{REGISTRY_HELP} Needs the extra sordini[registry].")
+@click.option(
+    "--registry-port", type=click.IntRange(0, 65_535), default=8081, show_default=True, help=REGISTRY_PORT_HELP
+)
 @click.option("--daemon", is_flag=True, help="Run in the background; return when the broker is ready.")
 @click.option(
     "--pid-file",
@@ -78,6 +84,8 @@ def serve(
     properties: str | None,
     overrides: tuple[str, ...],
     secure_directory: str | None,
+    console_port: int,
+    registry_port: int,
     daemon: bool,  # noqa: FBT001 - click gives it by name.
     pid_file: str | None,
     log_file: str | None,
@@ -85,6 +93,8 @@ def serve(
     log_level: str,
     *,
     secure: bool,
+    has_console: bool,
+    has_registry: bool,
 ) -> None:
     """Start a broker and run it until SIGTERM or Ctrl-C.
 
@@ -108,11 +118,15 @@ def serve(
 
     import_without_extras()
     from sordini.broker.configuration.settings import ConfigError
-    from sordini.broker.process.broker_process import Launch, run_broker  # Imported here: --help needs no broker.
+    from sordini.broker.process.broker_process import run_broker  # Imported here: --help needs no broker.
+    from sordini.broker.process.process_context import Launch
+    from sordini.broker.process.serving_children import CONSOLE_EXTRA, REGISTRY_EXTRA, ChildPlan, check_extras
 
     collect_again()
     if secure_directory is not None and not secure:
         raise click.UsageError("--secure-directory goes with --secure")
+    plans = [ChildPlan(CONSOLE_EXTRA, console_port)] if has_console else []
+    plans += [ChildPlan(REGISTRY_EXTRA, registry_port)] if has_registry else []
     launch = Launch(
         STARTED_MS,
         log_level,
@@ -122,8 +136,10 @@ def serve(
         daemon,
         is_secure=secure,
         secure_directory=secure_directory,
+        children=tuple(plans),
     )
     try:
+        check_extras(plans)
         code = run_broker(properties, overrides, launch)
     except ConfigError as error:
         echo(f"sordini: {error}", err=True)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from sordini.broker.clock import SystemClock
 from sordini.broker.process import pid_file as pid_files
-from sordini.cli.common.options import ClientCommand, Failure
+from sordini.cli.common.options import ClientCommand
 from sordini.cli.common.terminal import echo
+from sordini.client.errors import ClientError
 from sordini.storage.disk import SystemDisk
+from sordini.system.clock import SystemClock
 from sordini.system.processes import ProcessHandle
 
 if TYPE_CHECKING:
@@ -117,8 +119,8 @@ def stop(
 def _configured(properties: str | None, overrides: tuple[str, ...]) -> Config:
     # Imported here: with --pid-file no configuration is read.
     from sordini.broker.configuration.config import build_config, find_setting
-    from sordini.broker.configuration.kraft_keys import taken_over
-    from sordini.broker.configuration.protection import FAMILY
+    from sordini.broker.configuration.keys.kraft_keys import taken_over
+    from sordini.broker.configuration.protection.protection import FAMILY
     from sordini.broker.configuration.settings import ConfigError
     from sordini.broker.process.config_loading import read_entries, resolved
 
@@ -131,7 +133,9 @@ def _configured(properties: str | None, overrides: tuple[str, ...]) -> Config:
         try:
             config, _ = build_config(entries)
         except ConfigError:
-            config, _ = build_config({key: text for key, text in entries.items() if not FAMILY.fullmatch(key.lower())})
+            config, _ = build_config(
+                {key: text for key, text in entries.items() if not re.fullmatch(FAMILY, key.lower())}
+            )
     except ConfigError as error:
         _end(EXIT_CONFIG, str(error))
     return config
@@ -144,7 +148,7 @@ def _print_stop_impact(config: Config, *, if_safe: bool) -> None:
 
     try:
         held = fetch_stop_impact(config, SystemDisk())
-    except Failure as failure:
+    except ClientError as failure:
         if if_safe:
             _end(EXIT_COSTS, f"the broker is not stopped: the effect of a stop is unknown: {failure}")
         echo(f"sordini: the broker's partitions are unknown; it is stopped all the same: {failure}", err=True)

@@ -7,10 +7,10 @@ fewer than `min.insync.replicas` are in sync. A partition that is in that state 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
 
 from sordini.protocol.printable import counted
 from sordini.protocol.types import TopicPartition
+from sordini.system.named_tuple import NamedTuple
 
 NAMES_MAX = 5
 """Partitions named in one line."""

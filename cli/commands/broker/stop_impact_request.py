@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Collection
 from typing import Final
 
+from sordini.admin.cluster_client import ClusterClient
+from sordini.admin.config_requests import TOPIC
+from sordini.admin.failure import Failure
 from sordini.broker.configuration.config import Config
-from sordini.cli.cluster_client import ClusterClient, check
 from sordini.cli.commands.broker.stop_impact import PartitionReplicas, StopImpact, assess_stop
-from sordini.cli.commands.configs.config_requests import TOPIC
-from sordini.cli.common.options import Failure
+from sordini.cli.common.command_cluster import command_cluster
 from sordini.client.addresses import Address
+from sordini.client.errors import check
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -52,7 +54,7 @@ def _broker_id(config: Config, disk: Disk) -> int:
 
 async def _within_time(broker: int, address: Address) -> StopImpact:
     try:
-        async with asyncio.timeout(SECONDS_MAX), ClusterClient([address]) as cluster:
+        async with asyncio.timeout(SECONDS_MAX), command_cluster([address]) as cluster:
             return await _stop_impact(cluster, broker)
     except TimeoutError:
         raise Failure(f"{address} did not answer within {SECONDS_MAX:g} s") from None

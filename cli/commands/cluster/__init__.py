@@ -1,0 +1,1 @@
+"""`sordini cluster`: state and problems of a cluster."""

@@ -8,25 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sordini.cli.common.options import (
-    DONE,
-    FAILED,
-    Client,
-    ClientCommand,
-    ClientGroup,
-    Failure,
-    client_options,
-    json_option,
-)
+from sordini.admin.failure import Failure
+from sordini.cli.common.options import DONE, FAILED, Client, ClientCommand, ClientGroup, client_options, json_option
 from sordini.cli.common.output import print_json, table
 from sordini.cli.common.polling import after_wait_text, poll_until, wait_option
 from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from sordini.broker.coordination_store.store_location import StoreLocation, StoreLocations
-    from sordini.broker.coordination_store.store_migration import MigrationSummary, StoreTree
-    from sordini.broker.coordination_store.zookeeper_access import ZooKeeperAccess
+    from sordini.coordination_store.store_location import StoreLocation, StoreLocations
+    from sordini.coordination_store.store_migration import MigrationSummary, StoreTree
+    from sordini.coordination_store.zookeeper_access import ZooKeeperAccess
     from sordini.storage.disk import SystemDisk
 
 
@@ -45,7 +37,7 @@ class LocationType(click.ParamType["StoreLocation"]):
     name = "place"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> StoreLocation:
-        from sordini.broker.coordination_store.store_location import location_of
+        from sordini.coordination_store.store_location import location_of
 
         try:
             return location_of(value)
@@ -75,6 +67,10 @@ def status(client: Client, *, check: bool, wait_s: float) -> None:
     registered or not known, as other brokers see them in ZooKeeper. Problems are listed below the table: brokers that
     do not answer or have no contact, brokers that disagree on the controller or on leaders, leaders that refuse
     requests, and partitions without a leader or with replicas out of sync.
+
+    UPTIME, CPU and CONNECTIONS are what Sordini brokers report of themselves: the time since the broker was ready, the
+    CPU time of its event loop over the last minute (100 % is one core; the brokers of `sordini dev` share one loop),
+    and the connections that are open now.
 
     LAG is how many committed records the broker is behind the leader, in the partition where it lags most. A follower
     learns of newly committed records with its next fetch, at most half a second later (replica.fetch.wait.max.ms). A
@@ -109,15 +105,19 @@ def status(client: Client, *, check: bool, wait_s: float) -> None:
 
 def _print_status(report: Mapping[str, Any]) -> None:
     from sordini.cli.commands.cluster.cluster_problems import is_under_replicated
+    from sordini.cli.commands.groups.lag_texts import duration_text
 
     controller = "no controller" if report["controller"] is None else f"controller {report['controller']}"
     echo(f"cluster {report['cluster_id']}, {controller}")
-    keys = ("broker", "address", "rack", "state", "store", "leads", "replicas", "in_sync", "lag")
+    own = ("uptime", "cpu", "connections")
+    keys = ("broker", "address", "rack", "state", "store", *own, "leads", "replicas", "in_sync", "lag")
     rows = [
         {
             **row,
             "address": None if row["host"] is None else f"{row['host']}:{row['port']}",
             "store": None if row["store"] is None else row["store"].partition(":")[0],
+            "uptime": None if row["uptime_ms"] is None else duration_text(row["uptime_ms"] / 1000),
+            "cpu": None if row["cpu_share"] is None else f"{100 * row['cpu_share']:.1f} %",
         }
         for row in report["brokers"]
     ]
@@ -201,11 +201,11 @@ def move(
     """
     import asyncio
 
-    from sordini.broker.clock import SystemClock
-    from sordini.broker.coordination_store.store_location import StoreLocations
-    from sordini.broker.coordination_store.store_migration import MigrationRefused
+    from sordini.coordination_store.store_location import StoreLocations
+    from sordini.coordination_store.store_migration import MigrationRefused
     from sordini.replication.ports import CoordinationError, NotAuthorized, StoreUnusable
     from sordini.storage.disk import SystemDisk
+    from sordini.system.clock import SystemClock
 
     disk = SystemDisk()
     locations = StoreLocations(
@@ -232,8 +232,8 @@ def move(
 
 def _access_by(path: str, disk: SystemDisk) -> Callable[[str], ZooKeeperAccess]:
     """How ZooKeeper is reached with the keys of a properties file. Raises Failure."""
+    from sordini.broker.configuration.keys.zookeeper_keys import read_zookeeper_settings
     from sordini.broker.configuration.settings import ConfigError
-    from sordini.broker.configuration.zookeeper_keys import read_zookeeper_settings
     from sordini.broker.process.config_loading import read_entries, resolved
     from sordini.broker.security.tls.zookeeper_material import access_of
 
@@ -264,7 +264,7 @@ async def _moved(
 
 async def _returns_home(locations: StoreLocations, origin: StoreTree, target: StoreLocation) -> bool:
     """Whether this cluster was moved away from the target earlier. Raises MigrationRefused if another cluster was."""
-    from sordini.broker.coordination_store.store_migration import MigrationRefused, cluster_id_at
+    from sordini.coordination_store.store_migration import MigrationRefused, cluster_id_at
 
     if locations.moved_to(target) is None:
         return False
@@ -279,7 +279,7 @@ async def _returns_home(locations: StoreLocations, origin: StoreTree, target: St
 async def _checked(
     locations: StoreLocations, origin: StoreTree, target: StoreLocation, *, returns_home: bool
 ) -> MigrationSummary:
-    from sordini.broker.coordination_store.store_migration import check
+    from sordini.coordination_store.store_migration import check
 
     if returns_home or not locations.may_exist(target):
         return await check(origin, None)
@@ -290,7 +290,7 @@ async def _checked(
 async def _copied(
     locations: StoreLocations, origin: StoreTree, target: StoreLocation, *, returns_home: bool
 ) -> tuple[MigrationSummary, str | None]:
-    from sordini.broker.coordination_store.store_migration import check, copy
+    from sordini.coordination_store.store_migration import check, copy
 
     former = None
     if returns_home:

@@ -3,7 +3,7 @@
 Pure. Anything unknown is a problem: a broker that does not answer, a partition that its leader does not report, a
 coordination store that cannot be read.
 
-Only Sordini brokers read the store when they are queried (`broker/membership/health.py`). Apache Kafka brokers, and
+Only Sordini brokers read the store when they are queried (`broker/cluster/health.py`). Apache Kafka brokers, and
 Sordini versions without these keys, do not report their contact, and get no other request for it: a request for which
 Apache Kafka reads from ZooKeeper blocks one of its request threads until ZooKeeper answers. Their registration in the
 store stands for them: it exists as long as the broker's session, so a Sordini broker that reads it there knows that
@@ -13,9 +13,9 @@ ZooKeeper has heard from that broker within a session timeout. In a cluster with
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
-from sordini.broker.membership.health_keys import (
+from sordini.broker.cluster.health_keys import (
     NONE,
     SERVING,
     STORE_BROKERS,
@@ -26,6 +26,7 @@ from sordini.broker.membership.health_keys import (
     StoreFinding,
 )
 from sordini.protocol.types import TopicPartition
+from sordini.system.named_tuple import NamedTuple
 
 H = TypeVar("H", bound=Hashable)
 

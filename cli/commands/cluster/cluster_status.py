@@ -1,9 +1,10 @@
 """The data of `cluster status`: brokers, leaders, in-sync replicas, and the lag of followers.
 
-Every broker gets a Metadata request for its own view, and DescribeConfigs for its contact with the coordination store
-(Sordini brokers report it). Leaders get ListOffsets; followers get a Fetch (as KIP-392 allows consumers) that returns
-no records and the high watermark known there. A follower that lags knows no higher one than its log; one that keeps up
-learns of a new high watermark with its next fetch, so it may seem to lag for `replica.fetch.wait.max.ms`.
+Every broker gets a Metadata request for its own view, DescribeConfigs for its contact with the coordination store, and
+DescribeBrokerActivity for its uptime, CPU time and connections (Sordini brokers report both). Leaders get ListOffsets;
+followers get a Fetch (as KIP-392 allows consumers) that returns no records and the high watermark known there. A
+follower that lags knows no higher one than its log; one that keeps up learns of a new high watermark with its next
+fetch, so it may seem to lag for `replica.fetch.wait.max.ms`.
 `cluster_problems.py` decides which of this is a problem.
 
 Parts of the cluster may be down: a broker that does not answer in time is reported as silent, and what only that broker
@@ -15,9 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sordini.broker.membership.health_keys import MEANINGS
-from sordini.cli.broker_connection import BrokerConnection, NotServed
-from sordini.cli.cluster_client import ClusterClient, error_text, only_row
+from sordini.admin.broker_activity import BrokerActivity, read_activity
+from sordini.admin.cluster_client import ClusterClient, error_text
+from sordini.admin.config_requests import BROKER
+from sordini.admin.parallel_requests import ParallelRequests
+from sordini.broker.cluster.health_keys import MEANINGS
 from sordini.cli.commands.cluster.cluster_problems import (
     BrokerView,
     NamedController,
@@ -25,21 +28,26 @@ from sordini.cli.commands.cluster.cluster_problems import (
     is_under_replicated,
     store_states,
 )
-from sordini.cli.commands.configs.config_requests import BROKER
-from sordini.cli.common.parallel_requests import ParallelRequests
-from sordini.cli.common.partition_offsets import EARLIEST, LATEST
+from sordini.client.cluster import Link
+from sordini.client.errors import NotServed, only_row
+from sordini.client.record_requests import (
+    EARLIEST,
+    FETCH_BY_NAME,
+    LATEST,
+    fetch_request,
+    fetched_partitions,
+    listed_partitions,
+    offsets_request,
+)
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from sordini.protocol.messages.fetch import FetchResponse
 from sordini.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
     ListOffsetsResponse,
-    ListOffsetsTopic,
 )
 from sordini.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -53,8 +61,6 @@ Wanted = dict[TopicPartition, tuple[int, int]]
 """For each partition the timestamp of a ListOffsets request to its leader, and the expected leader epoch."""
 PartitionRow = dict[str, Any]
 
-NAMES_TOPICS: Final = 12
-"""The last version of Fetch with topic names."""
 BEYOND: Final = -1
 """In place of a high watermark: the follower's log ends before the requested offset."""
 ANY_EPOCH: Final = -1
@@ -66,7 +72,8 @@ async def cluster_status(cluster: ClusterClient, timeout_s: float) -> dict[str, 
     found = await cluster.metadata(None)
     registered = {broker.node_id: broker for broker in found.brokers}
     requests = ParallelRequests(cluster, registered, timeout_s)
-    views = await requests.send(_view, {broker: broker for broker in registered})
+    answers = await requests.send(_view, {broker: broker for broker in registered})
+    views = {broker: view for broker, (view, _) in answers.items()}
     partitions = _partitions(found)
     ends, refusals = await _leader_offsets(requests, partitions, LATEST)
     watermarks = await _watermarks(requests, partitions, ends)
@@ -89,20 +96,24 @@ async def cluster_status(cluster: ClusterClient, timeout_s: float) -> dict[str, 
         "topics": len({row["topic"] for row in partitions}),
         "offline_partitions": sum(row["leader"] is None for row in partitions),
         "under_replicated_partitions": sum(is_under_replicated(row) for row in partitions),
-        "brokers": [_broker(one, registered.get(one), partitions, requests.silent, states.get(one)) for one in ids],
+        "brokers": [
+            _broker(one, registered.get(one), partitions, requests.silent, states.get(one))
+            | _activity(answers[one][1] if one in answers else None)
+            for one in ids
+        ],
         "partitions": partitions,
         "problems": find_problems(named, frozenset(registered), views, requests.silent, partitions),
     }
 
 
-async def _view(link: BrokerConnection, broker_id: int) -> BrokerView:
+async def _view(link: Link, broker_id: int) -> tuple[BrokerView, BrokerActivity | None]:
     """One broker's view of the cluster and, if it is a Sordini, of itself."""
     names = [*MEANINGS]
     resource = DescribeConfigsResource(resource_type=BROKER, resource_name=str(broker_id), configuration_keys=names)
     config_response: DescribeConfigsResponse = await link.ask(DescribeConfigsRequest(resources=[resource]))
     metadata: MetadataResponse = await link.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False))
     result = only_row(config_response.results, f"broker {broker_id}")
-    return BrokerView(
+    view = BrokerView(
         cluster_id=metadata.cluster_id,
         controller=metadata.controller_id,
         brokers=frozenset(broker.node_id for broker in metadata.brokers),
@@ -114,9 +125,10 @@ async def _view(link: BrokerConnection, broker_id: int) -> BrokerView:
         states={row.name: row.value for row in result.configs if row.name in MEANINGS},
         refusal=error_text("its settings", result.error_code, result.error_message),
     )
+    return view, await read_activity(link, events_max=0)
 
 
-async def _controller_refusal(link: BrokerConnection, _nothing: None) -> str | None:
+async def _controller_refusal(link: Link, _nothing: None) -> str | None:
     """Why a broker does not act as the controller, found by a request that only the controller answers."""
     request = ListPartitionReassignmentsRequest(topics=[])
     try:
@@ -174,34 +186,21 @@ def _fetch_offsets(rows: Iterable[PartitionRow], ends: Offsets) -> dict[int, dic
     return wanted
 
 
-async def _listed(link: BrokerConnection, wanted: Wanted) -> dict[TopicPartition, tuple[int, int]]:
+async def _listed(link: Link, wanted: Wanted) -> dict[TopicPartition, tuple[int, int]]:
     """The error code and offset of each partition in a leader's ListOffsets response."""
-    topics: dict[str, ListOffsetsTopic] = {}
-    for (topic, index), (timestamp, epoch) in wanted.items():
-        partition = ListOffsetsPartition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
-        topics.setdefault(topic, ListOffsetsTopic(name=topic, partitions=[])).partitions.append(partition)
-    answer: ListOffsetsResponse = await link.ask(ListOffsetsRequest(replica_id=-1, topics=list(topics.values())))
-    return {
-        TopicPartition(topic.name, row.partition_index): (row.error_code, row.offset)
-        for topic in answer.topics
-        for row in topic.partitions
-    }
+    times = {partition: timestamp for partition, (timestamp, _) in wanted.items()}
+    epochs = {partition: epoch for partition, (_, epoch) in wanted.items()}
+    answer: ListOffsetsResponse = await link.ask(offsets_request(times, epochs=epochs))
+    return {partition: (row.error_code, row.offset) for partition, row in listed_partitions(answer)}
 
 
-async def _fetched(link: BrokerConnection, offsets: Offsets) -> dict[TopicPartition, int]:
+async def _fetched(link: Link, offsets: Offsets) -> dict[TopicPartition, int]:
     """The high watermarks in a Fetch response, or BEYOND."""
-    topics: dict[str, FetchTopic] = {}
-    for (topic, index), offset in offsets.items():
-        partition = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1)
-        topics.setdefault(topic, FetchTopic(topic=topic, partitions=[])).partitions.append(partition)
-    request = FetchRequest(max_bytes=1, topics=list(topics.values()))
-    answer: FetchResponse = await link.ask(request, at_most=NAMES_TOPICS)
+    request = fetch_request(offsets, 1, bytes_max=1)
+    answer: FetchResponse = await link.ask(request, at_most=FETCH_BY_NAME["at_most"])
     return {
-        TopicPartition(topic.topic, row.partition_index): row.high_watermark
-        if row.error_code == ErrorCode.NONE
-        else BEYOND
-        for topic in answer.responses
-        for row in topic.partitions
+        partition: row.high_watermark if row.error_code == ErrorCode.NONE else BEYOND
+        for partition, row in fetched_partitions(answer)
         if row.error_code in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)
     }
 
@@ -242,6 +241,19 @@ def _broker(
         "replicas": sum(broker_id in row["replicas"] for row in rows),
         "in_sync": sum(broker_id in row["in_sync_replicas"] for row in rows),
         "lag": None if None in lags else max(lags, default=0),
+    }
+
+
+def _activity(found: BrokerActivity | None) -> PartitionRow:
+    """What a Sordini says of itself; null for others."""
+    if found is None:
+        return {"version": None, "uptime_ms": None, "cpu_share": None, "connections": None}
+    cpu_share = None if found.cpu_share is None else round(found.cpu_share, 4)
+    return {
+        "version": found.version,
+        "uptime_ms": found.uptime_ms,
+        "cpu_share": cpu_share,
+        "connections": found.connections,
     }
 
 

@@ -1,0 +1,1 @@
+"""`sordini configs`: settings of brokers, topics and groups."""

@@ -1,4 +1,4 @@
-"""`sordini configs`: show and change the settings of topics, brokers and the cluster."""
+"""`sordini configs`: show and change the settings of topics, groups, brokers and the cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from sordini.cli.commands.configs.config_requests import BROKER, DEFAULT, TOPIC, Resource
+from sordini.admin.config_requests import BROKER, CLIENT_METRICS, DEFAULT, GROUP, TOPIC, Resource
+from sordini.cli.commands.completion.names import group_names, topic_names
 from sordini.cli.common.argument_types import SETTING
 from sordini.cli.common.options import Client, ClientGroup, client_options
 from sordini.cli.common.output import print_json, table
@@ -16,9 +17,33 @@ from sordini.cli.common.terminal import echo, echo_lines
 
 
 def resource_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add --topic, --broker and --cluster to a command, which gets them as `resources`."""
+    """Add --topic, --group, --client-metrics, --broker and --cluster to a command, which gets them as `resources`."""
 
-    @click.option("--topic", "-t", "topics", metavar="TOPIC", multiple=True, help="A topic. Can be repeated.")
+    @click.option(
+        "--topic",
+        "-t",
+        "topics",
+        metavar="TOPIC",
+        multiple=True,
+        shell_complete=topic_names,
+        help="A topic. Can be repeated.",
+    )
+    @click.option(
+        "--group",
+        "-g",
+        "groups",
+        metavar="GROUP",
+        multiple=True,
+        shell_complete=group_names,
+        help="A consumer group; it need not exist. Can be repeated.",
+    )
+    @click.option(
+        "--client-metrics",
+        "subscriptions",
+        metavar="NAME",
+        multiple=True,
+        help="A subscription to metrics of clients; it need not exist. Can be repeated.",
+    )
     @click.option(
         "--broker",
         "brokers",
@@ -30,13 +55,23 @@ def resource_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--cluster", is_flag=True, help="The default for all brokers.")
     @wraps(command)
     def with_resources(
-        *args: Any, topics: tuple[str, ...], brokers: tuple[int, ...], cluster: bool, **others: Any
+        *args: Any,
+        topics: tuple[str, ...],
+        groups: tuple[str, ...],
+        subscriptions: tuple[str, ...],
+        brokers: tuple[int, ...],
+        cluster: bool,
+        **others: Any,
     ) -> None:
         resources = [Resource(TOPIC, name) for name in topics]
+        resources += [Resource(GROUP, name) for name in groups]
+        resources += [Resource(CLIENT_METRICS, name) for name in subscriptions]
         resources += [Resource(BROKER, str(broker_id)) for broker_id in brokers]
         resources += [Resource(BROKER, "")] if cluster else []
         if not resources:
-            raise click.UsageError("name a resource: --topic TOPIC, --broker ID or --cluster")
+            raise click.UsageError(
+                "name a resource: --topic TOPIC, --group GROUP, --client-metrics NAME, --broker ID or --cluster"
+            )
         command(*args, resources=resources, **others)
 
     return with_resources
@@ -44,14 +79,17 @@ def resource_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group(cls=ClientGroup)
 def configs() -> None:
-    """Show and change the settings of topics, brokers and the cluster.
+    """Show and change the settings of topics, consumer groups, brokers and the cluster.
 
-    In order of precedence: the topic's setting, the broker's setting, the cluster default, the broker's
+    Also of subscriptions to metrics of clients (--client-metrics, see `sordini clients`).
+
+    In order of precedence: the topic's or the group's setting, the broker's setting, the cluster default, the broker's
     server.properties, the built-in default.
 
     \b
       sordini configs describe --topic orders
       sordini configs set --topic orders retention.ms=60000
+      sordini configs set --group billing consumer.session.timeout.ms=60000
       sordini configs unset --topic orders retention.ms
     """
 
@@ -67,12 +105,12 @@ def describe(client: Client, resources: list[Resource], *, everything: bool) -> 
       sordini configs describe --topic orders
       sordini configs describe --broker 0 --all
     """
-    from sordini.cli.commands.configs.config_requests import describe_configs
+    from sordini.admin.config_requests import describe_configs
 
     found = client.run(lambda cluster: describe_configs(cluster, resources))
     shown = [[row for row in rows if everything or row["source"] != DEFAULT] for rows in found]
     if client.as_json:
-        kinds = {TOPIC: "topic", BROKER: "broker"}
+        kinds = {TOPIC: "topic", GROUP: "group", CLIENT_METRICS: "client metrics", BROKER: "broker"}
         print_json(
             [
                 {"type": kinds[resource.kind] if resource.name else "cluster", "name": resource.name, "configs": rows}
@@ -140,7 +178,7 @@ def _change(
     *,
     validate_only: bool,
 ) -> None:
-    from sordini.cli.commands.configs.config_requests import alter_configs
+    from sordini.admin.config_requests import alter_configs
 
     client.run(lambda cluster: alter_configs(cluster, resources, changes, unset_keys, validate_only=validate_only))
     if client.as_json:

@@ -1,0 +1,1 @@
+"""`sordini groups`: what a reset would do is decided in `admin/groups/`."""

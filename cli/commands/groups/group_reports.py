@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.commands.groups.group_requests import (
-    DEAD,
-    GroupDescription,
-    committed_offsets,
-    delete_offsets,
-    describe_group,
+from sordini.admin.cluster_client import ClusterClient
+from sordini.admin.failure import Failure
+from sordini.admin.groups.group_description import CONSUMER, DEAD, describe_group
+from sordini.admin.groups.group_offsets import offset_rows
+from sordini.admin.groups.offset_reset_plan import PlannedReset, write_csv
+from sordini.cli.commands.groups.group_members import (
+    host_text,
+    labelled,
+    member_paragraphs,
+    member_rows,
+    members_text,
+    pending_moves,
 )
-from sordini.cli.commands.groups.reset_plan import PlannedReset, write_csv
-from sordini.cli.commands.topics.topic_reports import partitions_of
-from sordini.cli.common.argument_types import PartitionSelection
-from sordini.cli.common.options import Failure
 from sordini.cli.common.output import print_json, table
-from sordini.cli.common.partition_offsets import offset_ranges
 from sordini.cli.common.terminal import echo, echo_data, echo_lines
-from sordini.protocol.printable import shown
-from sordini.protocol.types import TopicPartition
 
 
 async def describe_groups(cluster: ClusterClient, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -29,109 +27,52 @@ async def describe_groups(cluster: ClusterClient, names: Sequence[str]) -> list[
     found = []
     for name in names:
         described = await describe_group(cluster, name)
-        offsets = await _offsets(cluster, described)
+        offsets = await offset_rows(cluster, described)
         if described.state == DEAD and not offsets:
             raise Failure(f"group '{name}' does not exist; `sordini groups list` lists the groups")
         found.append(
             {
                 "group": name,
+                "type": described.kind,
                 "state": described.state,
                 "protocol": described.protocol_type or None,
-                "assignor": described.protocol or None,
+                "assignor": described.assignor or None,
                 "coordinator": described.coordinator,
+                "group_epoch": described.epoch,
+                "assignment_epoch": described.assignment_epoch,
                 "offsets": offsets,
-                "members": _members(described),
+                "members": member_rows(described),
+                "pending_moves": pending_moves(described.members) if described.kind == CONSUMER else None,
             }
         )
     return found
 
 
-async def _offsets(cluster: ClusterClient, described: GroupDescription) -> list[dict[str, Any]]:
-    """One row per partition with a committed offset or an assignment; those of deleted topics have no end offset."""
-    committed = await committed_offsets(cluster, described.group)
-    owners = {partition: member for member in described.members for partition in member.partitions or []}
-    partitions = sorted({*committed, *owners})
-    ends = await offset_ranges(cluster, await _existing(cluster, partitions))
-    rows = []
-    for partition in partitions:
-        offset = committed.get(partition)
-        end = ends.get(partition)
-        owner = owners.get(partition)
-        rows.append(
-            {
-                "topic": partition.topic,
-                "partition": partition.partition,
-                "committed_offset": offset.offset if offset else None,
-                "end_offset": end.latest if end else None,
-                "lag": max(0, end.latest - offset.offset) if end and offset else None,
-                "metadata": offset.metadata if offset else None,
-                "member_id": owner.member_id if owner else None,
-                "client_id": owner.client_id if owner else None,
-                "host": owner.host if owner else None,
-            }
-        )
-    return rows
-
-
-async def _existing(cluster: ClusterClient, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-    names = {partition.topic for partition in partitions}
-    found = await cluster.retry(lambda: cluster.metadata(names))
-    there = {(topic.name, row.partition_index) for topic in found.topics for row in topic.partitions}
-    return [partition for partition in partitions if tuple(partition) in there]
-
-
-def _members(described: GroupDescription) -> list[dict[str, Any]]:
-    return [
-        {
-            "member_id": member.member_id,
-            "instance_id": member.instance_id,
-            "client_id": member.client_id,
-            "host": member.host,
-            "partitions": None
-            if member.partitions is None
-            else [{"topic": topic, "partition": partition} for topic, partition in member.partitions],
-        }
-        for member in described.members
-    ]
-
-
-def group_text(group: dict[str, Any]) -> str:
-    """The text of one group."""
-    by = f" by {group['assignor']}" if group["assignor"] else ""
-    lines = [f"Group        {shown(group['group'])}", f"State        {shown(group['state'] + by)}"]
-    lines += [f"Coordinator  {shown(str(group['coordinator']))}", ""]
+def group_text(group: dict[str, Any], *, has_members: bool = False) -> str:
+    """The text of one group; with `has_members` a paragraph for each member instead of a line."""
+    lines = [labelled("Group", group["group"]), labelled("Type", group["type"]), labelled("State", group["state"])]
+    if group["assignor"]:
+        lines.append(labelled("Assignor", group["assignor"]))
+    if group["group_epoch"] is not None:
+        lines.append(labelled("Epochs", _epochs(group["group_epoch"], group["assignment_epoch"])))
+    lines += [labelled("Coordinator", group["coordinator"]), ""]
     if group["offsets"]:
-        columns = ("topic", "partition", "committed_offset", "end_offset", "lag", "client_id", "host")
+        columns = ("topic", "partition", "committed_offset", "end_offset", "lag", "client_id")
         head = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "CLIENT", "HOST"]
-        lines.append(table(head, [[row[column] for column in columns] for row in group["offsets"]]))
+        rows = [[*(row[column] for column in columns), host_text(row["host"])] for row in group["offsets"]]
+        lines.append(table(head, rows))
     else:
         lines.append("There are no committed offsets.")
     if group["members"]:
-        rows = [
-            [member["member_id"], member["instance_id"], member["client_id"], member["host"], _assigned(member)]
-            for member in group["members"]
-        ]
-        lines += ["", table(["MEMBER", "INSTANCE", "CLIENT", "HOST", "ASSIGNED"], rows)]
+        lines += ["", member_paragraphs(group) if has_members else members_text(group)]
+    elif has_members:
+        lines += ["", "There are no members."]
     return "\n".join(lines)
 
 
-def _assigned(member: dict[str, Any]) -> str | None:
-    """`orders:0,1 bills:2`."""
-    if not member["partitions"]:
-        return None
-    topics: dict[str, list[str]] = {}
-    for row in member["partitions"]:
-        topics.setdefault(row["topic"], []).append(str(row["partition"]))
-    return " ".join(f"{topic}:{','.join(partitions)}" for topic, partitions in topics.items())
-
-
-async def delete_selected_offsets(
-    cluster: ClusterClient, group: str, wanted: Sequence[PartitionSelection]
-) -> list[TopicPartition]:
-    """Delete a group's committed offsets of the selected partitions, and return these."""
-    partitions = await partitions_of(cluster, wanted)
-    await delete_offsets(cluster, group, partitions)
-    return partitions
+def _epochs(group_epoch: int, assignment_epoch: int) -> str:
+    behind = " (the target of the group's epoch is not computed yet)" if assignment_epoch < group_epoch else ""
+    return f"group {group_epoch}, assignment {assignment_epoch}{behind}"
 
 
 def print_reset_plan(group: str, lines: Sequence[PlannedReset], *, execute: bool, as_csv: bool, as_json: bool) -> None:

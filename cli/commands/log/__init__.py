@@ -1,0 +1,1 @@
+"""`sordini log`: files of a stopped broker."""

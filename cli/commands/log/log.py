@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import click
 
-from sordini.cli.common.options import DONE, FAILED, USAGE, ClientCommand, ClientGroup, Failure
-from sordini.cli.common.terminal import echo_lines, raw_option
-
-if TYPE_CHECKING:
-    from sordini.cli.commands.log.dump.dump import DumpOptions
-    from sordini.cli.commands.log.dump.items import Item
+from sordini.admin.failure import Failure
+from sordini.cli.common.options import DONE, FAILED, USAGE, ClientCommand, ClientGroup
+from sordini.cli.common.terminal import raw_option
 
 DECODER_NAMES = ("StringDecoder", "IntegerDecoder", "LongDecoder")
 
@@ -98,7 +92,7 @@ def _decoder_name(_context: click.Context, _parameter: click.Parameter, value: s
     "--value-decoder-class", metavar="CLASS", default="StringDecoder", callback=_decoder_name, help="As for keys."
 )
 @click.pass_context
-def dump(context: click.Context, /, paths: tuple[str, ...], listed: str | None, **asked: object) -> None:
+def dump(context: click.Context, /, paths: tuple[str, ...], listed: str | None, **values: object) -> None:
     """Print the contents of files of a log directory, and where they are damaged.
 
     It reads segments (.log), their indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot), the
@@ -116,104 +110,21 @@ def dump(context: click.Context, /, paths: tuple[str, ...], listed: str | None, 
       sordini log dump data/__consumer_offsets-7/*.log --offsets-decoder
     """
     from sordini.cli.commands.log.dump.dump import Dump
+    from sordini.cli.commands.log.dump.given_options import GivenOptions
     from sordini.storage.disk import SystemDisk
 
     files = [*(path for path in (listed or "").split(",") if path), *paths]
     if not files:
         raise click.UsageError("name files to read")
-    request = _DumpOptionsGiven(context)
-    run = Dump(SystemDisk(), raw=bool(asked["raw"]))
-    if asked["as_json"] or asked["layout"] == "people":
-        request.refuse_with_own_text()
-        run.items(files, request.item_decoder(), records=request.records, json=bool(asked["as_json"]))
+    given = GivenOptions(context)
+    run = Dump(SystemDisk(), raw=bool(values["raw"]))
+    if values["as_json"] or values["layout"] == "people":
+        given.refuse_with_own_text()
+        run.items(files, given.item_decoder(), records=given.shows_records, json=bool(values["as_json"]))
     else:
-        run.kafka(files, request.options())
+        run.kafka(files, given.options())
     if run.problems:
         raise Failure(*run.problems)
-
-
-class _DumpOptionsGiven:
-    """The options given to one `log dump`, and what they mean in combination."""
-
-    OF_THE_TOOL = (
-        "index_sanity_check",
-        "verify_index_only",
-        "skip_record_metadata",
-        "max_bytes",
-        "max_message_size",
-        "key_decoder_class",
-        "value_decoder_class",
-    )
-
-    def __init__(self, context: click.Context) -> None:
-        self._context = context
-        self._values = context.params
-        if self._values["offsets_decoder"] and self._values["transaction_log_decoder"]:
-            raise click.UsageError("--offsets-decoder and --transaction-log-decoder are for different topics")
-
-    def _is_given(self, name: str) -> bool:
-        return self._context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
-
-    def refuse_with_own_text(self) -> None:
-        """Raise UsageError for options of Apache Kafka's text."""
-        for name in self.OF_THE_TOOL:
-            if self._is_given(name):
-                option = "--" + name.replace("_", "-")
-                raise click.UsageError(f"{option} does not go with --format people or --json")
-
-    @property
-    def contents(self) -> bool:
-        decoders = ("offsets_decoder", "transaction_log_decoder")
-        classes = ("key_decoder_class", "value_decoder_class")
-        return (
-            self._values["print_data"]
-            or any(self._values[name] for name in decoders)
-            or any(self._is_given(name) for name in classes)
-        )
-
-    @property
-    def records(self) -> bool:
-        return self._values["deep_iteration"] or self.contents
-
-    def options(self) -> DumpOptions:
-        """The options of Apache Kafka's text."""
-        from sordini.cli.commands.log.dump import decoders
-        from sordini.cli.commands.log.dump.dump import DumpOptions
-        from sordini.cli.commands.log.dump.kafka_indexes import IndexOptions
-        from sordini.cli.commands.log.dump.kafka_log import LogOptions
-
-        values = self._values
-        parser = decoders.parser_of(
-            decoders.DECODERS[values["key_decoder_class"]],
-            decoders.DECODERS[values["value_decoder_class"]],
-        )
-        if values["offsets_decoder"]:
-            parser = decoders.offsets_parser
-        elif values["transaction_log_decoder"]:
-            parser = decoders.transactions_parser
-        return DumpOptions(
-            log=LogOptions(
-                records=self.records,
-                contents=self.contents,
-                metadata=not values["skip_record_metadata"],
-                bytes_max=values["max_bytes"],
-                parser=parser,
-            ),
-            indexes=IndexOptions(values["index_sanity_check"], values["verify_index_only"], values["max_message_size"]),
-            is_classic=values["layout"] == "classic",
-        )
-
-    def item_decoder(self) -> Callable[[Item], Item] | None:
-        """The decoder of records for our own text; None shows them undecoded."""
-        if self._values["offsets_decoder"]:
-            from sordini.cli.commands.log.dump.group_records import decoded
-
-            return decoded
-        if self._values["transaction_log_decoder"]:
-            from sordini.cli.commands.log.dump.transaction_records import decoded as decoded_transaction
-
-            return decoded_transaction
-        return None
 
 
 @log.command(cls=FileCommand)
@@ -237,27 +148,27 @@ def verify(directories: tuple[str, ...], *, repair: bool, target: str | None, as
       sordini log verify data/orders-0 --json
       sordini log verify data --repair --to repaired
     """
-    from sordini.broker.clock import SystemClock
+    from sordini.cli.commands.log.files.shown_reads import ShownReads
     from sordini.cli.commands.log.verify.verification import RepairOfCopy, Verification
     from sordini.cli.common.output import print_json
-    from sordini.storage.disk import SystemDisk
+    from sordini.system.clock import SystemClock
 
     if repair != (target is not None):
         raise click.UsageError("--repair and --to go together")
     if repair and len(directories) > 1:
         raise click.UsageError("one directory at a time can be repaired")
-    disk = SystemDisk()
-    print_line = (lambda _: None) if as_json else echo_lines
-    run = Verification(disk, print_line)
-    for path in directories:
-        run.check_path(path)
-    run.finish()
-    answer, is_damaged = run.as_json(), run.is_damaged
-    if target is not None:
-        repair_of_copy = RepairOfCopy(disk, run, print_line)
-        after = repair_of_copy.run(directories[0], target, SystemClock().now_ms())
-        answer |= repair_of_copy.as_json(after)
-        is_damaged = after.is_damaged
+    with ShownReads() as disk:
+        print_line = (lambda _: None) if as_json else disk.echo_lines
+        run = Verification(disk, print_line)
+        for path in directories:
+            run.check_path(path)
+        run.finish()
+        answer, is_damaged = run.as_json(), run.is_damaged
+        if target is not None:
+            repair_of_copy = RepairOfCopy(disk, run, print_line)
+            after = repair_of_copy.run(directories[0], target, SystemClock().now_ms())
+            answer |= repair_of_copy.as_json(after)
+            is_damaged = after.is_damaged
     if as_json:
         print_json(answer)
     if is_damaged:
@@ -278,13 +189,14 @@ def stats(directories: tuple[str, ...], *, as_json: bool) -> None:
       sordini log stats data
       sordini log stats data/orders-0 --json
     """
+    from sordini.cli.commands.log.files.shown_reads import ShownReads
     from sordini.cli.commands.log.stats.stats_report import Statistics
     from sordini.cli.common.output import print_json
-    from sordini.storage.disk import SystemDisk
 
-    run = Statistics(SystemDisk(), (lambda _: None) if as_json else echo_lines)
-    for path in directories:
-        run.check_path(path)
+    with ShownReads() as disk:
+        run = Statistics(disk, (lambda _: None) if as_json else disk.echo_lines)
+        for path in directories:
+            run.check_path(path)
     if as_json:
         print_json(run.as_json())
     else:

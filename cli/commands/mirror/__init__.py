@@ -1,0 +1,1 @@
+"""`sordini mirror`: the process around `sordini.mirror`."""

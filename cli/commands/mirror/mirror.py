@@ -9,15 +9,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from sordini.cli.common.options import (
-    EXIT_CODES,
-    FAILED,
-    ClientCommand,
-    ClientGroup,
-    Failure,
-    json_option,
-    timeout_option,
-)
+from sordini.admin.failure import Failure
+from sordini.cli.common.options import EXIT_CODES, FAILED, ClientCommand, ClientGroup, json_option, timeout_option
 from sordini.cli.common.output import print_json
 from sordini.cli.common.terminal import echo_lines
 

@@ -8,11 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from sordini.admin.failure import Failure
 from sordini.broker.configuration.settings import ConfigError
-from sordini.cli.common.client_security import ClientSecurity, connect_as, read_client_security
-from sordini.cli.common.options import Failure
+from sordini.cli.common.security_file import read_client_security
 from sordini.cli.common.settings_tree import Section, SettingsFileError, read_tree
 from sordini.client.addresses import Address, parse_bootstrap
+from sordini.client.security import PLAINTEXT, ClientSecurity
+from sordini.client.sockets import connect_with
 from sordini.mirror.naming import Naming, Selection
 from sordini.mirror.plan import (
     EXCLUDED_CONFIGS,
@@ -104,10 +106,10 @@ def _sources(section: Section, home: Path, target: str) -> list[Source]:
 
 def _access(section: Section, alias: str, home: Path) -> Access:
     bootstrap: list[Address] = section.take("bootstrap", parse_bootstrap)
-    security = ClientSecurity("PLAINTEXT", None)
+    security = PLAINTEXT
     if "command_config" in section:
         security = section.take("command_config", lambda written: _security(home / written))
-    return Access(alias, tuple(bootstrap), partial(connect_as, security), security.sasl)
+    return Access(alias, tuple(bootstrap), partial(connect_with, security.tls), security.sasl)
 
 
 def _security(path: Path) -> ClientSecurity:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -16,6 +16,7 @@ from sordini.client.addresses import Address
 from sordini.mirror.figures import Figures
 from sordini.mirror.flow import Flow
 from sordini.replication.ports import Logger
+from sordini.system.named_tuple import NamedTuple
 
 
 class Family(NamedTuple):

@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
-from sordini.broker.clock import utc_text
-from sordini.cli.common.options import Failure
+from sordini.admin.failure import Failure
 from sordini.cli.common.output import table
+from sordini.client.record_requests import EARLIEST, LATEST
 from sordini.mirror.cluster import Cluster
-from sordini.mirror.errors import MirrorError
 from sordini.mirror.formats import Checkpoint, Position, read_checkpoint, read_heartbeat, read_position
 from sordini.mirror.groups import committed_offsets
-from sordini.mirror.internal_topics import EARLIEST, LATEST, offsets_of, read_all
+from sordini.mirror.internal_topics import offsets_of, read_all
 from sordini.mirror.naming import HEARTBEATS, Names, is_copied
 from sordini.mirror.plan import Plan, Source
 from sordini.protocol.types import TopicPartition
+from sordini.system.clock import utc_text
 
 T = TypeVar("T")
 
@@ -34,14 +34,12 @@ def within(work: Coroutine[Any, Any, T], timeout_s: float) -> T:
 
     try:
         return asyncio.run(bounded())
-    except MirrorError as error:
-        raise Failure(str(error)) from None
     except TimeoutError:
         raise Failure(f"gave up after {timeout_s:g} s: a cluster did not answer") from None
 
 
 async def status_of(plan: Plan) -> list[dict[str, Any]]:
-    """A row for each topic of each source. Raises MirrorError."""
+    """A row for each topic of each source. Raises ClientError."""
     rows = []
     async with Cluster(plan.target) as target:
         found = await read_all(target, HEARTBEATS, read_heartbeat, newest=HEARTBEATS_MAX)
@@ -96,7 +94,7 @@ def _is_reported(topic: str, names: Names, source: Source) -> bool:
 
 
 async def status_until(plan: Plan, wait_s: float) -> list[dict[str, Any]]:
-    """As `status_of`, once all is copied or after so many seconds. Raises MirrorError."""
+    """As `status_of`, once all is copied or after so many seconds. Raises ClientError."""
     clock = asyncio.get_running_loop()
     deadline = clock.time() + wait_s
     while True:
@@ -117,7 +115,7 @@ def status_text(rows: list[dict[str, Any]]) -> str:
 
 
 async def groups_of(plan: Plan) -> list[dict[str, Any]]:
-    """A row for each checkpoint. Raises MirrorError."""
+    """A row for each checkpoint. Raises ClientError."""
     rows = []
     async with Cluster(plan.target) as target:
         for source in plan.sources:

@@ -8,14 +8,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sordini.broker.clock import SystemClock
-from sordini.cli.common.options import Failure
+from sordini.admin.failure import Failure
 from sordini.cli.common.output import PROGRESS_MS, ProgressLine, print_json_line, size_text
 from sordini.cli.common.terminal import echo, is_terminal
-from sordini.mirror.errors import MirrorError
 from sordini.mirror.flow import Flow
 from sordini.mirror.mirror import Mirror
 from sordini.mirror.plan import Plan
+from sordini.system.clock import SystemClock
 from sordini.system.processes import is_repeated
 
 QUIET_LINES_S: Final = 10.0
@@ -45,8 +44,6 @@ async def _run(plan: Plan, *, as_json: bool) -> None:
     shown = asyncio.create_task(progress.follow(mirror.flows))
     try:
         await running
-    except MirrorError as error:
-        raise Failure(str(error)) from None
     except asyncio.CancelledError:
         raise Failure("the last commit was not waited for: the next start continues from the one before") from None
     finally:

@@ -1,0 +1,1 @@
+"""`sordini reassign`: plans of moves, their execution and progress."""

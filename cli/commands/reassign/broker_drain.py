@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from sordini.cli.commands.reassign.reassignment_plan import ReassignmentPlan, Replicas
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.metadata_store.replica_placement import Racks
+from sordini.replication.replica_placement import Racks
 
 NAMES_MAX = 5
 """Topics named in one error."""

@@ -10,10 +10,10 @@ import asyncio
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from sordini.broker.clock import SystemClock
-from sordini.cli.cluster_client import ClusterClient
+from sordini.admin.cluster_client import ClusterClient
+from sordini.admin.failure import Failure
 from sordini.cli.commands.reassign.plan_progress import PlanProgress, fetch_progress, held_replicas_texts
 from sordini.cli.commands.reassign.reassign_requests import (
     MoveRow,
@@ -24,12 +24,15 @@ from sordini.cli.commands.reassign.reassign_requests import (
     set_throttles,
 )
 from sordini.cli.commands.reassign.reassignment_plan import MoveState, ReassignmentPlan, emptied_brokers, move_state
-from sordini.cli.common.options import Client, Failure
+from sordini.cli.common.options import Client
 from sordini.cli.common.output import ProgressLine, print_json, size_text
 from sordini.cli.common.terminal import echo, is_terminal
+from sordini.client.errors import ClientError
 from sordini.protocol.printable import counted
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.ports import Clock
+from sordini.system.clock import SystemClock
+from sordini.system.named_tuple import NamedTuple
 
 PAUSE_FIRST_SECONDS: Final = 0.1
 PAUSE_SECONDS_MAX: Final = 2.0
@@ -173,7 +176,7 @@ async def _watch_displayed(
 ) -> PlanProgress:
     try:
         return await watch(client, cluster, plan, empty, display)
-    except Failure as failure:
+    except ClientError as failure:
         raise Failure(f"{failure}; {MOVES_CONTINUE}") from None
     finally:
         display.clear()

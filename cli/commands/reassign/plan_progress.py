@@ -1,16 +1,19 @@
-"""The progress of a plan: moving partitions, bytes left to copy, and replicas on the brokers that the plan empties."""
+"""The progress of a plan: moving partitions, bytes left to copy, and replicas on the brokers that the plan empties.
+
+What counts as moving is `reassignment_plan.move_state`, as for `reassign verify`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from sordini.cli.cluster_client import ClusterClient
+from sordini.admin.cluster_client import ClusterClient
 from sordini.cli.commands.reassign.reassign_requests import ReplicaAssignments
 from sordini.cli.commands.reassign.reassignment_plan import MoveState, ReassignmentPlan, move_state
-from sordini.cli.common.options import Failure
 from sordini.cli.common.output import size_text
+from sordini.client.errors import ClientError
 from sordini.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
@@ -19,6 +22,7 @@ from sordini.protocol.messages.describe_log_dirs import (
 from sordini.protocol.messages.metadata import MetadataResponse
 from sordini.protocol.printable import counted
 from sordini.protocol.types import BrokerId, TopicPartition
+from sordini.system.named_tuple import NamedTuple
 
 SIZES_SECONDS_MAX: Final = 5.0
 """For a broker's DescribeLogDirs response. Without it the bytes left to copy are unknown."""
@@ -129,7 +133,7 @@ async def _sizes_of(
         async with asyncio.timeout(SIZES_SECONDS_MAX):
             link = await cluster.broker(broker)
             answer: DescribeLogDirsResponse = await link.ask(DescribeLogDirsRequest(topics=list(topics.values())))
-    except (Failure, TimeoutError):
+    except (ClientError, TimeoutError):
         cluster.forget(broker)
         return None
     return {

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sordini.admin.failure import Failure
+from sordini.cli.commands.completion.names import topic_names
 from sordini.cli.common.argument_types import NUMBERS
-from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, report_each
+from sordini.cli.common.options import Client, ClientGroup, client_options, report_each, report_rows
 from sordini.cli.common.output import print_json, table
 from sordini.cli.common.polling import after_wait_text, poll_until, wait_option
 from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from sordini.cli.cluster_client import ClusterClient
+    from sordini.admin.cluster_client import ClusterClient
     from sordini.cli.commands.reassign.reassignment_plan import ReassignmentPlan
 
 plan_argument = click.argument("path", metavar="PLAN")
@@ -36,7 +38,7 @@ def reassign() -> None:
 
 
 @reassign.command()
-@click.argument("names", metavar="[TOPIC]...", nargs=-1)
+@click.argument("names", metavar="[TOPIC]...", nargs=-1, shell_complete=topic_names)
 @click.option("--all", "everything", is_flag=True, help="Every topic of the cluster, internal ones included.")
 @click.option(
     "--from-broker",
@@ -155,6 +157,9 @@ def verify(client: Client, path: str, *, preserve_throttles: bool, wait_s: float
     Once no partition of the cluster is being reassigned, throttles are removed: those of the plan's topics, and the
     rates of all brokers. With --wait the command checks again until the plan is complete, and shows the last result.
 
+    A partition is done, moving, diverted (it is being moved to other brokers than the plan's), other (it is on other
+    brokers) or missing.
+
     \b
       sordini reassign verify plan.json
       sordini reassign verify plan.json --wait 3600
@@ -230,13 +235,13 @@ def list_moves(client: Client) -> None:
     from sordini.cli.commands.reassign.reassign_requests import list_reassignments
 
     rows = list(client.run(list_reassignments).values())
-    if client.as_json:
-        print_json(rows)
-    elif rows:
-        cells = [[_name(row), *(_listed(row[key]) for key in ("replicas", "adding", "removing"))] for row in rows]
-        echo_lines(table(["PARTITION", "REPLICAS", "ADDING", "REMOVING"], cells))
-    else:
-        echo("no partition is being reassigned", err=True)
+    report_rows(
+        client,
+        rows,
+        ["PARTITION", "REPLICAS", "ADDING", "REMOVING"],
+        lambda row: [_name(row), *(_listed(row[key]) for key in ("replicas", "adding", "removing"))],
+        "no partition is being reassigned",
+    )
 
 
 def _read(path: str) -> ReassignmentPlan:

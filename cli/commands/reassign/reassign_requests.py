@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sordini.cli.broker_connection import Disconnected
-from sordini.cli.cluster_client import ClusterClient, check, error_text, topic_advice
-from sordini.cli.commands.configs.config_requests import BROKER, TOPIC, Resource, alter_configs
+from sordini.admin.cluster_client import ClusterClient, error_text, topic_advice
+from sordini.admin.config_requests import BROKER, TOPIC, Resource, alter_configs
+from sordini.admin.failure import Failure
+from sordini.admin.retried_changes import MAY_HAVE_BEEN_APPLIED
 from sordini.cli.commands.reassign.broker_drain import drain_brokers
 from sordini.cli.commands.reassign.reassignment_plan import (
     ReassignmentPlan,
@@ -16,10 +17,10 @@ from sordini.cli.commands.reassign.reassignment_plan import (
     Replicas,
     brokers_involved,
     generate_plan,
+    move_state,
     throttled_replicas,
 )
-from sordini.cli.common.options import Failure
-from sordini.cli.common.retried_changes import MAY_HAVE_BEEN_APPLIED
+from sordini.client.errors import Disconnected, check
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -33,7 +34,7 @@ from sordini.protocol.messages.list_partition_reassignments import (
 )
 from sordini.protocol.messages.metadata import MetadataResponse
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.metadata_store.replica_placement import Racks, brokers_without_rack, without_racks
+from sordini.replication.replica_placement import Racks, brokers_without_rack, without_racks
 
 REQUEST_TIMEOUT_MS: Final = 15_000
 MOVES: Final = ("adding", "removing")
@@ -238,23 +239,25 @@ async def list_reassignments(cluster: ClusterClient) -> dict[TopicPartition, Mov
 
 
 async def plan_states(cluster: ClusterClient, plan: ReassignmentPlan) -> tuple[list[MoveRow], bool]:
-    """The state of each partition of a plan (moving, done, other), and whether any reassignment is in progress."""
-    moving = await list_reassignments(cluster)
-    current = await current_plan(cluster, _topics(plan))
+    """The state of each partition of a plan (`MoveState`), and whether any reassignment is in progress.
+
+    Raises Refused for a topic that does not exist.
+    """
+    await cluster.topics(_topics(plan))
+    _, assignments = await fetch_assignments(cluster, None)
     rows = []
-    for one, target in sorted(plan.items()):
-        held = current.get(one)
-        state = "moving" if one in moving else "done" if held == target else "other"
+    for partition, target in sorted(plan.items()):
+        now = assignments.get(partition)
         rows.append(
             {
-                "topic": one.topic,
-                "partition": one.partition,
-                "state": state,
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "state": move_state(target, now).value,
                 "target": list(target),
-                "replicas": None if held is None else list(held),
+                "replicas": None if now is None else list(now.replicas),
             }
         )
-    return rows, bool(moving)
+    return rows, any(now.is_moving for now in assignments.values())
 
 
 def _chosen(racks: Racks, brokers: Collection[int] | None) -> dict[BrokerId, str | None]:

@@ -11,10 +11,11 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.metadata_store.replica_placement import Racks, place_from, start_of
+from sordini.replication.replica_placement import Racks, place_from, start_of
+from sordini.system.named_tuple import NamedTuple
 
 Replicas = tuple[BrokerId, ...]
 ReassignmentPlan = dict[TopicPartition, Replicas]
@@ -22,12 +23,14 @@ ReassignmentPlan = dict[TopicPartition, Replicas]
 
 
 class MoveState(StrEnum):
-    """The state of a partition of a plan."""
+    """The state of a partition of a plan, as `reassign verify` prints it."""
 
     DONE = "done"
     MOVING = "moving"
     DIVERTED = "diverted"
+    """It is being moved to other brokers than the plan's."""
     OTHER = "other"
+    """It is on other brokers, and is not being moved."""
     MISSING = "missing"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from sordini.cli.commands.completion.names import group_names, topic_names
+from sordini.cli.commands.records.schema_options import SchemaOptions, schema_options
 from sordini.cli.common.argument_types import START, StartPosition
 from sordini.cli.common.options import Client, ClientCommand, bootstrap_option, json_option
 from sordini.cli.common.terminal import raw_option
@@ -12,7 +14,7 @@ CONNECT_SECONDS_MAX = 30.0
 
 
 @click.command(cls=ClientCommand)
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option(
     "--from",
     "start",
@@ -25,6 +27,7 @@ CONNECT_SECONDS_MAX = 30.0
     "--group",
     "-g",
     metavar="GROUP",
+    shell_complete=group_names,
     help="Read as a member of this group: start at its committed offsets, and commit what was read.",
 )
 @click.option(
@@ -61,6 +64,7 @@ CONNECT_SECONDS_MAX = 30.0
     help="Between key and value; \\t is a tab.",
 )
 @click.option("--null-value", metavar="TEXT", default="null", show_default=True, help="Text for a null key or value.")
+@schema_options()
 @raw_option
 @bootstrap_option
 @json_option
@@ -77,6 +81,7 @@ def consume(
     form: str | None,
     key_separator: str,
     null_value: str,
+    schemas: SchemaOptions,
     raw: bool,
     bootstrap: str,
     as_json: bool,
@@ -84,14 +89,18 @@ def consume(
     """Print the records of a topic, until Ctrl-C or until an option ends it.
 
     On a terminal, unprintable characters are escaped unless --raw is given. In JSON, keys and values that are not
-    UTF-8 are {"base64": "..."}. --json is --format json. An offset beyond the end of every partition is an error, with
-    exit code 1; where only some have it, a notice says where the others begin.
+    UTF-8 are {"base64": "..."}; those with a schema are their JSON. A record that does not fit its schema is named on
+    standard error, and the exit code is 1. --json is --format json. An offset beyond the end of every partition is an
+    error, with exit code 1; where only some have it, a notice says where the others begin.
 
     \b
       sordini consume orders --from beginning
       sordini consume orders --from -10 --exit-at-end
       sordini consume orders --from 15m --format json --timeout 5
       sordini consume orders --group billing --max-messages 100
+      sordini consume orders --from beginning --avro order.avsc
+      sordini consume orders --from beginning --registry http://127.0.0.1:8081
+      sordini consume orders --from beginning --protobuf shop.proto:Order --key-protobuf shop.proto:Id
     """
     from sordini.cli.commands.records.record_consumer import ConsumeOptions, consume_records
 
@@ -116,5 +125,11 @@ def consume(
     form = "json" if as_json else form or "value"
     separator = key_separator.replace("\\t", "\t").encode()
     consume_records(
-        Client(bootstrap, as_json, CONNECT_SECONDS_MAX), options, form, separator, null_value.encode(), raw=raw
+        Client(bootstrap, as_json, CONNECT_SECONDS_MAX),
+        options,
+        form,
+        separator,
+        null_value.encode(),
+        schemas.readers(),
+        raw=raw,
     )

@@ -11,8 +11,8 @@ import os
 import sys
 from collections.abc import AsyncIterator
 
+from sordini.admin.failure import Failure
 from sordini.cli.common.input_files import open_file
-from sordini.cli.common.options import Failure
 
 CHUNK_BYTES = 256 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024

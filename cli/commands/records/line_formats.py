@@ -7,13 +7,21 @@ offset and topic.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from sordini.cli.common.output import bytes_from_json, bytes_in_json, json_line
 from sordini.protocol.records.batch import NO_TIMESTAMP, Record
+from sordini.schemas.codecs import Unregistered, ValueRefused
+from sordini.system.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from sordini.cli.commands.records.schema_options import RecordCodecs
+    from sordini.schemas.codecs import Codec
 
 Headers = list[tuple[str, bytes | None]]
+FromJson = Callable[[Any], bytes | None]
+ToJson = Callable[[bytes | None], Any]
 EscapeBytes = Callable[[bytes], bytes]
 """Escapes a key or value for the terminal, or leaves it unchanged."""
 
@@ -55,7 +63,9 @@ class LineFormat(NamedTuple):
         return OutgoingRecord(key, None if line == self.null_value else line, headers)
 
 
-def read_json(line: bytes) -> OutgoingRecord:
+def read_json(
+    line: bytes, key_bytes: FromJson = bytes_from_json, value_bytes: FromJson = bytes_from_json
+) -> OutgoingRecord:
     """Read one line as `consume --format json` writes it; only the value is required. Raises BadLine."""
     try:
         read = json.loads(line)
@@ -64,11 +74,67 @@ def read_json(line: bytes) -> OutgoingRecord:
         headers = [(str(header["key"]), bytes_from_json(header.get("value"))) for header in read.get("headers") or []]
         partition, timestamp = _whole(read, "partition"), _whole(read, "timestamp", least=NO_TIMESTAMP)
         timestamp = None if timestamp == NO_TIMESTAMP else timestamp
-        return OutgoingRecord(
-            bytes_from_json(read.get("key")), bytes_from_json(read["value"]), headers, partition, timestamp
-        )
+        return OutgoingRecord(key_bytes(read.get("key")), value_bytes(read["value"]), headers, partition, timestamp)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadLine(f"not a record in JSON: {error}") from None
+
+
+def encoded_line(read: Callable[[bytes], OutgoingRecord], codecs: RecordCodecs) -> Callable[[bytes], OutgoingRecord]:
+    """Read keys and values that have a codec as JSON, and encode them. Raises BadLine."""
+
+    def read_encoded(line: bytes) -> OutgoingRecord:
+        record = read(line)
+        key, value = _encoded(codecs.key, record.key, "key"), _encoded(codecs.value, record.value, "value")
+        return record._replace(key=key, value=value)
+
+    return read_encoded if codecs.key or codecs.value else read
+
+
+def from_json(codec: Codec | None) -> FromJson:
+    """How `read_json` makes the bytes of a key or value; what it raises is a ValueError."""
+    if codec is None:
+        return bytes_from_json
+    encode = codec.encode
+    return lambda value: None if value is None else encode(value)
+
+
+def to_json(codec: Codec | None) -> ToJson:
+    """The reverse of `from_json`."""
+    if codec is None:
+        return bytes_in_json
+    decode = codec.decode
+
+    def decoded(data: bytes | None) -> Any:
+        try:
+            return None if data is None else decode(data)
+        except Unregistered:
+            return bytes_in_json(data)
+
+    return decoded
+
+
+def to_text(codec: Codec | None, show: EscapeBytes) -> EscapeBytes:
+    """How a key or value is printed alone: as it is, or decoded as one line of JSON. Raises ValueRefused."""
+    if codec is None:
+        return show
+    decode = codec.decode
+
+    def shown(data: bytes) -> bytes:
+        try:
+            return show(json_line(decode(data))[:-1])
+        except Unregistered:
+            return show(data)
+
+    return shown
+
+
+def _encoded(codec: Codec | None, data: bytes | None, what: str) -> bytes | None:
+    if codec is None or data is None:
+        return data
+    try:
+        return codec.encode(json.loads(data))
+    except (ValueError, RecursionError) as error:
+        raise BadLine(f"the {what}: {error if isinstance(error, ValueRefused) else f'not JSON: {error}'}") from None
 
 
 def with_headers(read: Callable[[bytes], OutgoingRecord], headers: Headers) -> Callable[[bytes], OutgoingRecord]:
@@ -104,32 +170,57 @@ def value_line(record: Any, null: bytes, show: EscapeBytes = bytes) -> bytes:
     return (null if record.value is None else show(record.value)) + b"\n"
 
 
-def key_value_line(record: Any, separator: bytes, null: bytes, show: EscapeBytes = bytes) -> bytes:
+def key_value_line(
+    record: Any, separator: bytes, null: bytes, show_key: EscapeBytes = bytes, show_value: EscapeBytes = bytes
+) -> bytes:
     """Key, separator, value."""
-    return (null if record.key is None else show(record.key)) + separator + value_line(record, null, show)
+    return (null if record.key is None else show_key(record.key)) + separator + value_line(record, null, show_value)
 
 
-def record_line(record: Any) -> bytes:
+def record_line(record: Any, key: ToJson = bytes_in_json, value: ToJson = bytes_in_json) -> bytes:
     """The whole record of a consumer as JSON."""
-    return _json_line(record.topic, record.partition, record, is_log_append_time=record.timestamp_type == 1)
+    return json_line(
+        record_document(
+            (record.topic, record.partition, record.offset, record.timestamp),
+            key(record.key),
+            value(record.value),
+            record.headers,
+            is_log_append_time=record.timestamp_type == 1,
+        )
+    )
 
 
 def packed_line(topic: str, partition: int, record: Record, *, is_log_append_time: bool) -> bytes:
     """The same of a record of a pack."""
-    headers = tuple((key.encode(errors="surrogateescape").decode(errors="replace"), one) for key, one in record.headers)
-    return _json_line(topic, partition, record._replace(headers=headers), is_log_append_time=is_log_append_time)
-
-
-def _json_line(topic: str, partition: int, record: Any, *, is_log_append_time: bool) -> bytes:
+    headers = [(key.encode(errors="surrogateescape").decode(errors="replace"), one) for key, one in record.headers]
     return json_line(
-        {
-            "topic": topic,
-            "partition": partition,
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-            "timestamp_type": "append" if is_log_append_time else "create",
-            "key": bytes_in_json(record.key),
-            "value": bytes_in_json(record.value),
-            "headers": [{"key": key, "value": bytes_in_json(value)} for key, value in record.headers],
-        }
+        record_document(
+            (topic, partition, record.offset, record.timestamp),
+            bytes_in_json(record.key),
+            bytes_in_json(record.value),
+            headers,
+            is_log_append_time=is_log_append_time,
+        )
     )
+
+
+def record_document(
+    place: tuple[str, int, int, int],
+    key: Any,
+    value: Any,
+    headers: Iterable[tuple[str, bytes | None]],
+    *,
+    is_log_append_time: bool,
+) -> dict[str, Any]:
+    """A record as commands print it in JSON; `place` is topic, partition, offset and timestamp (ms)."""
+    topic, partition, offset, timestamp = place
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "timestamp": timestamp,
+        "timestamp_type": "append" if is_log_append_time else "create",
+        "key": key,
+        "value": value,
+        "headers": [{"key": name, "value": bytes_in_json(data)} for name, data in headers],
+    }

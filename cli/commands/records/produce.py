@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
+from sordini.cli.commands.completion.names import topic_names
+from sordini.cli.commands.records.schema_options import SchemaOptions, schema_options
 from sordini.cli.common.options import Client, ClientCommand, client_options
 
 
 @click.command(cls=ClientCommand)
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option("--file", "-f", "path", metavar="PATH", help="Read a file instead of standard input.")
 @click.option(
     "--input",
@@ -51,6 +53,15 @@ from sordini.cli.common.options import Client, ClientCommand, client_options
     show_default=True,
     help="The compression of record batches.",
 )
+@schema_options(writes=True)
+@click.option(
+    "--no-register",
+    "registers",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Refuse a file's schema that the registry does not have.",
+)
 @client_options
 def produce(
     client: Client,
@@ -65,19 +76,24 @@ def produce(
     partition: int | None,
     acks: str,
     compression: str,
+    schemas: SchemaOptions,
+    registers: bool,
 ) -> None:
     """Send records: one for each line of standard input, or of a file.
 
     Without --partition, records of one key go to the same partition, and records without a key to any. A topic that
     does not exist is created where the brokers have auto.create.topics.enable=true, the default. The number of
-    delivered records is printed at the end. --timeout limits reaching the cluster, and the delivery of a record.
+    delivered records is printed at the end. With a schema, values (and keys) are read as JSON; a line that does not fit
+    is named, and nothing after it is sent. --timeout limits reaching the cluster, and the delivery of a record.
 
     \b
       echo 'hello' | sordini produce greetings
       sordini produce orders --file orders.txt --key-separator : --compression lz4
+      sordini produce orders --avro order.avsc < orders.jsonl
+      sordini produce orders --registry http://127.0.0.1:8081 --avro order.avsc < orders.jsonl
       sordini consume orders --format json --exit-at-end | sordini produce copy --input json
     """
-    from sordini.cli.commands.records.line_formats import LineFormat, read_json, with_headers
+    from sordini.cli.commands.records.line_formats import LineFormat, encoded_line, from_json, read_json, with_headers
     from sordini.cli.commands.records.record_producer import ProduceOptions, send_records
 
     if form == "json" and (key_separator is not None or has_headers or null_value is not None):
@@ -85,11 +101,14 @@ def produce(
     if key_separator == "":
         raise click.BadParameter("it is empty", param_hint="--key-separator")
     separator = None if key_separator is None else key_separator.replace("\\t", "\t").encode()
+    headers = [_header(text) for text in fixed]
     null = None if null_value is None else null_value.encode()
-    read = with_headers(
-        read_json if form == "json" else LineFormat(separator, has_headers, null).read,
-        [_header(text) for text in fixed],
-    )
+    codecs = schemas.writers(topic, registers=registers)
+    if form == "json":
+        key, value = from_json(codecs.key), from_json(codecs.value)
+        read = with_headers(lambda line: read_json(line, key, value), headers)
+    else:
+        read = with_headers(encoded_line(LineFormat(separator, has_headers, null).read, codecs), headers)
     send_records(
         client, ProduceOptions(topic, path, read, partition, acks, None if compression == "none" else compression)
     )

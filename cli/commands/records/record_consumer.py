@@ -12,20 +12,25 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from sordini.broker.clock import SystemClock
-from sordini.cli.broker_connection import Refused
-from sordini.cli.cluster_client import ClusterClient
+from sordini.admin.cluster_client import ClusterClient
+from sordini.admin.failure import Failure
+from sordini.admin.partition_offsets import OffsetRange, offset_ranges, offsets_for_times
+from sordini.admin.topics.topic_descriptions import partitions_of
 from sordini.cli.commands.records.aiokafka_clients import configure_aiokafka, stop_client
-from sordini.cli.commands.records.line_formats import key_value_line, record_line, value_line
-from sordini.cli.commands.topics.topic_reports import partitions_of
+from sordini.cli.commands.records.line_formats import key_value_line, record_line, to_json, to_text, value_line
+from sordini.cli.commands.records.schema_options import RecordCodecs
 from sordini.cli.common.client_security import aiokafka_options
-from sordini.cli.common.options import Client, Failure
-from sordini.cli.common.partition_offsets import READ_COMMITTED, OffsetRange, offset_ranges, offsets_for_times
-from sordini.cli.common.terminal import echo, is_raw, is_terminal
+from sordini.cli.common.options import Client
+from sordini.cli.common.terminal import check_reader, echo, is_raw, is_terminal
+from sordini.client.errors import ClientError, Refused
+from sordini.client.record_requests import READ_COMMITTED
 from sordini.protocol.printable import shown_bytes
 from sordini.protocol.types import TopicPartition
+from sordini.schemas.codecs import ValueRefused
+from sordini.system.clock import SystemClock
+from sordini.system.named_tuple import NamedTuple
 
 CLIENT_ID = "sordini-cli"
 METADATA_AGE_MS = 5_000
@@ -60,19 +65,28 @@ class StartsAndEnds(NamedTuple):
 
 
 def consume_records(
-    client: Client, options: ConsumeOptions, form: str, separator: bytes, null: bytes, *, raw: bool
+    client: Client,
+    options: ConsumeOptions,
+    form: str,
+    separator: bytes,
+    null: bytes,
+    codecs: RecordCodecs,
+    *,
+    raw: bool,
 ) -> None:
     """Print records until a stop condition holds; escaped on a terminal, unless `raw`. Raises Failure."""
     show = bytes if is_raw(asked=raw) else shown_bytes
+    show_key, show_value = to_text(codecs.key, show), to_text(codecs.value, show)
+    key_in_json, value_in_json = to_json(codecs.key), to_json(codecs.value)
     lines: dict[str, Callable[[Any], bytes]] = {
-        "value": lambda record: value_line(record, null, show),
-        "key-value": lambda record: key_value_line(record, separator, null, show),
-        "json": record_line,
+        "value": lambda record: value_line(record, null, show_value),
+        "key-value": lambda record: key_value_line(record, separator, null, show_key, show_value),
+        "json": lambda record: record_line(record, key_in_json, value_in_json),
     }
-    asyncio.run(_receive(client, options, lines[form]))
+    asyncio.run(_receive(client, options, lines[form], waits=codecs.waits))
 
 
-async def _receive(client: Client, options: ConsumeOptions, line: Callable[[Any], bytes]) -> None:
+async def _receive(client: Client, options: ConsumeOptions, line: Callable[[Any], bytes], *, waits: bool) -> None:
     found = await client.on_cluster(lambda cluster: _fetch_ranges(cluster, options))
     for notice in found.notices:
         echo(f"sordini: {notice}", err=True)
@@ -88,7 +102,7 @@ async def _receive(client: Client, options: ConsumeOptions, line: Callable[[Any]
             await consumer.start()
         if options.group is None:
             _seek_to(consumer, found.starts)
-        await _print(consumer, options, found.ends, line, IdleCheck(client, options))
+        await _print(consumer, options, found.ends, line, IdleCheck(client, options), waits=waits)
     except TimeoutError:
         raise Failure(f"gave up after {client.timeout_s:g} s: the cluster did not answer") from None
     except KafkaError as error:
@@ -111,12 +125,16 @@ class IdleCheck:
         self._problem: str | None = None
 
     async def is_over(self, *, has_records: bool) -> bool:
-        """Whether no record has arrived for the requested time. Raises Failure if the topic was deleted."""
+        """Whether no record has arrived for the requested time.
+
+        Raises Failure if the topic was deleted, and BrokenPipeError if there is no reader of what is printed any more.
+        """
         now_ms = self._clock.monotonic_ms()
         silence_s = self._request.silence_s
         if has_records:
             self._last_record_ms, self._quiet_rounds = now_ms, 0
             return False
+        check_reader()
         self._quiet_rounds += 1
         if silence_s is not None and now_ms - self._last_record_ms >= silence_s * 1000:
             await self._check()
@@ -138,7 +156,7 @@ class IdleCheck:
             await self._client.on_cluster(lambda cluster: cluster.retry(lambda: cluster.topics([topic])))
         except Refused:
             raise
-        except Failure as failure:
+        except ClientError as failure:
             raise ClusterUnreachable(str(failure)) from None
 
     def _notice(self, problem: str) -> None:
@@ -229,8 +247,10 @@ async def _print(
     ends: Mapping[TopicPartition, OffsetRange],
     line: Callable[[Any], bytes],
     idle_check: IdleCheck,
+    *,
+    waits: bool,
 ) -> None:
-    printed = 0
+    printed = unreadable = 0
     if sys.stdout is None:
         raise Failure("there is no standard output to print records on")
     out = sys.stdout.buffer
@@ -246,14 +266,60 @@ async def _print(
         # All records returned to a group's consumer will be committed, so all are printed.
         if options.exit_at_end and options.group is None:
             records = [record for record in records if record.offset < _end(ends, record)]
-        for record in records:
-            out.write(line(record))
+        lines, failure = await _formatted(consumer, records, line, waits=waits)
+        for record, text in zip(records, lines, strict=False):
+            if isinstance(text, ValueRefused):
+                unreadable += 1
+                echo(f"sordini: {record.topic}-{record.partition} offset {record.offset}: {text}", err=True)
+            else:
+                out.write(text)
         out.flush()
-        printed += len(records)
-        if printed == options.count_max:
-            return
-        if await idle_check.is_over(has_records=bool(records)):
-            return
+        printed += len(lines)
+        if failure is not None:
+            raise failure
+        if printed == options.count_max or await idle_check.is_over(has_records=bool(records)):
+            break
+    if unreadable:
+        noun = "record was" if unreadable == 1 else "records were"
+        raise Failure(f"{unreadable:,} {noun} not printed: the schema does not fit")
+
+
+async def _formatted(
+    consumer: Any, records: Sequence[Any], line: Callable[[Any], bytes], *, waits: bool
+) -> tuple[list[bytes | ValueRefused], Failure | None]:
+    """The lines of records, up to one that fails: of a registry that does not answer. Those without one are returned.
+
+    What `waits` for a registry is in a thread, so that a member of a group sends its heartbeats meanwhile.
+    """
+    done = 0
+    try:
+        lines, failure = await asyncio.to_thread(_lines, records, line) if waits else _lines(records, line)
+        done = len(lines)
+        return lines, failure
+    finally:
+        _return(consumer, records[done:])
+
+
+def _lines(records: Sequence[Any], line: Callable[[Any], bytes]) -> tuple[list[bytes | ValueRefused], Failure | None]:
+    found: list[bytes | ValueRefused] = []
+    for record in records:
+        try:
+            found.append(line(record))
+        except ValueRefused as refused:
+            found.append(refused)
+        except Failure as failure:
+            return found, failure
+    return found, None
+
+
+def _return(consumer: Any, records: Sequence[Any]) -> None:
+    """Set the positions back before records that were not printed: a group commits its positions when it stops."""
+    from aiokafka import TopicPartition as Assigned
+
+    for record in reversed(records):
+        partition = Assigned(record.topic, record.partition)
+        if partition in consumer.assignment():
+            consumer.seek(partition, record.offset)
 
 
 def _end(ends: Mapping[TopicPartition, OffsetRange], record: Any) -> int:

@@ -10,19 +10,21 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
+from typing import Any
 
-from sordini.broker.clock import SystemClock
-from sordini.cli.broker_connection import Refused
-from sordini.cli.cluster_client import ClusterClient, check_topic
+from sordini.admin.cluster_client import ClusterClient, check_topic
+from sordini.admin.failure import Failure
 from sordini.cli.commands.records.aiokafka_clients import configure_aiokafka, stop_client
 from sordini.cli.commands.records.input_lines import read_lines
 from sordini.cli.commands.records.line_formats import BadLine, OutgoingRecord
 from sordini.cli.common.client_security import aiokafka_options
-from sordini.cli.common.options import Client, Failure
+from sordini.cli.common.options import Client
 from sordini.cli.common.output import ProgressLine, print_json, size_text
 from sordini.cli.common.terminal import echo, is_terminal
+from sordini.client.errors import ClientError, Refused
 from sordini.protocol.errors import ErrorCode
+from sordini.system.clock import SystemClock
+from sordini.system.named_tuple import NamedTuple
 
 CLIENT_ID = "sordini-cli"
 BATCH_BYTES = 256 * 1024
@@ -263,7 +265,7 @@ async def _failure_text(error: BaseException, client: Client, topic: str) -> str
         return _error_text(error)
     try:
         await client.on_cluster(lambda cluster: _partition_count(cluster, topic))
-    except Failure as failure:
+    except ClientError as failure:
         return str(failure)
     return NOT_IN_TIME
 

@@ -1,0 +1,1 @@
+"""`sordini acls`, `users` and `quotas`."""

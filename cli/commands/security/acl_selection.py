@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
+from sordini.admin.security.acl_requests import NAME_OF
 from sordini.replication.metadata_store.acl_model import (
     CLUSTER_NAME,
     OPERATIONS,
-    STORED_OPERATIONS,
     WILDCARD,
     AclBinding,
     AclEntry,
@@ -25,8 +25,8 @@ from sordini.replication.metadata_store.acl_model import (
     ResourcePattern,
     ResourceType,
 )
+from sordini.system.named_tuple import NamedTuple
 
-NAME_OF: Final = {operation: name for name, operation in STORED_OPERATIONS.items()}
 PATTERN_TYPES: Final = {
     "literal": PatternType.LITERAL,
     "prefixed": PatternType.PREFIXED,

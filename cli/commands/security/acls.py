@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_confirmed, report_each
-from sordini.cli.common.output import print_json, table
-from sordini.cli.common.terminal import echo, echo_lines
+from sordini.admin.failure import Failure
+from sordini.cli.common.options import Client, ClientGroup, client_options, is_confirmed, report_each, report_rows
+from sordini.cli.common.terminal import echo
 
 if TYPE_CHECKING:
     from sordini.cli.commands.security.acl_selection import Resources
@@ -32,7 +32,7 @@ def acls() -> None:
 
 
 def _operation(ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[AclOperation, ...]:
-    from sordini.cli.commands.security.acl_requests import operation_of
+    from sordini.admin.security.acl_requests import operation_of
 
     found = [operation_of(text) for text in texts]
     for text, operation in zip(texts, found, strict=True):
@@ -105,7 +105,7 @@ def list_(client: Client, *, resources: Resources, pattern: str, principals: tup
       sordini acls list --topic orders-eu --pattern match
       sordini acls list --principal User:alice
     """
-    from sordini.cli.commands.security.acl_requests import list_acls
+    from sordini.admin.security.acl_requests import list_acls
     from sordini.cli.commands.security.acl_selection import PATTERN_TYPES, BadSelection, filters_of
 
     try:
@@ -113,12 +113,8 @@ def list_(client: Client, *, resources: Resources, pattern: str, principals: tup
     except BadSelection as error:
         raise click.UsageError(str(error)) from None
     rows = client.run(lambda cluster: list_acls(cluster, filters))
-    if client.as_json:
-        print_json(rows)
-    elif rows:
-        echo_lines(table([key.upper() for key in rows[0]], [list(row.values()) for row in rows]))
-    else:
-        echo("There are no such entries.", err=True)
+    head = [key.upper() for row in rows[:1] for key in row]
+    report_rows(client, rows, head, lambda row: list(row.values()), "There are no such entries.")
 
 
 @acls.command()
@@ -140,7 +136,7 @@ def add(client: Client, *, resources: Resources, pattern: str, **grant: Any) -> 
       sordini acls add --topic orders- --pattern prefixed --producer --allow User:bob
       sordini acls add --cluster --operation Describe --allow User:carol --host 192.0.2.7
     """
-    from sordini.cli.commands.security.acl_requests import add_acls
+    from sordini.admin.security.acl_requests import add_acls
     from sordini.cli.commands.security.acl_selection import PATTERN_TYPES, BadSelection, Grant, bindings_of
 
     try:
@@ -166,7 +162,7 @@ def remove(client: Client, *, resources: Resources, pattern: str, everything: bo
       sordini acls remove --topic orders --principal User:alice
       sordini acls remove --topic orders- --pattern prefixed --operation Write
     """
-    from sordini.cli.commands.security.acl_requests import list_acls, remove_acls
+    from sordini.admin.security.acl_requests import list_acls, remove_acls
     from sordini.cli.commands.security.acl_selection import PATTERN_TYPES, BadSelection, filters_of
 
     principals, operations = which["principals"], which["operations"]

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 import click
 
-from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, report_each
-from sordini.cli.common.output import print_json, table
-from sordini.cli.common.terminal import echo, echo_lines
+from sordini.admin.failure import Failure
+from sordini.cli.common.options import Client, ClientGroup, client_options, report_each, report_rows
 
 DEFAULT_NAME: Final = "default"
 KEYS: Final = {
@@ -64,17 +63,17 @@ def list_(client: Client, user: str | None, client_id: str | None, address: str 
       sordini quotas list
       sordini quotas list --user alice
     """
-    from sordini.cli.commands.security.quota_requests import list_quotas
+    from sordini.admin.security.quota_requests import list_quotas
 
     named = {kind: name for kind, name in _named(user, client_id, address).items() if name is not None}
     rows = client.run(lambda cluster: list_quotas(cluster, named))
-    if client.as_json:
-        print_json(rows)
-    elif rows:
-        cells = [[_text(row["entity"]), row["quota"], _amount(row["quota"], row["value"])] for row in rows]
-        echo_lines(table(["OF", "QUOTA", "VALUE"], cells))
-    else:
-        echo("There are no quotas. `sordini quotas set` makes one.", err=True)
+    report_rows(
+        client,
+        rows,
+        ["OF", "QUOTA", "VALUE"],
+        lambda row: [_text(row["entity"]), row["quota"], _amount(row["quota"], row["value"])],
+        "There are no quotas. `sordini quotas set` makes one.",
+    )
 
 
 @quotas.command("set")
@@ -133,7 +132,7 @@ def remove(
 
 
 def _alter(client: Client, entity: Mapping[str, str | None], values: Mapping[str, float | None]) -> None:
-    from sordini.cli.commands.security.quota_requests import alter_quotas
+    from sordini.admin.security.quota_requests import alter_quotas
 
     def line(row: Mapping[str, Any]) -> str:
         return f"{_text(row['entity'])}: {row['quota']} is {_amount(row['quota'], row['value'])}"

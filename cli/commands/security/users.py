@@ -6,9 +6,8 @@ import sys
 
 import click
 
-from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_confirmed, report_each
-from sordini.cli.common.output import print_json, table
-from sordini.cli.common.terminal import echo, echo_lines
+from sordini.admin.failure import Failure
+from sordini.cli.common.options import Client, ClientGroup, client_options, is_confirmed, report_each, report_rows
 
 _MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -35,16 +34,16 @@ def list_(client: Client) -> None:
     \b
       sordini users list
     """
-    from sordini.cli.commands.security.user_requests import list_users
+    from sordini.admin.security.user_requests import list_users
 
     rows = client.run(list_users)
-    if client.as_json:
-        print_json(rows)
-    elif rows:
-        cells = [[row["user"], row["mechanism"], row["iterations"]] for row in rows]
-        echo_lines(table(["USER", "MECHANISM", "ITERATIONS"], cells))
-    else:
-        echo("There are no users. `sordini users set NAME` makes one.", err=True)
+    report_rows(
+        client,
+        rows,
+        ["USER", "MECHANISM", "ITERATIONS"],
+        lambda row: [row["user"], row["mechanism"], row["iterations"]],
+        "There are no users. `sordini users set NAME` makes one.",
+    )
 
 
 @users.command("set")
@@ -75,7 +74,7 @@ def set_(client: Client, name: str, *, mechanisms: tuple[str, ...], password_fil
       sordini users set alice
       sordini users set alice --mechanism SCRAM-SHA-512 --password-file /run/secrets/alice
     """
-    from sordini.cli.commands.security.user_requests import set_user
+    from sordini.admin.security.user_requests import set_user
 
     password = _password(name, password_file)
     names = mechanisms or _MECHANISMS
@@ -94,7 +93,7 @@ def remove(client: Client, name: str, *, mechanisms: tuple[str, ...], yes: bool)
     \b
       sordini users remove alice
     """
-    from sordini.cli.commands.security.user_requests import remove_user
+    from sordini.admin.security.user_requests import remove_user
 
     if not is_confirmed(f"Remove user {name}?", yes=yes):
         raise Failure("nothing was removed")

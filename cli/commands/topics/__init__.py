@@ -1,0 +1,1 @@
+"""`sordini topics`, with packs of records."""

@@ -8,21 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sordini.cli.common.argument_types import INSTANT, PARTITIONS, PartitionSelection
-from sordini.cli.common.options import Client, ClientCommand, Failure, client_options, json_option
+from sordini.admin.failure import Failure
+from sordini.admin.selections import PartitionSelection
+from sordini.cli.commands.completion.names import topic_names
+from sordini.cli.common.argument_types import INSTANT, PARTITIONS
+from sordini.cli.common.options import Client, ClientCommand, client_options, json_option
 from sordini.cli.common.output import print_json, size_text, table
 from sordini.cli.common.terminal import echo, echo_lines
 from sordini.protocol.printable import counted
 from sordini.protocol.records.compression import GZIP, NO_CODEC, ZSTD
 
 if TYPE_CHECKING:
-    from sordini.testing.packs.pack_reader import Pack
+    from sordini.packs.pack_reader import Pack
 
 CODECS = {"gzip": GZIP, "none": NO_CODEC, "zstd": ZSTD}
 
 
 @click.command(cls=ClientCommand)
-@click.argument("wanted", metavar="TOPIC[:PARTITIONS]...", type=PARTITIONS, nargs=-1, required=True)
+@click.argument(
+    "wanted",
+    metavar="TOPIC[:PARTITIONS]...",
+    type=PARTITIONS,
+    nargs=-1,
+    required=True,
+    shell_complete=topic_names,
+)
 @click.option("--output", "-o", metavar="FILE", required=True, help="The file to write.")
 @click.option("--force", is_flag=True, help="Replace the file if there is one.")
 @click.option("--from-offset", metavar="OFFSET", type=click.IntRange(min=0), help="Of the first record.")
@@ -124,8 +134,8 @@ def describe_pack(file: str, *, records: bool, as_json: bool) -> None:
       sordini topics describe-pack orders.pack
       sordini topics describe-pack orders.pack --records
     """
-    from sordini.testing.packs.pack_format import PackError
-    from sordini.testing.packs.pack_reader import open_pack
+    from sordini.packs.pack_format import PackError
+    from sordini.packs.pack_reader import open_pack
 
     try:
         found = open_pack(file)
@@ -141,7 +151,7 @@ def describe_pack(file: str, *, records: bool, as_json: bool) -> None:
 
 def _print_records(file: str) -> None:
     from sordini.cli.commands.records.line_formats import packed_line
-    from sordini.testing.packs.pack_reader import records_of
+    from sordini.packs.pack_reader import records_of
 
     if sys.stdout is None:
         raise Failure("there is no standard output to print records on")

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.commands.configs.config_requests import DEFAULT, TOPIC, Resource, describe_configs
-from sordini.cli.commands.topics.slice_fetches import SliceFetches
-from sordini.cli.commands.topics.topic_reports import partitions_of
-from sordini.cli.common.argument_types import PartitionSelection
-from sordini.cli.common.options import Client, Failure
-from sordini.cli.common.partition_offsets import READ_COMMITTED, OffsetRange, offset_ranges, offsets_for_times
+from sordini.admin.cluster_client import ClusterClient
+from sordini.admin.config_requests import DEFAULT, TOPIC, Resource, describe_configs
+from sordini.admin.failure import Failure
+from sordini.admin.partition_offsets import OffsetRange, offset_ranges, offsets_for_times
+from sordini.admin.selections import PartitionSelection
+from sordini.admin.topics.slice_fetches import SliceFetches
+from sordini.admin.topics.topic_descriptions import partitions_of
+from sordini.cli.common.options import Client
+from sordini.cli.common.waiting_line import waiting_line
+from sordini.client.record_requests import READ_COMMITTED
+from sordini.packs.mask import Mask, MaskError, import_mask, masked
+from sordini.packs.pack_format import Header, PackedSlice, PackedTopic
+from sordini.packs.pack_writer import PackWriter
+from sordini.protocol.messages.fetch import PartitionData
 from sordini.protocol.types import TopicPartition
-from sordini.testing.packs.mask import Mask, MaskError, import_mask, masked
-from sordini.testing.packs.pack_format import Header, PackedSlice, PackedTopic
-from sordini.testing.packs.pack_writer import PackWriter
+from sordini.system.named_tuple import NamedTuple
 
 ISOLATION_LEVELS: Final = {"read_committed": READ_COMMITTED, "read_uncommitted": 0}
 
@@ -55,19 +61,28 @@ async def pack_topics(client: Client, options: PackOptions, path: str) -> dict[s
         mask = None if options.mask is None else import_mask(options.mask)
 
         async def packed(cluster: ClusterClient) -> dict[str, Any]:
-            header = await client.within_timeout(cluster, _header(cluster, options))
-            return await _Packing(client, cluster, options, mask).written(path, header)
+            in_time = partial(client.within_timeout, cluster)
+            async with waiting_line(f"writing {path}"):
+                header = await client.within_timeout(cluster, slices_of(cluster, options))
+                return await Packing(cluster, options, mask, in_time).written(path, header)
 
         return await client.without_timeout(packed)
     except MaskError as error:
         raise Failure(f"--mask {error}") from None
 
 
-class _Packing:
+class Packing:
     """Reads the slices of a header, and writes them."""
 
-    def __init__(self, client: Client, cluster: ClusterClient, options: PackOptions, mask: Mask | None) -> None:
-        self._client = client
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        options: PackOptions,
+        mask: Mask | None,
+        in_time: Callable[[Awaitable[PartitionData]], Awaitable[PartitionData]],
+    ) -> None:
+        """`in_time` bounds each response."""
+        self._in_time = in_time
         self._cluster = cluster
         self._options = options
         self._mask = mask
@@ -91,7 +106,7 @@ class _Packing:
             self._cluster,
             TopicPartition(one.topic, one.partition),
             ISOLATION_LEVELS[self._options.isolation],
-            lambda work: self._client.within_timeout(self._cluster, work),
+            self._in_time,
         )
         count = left_out = 0
         async for batch in fetches.batches(one.start_offset, one.end_offset):
@@ -114,7 +129,7 @@ class _Packing:
         return masked(self._mask, str(self._options.mask), one.topic, one.partition, record)
 
 
-async def _header(cluster: ClusterClient, options: PackOptions) -> Header:
+async def slices_of(cluster: ClusterClient, options: PackOptions) -> Header:
     """The slices as they are now: what is appended from now on is in none."""
     partitions = sorted(await partitions_of(cluster, options.wanted))
     names = sorted({partition.topic for partition in partitions})

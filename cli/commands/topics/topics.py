@@ -7,12 +7,15 @@ from typing import Any
 
 import click
 
-from sordini.broker.clock import utc_text
+from sordini.admin.failure import Failure
+from sordini.admin.selections import PartitionSelection
+from sordini.cli.commands.completion.names import topic_names
 from sordini.cli.commands.topics.pack_commands import describe_pack, pack
-from sordini.cli.common.argument_types import INSTANT, PARTITIONS, SETTING, PartitionSelection
-from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_confirmed, report_each
+from sordini.cli.common.argument_types import INSTANT, PARTITIONS, SETTING
+from sordini.cli.common.options import Client, ClientGroup, client_options, is_confirmed, report_each, report_rows
 from sordini.cli.common.output import print_json, table
 from sordini.cli.common.terminal import echo, echo_lines
+from sordini.system.clock import utc_text
 
 config_option = click.option(
     "--config",
@@ -60,16 +63,17 @@ def list_topics(client: Client, *, internal: bool) -> None:
         for topic in sorted(found.topics, key=lambda topic: topic.name or "")
         if internal or not topic.is_internal
     ]
-    if client.as_json:
-        print_json(rows)
-    elif rows:
-        echo_lines(table(["TOPIC", "PARTITIONS", "REPLICAS"], [list(row.values())[:3] for row in rows]))
-    else:
-        echo("There are no topics yet. `sordini topics create NAME` creates one.", err=True)
+    report_rows(
+        client,
+        rows,
+        ["TOPIC", "PARTITIONS", "REPLICAS"],
+        lambda row: list(row.values())[:3],
+        "There are no topics yet. `sordini topics create NAME` creates one.",
+    )
 
 
 @topics.command()
-@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=topic_names)
 @client_options
 def describe(client: Client, names: tuple[str, ...]) -> None:
     """Show the leader, replicas and offsets of each partition, and the topic's own settings.
@@ -77,7 +81,7 @@ def describe(client: Client, names: tuple[str, ...]) -> None:
     \b
       sordini topics describe orders
     """
-    from sordini.cli.commands.topics.topic_reports import describe_topics
+    from sordini.admin.topics.topic_descriptions import describe_topics
 
     found = client.run(lambda cluster: describe_topics(cluster, names))
     if client.as_json:
@@ -102,7 +106,7 @@ def _echo_topic(topic: Mapping[str, Any]) -> None:
 
 
 @topics.command()
-@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=topic_names)
 @click.option(
     "--partitions", "-p", metavar="COUNT", type=click.IntRange(min=1), help="[default: the broker's num.partitions]"
 )
@@ -133,7 +137,7 @@ def create(
       sordini topics create orders
       sordini topics create orders bills --partitions 6 --config retention.ms=86400000
     """
-    from sordini.cli.commands.topics.topic_requests import create_topics
+    from sordini.admin.topics.topic_requests import create_topics
 
     settings = _plain_settings(configs)
     made = client.run(
@@ -157,7 +161,7 @@ def create(
 
 
 @topics.command()
-@click.argument("name", metavar="TOPIC")
+@click.argument("name", metavar="TOPIC", shell_complete=topic_names)
 @click.option("--partitions", "-p", metavar="COUNT", type=click.IntRange(min=1), help="The new number of partitions.")
 @config_option
 @click.option("--unset", metavar="KEY", multiple=True, help="Remove a setting. Can be repeated.")
@@ -180,9 +184,9 @@ def alter(
       sordini topics alter orders --partitions 12
       sordini topics alter orders --config retention.ms=60000 --unset cleanup.policy
     """
-    from sordini.cli.cluster_client import ClusterClient
-    from sordini.cli.commands.configs.config_requests import TOPIC, Resource, alter_configs
-    from sordini.cli.commands.topics.topic_requests import add_partitions
+    from sordini.admin.cluster_client import ClusterClient
+    from sordini.admin.config_requests import TOPIC, Resource, alter_configs
+    from sordini.admin.topics.topic_requests import add_partitions
 
     if partitions is None and not configs and not unset:
         raise click.UsageError("nothing to change: give --partitions, --config or --unset")
@@ -201,7 +205,7 @@ def alter(
 
 
 @topics.command()
-@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=topic_names)
 @click.option("--if-exists", is_flag=True, help="Succeed if the topic does not exist.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
 @client_options
@@ -212,7 +216,7 @@ def delete(client: Client, names: tuple[str, ...], *, if_exists: bool, yes: bool
       sordini topics delete orders
       sordini topics delete orders bills --yes --if-exists
     """
-    from sordini.cli.commands.topics.topic_requests import delete_topics
+    from sordini.admin.topics.topic_requests import delete_topics
 
     if not is_confirmed(f"Delete {', '.join(names)} with all records?", yes=yes):
         raise Failure("nothing was deleted")
@@ -221,7 +225,14 @@ def delete(client: Client, names: tuple[str, ...], *, if_exists: bool, yes: bool
 
 
 @topics.command()
-@click.argument("wanted", metavar="TOPIC[:PARTITIONS]...", type=PARTITIONS, nargs=-1, required=True)
+@click.argument(
+    "wanted",
+    metavar="TOPIC[:PARTITIONS]...",
+    type=PARTITIONS,
+    nargs=-1,
+    required=True,
+    shell_complete=topic_names,
+)
 @click.option(
     "--at", "at_ms", metavar="TIME", type=INSTANT, help="Also show the first record at or after a time (UTC)."
 )
@@ -238,7 +249,7 @@ def offsets(
       sordini topics offsets orders
       sordini topics offsets orders:0,2-4 --at 2026-11-21T18:30
     """
-    from sordini.cli.commands.topics.topic_reports import topic_offsets
+    from sordini.admin.topics.topic_descriptions import topic_offsets
 
     if at_ms is not None and largest_timestamp:
         raise click.UsageError("--at and --largest-timestamp: give one of them")
@@ -256,7 +267,7 @@ def offsets(
 
 
 @topics.command("delete-records")
-@click.argument("wanted", metavar="TOPIC[:PARTITIONS]", type=PARTITIONS)
+@click.argument("wanted", metavar="TOPIC[:PARTITIONS]", type=PARTITIONS, shell_complete=topic_names)
 @click.option("--before", metavar="OFFSET", type=click.IntRange(min=0), help="Delete the records before this offset.")
 @click.option(
     "--before-time", "before_ms", metavar="TIME", type=INSTANT, help="Delete the records older than this time (UTC)."
@@ -282,7 +293,7 @@ def delete_records(
       sordini topics delete-records orders:0 --before 5000
       sordini topics delete-records orders --all --yes
     """
-    from sordini.cli.commands.topics.topic_reports import delete_records_before
+    from sordini.admin.topics.topic_descriptions import delete_records_before
 
     if sum((before is not None, before_ms is not None, everything)) != 1:
         raise click.UsageError("say which records: one of --before, --before-time and --all")

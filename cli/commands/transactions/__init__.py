@@ -1,0 +1,1 @@
+"""`sordini transactions`: lists them, and ends those that hang."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sordini.broker.clock import SystemClock, utc_text
-from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.commands.transactions.hanging import OpenTransaction, hanging
-from sordini.cli.commands.transactions.transaction_requests import (
+from sordini.admin.cluster_client import ClusterClient
+from sordini.admin.failure import Failure
+from sordini.admin.selections import PartitionSelection, selected_partitions
+from sordini.admin.transactions.hanging import OpenTransaction, hanging
+from sordini.admin.transactions.transaction_requests import (
     NO_OFFSET,
     abort,
     coordinated_transactions,
@@ -16,11 +17,9 @@ from sordini.cli.commands.transactions.transaction_requests import (
     open_transactions,
     producers_of,
 )
-from sordini.cli.common.argument_types import PartitionSelection, selected_partitions
-from sordini.cli.common.options import Failure
-from sordini.cli.common.output import table
 from sordini.protocol.printable import shown
 from sordini.protocol.types import TopicPartition
+from sordini.system.clock import SystemClock, utc_text
 
 NO_TIMESTAMP: Final = -1
 
@@ -130,11 +129,6 @@ def open_row(one: OpenTransaction) -> dict[str, Any]:
         "start_offset": one.start_offset,
         "last_write": _time(one.last_timestamp_ms),
     }
-
-
-def rows_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as a table; the columns are in the order of the rows' values."""
-    return table(columns, [list(row.values()) for row in rows])
 
 
 async def _partitions(cluster: ClusterClient, wanted: Sequence[PartitionSelection]) -> list[TopicPartition]:

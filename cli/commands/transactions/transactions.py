@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
-from sordini.cli.common.argument_types import DURATION, PARTITIONS, PartitionSelection
-from sordini.cli.common.options import Client, ClientGroup, Failure, client_options, is_confirmed
-from sordini.cli.common.output import print_json, table
-from sordini.cli.common.terminal import echo, echo_lines
+from sordini.admin.failure import Failure
+from sordini.admin.selections import PartitionSelection
+from sordini.cli.common.argument_types import DURATION, PARTITIONS, partitions_option
+from sordini.cli.common.options import Client, ClientGroup, client_options, is_confirmed, report_found, report_rows
+from sordini.cli.common.output import print_json
+from sordini.cli.common.terminal import echo
 
 DEFAULT_AGE = "15m"
 
@@ -52,18 +54,17 @@ def list_(
       sordini transactions list
       sordini transactions list --state Ongoing --longer-than 10m
     """
-    from sordini.cli.commands.transactions.transaction_requests import Filter, list_transactions
+    from sordini.admin.transactions.transaction_requests import Filter, list_transactions
 
     wanted = Filter(states, producer_ids, longer_than_ms, pattern)
     rows = client.run(lambda cluster: list_transactions(cluster, wanted))
-    if client.as_json:
-        print_json(rows)
-    elif rows:
-        echo_lines(
-            table(["TRANSACTIONAL ID", "PRODUCER", "STATE", "COORDINATOR"], [list(row.values()) for row in rows])
-        )
-    else:
-        echo("There are no such transactional ids. A producer with one creates it.", err=True)
+    report_rows(
+        client,
+        rows,
+        ["TRANSACTIONAL ID", "PRODUCER", "STATE", "COORDINATOR"],
+        lambda row: list(row.values()),
+        "There are no such transactional ids. A producer with one creates it.",
+    )
 
 
 @transactions.command()
@@ -78,10 +79,7 @@ def describe(client: Client, names: tuple[str, ...]) -> None:
     from sordini.cli.commands.transactions.transaction_reports import described, transaction_text
 
     rows = client.run(lambda cluster: described(cluster, names))
-    if client.as_json:
-        print_json(rows)
-    else:
-        echo_lines("\n\n".join(transaction_text(row) for row in rows))
+    report_found(client, rows, transaction_text)
 
 
 @transactions.command()
@@ -94,27 +92,20 @@ def producers(client: Client, wanted: tuple[PartitionSelection, ...]) -> None:
       sordini transactions producers orders
       sordini transactions producers orders:0,2-4
     """
-    from sordini.cli.commands.transactions.transaction_reports import PRODUCER_COLUMNS, producer_rows, rows_table
+    from sordini.cli.commands.transactions.transaction_reports import PRODUCER_COLUMNS, producer_rows
 
     rows = client.run(lambda cluster: producer_rows(cluster, wanted))
-    if client.as_json:
-        print_json(rows)
-    elif rows:
-        echo_lines(rows_table(PRODUCER_COLUMNS, rows))
-    else:
-        echo("No idempotent or transactional producer has written there lately.", err=True)
+    report_rows(
+        client,
+        rows,
+        PRODUCER_COLUMNS,
+        lambda row: list(row.values()),
+        "No idempotent or transactional producer has written there lately.",
+    )
 
 
 @transactions.command("find-hanging")
-@click.option(
-    "--topic",
-    "-t",
-    "wanted",
-    metavar="TOPIC[:PARTITIONS]",
-    type=PARTITIONS,
-    multiple=True,
-    help="Only these partitions. Can be repeated.",
-)
+@partitions_option("Only these partitions.")
 @click.option("--broker", "broker_id", metavar="ID", type=click.IntRange(min=0), help="Only partitions that it leads.")
 @click.option(
     "--longer-than",
@@ -139,17 +130,11 @@ def find_hanging(client: Client, *, wanted: tuple[PartitionSelection, ...], brok
         OPEN_COLUMNS,
         hanging_transactions,
         open_row,
-        rows_table,
     )
 
     found = client.run(lambda cluster: hanging_transactions(cluster, wanted, broker_id, age_ms))
     rows = [open_row(one) for one in found]
-    if client.as_json:
-        print_json(rows)
-    elif rows:
-        echo_lines(rows_table(OPEN_COLUMNS, rows))
-    else:
-        echo("No transaction hangs.", err=True)
+    report_rows(client, rows, OPEN_COLUMNS, lambda row: list(row.values()), "No transaction hangs.")
 
 
 @transactions.command()

@@ -17,49 +17,21 @@ from typing import Any, Final
 from sordini.broker.groups.machine import records as group_records
 from sordini.broker.groups.machine.state import GroupValue, MemberValue
 from sordini.broker.transactions import records as transaction_records
-from sordini.cli.commands.log.dump.kafka_log import Parser, Shown
+from sordini.cli.commands.log.dump.kafka_log import Parser, RecordText
 from sordini.cli.commands.log.dump.kafka_text import java_text
 from sordini.cli.commands.log.dump.scala_set import set_order
+from sordini.protocol.codecs import decode
+from sordini.protocol.consumer_assignment import NEWEST, ConsumerAssignment
+from sordini.protocol.consumer_subscription import ConsumerSubscription
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
-from sordini.protocol.primitives import Array, Int32, NullableBytes, NullableString, String
 from sordini.protocol.records.versioned import Damaged
-from sordini.protocol.schema import EMPTY, NEVER, decode, message, since
-from sordini.protocol.schema import struct as part
 
 DELETED: Final = "<DELETE>"
-CONSUMER_PROTOCOL_VERSION_MAX: Final = 3
 _VERSION: Final = struct.Struct(">h")
 _ESCAPE: Final = re.compile(r"\\(\\|u00[0-9a-f]{2})")
 
 
-@message(versions=range(4), flexible=NEVER)
-class _Subscription:
-    """A consumer's subscription (ConsumerProtocolSubscription), sent in JoinGroup."""
-
-    topics: Array[String] = EMPTY
-    user_data: NullableBytes = None
-    owned_partitions: Array[_TopicPartitions] = since(1, default=EMPTY)
-    generation_id: Int32 = since(2, default=-1)
-    rack_id: NullableString = since(3, default=None)
-
-
-@message(versions=range(4), flexible=NEVER)
-class _Assignment:
-    """A consumer's assignment (ConsumerProtocolAssignment)."""
-
-    assigned_partitions: Array[_TopicPartitions] = EMPTY
-    user_data: NullableBytes = None
-
-
-@part
-class _TopicPartitions:
-    """Partitions of one topic."""
-
-    topic: String = ""
-    partitions: Array[Int32] = EMPTY
-
-
-def offsets_parser(offset: int, key: bytes | None, value: bytes | None) -> Shown:
+def offsets_parser(offset: int, key: bytes | None, value: bytes | None) -> RecordText:
     """The text of a record of __consumer_offsets. Raises BrokerError for a record without a key."""
     if key is None:
         raise BrokerError(ErrorCode.INVALID_RECORD, f"no key at offset {offset}, which every record here has")
@@ -71,7 +43,7 @@ def offsets_parser(offset: int, key: bytes | None, value: bytes | None) -> Shown
         case group_records.GroupKey(group):
             fields = {"group": group}
             opened = None if value is None else _group(value)
-        case group_records.UnknownKey(version):
+        case group_records.UnknownGroupKey(version):
             return f"Unknown record type {version} at offset {offset}, skipping.", None
         case Damaged(reason):
             return f"Error at offset {offset}, skipping. {reason}", None
@@ -129,7 +101,7 @@ def _member(member: MemberValue, group: GroupValue, version: int) -> dict[str, A
 
 def _opened(data: bytes, opener: Callable[[memoryview, int], dict[str, Any]]) -> Any:
     """The decoded fields, or the bytes in base64 if they cannot be decoded."""
-    if len(data) < _VERSION.size or not 0 <= _version(data) <= CONSUMER_PROTOCOL_VERSION_MAX:
+    if len(data) < _VERSION.size or not 0 <= _version(data) <= NEWEST:
         return _base64(data)
     try:
         return opener(memoryview(data), _version(data))
@@ -138,7 +110,7 @@ def _opened(data: bytes, opener: Callable[[memoryview, int], dict[str, Any]]) ->
 
 
 def _subscription(data: memoryview, version: int) -> dict[str, Any]:
-    read, _ = decode(_Subscription, version, data, _VERSION.size)
+    read, _ = decode(ConsumerSubscription, version, data, _VERSION.size)
     fields: dict[str, Any] = {"topics": list(read.topics), "userData": _base64(read.user_data)}
     if version >= 1:
         fields["ownedPartitions"] = _listed(read.owned_partitions)
@@ -150,8 +122,8 @@ def _subscription(data: memoryview, version: int) -> dict[str, Any]:
 
 
 def _assignment(data: memoryview, version: int) -> dict[str, Any]:
-    read, _ = decode(_Assignment, version, data, _VERSION.size)
-    return {"assignedPartitions": _listed(read.assigned_partitions), "userData": _base64(read.user_data)}
+    read, _ = decode(ConsumerAssignment, version, data, _VERSION.size)
+    return {"assignedPartitions": _listed(read.topics), "userData": _base64(read.user_data)}
 
 
 def _listed(topics: Any) -> list[dict[str, Any]]:
@@ -172,11 +144,11 @@ def _version(data: bytes) -> int:
     return int(_VERSION.unpack_from(data)[0])
 
 
-def transactions_parser(offset: int, key: bytes | None, value: bytes | None) -> Shown:
+def transactions_parser(offset: int, key: bytes | None, value: bytes | None) -> RecordText:
     """The text of a record of __transaction_state. Raises BrokerError if it is not one."""
     read = Damaged("no key") if key is None else transaction_records.read_key(key)
     match read:
-        case transaction_records.UnknownKey(version):
+        case transaction_records.UnknownTransactionKey(version):
             return f"unknown::version={version}", ""
         case Damaged(reason):
             raise BrokerError(ErrorCode.INVALID_RECORD, f"the key at offset {offset}: {reason}")
@@ -216,7 +188,7 @@ DECODERS: Final[dict[str, Decoder]] = {
 def parser_of(key_decoder: Decoder, value_decoder: Decoder) -> Parser:
     """A parser with these decoders for keys and values."""
 
-    def parse(_offset: int, key: bytes | None, value: bytes | None) -> Shown:
+    def parse(_offset: int, key: bytes | None, value: bytes | None) -> RecordText:
         return None if key is None else key_decoder(key), None if value is None else value_decoder(value)
 
     return parse

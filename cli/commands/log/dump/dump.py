@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.cli.commands.log.dump.classic import classic_log
 from sordini.cli.commands.log.dump.file_items import SUFFIXES, TEXT_FILES, UnknownFile, read_file
@@ -32,6 +32,7 @@ from sordini.cli.common.terminal import echo, is_raw
 from sordini.protocol.printable import shown
 from sordini.storage import names
 from sordini.storage.disk import Disk, File
+from sordini.system.named_tuple import NamedTuple
 
 BUFFER_LINES: Final = 512
 _SLASHES: Final = re.compile("//+")
@@ -129,15 +130,15 @@ class Dump:
             return f"this is a directory; name files in it, such as {path.rstrip('/')}/*.log"
         return "" if self._disk.exists(path) else "no such file or directory"
 
-    def _kafka_output(self, shown: str, options: DumpOptions, findings: Findings) -> Iterator[DumpOutput]:
-        name = shown.rpartition("/")[2]
+    def _kafka_output(self, path: str, options: DumpOptions, findings: Findings) -> Iterator[DumpOutput]:
+        name = path.rpartition("/")[2]
         if name in TEXT_FILES or is_oldest(name):
-            yield from self._own_output(shown, None, records=options.log.records, json=False)
+            yield from self._own_output(path, None, records=options.log.records, json=False)
             return
         kind = kind_of(name)
-        file = self._disk.open(shown, writable=False)
+        file = self._disk.open(path, writable=False)
         try:
-            source = IndexFile(self._disk, shown, str(Path.cwd() / shown), kind.base)
+            source = IndexFile(self._disk, path, str(Path.cwd() / path), kind.base)
             match kind.suffix:
                 case names.LOG:
                     yield from _log(file, source, options, findings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.cli.commands.log.dump.items import Item, damage
 from sordini.cli.commands.log.dump.kafka_indexes import rows
@@ -22,6 +22,7 @@ from sordini.storage import names, offset_index, time_index
 from sordini.storage.checkpoints import DamagedFile, read_epochs, read_meta, read_offsets, read_topic_id
 from sordini.storage.disk import Disk, File
 from sordini.storage.producer_state import AbortedTransaction
+from sordini.system.named_tuple import NamedTuple
 
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 OFFSET_CHECKPOINTS: Final = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, CLEANER_OFFSETS)

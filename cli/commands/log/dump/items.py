@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from sordini.broker.clock import utc_text
 from sordini.cli.common.output import bytes_as_text, bytes_in_json
+from sordini.system.clock import utc_text
+from sordini.system.named_tuple import NamedTuple
 
 DAMAGE = "damage"
 

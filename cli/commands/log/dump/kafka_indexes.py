@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.cli.commands.log.dump.kafka_text import DamageAt, DumpOutput, Findings, Line, Pairs, optional_long
 from sordini.cli.commands.log.files.old_messages import messages_in, read_old
@@ -15,6 +15,7 @@ from sordini.protocol.records.batch import NO_TIMESTAMP, read_header, read_recor
 from sordini.storage import names, offset_index, time_index
 from sordini.storage.disk import Disk, File
 from sordini.storage.producer_state import NO_OFFSET, SEQUENCE_MAX, ProducerEntry
+from sordini.system.named_tuple import NamedTuple
 
 MESSAGE_BYTES_MAX: Final = 5 * 1024 * 1024
 _INDEX_ENTRY: Final = struct.Struct(">ii")
@@ -37,7 +38,7 @@ class IndexFile(NamedTuple):
     """One index: its path as given, its absolute path, and the base offset of its segment."""
 
     disk: Disk
-    shown: str
+    given_path: str
     path: str
     base: int
 
@@ -52,7 +53,7 @@ def dump_offset_index(source: IndexFile, file: File, options: IndexOptions, find
     try:
         count = file.size() // offset_index.ENTRY_SIZE
         if count == 0:
-            yield Line(f"{source.shown} is empty.")
+            yield Line(f"{source.given_path} is empty.")
         elif options.sanity_only:
             yield from _sane_index(source, file, count)
         else:
@@ -68,7 +69,7 @@ def _sane_index(source: IndexFile, file: File, count: int) -> Iterator[DumpOutpu
     if relative < 0:
         yield DamageAt(at, f"the last offset {source.base + relative} is below the segment's first, {source.base}")
     elif file.size() % offset_index.ENTRY_SIZE == 0:
-        yield Line(f"{source.shown} passed sanity check.")
+        yield Line(f"{source.given_path} passed sanity check.")
 
 
 def _index_entries(
@@ -119,7 +120,7 @@ def _sane_times(source: IndexFile, file: File) -> Iterator[DumpOutput]:
             yield DamageAt(at, f"the last offset {source.base + relative} is below the segment's first, {source.base}")
             return
     if file.size() % time_index.ENTRY_SIZE == 0:
-        yield Line(f"{source.shown} passed sanity check.")
+        yield Line(f"{source.given_path} passed sanity check.")
 
 
 class _Finder:

@@ -11,7 +11,7 @@ possible.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.cli.commands.log.dump.kafka_text import (
     DamageAt,
@@ -38,15 +38,16 @@ from sordini.protocol.records.compression import CODEC_NAMES, NO_CODEC
 from sordini.protocol.records.control import ABORT, COMMIT, read_marker
 from sordini.storage.disk import File
 from sordini.storage.producer_state import sequence_after
+from sordini.system.named_tuple import NamedTuple
 
 DELETE_HORIZON_BIT: Final = 0x40
 BYTES_MAX: Final = 2**31 - 1
 _MARKERS: Final = {ABORT: "ABORT", COMMIT: "COMMIT"}
 _LOWER: Final = {False: "false", True: "true"}
 
-Shown = tuple[str | None, str | None]
+RecordText = tuple[str | None, str | None]
 """A record's key and payload as text; None if it is not shown."""
-Parser = Callable[[int, bytes | None, bytes | None], Shown]
+Parser = Callable[[int, bytes | None, bytes | None], RecordText]
 """Makes the text of a record's key and value. Raises BrokerError for bytes it cannot decode."""
 
 
@@ -63,7 +64,7 @@ class LogOptions(NamedTuple):
     parser: Parser | None = None
 
 
-def as_strings(_offset: int, key: bytes | None, value: bytes | None) -> Shown:
+def as_strings(_offset: int, key: bytes | None, value: bytes | None) -> RecordText:
     """The parser that shows keys and values as text."""
     return None if key is None else java_text(key), None if value is None else java_text(value)
 

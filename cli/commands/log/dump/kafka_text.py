@@ -6,7 +6,9 @@ import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
+
+from sordini.system.named_tuple import NamedTuple
 
 LISTED_MAX: Final = 100_000
 """Pairs kept per file for the list at the end; a compacted log may have millions."""

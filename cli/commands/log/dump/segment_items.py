@@ -22,8 +22,9 @@ from sordini.protocol.records.batch import (
     read_header,
     read_records,
 )
-from sordini.protocol.records.compression import CODEC_NAMES, EXPANDED_BYTES_MAX
+from sordini.protocol.records.compression import CODEC_NAMES
 from sordini.protocol.records.control import ABORT, COMMIT, read_marker
+from sordini.protocol.records.expansion import EXPANDED_BYTES_MAX
 from sordini.storage.disk import File
 
 _PREFIX_BYTES: Final = 18

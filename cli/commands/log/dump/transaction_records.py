@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.broker.transactions.records import TransactionKey, UnknownKey, read_key, read_value
+from sordini.broker.transactions.records import TransactionKey, UnknownTransactionKey, read_key, read_value
 from sordini.cli.commands.log.dump.items import Item
 from sordini.protocol.records.versioned import Damaged
 
@@ -17,7 +17,7 @@ def decoded(item: Item) -> Item:
     match read_key(item.fields["key"]):
         case TransactionKey(transactional_id):
             return _transaction(item, transactional_id)
-        case UnknownKey(version):
+        case UnknownTransactionKey(version):
             reason = f"a key of version {version}, which this release does not know"
         case Damaged(why):
             reason = f"the key: {why}"

@@ -9,13 +9,16 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.cli.commands.log.files.segment_walk import MAGIC_AT, LogEntry
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import CODEC_MASK, LENGTH_PREFIX, LOG_APPEND_TIME_BIT, NO_TIMESTAMP
-from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, LZ4, NO_CODEC, decompress, lz4_with_frame_checksum
+from sordini.protocol.records.compression import LZ4, NO_CODEC
+from sordini.protocol.records.expansion import EXPANDED_BYTES_MAX, decompress
+from sordini.protocol.records.lz4_checksums import lz4_with_frame_checksum
+from sordini.system.named_tuple import NamedTuple
 
 _KEY_AT: Final = {0: 18, 1: 26}
 _HEAD: Final = struct.Struct(">qiIbb")

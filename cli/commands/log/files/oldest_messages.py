@@ -19,10 +19,12 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.protocol.errors import BrokerError
-from sordini.protocol.records.compression import CODEC_NAMES, EXPANDED_BYTES_MAX, GZIP, NO_CODEC, SNAPPY, decompress
+from sordini.protocol.records.compression import CODEC_NAMES, GZIP, NO_CODEC, SNAPPY
+from sordini.protocol.records.expansion import EXPANDED_BYTES_MAX, decompress
+from sordini.system.named_tuple import NamedTuple
 
 DEPTH_MAX: Final = 4
 """How deep compressed sets may nest."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Generator, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.protocol.records.batch import CURRENT_MAGIC, HEADER_SIZE, LENGTH_PREFIX
 from sordini.storage.disk import File
+from sordini.system.named_tuple import NamedTuple
 
 MAGIC_AT: Final = 16
 PREFIX_BYTES: Final = 18

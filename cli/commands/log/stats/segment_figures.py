@@ -18,7 +18,8 @@ from sordini.protocol.records.batch import (
     crc_is_right,
     read_header,
 )
-from sordini.protocol.records.compression import EXPANDED_BYTES_MAX, NO_CODEC, decompress
+from sordini.protocol.records.compression import NO_CODEC
+from sordini.protocol.records.expansion import EXPANDED_BYTES_MAX, decompress
 from sordini.protocol.records.key_values import KeyValue, read_key_values
 from sordini.storage import names, offset_index, time_index
 from sordini.storage.disk import Disk, File

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sordini.broker.clock import utc_text
+from sordini.admin.failure import Failure
 from sordini.cli.commands.log.stats.segment_figures import Figures, segment_figures
 from sordini.cli.commands.log.verify.directory import existing, is_partition
-from sordini.cli.common.options import Failure
 from sordini.cli.common.output import size_text, table
 from sordini.protocol.printable import counted
 from sordini.storage import names
 from sordini.storage.disk import Disk
+from sordini.system.clock import utc_text
 
 HEAD = (
     "SEGMENT",

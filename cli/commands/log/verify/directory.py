@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from sordini.admin.failure import Failure
 from sordini.cli.commands.log.verify.findings import Finding
 from sordini.cli.commands.log.verify.partition import PartitionCheck, PartitionContext, PartitionReport
-from sordini.cli.common.options import Failure
 from sordini.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
 from sordini.storage import names
 from sordini.storage.checkpoints import DamagedFile, read_meta, read_offsets
@@ -105,8 +105,10 @@ class DirectoryCheck:
     def _compare_checkpoints(self, report: PartitionReport, context: PartitionContext) -> Iterator[Finding]:
         """Checkpoint entries that contradict the partition's log."""
 
-        def finding(kind: str, name: str, offset: int, what: str) -> Finding:
-            return Finding(kind, f"{self.path}/{name}", f"{report.path.rpartition('/')[2]}: {what}", None, offset)
+        def finding(kind: str, name: str, offset: int, explanation: str) -> Finding:
+            return Finding(
+                kind, f"{self.path}/{name}", f"{report.path.rpartition('/')[2]}: {explanation}", None, offset
+            )
 
         end = report.end_offset
         start = report.segments[0].base if report.segments else 0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.cli.commands.log.dump.kafka_indexes import rows
 from sordini.cli.commands.log.verify.findings import Collector, Finding
 from sordini.storage import names, offset_index, time_index
 from sordini.storage.disk import Disk, File
 from sordini.storage.segment import SHORT_INDEX_BYTES
+from sordini.system.named_tuple import NamedTuple
 
 _INDEX_ENTRY: Final = struct.Struct(">ii")
 _TIME_ENTRY: Final = struct.Struct(">qi")
@@ -79,8 +80,8 @@ class _Index:
             self.entries += 1
             yield at, fields
 
-    def _find(self, kind: str, what: str, position: int | None, offset: int | None = None) -> None:
-        self._found.add(Finding(f"{self._prefix}-{kind}", self._facts.path, what, position, offset))
+    def _find(self, kind: str, explanation: str, position: int | None, offset: int | None = None) -> None:
+        self._found.add(Finding(f"{self._prefix}-{kind}", self._facts.path, explanation, position, offset))
 
 
 class OffsetIndexCheck(_Index):

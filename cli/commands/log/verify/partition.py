@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.cli.commands.log.verify.findings import Finding
 from sordini.cli.commands.log.verify.producers import ProducerCheck
@@ -14,6 +14,7 @@ from sordini.protocol.types import NO_TOPIC_ID, TopicId
 from sordini.storage import names
 from sordini.storage.checkpoints import DamagedFile, read_epochs, read_topic_id
 from sordini.storage.disk import Disk
+from sordini.system.named_tuple import NamedTuple
 
 _SMALL_FILES: Final = (names.LEADER_EPOCHS, names.PARTITION_METADATA)
 _LEFTOVERS: Final = (names.DELETED, names.CLEANED)

@@ -7,7 +7,7 @@ from compacted records: there only contradictions to the log are findings.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.cli.commands.log.dump.kafka_indexes import rows
 from sordini.cli.commands.log.files.segment_walk import LogEntry
@@ -19,6 +19,7 @@ from sordini.storage import names
 from sordini.storage.disk import Disk
 from sordini.storage.producer_replay import apply_control, apply_data
 from sordini.storage.producer_state import NO_OFFSET, AbortedTransaction, ProducerEntry, ProducerState
+from sordini.system.named_tuple import NamedTuple
 
 _ABORT_ENTRY: Final = struct.Struct(">hqqqq")
 

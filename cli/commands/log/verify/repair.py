@@ -9,7 +9,7 @@ and checkpoints.
 from __future__ import annotations
 
 import random
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.cli.commands.log.verify.directory import CHECKPOINTS, DirectoryReport
 from sordini.cli.commands.log.verify.partition import PartitionReport
@@ -24,6 +24,7 @@ from sordini.storage.log_dir_handle import LogDirHandle
 from sordini.storage.log_directory import LogDirectory
 from sordini.storage.open_files import OpenFiles
 from sordini.storage.recovery import Opening, open_log
+from sordini.system.named_tuple import NamedTuple
 
 COPY_BYTES: Final = 4 * 1024 * 1024
 OPEN_FILES_MAX: Final = 256

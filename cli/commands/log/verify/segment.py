@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.cli.commands.log.files.old_messages import messages_in, read_old
 from sordini.cli.commands.log.files.segment_walk import LogEntry, SegmentWalk, is_zeros
@@ -30,10 +30,12 @@ from sordini.protocol.records.batch import (
     read_header,
     read_records,
 )
-from sordini.protocol.records.compression import CODEC_NAMES, EXPANDED_BYTES_MAX, NO_CODEC, decompress
+from sordini.protocol.records.compression import CODEC_NAMES, NO_CODEC
+from sordini.protocol.records.expansion import EXPANDED_BYTES_MAX, decompress
 from sordini.storage import names
 from sordini.storage.disk import Disk, File
-from sordini.storage.segment import OFFSETS_MAX
+from sordini.storage.segment_roll import OFFSETS_MAX
+from sordini.system.named_tuple import NamedTuple
 
 INTERVAL_BYTES: Final = 4096
 """The default of `log.index.interval.bytes`: how sparse an index may be."""
@@ -64,10 +66,10 @@ class SegmentReport:
     count: int = 0
     found: Collector = field(default_factory=Collector)
 
-    def find(self, kind: str, what: str, position: int, offset: int | None = None) -> None:
+    def find(self, kind: str, explanation: str, position: int, offset: int | None = None) -> None:
         self.count += 1
         self.has_torn_end = self.has_torn_end or kind in _ENDS
-        self.found.add(Finding(kind, self.path, what, position, offset))
+        self.found.add(Finding(kind, self.path, explanation, position, offset))
         self.good_end = min(self.good_end, position)
         if kind == "offsets-fall" and self.gap_at is not None:
             # The offsets rise and fall again: the first of these batches is the wrong one.

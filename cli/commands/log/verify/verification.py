@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sordini.admin.failure import Failure
 from sordini.cli.commands.log.verify.directory import (
     DirectoryCheck,
     DirectoryReport,
@@ -24,7 +25,6 @@ from sordini.cli.commands.log.verify.report import (
     repaired_text,
     summary_text,
 )
-from sordini.cli.common.options import Failure
 from sordini.storage import names
 from sordini.storage.checkpoints import DamagedFile
 from sordini.storage.disk import Disk

@@ -1,0 +1,1 @@
+"""`sordini completion`: what the Tab key of a shell completes."""

@@ -1,0 +1,1 @@
+"""`sordini doctor`."""
