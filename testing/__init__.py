@@ -7,6 +7,9 @@
         kafka.assert_produced(orders, ["one order"])
 
 docs/testing.md takes a newcomer from the installation to such a test.
+
+May import `broker` and all below it. The brokers are whole ones: nothing here changes what they do, but for the
+faults of a rule.
 """
 
 from __future__ import annotations
@@ -14,14 +17,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sordini.packs.pack_format import PackError
+    from sordini.packs.packed_records import KitRecord
     from sordini.testing.brokers.site import SiteFailed
     from sordini.testing.faults.seen import SeenRequest
+    from sordini.testing.group_state import GroupMember, GroupState
     from sordini.testing.kafka import Kafka
     from sordini.testing.making import make_kafka
     from sordini.testing.own_client import KitError
-    from sordini.testing.packs.pack_format import PackError
-    from sordini.testing.packs.pack_reader import read_pack
-    from sordini.testing.records import KitRecord
+    from sordini.testing.packs.reading import read_pack
     from sordini.testing.security import Sasl
     from sordini.testing.simulation.scenario import Scenario
     from sordini.testing.simulation.schedule import Fault, FaultKind
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Fault",
     "FaultKind",
+    "GroupMember",
+    "GroupState",
     "Kafka",
     "KitError",
     "KitRecord",
@@ -47,22 +53,25 @@ __all__ = [
 ]
 
 _WHERE = {
-    "Fault": "simulation.schedule",
-    "FaultKind": "simulation.schedule",
-    "Scenario": "simulation.scenario",
-    "SimulationFailed": "simulation.simulate",
-    "search": "simulation.search",
-    "simulate": "simulation.simulate",
-    "Kafka": "kafka",
-    "KitError": "own_client",
-    "KitRecord": "records",
+    "Fault": "testing.simulation.schedule",
+    "FaultKind": "testing.simulation.schedule",
+    "Scenario": "testing.simulation.scenario",
+    "SimulationFailed": "testing.simulation.simulate",
+    "search": "testing.simulation.search",
+    "simulate": "testing.simulation.simulate",
+    "GroupMember": "testing.group_state",
+    "GroupState": "testing.group_state",
+    "Kafka": "testing.kafka",
+    "KitError": "testing.own_client",
+    "KitRecord": "packs.packed_records",
     "PackError": "packs.pack_format",
-    "Sasl": "security",
-    "SeenRequest": "faults.seen",
-    "SiteFailed": "brokers.site",
-    "make_kafka": "making",
-    "read_pack": "packs.pack_reader",
+    "Sasl": "testing.security",
+    "SeenRequest": "testing.faults.seen",
+    "SiteFailed": "testing.brokers.site",
+    "make_kafka": "testing.making",
+    "read_pack": "testing.packs.reading",
 }
+"""The module of each public name, below `sordini`."""
 
 
 def __getattr__(name: str) -> Any:
@@ -71,4 +80,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+    return getattr(importlib.import_module(f"sordini.{_WHERE[name]}"), name)

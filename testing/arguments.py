@@ -91,12 +91,12 @@ def many(values: Any) -> list[Any]:
     return list(values) if isinstance(values, Iterable) else [values]
 
 
-def mapping(name: str, value: Any, what: str) -> dict[str, Any]:
-    """Something by name; None is nothing. `what` says what it is, for the refusal."""
+def mapping(name: str, value: Any, description: str) -> dict[str, Any]:
+    """Something by name; None is nothing. `description` says what it is, for the refusal."""
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(key, str) and key for key in value):
-        raise ArgumentRefused(name, value, f"a dict of {what}")
+        raise ArgumentRefused(name, value, f"a dict of {description}")
     return dict(value)
 
 

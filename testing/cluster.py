@@ -9,7 +9,9 @@ Everything else that `Kafka` does are requests of the Kafka protocol, the same f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from sordini.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from sordini.testing.faults.script import RuleBook

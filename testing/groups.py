@@ -1,30 +1,26 @@
-"""Groups, producers and users of a cluster, as the kit's own client asks for them and changes them."""
+"""Groups and transactional producers of a cluster, as the kit's own client asks for them and changes them."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
+from sordini.client.lag.model import GroupLag
+from sordini.client.routing import TRANSACTION_KEY
 from sordini.protocol.errors import ErrorCode
-from sordini.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
+from sordini.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from sordini.protocol.messages.describe_groups import DescribeGroupsRequest
 from sordini.protocol.messages.init_producer_id import InitProducerIdRequest
 from sordini.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from sordini.testing.group_lag import group_lag
+from sordini.testing.group_state import GroupState, classic_group, consumer_group, group_that_is_not_there
 from sordini.testing.own_client import TEMPORARY, KitError, OwnClient
-from sordini.testing.security import Login
-
-MECHANISM_NUMBERS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
-"""As AlterUserScramCredentials has them."""
-ITERATIONS: Final = 4096
 
 
 class Groups:
-    """Requests to the coordinators of groups and transactions, and about users."""
+    """Requests to the coordinators of groups and transactions."""
 
     def __init__(self, client: OwnClient) -> None:
         self._client = client
@@ -47,10 +43,32 @@ class Groups:
             if one.committed_offset >= 0
         }
 
-    def members(self, group: str) -> list[str]:
-        """The ids of a group's members."""
-        described = self._client.ask(DescribeGroupsRequest(groups=[group]), self._client.coordinator(group)).groups[0]
-        return [member.member_id for member in described.members]
+    def describe(self, group: str) -> GroupState:
+        """A group of either kind, and its members. Raises KitError."""
+        # To each of these requests, a group of the other kind does not exist.
+        for request, state_of in (
+            (DescribeGroupsRequest(groups=[group]), classic_group),
+            (ConsumerGroupDescribeRequest(group_ids=[group]), consumer_group),
+        ):
+            found = self._client.wait(partial(self._described, request, group), f"group {group!r} can be described")
+            if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                continue
+            if found.error_code:
+                raise KitError(f"group {group!r}: {ErrorCode(found.error_code).name}")
+            return state_of(found)
+        return group_that_is_not_there(group)
+
+    def _described(self, request: Any, group: str) -> Any:
+        found = self._client.ask(request, self._client.coordinator(group)).groups[0]
+        return None if found.error_code in TEMPORARY else found
+
+    def lag(self, group: str, topics: frozenset[str]) -> GroupLag:
+        """How far a group is behind, of some topics if any are named. Raises KitError."""
+        return group_lag(self._client, group, topics)
+
+    def wait(self, find: Callable[[], Any], what: str, timeout_s: float) -> Any:
+        """As `OwnClient.wait`."""
+        return self._client.wait(find, what, timeout_s)
 
     def expel(self, group: str, members: Sequence[str]) -> None:
         """Remove members from their group: each learns it from its next heartbeat."""
@@ -65,25 +83,9 @@ class Groups:
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
 
         def fenced() -> Any:
-            response = self._client.ask(request, self._client.coordinator(transactional_id, 1))
+            response = self._client.ask(request, self._client.coordinator(transactional_id, TRANSACTION_KEY))
             return None if response.error_code in TEMPORARY else response
 
         response = self._client.wait(fenced, f"transactional id {transactional_id!r} is fenced")
         if response.error_code:
             raise KitError(f"transactional id {transactional_id!r}: {ErrorCode(response.error_code).name}")
-
-    def set_scram_user(self, login: Login, mechanism: str) -> None:
-        """Make a user that logs in by SCRAM. Raises KitError."""
-        salt = b"sordini-testing"
-        name = "sha256" if mechanism.endswith("256") else "sha512"
-        salted = hashlib.pbkdf2_hmac(name, login.password.encode(), salt, ITERATIONS)
-        upsertion = ScramCredentialUpsertion(
-            name=login.user,
-            mechanism=MECHANISM_NUMBERS[mechanism],
-            iterations=ITERATIONS,
-            salt=salt,
-            salted_password=salted,
-        )
-        row = self._client.ask(AlterUserScramCredentialsRequest(upsertions=[upsertion])).results[0]
-        if row.error_code:
-            raise KitError(f"user {login.user!r}: {row.error_message or ErrorCode(row.error_code).name}")

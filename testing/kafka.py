@@ -13,67 +13,72 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from sordini.protocol.records.batch import Record
+from sordini.packs.packed_records import KitRecord, Value
 from sordini.testing.arguments import (
     INT32_MAX,
-    ArgumentRefused,
-    header_pairs,
     many,
-    mapping,
     one_of,
     partitions_by_topic,
     text,
     texts,
     whole,
 )
+from sordini.testing.batches import batch_of
 from sordini.testing.brokers.node import CLIENTS
+from sordini.testing.client_addresses import ClientAddresses
 from sordini.testing.clock import KafkaClock
 from sordini.testing.cluster import Cluster
 from sordini.testing.faults.names import ApiName, api_of
-from sordini.testing.faults.script import REMOVED_MAX, Rule
+from sordini.testing.faults.script import Rule
 from sordini.testing.faults.seen import SeenRequest
-from sordini.testing.faults.validation import rule
+from sordini.testing.group_handle import GroupHandle
+from sordini.testing.group_state import GroupMember, member_ids
 from sordini.testing.groups import Groups
 from sordini.testing.lags import Lags
+from sordini.testing.made_rules import MadeRules
 from sordini.testing.node_handle import NodeHandle
 from sordini.testing.own_client import OwnClient
-from sordini.testing.owned_keys import setting_text
+from sordini.testing.owned_keys import settings
 from sordini.testing.partitions import END, Partitions
-from sordini.testing.records import KitRecord, Value, difference, encoded
+from sordini.testing.record_difference import difference
 from sordini.testing.report import Report
 from sordini.testing.security import Sasl, Security
 from sordini.testing.topics import Topics
+from sordini.testing.users import set_scram_user
+
+if TYPE_CHECKING:
+    from sordini.testing.registry import KitRegistry  # It imports a web server.
 
 
-class Kafka:
+class Kafka(ClientAddresses):
     """One to nine brokers; `make_kafka` makes it."""
 
     def __init__(
-        self, cluster: Cluster, topics: Mapping[str, int] | Iterable[str] = (), security: Security | None = None
+        self,
+        cluster: Cluster,
+        topics: Mapping[str, int] | Iterable[str] = (),
+        security: Security | None = None,
+        registry: KitRegistry | None = None,
     ) -> None:
         """`topics` are names, or numbers of partitions by name; they are created at the start. Raises ValueError."""
-        self._cluster = cluster
-        self._security = security or Security({CLIENTS: "PLAINTEXT"}, Sasl({}), is_mutual=False)
+        security = security or Security({CLIENTS: "PLAINTEXT"}, Sasl({}), is_mutual=False)
+        super().__init__(cluster, security, registry)
         self._first_topics = partitions_by_topic("topics", topics)
         self._client = OwnClient(cluster.states)
-        self._topics, self._partitions, self._groups = (
-            Topics(self._client),
-            Partitions(self._client),
-            Groups(self._client),
-        )
+        self._topics = Topics(self._client)
+        self._partitions = Partitions(self._client)
+        self._groups = Groups(self._client)
         self._names = count(1)
         self.clock = KafkaClock(cluster)
         self.brokers: list[NodeHandle] = []
         """In the order of their ids, which begin at 1."""
         self._report = Report(cluster)
-        self._made: deque[Rule] = deque(maxlen=REMOVED_MAX)
-        """Rules of the test that `check_rules` has not judged."""
+        self._rules = MadeRules(cluster)
 
     def start(self) -> Self:
         """Start, and wait until all brokers serve. Raises SiteFailed, ConfigError."""
@@ -81,13 +86,17 @@ class Kafka:
         self.brokers = [NodeHandle(self._cluster, state.id) for state in self._cluster.states()]
         for mechanism in self._security.scram_mechanisms:
             for login in self._security.logins:
-                self._groups.set_scram_user(login, mechanism)
+                set_scram_user(self._client, login, mechanism)
         for name, partitions in self._first_topics.items():
             self.topic(name, partitions=partitions)
+        if self._registry is not None:
+            self._registry.start([state.brokers for state in self._cluster.states()])
         return self
 
     def close(self) -> None:
         """End all brokers. May be called again."""
+        if self._registry is not None:
+            self._registry.close()
         self._client.close()
         self._cluster.close()
         self._security.close()
@@ -108,30 +117,6 @@ class Kafka:
         finally:
             self.close()
 
-    @property
-    def bootstrap_servers(self) -> str:
-        """`host:port` of all brokers, separated by commas: what every client takes."""
-        return self.bootstrap_of(next(iter(self._security.listeners)))
-
-    def bootstrap_of(self, listener: str) -> str:
-        """`bootstrap_servers` of one of several listeners. Raises ValueError."""
-        if listener not in self._security.listeners:
-            raise ValueError(f"listener {listener!r}: allowed are {', '.join(self._security.listeners)}")
-        return ",".join("{}:{}".format(*state.listeners[listener]) for state in self._cluster.states())
-
-    def client_settings(
-        self, user: str | None = None, *, listener: str | None = None, mechanism: str | None = None
-    ) -> dict[str, Any]:
-        """`bootstrap.servers` and what TLS and the login need, as librdkafka's clients take it. Raises ValueError."""
-        listener = listener or next(iter(self._security.listeners))
-        settings = self._security.client_settings(listener, user, mechanism)
-        return {"bootstrap.servers": self.bootstrap_of(listener), **settings}
-
-    @property
-    def ca_file(self) -> str:
-        """The path of the certificate (PEM) of the authority that issued the brokers'. Raises ValueError."""
-        return self._security.ca_file
-
     # Topics and records.
 
     def topic(
@@ -147,7 +132,7 @@ class Kafka:
         whole("partitions", partitions, 1, INT32_MAX)
         if replicas is not None:
             whole("replicas", replicas, 1, INT32_MAX)
-        self._topics.create(name, partitions, replicas, _settings(config))
+        self._topics.create(name, partitions, replicas, settings(config))
         return name
 
     def produce(
@@ -165,15 +150,10 @@ class Kafka:
 
         With `acks=1` the leader alone is waited for.
         """
-        listed = many(values)
-        if not listed:
-            raise ArgumentRefused("values", values, "one value, or several")
         whole("partition", partition, 0, INT32_MAX)
         one_of("acks", acks, (-1, 1))
         now_ms = self._cluster.now_ms() if timestamp_ms is None else whole("timestamp_ms", timestamp_ms, 0)
-        pairs = tuple((name, encoded(value)) for name, value in header_pairs("headers", headers))
-        records = [Record(index, now_ms, encoded(key), encoded(value), pairs) for index, value in enumerate(listed)]
-        return self._partitions.append(topic, partition, records, acks)
+        return self._partitions.append(topic, partition, batch_of(values, key, headers, now_ms), acks)
 
     def records(
         self, topic: str, partition: int | None = None, *, isolation: str = "read_committed"
@@ -230,8 +210,7 @@ class Kafka:
         from sordini.testing.packs.loading import PackLoading  # Few tests need it.
 
         chosen = texts("topics", topics) if isinstance(topics, str) else topics
-        settings = _settings(config)
-        return PackLoading(self._cluster, self._topics, self._partitions).load(path, chosen, offsets, settings)
+        return PackLoading(self._cluster, self._topics, self._partitions).load(path, chosen, offsets, settings(config))
 
     def expire(self, topic: str) -> None:
         """Remove all records of a topic, as retention would: a reader's offset is out of range then."""
@@ -258,13 +237,17 @@ class Kafka:
         lags = Lags(self._client, self._groups, self._partitions)
         lags.wait(group, chosen, whole("lag", lag, 0), timeout_s)
 
-    def members(self, group: str) -> list[str]:
-        """The ids of a group's members."""
-        return self._groups.members(group)
+    def group(self, name: str) -> GroupHandle:
+        """A group: its state, and its faults. Raises ValueError."""
+        return GroupHandle(self._groups, self.on, name)
 
-    def expel(self, group: str, member: str | Iterable[str] | None = None) -> None:
+    def members(self, group: str) -> list[GroupMember]:
+        """The members of a classic or a consumer group; none of one that does not exist. Raises KitError."""
+        return list(self._groups.describe(group).members)
+
+    def expel(self, group: str, member: GroupMember | str | Iterable[GroupMember | str] | None = None) -> None:
         """Remove members from their group, or all of them: each learns it from its next heartbeat. Raises KitError."""
-        self._groups.expel(group, self.members(group) if member is None else texts("member", member))
+        self._groups.expel(group, member_ids("member", self.members(group) if member is None else member))
 
     def fence(self, transactional_id: str) -> None:
         """Begin a new epoch of a transactional id, as a second producer does: the first one is fenced."""
@@ -286,6 +269,8 @@ class Kafka:
         topic: str | None = None,
         partition: int | None = None,
         group: str | None = None,
+        member_id: str | None = None,
+        assignor: str | None = None,
         transactional_id: str | None = None,
         client_id: str | None = None,
         broker: int | None = None,
@@ -302,24 +287,19 @@ class Kafka:
             "topic": topic,
             "partition": partition,
             "group": group,
+            "member_id": member_id,
+            "assignor": assignor,
             "transactional_id": transactional_id,
             "client_id": client_id,
             "broker": broker,
             "when": when,
         }
         caller = sys._getframe(1)  # noqa: SLF001 - the place is shown when the rule is a mistake.
-        made_at = f"{caller.f_code.co_filename}:{caller.f_lineno}"
-        numbers = [one.id for one in self.brokers]
-        made = rule(self._cluster.script, api, selected, numbers, times, after, made_at)
-        self._made.append(made)
-        return made
+        return self._rules.add(api, selected, (broker.id for broker in self.brokers), times, after, caller)
 
     def check_rules(self) -> None:
         """Raise what a `when` of this test has raised, and ValueError for a rule of it that does nothing."""
-        made = list(self._made)
-        self._made.clear()
-        for one in made:
-            one.check()
+        self._rules.check()
 
     def undo_faults(self) -> None:
         """Undo every fault: of requests, of disks and between brokers; and resume paused brokers."""
@@ -337,7 +317,7 @@ class Kafka:
 
     def begin_report(self) -> None:
         """What was done until now is of an earlier test: a report is not to show it."""
-        self._made.clear()
+        self._rules.forget()
         self._report.begin()
 
     def end_test(self) -> None:
@@ -356,11 +336,11 @@ class Kafka:
         """What clients have sent, oldest first."""
         key = None if api is None else api_of(api)
         return [
-            one
-            for one in self._cluster.requests()
-            if (key is None or one.key is key)
-            and (client_id is None or one.client_id == client_id)
-            and (when is None or when(one))
+            request
+            for request in self._cluster.requests()
+            if (key is None or request.key is key)
+            and (client_id is None or request.client_id == client_id)
+            and (when is None or when(request))
         ]
 
     def forget_requests(self) -> None:
@@ -371,9 +351,7 @@ class Kafka:
         """Wait until something holds that the test asks for. Raises KitError."""
 
         def found() -> bool | None:
-            for one in self._made:
-                if one.mistake is not None:  # What is waited for may never come.
-                    one.check()
+            self._rules.check_mistakes()
             return True if holds() else None
 
         self._client.wait(found, "what the test waits for", timeout_s)
@@ -389,8 +367,3 @@ class Kafka:
     def report_log(self, count: int) -> str:
         """The last lines that brokers have logged since this test began; empty without any."""
         return self._report.log(count)
-
-
-def _settings(config: Mapping[str, object] | None) -> dict[str, str]:
-    """Settings as a broker reads them. Raises ValueError."""
-    return {key: setting_text(value) for key, value in mapping("config", config, "values by key").items()}

@@ -15,10 +15,10 @@ from sordini.testing.own_client import KitError, OwnClient
 
 
 def move_leader(client: OwnClient, topic: str, partition: int, to: int | None) -> int:
-    """Let broker `to`, or the next replica in sync, lead a partition; its broker. Raises KitError."""
+    """Let broker `to`, or the next replica in sync, lead a partition; returns the new leader. Raises KitError."""
     leader = client.leader(topic, partition)
     row = _row(client, topic, partition)
-    able = [number for number in row.replica_nodes if number in row.isr_nodes and number != leader]
+    able = [broker for broker in row.replica_nodes if broker in row.isr_nodes and broker != leader]
     if to is None:
         if not able:
             raise KitError(f"partition {partition} of topic {topic!r} has no other replica in sync than {leader}")
@@ -27,17 +27,18 @@ def move_leader(client: OwnClient, topic: str, partition: int, to: int | None) -
         return to
     if to not in able:
         raise KitError(f"broker {to} cannot lead partition {partition} of topic {topic!r}: in sync are {row.isr_nodes}")
-    order = [to, *(number for number in row.replica_nodes if number != to)]
+    order = [to, *(broker for broker in row.replica_nodes if broker != to)]
     _reorder(client, topic, partition, order)
 
-    def elected() -> bool | None:
+    def elect_and_check() -> bool | None:
+        # Requested at each check: a replica in sync may have been out of the set as the last request came.
         request = ElectLeadersRequest(
             topic_partitions=[TopicPartitions(topic=topic, partitions=[partition])], timeout_ms=20_000
         )
         client.ask(request, client.metadata("").controller_id)
         return True if _row(client, topic, partition).leader_id == to else None
 
-    client.wait(elected, f"broker {to} leads partition {partition} of topic {topic!r}")
+    client.wait(elect_and_check, f"broker {to} leads partition {partition} of topic {topic!r}")
     return to
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, NamedTuple
+from typing import Final
 
+from sordini.system.named_tuple import NamedTuple
 from sordini.testing.arguments import ArgumentRefused, flag, number
 from sordini.testing.cluster import BrokerState, Cluster
 
@@ -111,8 +112,8 @@ class NodeHandle:
     def _state(self) -> BrokerState:
         return next(state for state in self._cluster.states() if state.id == self.id)
 
-    def _note(self, what: str) -> None:
-        self.notes.append(Note(self._cluster.elapsed_s(), f"broker {self.id}: {what}"))
+    def _note(self, action: str) -> None:
+        self.notes.append(Note(self._cluster.elapsed_s(), f"broker {self.id}: {action}"))
 
     def __repr__(self) -> str:
         return f"<broker {self.id} at {self.bootstrap_server}>"

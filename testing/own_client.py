@@ -9,9 +9,9 @@ from typing import Any, Final, Self
 from sordini.client.addresses import Address
 from sordini.client.blocking_link import BlockingLink
 from sordini.client.connection import API_OF
-from sordini.client.errors import ConnectionLost
+from sordini.client.errors import ClientError, Unreachable
 from sordini.client.routing import metadata_request
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.metadata import MetadataResponse
@@ -43,11 +43,15 @@ TEMPORARY: Final = frozenset(
 )
 
 
-class KitError(Exception):
+class KitError(ClientError):
     """A request of the kit was refused, or something did not happen in time; the text says what."""
 
 
-class NotServed(KitError):
+class NotInTime(KitError):
+    """What was waited for did not happen."""
+
+
+class Prevented(KitError):
     """It cannot be until the test does something: a broker is paused, or a partition does not exist."""
 
 
@@ -76,7 +80,7 @@ class OwnClient:
         return list(self._running())
 
     def ask(self, request: Any, broker: int | None = None) -> Any:
-        """The response of a broker, by default of any. Raises KitError when it cannot be reached, NotServed when it
+        """The response of a broker, by default of any. Raises KitError when it cannot be reached, Prevented when it
         is paused.
         """
         running = self._running()
@@ -85,18 +89,18 @@ class OwnClient:
         if broker not in running:
             raise KitError(f"broker {broker} does not run" if broker >= 0 else "no broker runs")
         if running[broker].is_paused:
-            raise NotServed(f"broker {broker} is paused, and answers nothing until `resume`")
+            raise Prevented(f"broker {broker} is paused, and answers nothing until `resume`")
         address = Address(*running[broker].brokers)
         link = self._links.setdefault(address, BlockingLink(address, "sordini-testing", PATIENCE_S))
         newest = NEWEST_WITH_NAMES.get(ApiKey(API_OF[type(request)].key))
         for may_repeat in (link.is_open, False):  # A connection that was open may have been closed meanwhile.
             try:
                 return link.ask(request, at_most=newest)
-            except (OSError, ConnectionLost) as error:
+            except Unreachable as error:
                 if not may_repeat:
                     paused = ", ".join(str(number) for number, state in running.items() if state.is_paused)
                     why = f" (paused is broker {paused})" if paused else ""
-                    raise KitError(f"broker {broker} at {address}: {error}{why}") from error
+                    raise KitError(f"broker {broker}: {error}{why}") from error
         raise AssertionError
 
     def metadata(self, topic: str | None = None) -> MetadataResponse:
@@ -105,24 +109,24 @@ class OwnClient:
         return response
 
     def leader(self, topic: str, partition: int, soon_s: float = SOON_S) -> int:
-        """The broker that leads a partition. Raises KitError when there is none in time, and NotServed with the reason
+        """The broker that leads a partition. Raises KitError when there is none in time, and Prevented with the reason
         when there is none after `soon_s` because of what the test did.
         """
 
         def found() -> int | None:
             row = self.metadata(topic).topics[0]
             if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise NotServed(f"there is no topic {topic!r}")
+                raise Prevented(f"there is no topic {topic!r}")
             one = next((one for one in row.partitions if one.partition_index == partition), None)
             if one is None:
-                raise NotServed(f"topic {topic!r} has no partition {partition}: it has {len(row.partitions)}")
+                raise Prevented(f"topic {topic!r} has no partition {partition}: it has {len(row.partitions)}")
             return self._serving(one, topic)
 
         leader: int = self.wait(found, f"partition {partition} of topic {topic!r} has a leader", soon_s=soon_s)
         return leader
 
     def _serving(self, row: Any, topic: str) -> int | None:
-        """The leader of a partition's row, None while another one may be elected. Raises NotServed."""
+        """The leader of a partition's row, None while another one may be elected. Raises Prevented."""
         running = self._running()
         able = {number for number, state in running.items() if not state.is_paused}
         leader: int = row.leader_id
@@ -134,7 +138,7 @@ class OwnClient:
             f"broker {number} {'runs' if number in able else 'is paused' if number in running else 'does not run'}"
             for number in row.replica_nodes
         ]
-        raise NotServed(
+        raise Prevented(
             f"partition {row.partition_index} of topic {topic!r} has no leader that answers: {', '.join(states)}"
         )
 
@@ -144,7 +148,9 @@ class OwnClient:
         A paused one would not, and one that is cut off knows less.
         """
         running = [state for state in self._states() if state.is_running]
-        return {state.id: state for state in sorted(running, key=lambda one: (one.is_paused, len(one.cut_from)))}
+        return {
+            state.id: state for state in sorted(running, key=lambda broker: (broker.is_paused, len(broker.cut_from)))
+        }
 
     def coordinator(self, key: str, kind: int = 0) -> int:
         """The broker that coordinates a group (kind 0) or a transactional id (1)."""
@@ -156,15 +162,17 @@ class OwnClient:
         broker: int = self.wait(found, f"there is a coordinator of {key!r}")
         return broker
 
-    def wait(self, find: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S, *, soon_s: float = SOON_S) -> Any:
-        """The first result that is not None. Raises KitError naming what was waited for, and NotServed of `find` when
+    def wait(
+        self, find: Callable[[], Any], awaited: str, timeout_s: float = PATIENCE_S, *, soon_s: float = SOON_S
+    ) -> Any:
+        """The first result that is not None. Raises KitError naming what was waited for, and Prevented of `find` when
         it is still so after `soon_s`.
         """
         began = time.monotonic()
         pause_s = 0.001
         while (found := self._attempt(find, began + soon_s)) is None:
             if time.monotonic() > began + timeout_s:
-                raise KitError(f"not so after {timeout_s:g} s: {what}")
+                raise NotInTime(f"not so after {timeout_s:g} s: {awaited}")
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.02)
         return found
@@ -173,7 +181,7 @@ class OwnClient:
     def _attempt(find: Callable[[], Any], end: float) -> Any:
         try:
             return find()
-        except NotServed:
+        except Prevented:
             if time.monotonic() > end:
                 raise
             return None

@@ -13,6 +13,7 @@ OWNED_KEYS: Final = {
     "broker.id": "brokers of the kit are numbered from 1 on",
     "listeners": _LISTENERS,
     "advertised.listeners": _LISTENERS,
+    "sordini.advertised.listeners.rules": _LISTENERS,
     "inter.broker.listener.name": _LISTENERS,
     "security.inter.broker.protocol": _LISTENERS,
     "listener.security.protocol.map": _LISTENERS,
@@ -30,6 +31,11 @@ def broker_settings(config: Mapping[str, object] | None) -> dict[str, str]:
         if key in OWNED_KEYS:
             raise ArgumentRefused("config", key, "any other key", f"config[{key!r}]={value!r}: {OWNED_KEYS[key]}")
     return {key: setting_text(value) for key, value in found.items()}
+
+
+def settings(config: Mapping[str, object] | None) -> dict[str, str]:
+    """Settings of a topic as a broker reads them. Raises ArgumentRefused."""
+    return {key: setting_text(value) for key, value in mapping("config", config, "values by key").items()}
 
 
 def setting_text(value: object) -> str:

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from sordini.client.record_requests import EARLIEST, LATEST, fetch_request, offsets_request, produce_request
+from sordini.packs.packed_records import KitRecord, kit_record
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.returned_records import ReturnedBatch, returned_batches
+from sordini.protocol.types import TopicPartition
 from sordini.testing.own_client import TEMPORARY, KitError, OwnClient
-from sordini.testing.records import KitRecord, kit_record
 
-START: Final = -2
-END: Final = -1
+START: Final = EARLIEST
+END: Final = LATEST
 """The offsets of a partition that `offsets` can ask for."""
+PRODUCE_TIMEOUT_MS: Final = 20_000
 FETCH_BYTES: Final = 1 << 22
 
 
@@ -40,11 +40,8 @@ class Partitions:
 
     def append(self, topic: str, partition: int, records: Sequence[Record], acks: int) -> int:
         """Append one batch; the offset of its first record. Raises KitError."""
-        data = [PartitionProduceData(index=partition, records=memoryview(build_batch(records)))]
-        request = ProduceRequest(
-            acks=acks, timeout_ms=20_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
-        )
-
+        batch = build_batch(records)
+        request = produce_request({TopicPartition(topic, partition): batch}, PRODUCE_TIMEOUT_MS, acks=acks)
         row = self._asked(
             topic, partition, request, lambda response: response.responses[0].partition_responses[0], "takes records"
         )
@@ -61,12 +58,8 @@ class Partitions:
         """`START` or `END` of each partition; with `is_committed` the end is the last stable offset."""
         found = {}
         for partition in self.numbers(topic):
-            rows = [ListOffsetsPartition(partition_index=partition, timestamp=timestamp)]
-            request = ListOffsetsRequest(
-                replica_id=-1,
-                isolation_level=int(is_committed),
-                topics=[ListOffsetsTopic(name=topic, partitions=rows)],
-            )
+            times = {TopicPartition(topic, partition): timestamp}
+            request = offsets_request(times, isolation_level=int(is_committed))
             row = self._asked(topic, partition, request, _first_of_topics, "says its offsets")
             found[partition] = row.offset
         return found
@@ -84,8 +77,8 @@ class Partitions:
 
     def _fetched(self, topic: str, partition: int, offset: int, *, is_committed: bool) -> list[ReturnedBatch]:
         """Batches from an offset on, of which there are some: a new leader may not know yet how far it may serve."""
-        wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
-        request = FetchRequest(isolation_level=int(is_committed), topics=[FetchTopic(topic=topic, partitions=[wanted])])
+        wanted = {TopicPartition(topic, partition): offset}
+        request = fetch_request(wanted, FETCH_BYTES, isolation_level=int(is_committed))
 
         def fetched() -> list[ReturnedBatch] | None:
             row = self._asked(topic, partition, request, _first_of_responses, "can be read")
@@ -95,14 +88,14 @@ class Partitions:
         found: list[ReturnedBatch] = self._client.wait(fetched, what)
         return found
 
-    def _asked(self, topic: str, partition: int, request: Any, row_of: Callable[[Any], Any], what: str) -> Any:
+    def _asked(self, topic: str, partition: int, request: Any, row_of: Callable[[Any], Any], predicate: str) -> Any:
         """What its leader responds of a partition, asked again while the error is temporary. Raises KitError."""
 
         def asked() -> Any:
             row = row_of(self._client.ask(request, self._client.leader(topic, partition)))
             return None if row.error_code in TEMPORARY else row
 
-        row = self._client.wait(asked, f"partition {partition} of topic {topic!r} {what}")
+        row = self._client.wait(asked, f"partition {partition} of topic {topic!r} {predicate}")
         if row.error_code:
             raise KitError(f"partition {partition} of topic {topic!r}: {ErrorCode(row.error_code).name}")
         return row

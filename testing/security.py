@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from sordini.broker.security.secure_start.authority import Pair, issue, make_authority
+from sordini.broker.process.secure_start.authority import KeyAndCertificate, issue, make_authority
 from sordini.system.files import MemoryFile
+from sordini.system.named_tuple import NamedTuple
 from sordini.testing.arguments import mapping, text, texts
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -131,7 +132,7 @@ class Security:
             self._files[name, data] = MemoryFile(name, data)
         return self._files[name, data].path
 
-    def _made_authority(self) -> Pair:
+    def _made_authority(self) -> KeyAndCertificate:
         if self._authority is None:
             raise ValueError("this cluster has no TLS listener: make_kafka(tls=True)")
         return self._authority

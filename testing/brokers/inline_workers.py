@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from sordini.broker.record_jobs.ports import JobResult
+from collections.abc import Callable
+
+from sordini.broker.records.jobs.ports import JobResult
 from sordini.protocol.errors import BrokerError
-from sordini.protocol.records.jobs import Job, run_job
+from sordini.protocol.records.jobs import DecodeJob, Job, Outcome, run_job
 from sordini.storage.cleaner import FailureKind, WorkerFailed
 from sordini.storage.compaction.cleaning import clean
 from sordini.storage.compaction.errors import DamagedSegment
 from sordini.storage.compaction.task import CleaningResult, CleaningTask
+from sordini.storage.directory_failure import PASSING
 from sordini.storage.disk import Disk
-from sordini.storage.log_dir_handle import PASSING
 
 
 class NoTime:
@@ -49,12 +51,23 @@ class RecordsHere:
 
     died = 0
 
+    def __init__(self) -> None:
+        self._decode: Callable[[DecodeJob], Outcome] | None = None
+
     async def run(self, job: Job, cpu_ms: int) -> JobResult:
         del cpu_ms
         try:
-            return JobResult(run_job(job), 0)
+            return JobResult(self._decoded(job) if isinstance(job, DecodeJob) else run_job(job), 0)
         except BrokerError as error:
             return JobResult(error, 0)
+
+    def _decoded(self, job: DecodeJob) -> Outcome:
+        if self._decode is None:
+            # With the libraries of schemas, which most tests do without.
+            from sordini.broker.records.schemas.decoding import Decoder
+
+            self._decode = Decoder(lambda check, value: check(value)).run
+        return self._decode(job)
 
     async def close(self) -> None:
         """There is nothing to end."""

@@ -5,12 +5,34 @@ from __future__ import annotations
 import errno
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from sordini.broker.network.ports import ListeningSocket, Socket, SocketOptions
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.testing.brokers.loop_processes import LoopProcess
 from sordini.testing.cluster import Address
+
+
+class Cuts:
+    """Which brokers cannot reach each other."""
+
+    def __init__(self) -> None:
+        self._pairs: set[frozenset[int]] = set()
+
+    def cut(self, broker: int, others: Iterable[int]) -> None:
+        """Neither can reach the other from now on; connections that are open are for `BrokerNetwork.reset`."""
+        self._pairs |= {frozenset((broker, other)) for other in others}
+
+    def heal(self, broker: int) -> None:
+        """Every other broker can reach it, and is reached by it."""
+        self._pairs = {pair for pair in self._pairs if broker not in pair}
+
+    def are_apart(self, broker: int, other: int) -> bool:
+        return frozenset((broker, other)) in self._pairs
+
+    def of(self, broker: int) -> tuple[int, ...]:
+        """The brokers that it cannot reach."""
+        return tuple(sorted(other for pair in self._pairs if broker in pair for other in pair if other != broker))
 
 
 class BrokerNetwork:

@@ -6,21 +6,22 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.broker.network.descriptors import Descriptors
 from sordini.broker.network.ports import PageCache, Socket
-from sordini.broker.process.descriptors import Descriptors
 from sordini.broker.process.dev_cluster import with_own_metrics_port
 from sordini.broker.wiring.deps import Interposer
 from sordini.broker.wiring.server import Server
-from sordini.broker.wiring.startup import Ports, StartRefused
+from sordini.broker.wiring.startup import ServerPorts, StartRefused
+from sordini.coordination_store.embedded import EmbeddedStore
 from sordini.protocol.errors import BrokerError
 from sordini.replication.replica_set import ReplicaSet
 from sordini.storage.disk import Disk
 from sordini.storage.errors import StorageError
+from sordini.system.named_tuple import NamedTuple
 from sordini.testing.brokers.broker_loop import BrokerClock, BrokerLoop
 from sordini.testing.brokers.event_log import BrokerLog, Lines
 from sordini.testing.brokers.inline_workers import CleaningHere, RecordsHere
@@ -160,7 +161,7 @@ class Node:
         async def open_store() -> ProcessStore:
             return store
 
-        ports = Ports(
+        ports = ServerPorts(
             clock=shared.clock,
             randomness=random.Random(f"{shared.seed} {name} {self._starts}"),  # noqa: S311 - repeatable.
             disk=disk,

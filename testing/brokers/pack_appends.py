@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from sordini.packs.pack_format import COVERED_MAX, gap
+from sordini.packs.pack_reader import PackedBatch, batches_of, open_pack
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records.batch import build_batch, read_header, read_records
 from sordini.protocol.records.produce_validation import CheckedBatches
@@ -18,8 +20,6 @@ from sordini.replication.acks import PartitionAppend, finish_appends
 from sordini.replication.partition import Partition
 from sordini.storage.errors import StorageError
 from sordini.testing.own_client import KitError
-from sordini.testing.packs.pack_format import COVERED_MAX, gap
-from sordini.testing.packs.pack_reader import PackedBatch, batches_of, open_pack
 
 if TYPE_CHECKING:
     from sordini.testing.brokers.node import Node
@@ -107,7 +107,7 @@ async def _led(site: Site, topic: str, number: int) -> tuple[Node, Partition]:
         return bool(found)
 
     await site.until(is_led, f"partition {number} of topic {topic!r} has a leader")
-    return max(found, key=lambda one: one[1].leader_epoch)
+    return max(found, key=lambda candidate: candidate[1].leader_epoch)
 
 
 def _dense(batch: PackedBatch) -> bytes:

@@ -17,15 +17,16 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
-from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.process.dev_cluster import open_shared_store
 from sordini.broker.topics.leaderships import are_led
+from sordini.coordination_store.embedded import EmbeddedStore
 from sordini.protocol.types import BrokerId
 from sordini.replication.ports import Logger
 from sordini.storage.disk import SystemDisk
 from sordini.testing.brokers.broker_loop import BrokerClock, BrokerLoop
 from sordini.testing.brokers.event_log import Lines
 from sordini.testing.brokers.loop_processes import unwind
+from sordini.testing.brokers.network import Cuts
 from sordini.testing.brokers.node import BROKERS, CLIENTS, Node, SharedParts, SiteOptions
 from sordini.testing.brokers.store_session import store_in_memory
 from sordini.testing.cluster import Address, BrokerState
@@ -70,7 +71,7 @@ class Site:
         self._entries = {**_defaults(brokers), "listener.security.protocol.map": protocols, **entries}
         self._seed = seed
         self._options = options
-        self._cuts: set[frozenset[int]] = set()
+        self._cuts = Cuts()
         self._loop = BrokerLoop()
         self._calls: set[Future[Any]] = set()
         self._closing = threading.Lock()
@@ -138,11 +139,7 @@ class Site:
 
     def states(self) -> list[BrokerState]:
         """As `Cluster.states`."""
-        cuts = self._cuts
-        return [
-            node.state(tuple(sorted(other for cut in cuts if number in cut for other in cut if other != number)))
-            for number, node in self.nodes.items()
-        ]
+        return [node.state(self._cuts.of(number)) for number, node in self.nodes.items()]
 
     def start_broker(self, number: int) -> None:
         """As `Cluster.start_broker`. Raises StartRefused."""
@@ -228,7 +225,7 @@ class Site:
         """As `Cluster.cut`."""
 
         def cut() -> None:
-            self._cuts = self._cuts | {frozenset((number, other)) for other in others}
+            self._cuts.cut(number, others)
             ends = {self.nodes[other].addresses[BROKERS] for other in others}
             mine = self.nodes[number].addresses[BROKERS]
             self.nodes[number].reset(lambda socket: socket.peer_address in ends)
@@ -239,14 +236,14 @@ class Site:
 
     def heal(self, number: int) -> None:
         """As `Cluster.heal`."""
-        self._cuts = {cut for cut in self._cuts if number not in cut}
+        self._cuts.heal(number)
 
-    async def until(self, holds: Callable[[], bool], what: str, timeout_s: float = SETTLE_S) -> None:
-        """Wait on the loop until something holds. Raises SiteFailed naming `what`."""
+    async def until(self, holds: Callable[[], bool], awaited: str, timeout_s: float = SETTLE_S) -> None:
+        """Wait on the loop until something holds. Raises SiteFailed naming `awaited`."""
         end = time.monotonic() + timeout_s
         while not holds():
             if time.monotonic() > end:
-                raise SiteFailed(f"not so after {timeout_s:g} s: {what}")
+                raise SiteFailed(f"not so after {timeout_s:g} s: {awaited}")
             await asyncio.sleep(0.002)
 
     async def _start(self) -> None:
@@ -305,7 +302,7 @@ class Site:
     def _is_cut_from(self, number: int) -> Callable[[Address], bool]:
         def is_cut(address: Address) -> bool:
             other = next((one.number for one in self.nodes.values() if one.addresses.get(BROKERS) == address), None)
-            return other is not None and frozenset((number, other)) in self._cuts
+            return other is not None and self._cuts.are_apart(number, other)
 
         return is_cut
 
@@ -345,6 +342,11 @@ def _defaults(count: int) -> dict[str, str]:
         "transaction.state.log.num.partitions": "1",
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "100",
+        # A consumer group (KIP-848) moves partitions with the heartbeats of its members, for which a test waits.
+        "group.consumer.heartbeat.interval.ms": "200",
+        "group.consumer.min.heartbeat.interval.ms": "10",
+        "group.consumer.min.session.timeout.ms": "100",
+        "group.consumer.assignment.interval.ms": "0",
         "num.network.threads": "1",
         # It is cheap, and retention follows a clock that was moved.
         "offsets.retention.check.interval.ms": "1000",

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
-from sordini.broker.coordination_store.database import IN_MEMORY
-from sordini.broker.coordination_store.embedded import EmbeddedStore
-from sordini.broker.coordination_store.embedded_session import EmbeddedSession
-from sordini.broker.coordination_store.session_proxy import SessionProxy
+from sordini.coordination_store.database import IN_MEMORY
+from sordini.coordination_store.embedded import EmbeddedStore
+from sordini.coordination_store.embedded_session import EmbeddedSession
+from sordini.coordination_store.session_proxy import SessionProxy
 from sordini.replication.ports import Clock, SessionState, Stat, Watch, WatchEvent
 from sordini.testing.brokers.loop_processes import LoopProcess, ProcessLoop
 

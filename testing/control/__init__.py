@@ -8,7 +8,8 @@ fields.py       reads a request's JSON: what is wrong, where, and what is allowe
 shapes.py       brokers, faults and requests as JSON
 endpoints.py    each method and path, and what it does
 server.py       HTTP in front of them, on a loop of its own
-dev_process.py  `sordini dev --control`
+dev_command.py  `sordini dev`
+dev_process.py  what it does with `--control`
 child.py        the brokers' process of `isolation="process"`
 remote_site.py  that process as a `Cluster`
 

@@ -24,7 +24,7 @@ from sordini.broker.process.logging import make_logger
 from sordini.broker.wiring.startup import StartRefused
 from sordini.testing.brokers.node import SiteOptions
 from sordini.testing.brokers.site import Site, SiteFailed
-from sordini.testing.control.endpoints import Control
+from sordini.testing.control.controlled import Control
 from sordini.testing.control.server import ControlServer
 from sordini.testing.kafka import Kafka
 

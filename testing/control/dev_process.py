@@ -15,22 +15,23 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from sordini.broker.clock import SystemClock
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.process.broker_process import EXIT_CLEAN, EXIT_FAILED, StandardReport
-from sordini.broker.process.descriptors import allow_open_files
+from sordini.broker.network.descriptors import allow_open_files
+from sordini.broker.process.broker_process import EXIT_CLEAN, EXIT_FAILED
 from sordini.broker.process.dev_cluster import OWN_KEYS, DevClusterPlan, claim_directory, shared_entries
 from sordini.broker.process.log_writer import write_before_exit
 from sordini.broker.process.logging import ProcessLogger
+from sordini.broker.process.process_context import StandardReport
 from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
 from sordini.broker.wiring.startup import StartRefused
 from sordini.replication.ports import StoreUnusable
 from sordini.storage.disk import SystemDisk
+from sordini.system.clock import SystemClock
 from sordini.testing.brokers.node import SiteOptions
 from sordini.testing.brokers.site import Site, SiteFailed
 from sordini.testing.cluster import Address
-from sordini.testing.control.endpoints import Control
+from sordini.testing.control.controlled import Control
 from sordini.testing.control.server import ControlServer
 from sordini.testing.kafka import Kafka
 from sordini.testing.owned_keys import OWNED_KEYS

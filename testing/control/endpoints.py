@@ -5,26 +5,22 @@ A function of an endpoint runs in a thread and may block; it returns what become
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote
 
+from sordini.packs.pack_format import PackError
+from sordini.system.named_tuple import NamedTuple
 from sordini.testing.arguments import INT32_MAX
 from sordini.testing.clock import ADVANCE_S_MAX
-from sordini.testing.cluster import BrokerState, Cluster
-from sordini.testing.control.fields import Fields, WrongRequest
+from sordini.testing.control import group_endpoints as groups
+from sordini.testing.control.controlled import Asked, Control
+from sordini.testing.control.fields import WrongRequest
 from sordini.testing.control.shapes import broker_json, fault_json, request_json, rule_of
 from sordini.testing.faults.names import api_of
-from sordini.testing.faults.script import Rule
-from sordini.testing.kafka import Kafka
 from sordini.testing.node_handle import SLOW_MS_MAX, NodeHandle
 from sordini.testing.packs.loading import KEEP, OFFSETS
-from sordini.testing.packs.pack_format import PackError
 
-FAULTS_MAX: Final = 1_000
-"""Faults in force."""
 REQUESTS_MAX: Final = 10_000
 """In one response."""
 REQUEST_BYTES_MAX: Final = 16 << 20
@@ -32,60 +28,6 @@ REQUEST_BYTES_MAX: Final = 16 << 20
 LINES_MAX: Final = 1_000
 NUMBER_MAX: Final = (1 << 63) - 1
 CREATED: Final = 201
-
-
-class Asked(NamedTuple):
-    """A request to an endpoint: the variable parts of its path, and its fields."""
-
-    parts: dict[str, str]
-    fields: Fields
-
-
-class Control:
-    """What endpoints work on."""
-
-    def __init__(self, kafka: Kafka, cluster: Cluster) -> None:
-        self.kafka = kafka
-        self.cluster = cluster
-        self.one_at_a_time = threading.Lock()
-        """Held by what sends requests to brokers: `Kafka` is used by one thread at a time."""
-        self._faults: dict[int, Rule] = {}
-        self._numbers = count(1)
-
-    def broker(self, asked: Asked) -> NodeHandle:
-        """The broker of a path. Raises WrongRequest."""
-        found = next((one for one in self.kafka.brokers if str(one.id) == asked.parts["broker"]), None)
-        if found is None:
-            allowed = ", ".join(str(one.id) for one in self.kafka.brokers)
-            raise WrongRequest(f"there is no broker {asked.parts['broker']!r}", "path", allowed, 404)
-        return found
-
-    def state(self, number: int) -> BrokerState:
-        return next(state for state in self.cluster.states() if state.id == number)
-
-    def faults(self) -> dict[int, Rule]:
-        """Those in force, by their ids."""
-        in_force = set(self.cluster.script.rules)
-        self._faults = {number: rule for number, rule in self._faults.items() if rule in in_force}
-        return self._faults
-
-    def add_fault(self, fields: Fields) -> tuple[int, Rule]:
-        """Raises WrongRequest."""
-        if len(self.faults()) >= FAULTS_MAX:
-            raise WrongRequest(f"{FAULTS_MAX} faults are in force", "faults", f"{FAULTS_MAX} at a time", 409)
-        rule = rule_of(fields, self.cluster.script, [one.id for one in self.kafka.brokers])
-        number = next(self._numbers)
-        self._faults[number] = rule
-        return number, rule
-
-    def fault(self, asked: Asked) -> tuple[int, Rule]:
-        """The fault of a path. Raises WrongRequest."""
-        given = asked.parts["fault"]
-        for number, rule in self.faults().items():
-            if str(number) == given:
-                return number, rule
-        allowed = ", ".join(map(str, self.faults())) or "none: no fault is in force"
-        raise WrongRequest(f"there is no fault {given!r}", "path", allowed, 404)
 
 
 def _overview(control: Control, _: Asked) -> Any:
@@ -150,7 +92,9 @@ def _faults(control: Control, _: Asked) -> Any:
 
 
 def _add_fault(control: Control, asked: Asked) -> Any:
-    return fault_json(*control.add_fault(asked.fields))
+    numbers = [one.id for one in control.kafka.brokers]
+    ((number, rule),) = control.add_faults(lambda: [rule_of(asked.fields, control.cluster.script, numbers)])
+    return fault_json(number, rule)
 
 
 def _undo_faults(control: Control, _: Asked) -> Any:
@@ -255,15 +199,6 @@ def _move_leader(control: Control, asked: Asked) -> Any:
         return {"leader": control.kafka.move_leader(asked.parts["topic"], partition, to)}
 
 
-def _expel(control: Control, asked: Asked) -> Any:
-    member = asked.fields.text("member", None)
-    asked.fields.refuse_others()
-    with control.one_at_a_time:
-        expelled = control.kafka.members(asked.parts["group"]) if member is None else [member]
-        control.kafka.expel(asked.parts["group"], expelled)
-    return {"expelled": expelled}
-
-
 def _fence(control: Control, asked: Asked) -> Any:
     with control.one_at_a_time:
         control.kafka.fence(asked.parts["transactional_id"])
@@ -337,7 +272,11 @@ ENDPOINTS: Final = (
     Endpoint("POST", "/topics/{topic}/expire", _expire),
     Endpoint("GET", "/topics/{topic}/partitions/{partition}", _led),
     Endpoint("POST", "/topics/{topic}/partitions/{partition}/leader", _move_leader, has_fields=True),
-    Endpoint("POST", "/groups/{group}/expel", _expel, has_fields=True),
+    Endpoint("GET", "/groups/{group}", groups.group),
+    Endpoint("POST", "/groups/{group}/expel", groups.expel, has_fields=True),
+    Endpoint("POST", "/groups/{group}/fence", groups.fence, has_fields=True, status=CREATED),
+    Endpoint("POST", "/groups/{group}/hold-heartbeats", groups.hold_heartbeats, has_fields=True, status=CREATED),
+    Endpoint("POST", "/groups/{group}/refuse-assignor", groups.refuse_assignor, has_fields=True, status=CREATED),
     Endpoint("POST", "/transactional-ids/{transactional_id}/fence", _fence),
     Endpoint("GET", "/clock", _clock),
     Endpoint("POST", "/clock", _advance, has_fields=True),

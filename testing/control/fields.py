@@ -22,15 +22,15 @@ REQUIRED: Final[Any] = object()
 class WrongRequest(Exception):
     """A request that is not granted; `status` is HTTP's."""
 
-    def __init__(self, what: str, where: str, allowed: str, status: int = 400) -> None:
-        super().__init__(what)
-        self.what = what
+    def __init__(self, reason: str, where: str, allowed: str, status: int = 400) -> None:
+        super().__init__(reason)
+        self.reason = reason
         self.where = where
         self.allowed = allowed
         self.status = status
 
     def as_json(self) -> dict[str, str]:
-        return {"error": self.what, "where": self.where, "allowed": self.allowed}
+        return {"error": self.reason, "where": self.where, "allowed": self.allowed}
 
 
 class Fields:

@@ -197,8 +197,8 @@ class RemoteSite:
             raise KitError(found["error"])
         return found
 
-    def _on_broker(self, number: int, what: str, fields: Mapping[str, Any] | None = None) -> None:
-        self.ask("POST", f"/brokers/{number}/{what}", fields)
+    def _on_broker(self, number: int, action: str, fields: Mapping[str, Any] | None = None) -> None:
+        self.ask("POST", f"/brokers/{number}/{action}", fields)
 
     def _first_line(self, end_s: float) -> dict[str, Any]:
         """What the process says of its start. Raises SiteFailed when it says nothing."""

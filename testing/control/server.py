@@ -21,7 +21,8 @@ from sordini.broker.wiring.startup import StartRefused
 from sordini.replication.ports import Logger
 from sordini.testing.arguments import ArgumentRefused
 from sordini.testing.brokers.site import SiteFailed
-from sordini.testing.control.endpoints import Asked, Control, find
+from sordini.testing.control.controlled import Asked, Control
+from sordini.testing.control.endpoints import find
 from sordini.testing.control.fields import WrongRequest, body_fields, query_fields
 from sordini.testing.own_client import KitError
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Collection
 from operator import methodcaller
 from typing import Any, Final
 
-from sordini.protocol.api import ALL_APIS
 from sordini.protocol.declare import fields_of
+from sordini.protocol.served_apis import ALL_APIS
 from sordini.testing.cluster import Address, BrokerState
 from sordini.testing.control.fields import Fields
 from sordini.testing.faults.names import api_of, api_text
 from sordini.testing.faults.script import Kind, Rule, RuleBook
 from sordini.testing.faults.seen import SeenRequest, Sender
-from sordini.testing.faults.selection import Selection
 from sordini.testing.faults.validation import SELECTED, rule
+from sordini.testing.group_state import GroupState
 
 ACTIONS: Final[dict[str, Callable[[Fields], Callable[[Rule], object]]]] = {
     "fail": lambda fields: methodcaller("fail", fields.any("code", "a name of the Kafka protocol")),
@@ -55,11 +55,6 @@ def fault_json(number: int, rule: Rule, *, is_in_force: bool = True) -> dict[str
 
 def rule_json(rule: Rule) -> dict[str, Any]:
     """A rule as `rule_of` reads it."""
-    selected = {
-        name: value
-        for name, value in zip(Selection._fields[1:7], rule.selection[1:7], strict=True)
-        if value is not None
-    }
     bounds = {**({} if rule.times is None else {"times": rule.times}), **({"after": rule.after} if rule.after else {})}
     match rule.kind:
         case Kind.FAIL:
@@ -76,7 +71,7 @@ def rule_json(rule: Rule) -> dict[str, Any]:
             done = {"do": "corrupt"}
         case None:
             done = {}
-    return {"api": api_text(rule.selection.api), **selected, **bounds, **done}
+    return {"api": api_text(rule.selection.api), **rule.selection.given, **bounds, **done}
 
 
 def broker_json(state: BrokerState) -> dict[str, Any]:
@@ -96,6 +91,30 @@ def broker_of(found: dict[str, Any]) -> BrokerState:
     listeners = {name: _address(end) for name, end in found["listeners"].items()}
     brokers = _address(found["without_faults"])
     return BrokerState(found["id"], found["running"], found["paused"], tuple(found["cut_from"]), listeners, brokers)
+
+
+def group_json(group: GroupState) -> dict[str, Any]:
+    """A group and its members."""
+    return {
+        "name": group.name,
+        "protocol": group.protocol,
+        "state": group.state,
+        "epoch": group.epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "assignor": group.assignor,
+        "members": [
+            {
+                "id": member.id,
+                "instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "protocol": member.protocol,
+                "epoch": member.epoch,
+                "assigned": [{"topic": one.topic, "partition": one.partition} for one in member.assigned],
+                "target": [{"topic": one.topic, "partition": one.partition} for one in member.target],
+            }
+            for member in group.members
+        ],
+    }
 
 
 def _address(end: str) -> Address:

@@ -8,12 +8,13 @@ from functools import partial
 from types import GeneratorType
 from typing import Any
 
-from sordini.broker.dispatch import Call, Dispatcher, Route
 from sordini.broker.network.ports import DelayedResponse, Parts, release_parts
+from sordini.broker.requests.call import Call, Route
+from sordini.broker.requests.dispatch import Dispatcher
 from sordini.broker.security.rules.rule import refuse_part
 from sordini.broker.topics.metadata_cache import MetadataCache
-from sordini.protocol import schema
-from sordini.protocol.api import ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import WireError
 from sordini.testing.faults.carrying import completed, corrupted
 from sordini.testing.faults.script import Kind, Rule, Script
@@ -62,7 +63,7 @@ class Interposer:
             Sender(self._broker, str(peer), call.client_id),
             versioned.api,
             versioned.version,
-            bytes(schema.encode(call.body, versioned.version)),
+            bytes(codecs.encode(call.body, versioned.version)),
         )
         self._seen.add(seen)
         return seen
@@ -145,7 +146,7 @@ class _Carried:
             return await completed(answer, self._pending.unblock_pipeline)
         self._pending.unblock_pipeline()
         if isinstance(answer, Exception):
-            return self._dispatcher.error_frame(self._call, answer)
+            return self._dispatcher.fence.frame(self._call, answer)
         return None if answer is None else self._call.frame(answer)
 
     async def _lost(self) -> None:

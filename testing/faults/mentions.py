@@ -1,4 +1,4 @@
-"""What requests name: topics and their partitions, groups, transactional ids. Pure.
+"""What requests name: topics and their partitions, groups, their members and assignors, transactional ids. Pure.
 
 Where a request has them follows from the names of its fields, which the protocol uses alike in all of its messages.
 """
@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Final
 
-from sordini.protocol.api import ALL_APIS, ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.declare import ArrayOf, Struct, fields_of
+from sordini.protocol.served_apis import ALL_APIS
 from sordini.protocol.types import NO_TOPIC_ID, TopicId
 
 NameOf = Callable[[TopicId], str | None]
@@ -19,6 +20,8 @@ TOPIC: Final = "topic"
 PARTITION: Final = "partition"
 GROUP: Final = "group"
 TRANSACTIONAL_ID: Final = "transactional_id"
+MEMBER_ID: Final = "member_id"
+ASSIGNOR: Final = "assignor"
 
 PARTITION_FIELDS: Final = ("partition_data", "partitions", "partition_indexes")
 """Of a topic's row."""
@@ -33,20 +36,18 @@ _TOPIC_FIELDS: Final = (
 )
 _ABOVE_TOPICS: Final = ("groups", "transactions", "dirs")
 """Rows that have topics of their own."""
-_GROUP_FIELDS: Final = ("group_id", "groups", "groups_names")
-_TRANSACTION_FIELDS: Final = (
-    "transactional_id",
-    "transactional_ids",
-    "transactions",
-    "v3_and_below_transactional_id",
-)
+_GROUP_FIELDS: Final = ("group_id", "group_ids", "groups", "groups_names")
+_TRANSACTION_FIELDS: Final = ("transactional_id", "transactional_ids", "transactions", "v3_and_below_transactional_id")
+_MEMBER_ROWS: Final = ("members", "groups")
+"""Rows that may have a member's id."""
+_ASSIGNOR_FIELDS: Final = ("server_assignor", "protocol_name", "protocols")
 _KIND_OF_KEY: Final = {GROUP: 0, TRANSACTIONAL_ID: 1}
 """FindCoordinator's `key_type`."""
 
 
 @cache
 def mentioned(api: ApiKey) -> frozenset[str]:
-    """Which of TOPIC, PARTITION, GROUP and TRANSACTIONAL_ID a request of an API can name."""
+    """Which of these a request of an API can name: TOPIC, PARTITION, GROUP, MEMBER_ID, ASSIGNOR, TRANSACTIONAL_ID."""
     names = _names(ALL_APIS[api].request)
     found = {
         TOPIC: names.keys() & set(_TOPIC_FIELDS) or any(_names_below(names, above) for above in _ABOVE_TOPICS),
@@ -55,6 +56,8 @@ def mentioned(api: ApiKey) -> frozenset[str]:
             for row in [*_rows(names), *(row for above in _ABOVE_TOPICS for row in _names_below(names, above))]
         ),
         GROUP: names.keys() & {*_GROUP_FIELDS, "coordinator_keys"},
+        MEMBER_ID: MEMBER_ID in names or any(_row_has(names.get(above), MEMBER_ID) for above in _MEMBER_ROWS),
+        ASSIGNOR: names.keys() & set(_ASSIGNOR_FIELDS),
         TRANSACTIONAL_ID: names.keys() & {*_TRANSACTION_FIELDS, "coordinator_keys"},
     }
     return frozenset(name for name, holds in found.items() if holds)
@@ -98,6 +101,17 @@ def groups_of(body: Any) -> set[str]:
     return _texts(body, _GROUP_FIELDS, "group_id") | _coordinator_keys(body, GROUP)
 
 
+def member_ids_of(body: Any) -> set[str]:
+    """The members of groups that a request names; not "", which a member sends that has no id yet."""
+    rows = [body, *(row for above in _MEMBER_ROWS for row in getattr(body, above, None) or ())]
+    return {found for row in rows if (found := getattr(row, MEMBER_ID, None))}
+
+
+def assignors_of(body: Any) -> set[str]:
+    """The assignors that a member requests: one of the coordinator's, or those of its own that it may be led by."""
+    return {*_texts(body, _ASSIGNOR_FIELDS, "name")} - {""}
+
+
 def transactional_ids_of(body: Any) -> set[str]:
     """The transactional ids that a request names."""
     return _texts(body, _TRANSACTION_FIELDS, "transactional_id") | _coordinator_keys(body, TRANSACTIONAL_ID)
@@ -134,6 +148,11 @@ def _names_below(names: dict[str, Any], above: str) -> list[type]:
 
 def _rows(names: dict[str, Any]) -> list[type]:
     return [row for field in _TOPIC_FIELDS if (row := _row(names.get(field))) is not None]
+
+
+def _row_has(kind: Any, field: str) -> bool:
+    row = _row(kind)
+    return row is not None and field in _names(row)
 
 
 def _row(kind: Any) -> type | None:

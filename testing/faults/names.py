@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 from typing import Any, Final
 
-from sordini.protocol.api import ALL_APIS, ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
+from sordini.protocol.served_apis import ALL_APIS
 from sordini.testing.arguments import ArgumentRefused
 
 ApiName = ApiKey | str | type

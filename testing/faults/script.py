@@ -20,7 +20,7 @@ from sordini.testing.faults.names import CodeName, code_of
 from sordini.testing.faults.selection import Selection
 
 if TYPE_CHECKING:
-    from sordini.protocol.api import ApiKey
+    from sordini.protocol.api_keys import ApiKey
 
 
 REMOVED_MAX: Final = 1_000

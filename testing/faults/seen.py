@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from sordini.protocol import schema
-from sordini.protocol.api import Api, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.records.batch import read_header
+from sordini.protocol.served_apis import Api
+from sordini.system.named_tuple import NamedTuple
 from sordini.testing.faults.names import api_text
 
 KEPT_MAX: Final = 20_000
@@ -49,7 +51,7 @@ class SeenRequest:
     @cached_property
     def body(self) -> Any:
         """The message, with the fields of the protocol's documents in lower case and underscores."""
-        return schema.decode(self._api.request, self.version, memoryview(self.data), 0)[0]
+        return codecs.decode(self._api.request, self.version, memoryview(self.data), 0)[0]
 
     @property
     def sequences(self) -> list[tuple[str, int, int]]:

@@ -1,15 +1,21 @@
-"""Which requests a rule is for, and which topics and partitions of them. Pure."""
+"""Which requests a rule is for, and which topics and partitions of them. Pure.
+
+Which of several rules acts is decided by `Script.take` (script.py).
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
+from sordini.system.named_tuple import NamedTuple
 from sordini.testing.faults.mentions import (
     NameOf,
+    assignors_of,
     groups_of,
+    member_ids_of,
     partition_field,
     partition_index,
     topic_name,
@@ -47,21 +53,24 @@ class Selection(NamedTuple):
     topic: str | None = None
     partition: int | None = None
     group: str | None = None
+    member_id: str | None = None
+    assignor: str | None = None
     transactional_id: str | None = None
     client_id: str | None = None
     broker: int | None = None
     when: Callable[[Any], bool] | None = None
     """Asked of the request's message, by the rule."""
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """What requests are selected by, beside the API and `when`."""
+        return {name: value for name, value in zip(self._fields[1:-1], self[1:-1], strict=True) if value is not None}
+
     def text(self) -> str:
         """As it is shown: `Produce of topic orders`."""
         from sordini.testing.faults.names import api_text
 
-        named = [
-            f"{name.replace('_', ' ')} {value}"
-            for name, value in zip(self._fields[1:7], self[1:7], strict=True)
-            if value is not None
-        ]
+        named = [f"{name.replace('_', ' ')} {value}" for name, value in self.given.items()]
         return " of ".join([api_text(self.api), ", ".join(named)] if named else [api_text(self.api)])
 
     def is_for(self, api: ApiKey, body: Any, client_id: str | None, broker: int, name_of: NameOf) -> bool:
@@ -71,6 +80,10 @@ class Selection(NamedTuple):
         if self.client_id is not None and client_id != self.client_id:
             return False
         if self.group is not None and self.group not in groups_of(body):
+            return False
+        if self.member_id is not None and self.member_id not in member_ids_of(body):
+            return False
+        if self.assignor is not None and self.assignor not in assignors_of(body):
             return False
         if self.transactional_id is not None and self.transactional_id not in transactional_ids_of(body):
             return False

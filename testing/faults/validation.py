@@ -6,15 +6,16 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from sordini.protocol.api import ALL_APIS, INTER_BROKER_APIS, ApiKey
+from sordini.protocol.api_keys import ApiKey
+from sordini.protocol.served_apis import ALL_APIS, INTER_BROKER_APIS
 from sordini.testing.arguments import INT32_MAX, ArgumentRefused, text, whole
-from sordini.testing.faults.mentions import GROUP, PARTITION, TOPIC, TRANSACTIONAL_ID, mentioned
+from sordini.testing.faults.mentions import ASSIGNOR, GROUP, MEMBER_ID, PARTITION, TOPIC, TRANSACTIONAL_ID, mentioned
 from sordini.testing.faults.names import ApiName, api_of, api_text
 from sordini.testing.faults.script import Rule, RuleBook
 from sordini.testing.faults.selection import Selection
 
 TIMES_MAX: Final = 1_000_000_000
-_OF_REQUESTS: Final = (TOPIC, PARTITION, GROUP, TRANSACTIONAL_ID)
+_OF_REQUESTS: Final = (TOPIC, PARTITION, GROUP, MEMBER_ID, ASSIGNOR, TRANSACTIONAL_ID)
 """What only some requests name."""
 SELECTED: Final = (*_OF_REQUESTS, "client_id", "broker", "when")
 """What a rule may select by, beside the API."""
@@ -64,6 +65,8 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], object]]] = {
     TOPIC: text,
     PARTITION: lambda name, value: whole(name, value, 0, INT32_MAX),
     GROUP: text,
+    MEMBER_ID: text,
+    ASSIGNOR: text,
     TRANSACTIONAL_ID: text,
     "client_id": text,
     "broker": lambda name, value: whole(name, value, 1),

@@ -1,8 +1,5 @@
-"""Slices of topics in one file: `sordini topics pack` writes it, `Kafka.load` gives it to a test's brokers.
+"""Files of `sordini topics pack` (`sordini.packs`) in tests.
 
-pack_format.py   the file: its frames, its header and its end
-pack_writer.py   records to a file, which is there whole or not at all
-pack_reader.py   a file to records, and what is in it
-mask.py          the user's function that replaces records before they are written
-loading.py       a file into the topics of a cluster
+reading.py   `read_pack`: the records of a file
+loading.py   `Kafka.load`: a file into the topics of a cluster
 """

@@ -10,10 +10,11 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from sordini.packs.pack_format import PackedTopic
+from sordini.packs.pack_reader import Pack, chosen_topics, open_pack
 from sordini.testing.cluster import Cluster
 from sordini.testing.own_client import KitError
-from sordini.testing.packs.pack_format import PackedTopic
-from sordini.testing.packs.pack_reader import Pack, chosen_topics, open_pack
+from sordini.testing.packs.reading import topic_names
 from sordini.testing.partitions import END, Partitions
 from sordini.testing.topics import Topics
 
@@ -56,7 +57,7 @@ class PackLoading:
         if offsets not in OFFSETS:
             raise ValueError(f"offsets={offsets!r}: allowed are {' and '.join(map(repr, OFFSETS))}")
         pack = open_pack(os.path.abspath(path))  # noqa: PTH100 - the brokers' process may be in another directory.
-        chosen = chosen_topics(pack.header, topics)
+        chosen = chosen_topics(pack.header, topic_names(topics))
         names = {name: topics[name] if isinstance(topics, Mapping) else name for name in chosen}
         if len(set(names.values())) < len(names):
             raise ValueError(f"topics={topics!r}: two topics of the pack cannot be loaded into one")

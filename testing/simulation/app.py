@@ -7,11 +7,12 @@ import sysconfig
 import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import aiokafka  # type: ignore[import-untyped]
 from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 
+from sordini.system.named_tuple import NamedTuple
 from sordini.testing.brokers.loop_processes import LoopProcess
 from sordini.testing.simulation.app_loop import AppLoop
 from sordini.testing.simulation.not_simulated import NotSimulated

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from sordini.broker.configuration.config import build_config
-from sordini.broker.coordination_store.embedded import EmbeddedStore
 from sordini.broker.wiring.server import Server
-from sordini.broker.wiring.startup import FORESEEN_FAILURES, Ports, StartRefused
+from sordini.broker.wiring.startup import FORESEEN_FAILURES, ServerPorts, StartRefused
+from sordini.coordination_store.embedded import EmbeddedStore
+from sordini.system.named_tuple import NamedTuple
 from sordini.testing.brokers.inline_workers import CleaningHere, RecordsHere
 from sordini.testing.brokers.loop_processes import LoopProcess
 from sordini.testing.brokers.store_session import ProcessStore
@@ -96,7 +97,7 @@ class SimBroker:
         async def open_store() -> ProcessStore:
             return store
 
-        ports = Ports(
+        ports = ServerPorts(
             clock=SimClock(self._loop),
             randomness=random.Random(f"broker {self._seed} {process.name}"),
             disk=self.disk,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from sordini.broker.configuration.config import build_config
-from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.coordination_store.embedded import EmbeddedStore
 from sordini.testing.brokers.store_session import store_in_memory
 from sordini.testing.simulation.app_loop import AppLoop
 from sordini.testing.simulation.broker import PORT, SharedParts, SimBroker
@@ -88,7 +88,7 @@ class SimCluster:
             and len(server.metadata.brokers) == count
         )
 
-    async def _until(self, holds: Callable[[], bool], what: str) -> None:
+    async def _until(self, holds: Callable[[], bool], awaited: str) -> None:
         end = self._loop.time() + START_S_MAX
         while not holds():
             if self._loop.time() > end:
@@ -96,7 +96,7 @@ class SimCluster:
                     f"{broker.host}: {'not begun' if broker.server is None else broker.server.activity}"
                     for broker in self.brokers.values()
                 )
-                raise ClusterFailed(f"not so after {START_S_MAX:g} s: {what}. {doing}. {'; '.join(self.bugs)}")
+                raise ClusterFailed(f"not so after {START_S_MAX:g} s: {awaited}. {doing}. {'; '.join(self.bugs)}")
             await asyncio.sleep(0.05)
 
 

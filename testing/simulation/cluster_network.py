@@ -42,9 +42,9 @@ class ClusterNetwork(SimNetwork):
         """Links that are cut stay so for their time; no more are cut."""
         self._cuts.clear()
 
-    def sockets_between(self, one: str, other: str) -> list[SimSocket]:
-        """The open sockets on host `one` that lead to `other`, oldest first."""
-        return [socket for socket in self._sockets.values() if self._hosts.get(socket) == (one, other)]
+    def sockets_between(self, host: str, other: str) -> list[SimSocket]:
+        """The open sockets on host `host` that lead to `other`, oldest first."""
+        return [socket for socket in self._sockets.values() if self._hosts.get(socket) == (host, other)]
 
     async def connect(
         self, address: Address, options: SocketOptions | None = None, timeout_ms: int = CONNECT_TIMEOUT_MS

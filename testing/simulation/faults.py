@@ -148,9 +148,9 @@ class Striker:
         if process.alive:
             self._loop.resume(process, timers_first=seconds * 1_000 % 2 < 1)
 
-    def _cut(self, one: str, other: str, seconds: float) -> None:
-        self._cluster.network.cut(one, other, seconds)
-        self._cluster.network.cut(other, one, seconds)
+    def _cut(self, host: str, other: str, seconds: float) -> None:
+        self._cluster.network.cut(host, other, seconds)
+        self._cluster.network.cut(other, host, seconds)
 
     def _broker(self, fault: Fault) -> SimBroker:
         return self._cluster.brokers[fault.broker]

@@ -12,8 +12,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from sordini.system.named_tuple import NamedTuple
 from sordini.testing.simulation.not_simulated import Refusals
 
 _FOREIGN_MODULES: Final = ("confluent_kafka", "confluent_kafka.cimpl", "confluent_kafka.admin")
@@ -40,13 +41,13 @@ def foreign_calls(refusals: Refusals) -> Iterator[Replacement]:
     """What is replaced for the calling thread."""
     thread = threading.get_ident()
 
-    def refusing(owner: Any, name: str, what: Callable[[tuple[Any, ...]], str]) -> Replacement:
+    def refusing(owner: Any, name: str, description: Callable[[tuple[Any, ...]], str]) -> Replacement:
         real = getattr(owner, name)
 
         def called(*arguments: Any, **options: Any) -> Any:
             if threading.get_ident() != thread:
                 return real(*arguments, **options)
-            raise refusals.refused(what(arguments))
+            raise refusals.refused(description(arguments))
 
         return Replacement(owner, name, called)
 

@@ -35,15 +35,15 @@ class Refusals:
         self.on_first: Callable[[str], None] = _nothing
         """Called with the first finding."""
 
-    def refused(self, what: str) -> NotSimulated:
+    def refused(self, call: str) -> NotSimulated:
         """Note a call of the application, which is being made; the exception for it."""
         process = current_process()
         who = "test" if process is None else process.name.partition(".")[0]
         if not self.findings:  # What comes after it came of it: the run ends.
             place = _place(sys._getframe(1))  # noqa: SLF001 - there is no public way.
-            self.findings.append(f"{who}: not simulated: {what}, at {place}")
+            self.findings.append(f"{who}: not simulated: {call}, at {place}")
             self.on_first(self.findings[0])
-        return NotSimulated(what)
+        return NotSimulated(call)
 
 
 def _place(frame: FrameType | None) -> str:

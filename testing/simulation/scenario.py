@@ -9,9 +9,9 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # type: ignore[import-untyped]
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # type: ignore[import-untyped]
 
+from sordini.packs.packed_records import KitRecord, Value, encoded
 from sordini.testing.arguments import many
 from sordini.testing.brokers.loop_processes import current_process
-from sordini.testing.records import KitRecord, Value, encoded
 from sordini.testing.simulation.transcript import Transcript
 
 PATIENCE_MS: Final = 120_000

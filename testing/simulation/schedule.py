@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+from sordini.system.named_tuple import NamedTuple
 
 
 class FaultKind(StrEnum):

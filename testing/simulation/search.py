@@ -106,12 +106,12 @@ class _Searching:
         """How long the next run may take."""
         return None if self.end_s is None else max(0.0, self.end_s - time.monotonic())
 
-    def tell(self, what: Callable[[], str], *, now: bool = False) -> None:
+    def tell(self, text: Callable[[], str], *, now: bool = False) -> None:
         """Say what is done, unless something was said a moment ago."""
         now_s = time.monotonic()
         if now or now_s - self._reported_s >= PROGRESS_S:
             self._reported_s = now_s
-            self._say(f"search: {what()}; {self.runs}{self._of} seeds in {now_s - self._began_s:.0f} s")
+            self._say(f"search: {text()}; {self.runs}{self._of} seeds in {now_s - self._began_s:.0f} s")
 
     def shrunk(self, found: Result) -> Result:
         """A smaller run, as far as the time limit allows."""

@@ -15,8 +15,8 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
 
+from sordini.system.named_tuple import NamedTuple
 from sordini.testing.simulation.virtual_loop import SimLoop
 
 
