@@ -130,14 +130,14 @@ class Background:
             self.process.wait(STOP_SECONDS_MAX)
             raise ExampleError(f"{self.name} took more than {seconds_max:g} s\n{self.tail()}") from None
 
-    def wait_until(self, condition: Callable[[], bool], seconds_max: float, what: str) -> None:
-        """Wait while it runs; `what` completes the sentence "did not ..."."""
+    def wait_until(self, condition: Callable[[], bool], seconds_max: float, awaited: str) -> None:
+        """Wait while it runs; `awaited` completes the sentence "did not ..."."""
         deadline = time.monotonic() + seconds_max
         while not condition():
             if self.process.poll() is not None:
                 raise ExampleError(f"{self.name} ended with status {self.process.returncode}\n{self.tail()}")
             if time.monotonic() > deadline:
-                raise ExampleError(f"{self.name} did not {what} in {seconds_max:g} s\n{self.tail()}")
+                raise ExampleError(f"{self.name} did not {awaited} in {seconds_max:g} s\n{self.tail()}")
             time.sleep(_POLL_SECONDS)
 
     def output(self) -> str:

@@ -23,22 +23,22 @@ class ProgressOutput:
         self._is_terminal = out.isatty()
         self._is_open = False
 
-    def __call__(self, what: str) -> None:
+    def __call__(self, text: str) -> None:
         """A step, in a line of its own."""
-        self._write(f"{_CLEAR if self._is_open else ''}{self._line(what)}\n")
+        self._write(f"{_CLEAR if self._is_open else ''}{self._line(text)}\n")
         self._is_open = False
         self._last_line_at = self._clock()
 
-    def passing(self, what: str) -> None:
+    def passing(self, text: str) -> None:
         """How far a step is: on a terminal in the place of what was said of it before, elsewhere now and then."""
         if self._is_terminal:
-            self._write(f"{_CLEAR}{self._line(what)}")
+            self._write(f"{_CLEAR}{self._line(text)}")
             self._is_open = True
         elif self._clock() - self._last_line_at >= QUIET_SECONDS:
-            self(what)
+            self(text)
 
-    def _line(self, what: str) -> str:
-        return f"{self._clock() - self._began:6.1f} s  {what}"
+    def _line(self, text: str) -> str:
+        return f"{self._clock() - self._began:6.1f} s  {text}"
 
     def _write(self, text: str) -> None:
         self._out.write(text)

@@ -34,8 +34,8 @@ def main() -> int:
     stop_on_signals()
     began = time.monotonic()
 
-    def tell(what: str) -> None:
-        print(f"{time.monotonic() - began:6.1f} s  {what}", flush=True)
+    def tell(text: str) -> None:
+        print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True)
 
     start_ms = (int(time.time() * 1000) // MINUTE_MS - asked.minutes) * MINUTE_MS
     happened = happen(Plan(asked.seed, start_ms, asked.minutes))

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from examples.heritage.config import ProducerConfig
+from examples.heritage.partitions import ProducerData
+from examples.heritage.producer import Producer
+from examples.heritage.simple_consumer import SimpleConsumer
 from examples.programs import Broker, ExampleError, ExampleFolder, run, sordini, stop_on_signals
 from examples.semantics.consuming import at_least_once, at_most_once, exactly_once
-from sordini.heritage.config import ProducerConfig
-from sordini.heritage.partitions import ProducerData
-from sordini.heritage.producer import Producer
-from sordini.heritage.simple_consumer import SimpleConsumer
 from sordini.protocol.records.batch import Record
 from sordini.protocol.types import TopicPartition
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 
-from sordini.heritage.simple_consumer import EARLIEST_TIME, FetchRequest, SimpleConsumer
+from examples.heritage.simple_consumer import EARLIEST_TIME, FetchRequest, SimpleConsumer
 from sordini.protocol.records.batch import Record
 from sordini.protocol.types import TopicPartition
 

@@ -13,9 +13,9 @@ import sys
 import threading
 from collections.abc import Callable
 
-from sordini.heritage.config import ConsumerConfig
-from sordini.heritage.consumer_connector import ConsumerConnector
-from sordini.heritage.errors import HeritageError
+from examples.heritage.config import ConsumerConfig
+from examples.heritage.consumer_connector import ConsumerConnector
+from examples.heritage.errors import HeritageError
 
 
 def share(connector: ConsumerConnector, topic: str, tell: Callable[[str], None]) -> None:

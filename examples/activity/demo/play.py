@@ -151,6 +151,7 @@ def _afterwards(demo: Demo, place: ExampleFolder, steps: list[Step], tell: Progr
         tell(name)
         steps.append(run(place, name, sordini("pipeline", *words), seconds_max=JOB_SECONDS_MAX))
 
+    step("load visits", "load", str(tables.VISITS))
     step("aggregate", "aggregate", "--available-now", str(tables.AGGREGATES))
     streamed = tables.windows(demo.directory)
     names = (word for name in ("minutes", "pages") for word in ("--aggregate", name))

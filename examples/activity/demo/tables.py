@@ -16,6 +16,8 @@ JOB_FILES = {topic: JOBS / f"{topic.replace('-', '_')}.yaml" for topic in TOPICS
 """Topic -> the job that keeps its events."""
 AGGREGATES = JOBS / "aggregates.yaml"
 """The job that counts the events of all topics by windows."""
+VISITS = JOBS / "visits.yaml"
+"""The job that keeps the last page of each visit, by upserts."""
 
 _DEAD = pa.schema(
     [
@@ -38,6 +40,7 @@ def read(directory: Path, streamed: pa.Table) -> Tables:
         streamed_windows=streamed,
         windows=windows(directory),
         pages=_arrow(directory, "pages"),
+        visits=_arrow(directory, "visits"),
     )
 
 
@@ -66,7 +69,10 @@ def _place(directory: Path, name: str) -> Path:
 
 
 def _arrow(directory: Path, name: str) -> pa.Table:
-    return DeltaTable(str(_place(directory, name))).to_pyarrow_table()
+    """As deltalake's own engine reads it, which knows deletion vectors; with texts of plain Arrow's."""
+    found = pa.table(DeltaTable(str(_place(directory, name))).scan())
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    return found.cast(pa.schema([field.with_type(plain.get(field.type, field.type)) for field in found.schema]))
 
 
 def _joined(tables: list[pa.Table]) -> pa.Table:

@@ -29,6 +29,8 @@ class Tables(NamedTuple):
     """The same table after the backfill, which closes those that no watermark has passed."""
     pages: pa.Table
     """Views of each page in windows of a quarter of an hour, backfilled too; they wait for whoever is late."""
+    visits: pa.Table
+    """The last page view of each visit: upserts of page views by their times."""
 
 
 class DeadLetter(NamedTuple):
@@ -68,6 +70,12 @@ class Findings(NamedTuple):
     """Dead letters by reason (index) and topic (columns)."""
     samples: list[DeadLetter]
     """One for each reason, at most SAMPLES."""
+    visits: int
+    """Rows of the table of visits."""
+    outdated_visits: int
+    """Those that are not the newest view of their visit, or are there twice."""
+    last_pages: pd.Series[int]
+    """Visits by their last page, the most frequent first."""
 
 
 def findings(tables: Tables) -> Findings:
@@ -92,7 +100,16 @@ def findings(tables: Tables) -> Findings:
         late=_by_kind(events.loc[is_late, "kind"].value_counts()),
         dead=_dead(tables.dead_letters),
         samples=_samples(tables.dead_letters),
+        visits=tables.visits.num_rows,
+        outdated_visits=_outdated_visits(events[events["kind"] == VIEW], tables.visits.to_pandas()),
+        last_pages=tables.visits.select(["page"]).to_pandas()["page"].value_counts(),
     )
+
+
+def _outdated_visits(views: pd.DataFrame, visits: pd.DataFrame) -> int:
+    newest = views.groupby("session_id")["event_time"].max()
+    is_newest = visits["event_time"].to_numpy() == visits["session_id"].map(newest).to_numpy()
+    return int((~is_newest | visits.duplicated("session_id")).sum())
 
 
 def _by_kind(counts: pd.Series[int]) -> dict[str, int]:
@@ -160,9 +177,9 @@ def differences(found: Findings, counts: dict[str, Any]) -> list[str]:
     """Differences between the tables and the generator's counts; empty if nothing was lost or doubled."""
     reported = []
 
-    def compare(what: str, in_table: object, counted: object) -> None:
+    def compare(subject: str, in_table: object, counted: object) -> None:
         if in_table != counted:
-            reported.append(f"{what}: {in_table} in the tables, {counted} by the generator")
+            reported.append(f"{subject}: {in_table} in the tables, {counted} by the generator")
 
     dead = {topic: int(found.dead[topic].sum()) for topic in KIND_OF}
     broken = dict.fromkeys(KIND_OF, 0)
@@ -178,6 +195,9 @@ def differences(found: Findings, counts: dict[str, Any]) -> list[str]:
         too_many = found.windows[kind].sub(found.per_minute[kind], fill_value=0)
         for minute, events in too_many[too_many > 0].items():
             reported.append(f"the window of {kind} at {minute:%H:%M} has {events:.0f} events more than there are")
+    compare("visits with a last page", found.visits, counts["funnel"][VIEW])
+    if found.outdated_visits:
+        reported.append(f"{found.outdated_visits} visits have another last page than their newest view's")
     if found.doubles:
         reported.append(f"{found.doubles} rows are there more than once")
     return reported

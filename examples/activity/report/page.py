@@ -16,6 +16,7 @@ from examples.activity.report.findings import DeadLetter, Findings, differences
 from examples.programs import Step
 
 SAMPLE_LETTERS_MAX = 110
+LAST_PAGES_MAX = 8
 
 
 class Run(NamedTuple):
@@ -55,6 +56,8 @@ def page(run: Run, found: Findings) -> str:
         samples=_samples(found.samples),
         lag_text=_lag_text(run.samples),
         funnel_text=_funnel_text(found),
+        visits=f"{found.visits:,}",
+        last_pages=_last_pages(found),
         steps=_steps(run.steps),
         facts=_table(("", ""), [(name, value) for name, value in run.facts.items()], numbers=()),
     )
@@ -125,6 +128,14 @@ def _lag_text(samples: Sequence[Sample]) -> str:
 def _samples(samples: Iterable[DeadLetter]) -> str:
     rows = [(f"{one.topic}-{one.partition} @ {one.offset}", one.reason, _Code(_excerpt(one.value))) for one in samples]
     return _table(("where it stood", "reason", "what it was"), rows, numbers=())
+
+
+def _last_pages(found: Findings) -> str:
+    rows = [
+        (_Code(str(name)), f"{visits:,}", f"{visits / (found.visits or 1):.1%}")
+        for name, visits in found.last_pages.head(LAST_PAGES_MAX).items()
+    ]
+    return _table(("last page", "visits", "of all"), rows, numbers=(1, 2))
 
 
 def _excerpt(value: bytes) -> str:
@@ -229,6 +240,10 @@ five minutes, the areas behind them each minute alone.</p>$per_minute</section>
 <section><h2>Sent and kept</h2>
 <p>The generator&rsquo;s own counts against the tables.</p>$audit</section>
 </div>
+
+<section><h2>Where visits ended</h2>
+<p>A table with one row for each of $visits visits: upserts of page views, in which a newer view replaces the former
+one and a late one changes nothing.</p>$last_pages</section>
 
 <section><h2>Broken records</h2>
 <p>They stop nothing: each is kept as it was, with the reason and the place where it stood.</p>$dead
