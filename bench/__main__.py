@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from bench import (
+    consumer_protocol,
     controller,
     failover,
     groups,
@@ -35,7 +36,10 @@ from bench import (
     small_requests,
     starting,
     table,
+    topic_sinks,
     transactions,
+    upserts_by_spark,
+    wide_topic,
 )
 from bench.client import ROOT, build
 from bench.clusters import Labels
@@ -47,14 +51,19 @@ from tests.outside.processes import BrokerProcess
 STARTS = 3
 THEIRS = "Apache Kafka 3.9.1"
 GROUPS = "consumer groups"  # What `--only` calls them.
-COMPARED = (replication, transactions, failover, outage, partitions, security, quotas)
+COMPARED = (replication, transactions, failover, outage, partitions, security, quotas, consumer_protocol)
 """Parts that start brokers of their own on each side."""
+NO_GO = (outage.PART, kit.PART, quotas.PART, consumer_protocol.PART)
+"""Parts whose clients are not the one in Go."""
 OTHERS = (
     "log",
     small_requests.PART,
     controller.PART,
     kit.PART,
     pipeline.PART,
+    wide_topic.PART,
+    upserts_by_spark.PART,
+    topic_sinks.PART,
     mirror.PART,
     *(part.PART for part in COMPARED),
 )
@@ -68,7 +77,7 @@ def main() -> None:
         raise SystemExit("published figures are of an optimised Python: remove .venv and run `make bench PYTHON=...`")
     arguments.ours = "Second Apache Kafka" if arguments.apache_only else "Sordini"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # So that the brokers are stopped too.
-    if arguments.only not in (outage.PART, kit.PART):  # Their clients are librdkafka's and aiokafka.
+    if arguments.only not in NO_GO:
         build()
     with tempfile.TemporaryDirectory(prefix="bench-", dir=arguments.directory) as directory:
         try:
@@ -93,6 +102,14 @@ def _tables(directory: Path, arguments: argparse.Namespace) -> Iterator[tuple[st
             yield part.PART, part.rows(home, Labels(THEIRS, arguments.ours), arguments.rounds, _say, **ways)
     if arguments.only in pipeline.PART:
         yield pipeline.PART, _pipeline(directory / pipeline.PART, arguments)
+    if arguments.only in wide_topic.PART:
+        home = directory / "wide-topic"
+        home.mkdir()
+        yield wide_topic.PART, wide_topic.rows(home, arguments.rounds, _say, quick=arguments.quick)
+    if arguments.only in upserts_by_spark.PART:
+        yield upserts_by_spark.PART, upserts_by_spark.tables(arguments.rounds, _say, quick=arguments.quick)
+    if arguments.only in topic_sinks.PART:
+        yield topic_sinks.PART, _topic_sinks(directory / "topic-sinks", arguments)
     if arguments.only in mirror.PART:
         yield mirror.PART, mirror.rows(directory / mirror.PART, arguments.rounds, _say, quick=arguments.quick)
     if arguments.only in controller.PART:
@@ -113,6 +130,12 @@ def _pipeline(home: Path, arguments: argparse.Namespace) -> list[str]:
         return pipeline.tables(home, pair, arguments.rounds, _say, quick=arguments.quick)
 
 
+def _topic_sinks(home: Path, arguments: argparse.Namespace) -> list[str]:
+    with ZooKeeperProcess(home / "zookeeper") as zookeeper:
+        pair = sides.both(THEIRS, arguments.ours, zookeeper.connect, apache_only=arguments.apache_only)
+        return topic_sinks.rows(home, pair, arguments.rounds, _say, quick=arguments.quick)
+
+
 def _publish(name: str, lines: list[str], arguments: argparse.Namespace) -> None:
     """Each table as soon as it is known: the next one takes minutes."""
     note = _note(name, arguments)
@@ -122,7 +145,7 @@ def _publish(name: str, lines: list[str], arguments: argparse.Namespace) -> None
     text = "\n".join([head, "", *lines])
     print(f"\n{name}: {text}", flush=True)
     if arguments.write and not arguments.apache_only:
-        table.write(ROOT / "docs" / "benchmarks.md", name, text)
+        table.write(ROOT / "docs", name, text)
 
 
 def _note(name: str, arguments: argparse.Namespace) -> str:
@@ -134,7 +157,9 @@ def _note(name: str, arguments: argparse.Namespace) -> str:
         return controller.note(_size(arguments))
     if name == kit.PART:
         return kit.note()
-    for part in (*COMPARED, mirror, pipeline, small_requests):
+    if name == upserts_by_spark.PART:
+        return upserts_by_spark.note()
+    for part in (*COMPARED, mirror, pipeline, topic_sinks, wide_topic, small_requests):
         if name == part.PART:
             return part.note(arguments.rounds)
     return log.note(name, log.extent(arguments))
@@ -149,7 +174,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each work on each broker")
     parser.add_argument("--only", default="", help="only work whose name holds this text")
     parser.add_argument("--apache-only", action="store_true", help="Apache Kafka on both sides: proves the harness")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into their pages of docs")
     parser.add_argument("--directory", help="where the brokers keep their data (default: the system's)")
     log.add_arguments(parser)
     arguments = parser.parse_args()

@@ -69,13 +69,13 @@ class Three:
         self._tree.get_children("/brokers/ids", watch=lambda _: moments.append(time.monotonic()))
         return moments
 
-    def wait(self, condition: Callable[[], bool], what: str) -> None:
+    def wait(self, condition: Callable[[], bool], awaited: str) -> None:
         """Poll until something is true. Raises SystemExit when it never is."""
         deadline = time.monotonic() + SECONDS_MAX
         while not condition():
             if time.monotonic() > deadline:
                 tails = "\n".join(process.tail() for process in self.brokers.values())
-                raise SystemExit(f"{self.label}: it was never so that {what}\n{tails}")
+                raise SystemExit(f"{self.label}: it was never so that {awaited}\n{tails}")
             time.sleep(0.05)
 
     def settle(self, topic: str, want: str, *, topics: int = 1, partitions: int = 1) -> float:

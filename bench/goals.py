@@ -36,8 +36,8 @@ def at_least(ratio: float) -> Goal:
     return Goal(ratio, at_least=True)
 
 
-def between(least: float, most: float) -> Goal:
-    return Goal(least, at_least=True, most=most)
+def between(low: float, most: float) -> Goal:
+    return Goal(low, at_least=True, most=most)
 
 
 def at_most(ratio: float) -> Goal:

@@ -66,7 +66,7 @@ def main() -> None:
     )
     print(text, flush=True)
     if arguments.write:
-        table.write(ROOT / "docs" / "benchmarks.md", PART, text)
+        table.write(ROOT / "docs", PART, text)
 
 
 def _arguments() -> argparse.Namespace:

@@ -112,5 +112,5 @@ async def _test(kafka: Kafka, number: int) -> None:
         raise SystemExit(f"{topic}: {record}, {kafka.committed(group)}")
 
 
-def _row(what: str, figure: float, goal: Goal) -> str:
-    return f"| {what} | {figure:,.0f} | {goal.judged(0, figure)} |"
+def _row(subject: str, figure: float, goal: Goal) -> str:
+    return f"| {subject} | {figure:,.0f} | {goal.judged(0, figure)} |"

@@ -257,10 +257,10 @@ def _probe_rows(sides: Sides, theirs: list[Probe], ours: list[Probe]) -> list[st
 
     return [
         table.head(sides.theirs.label, sides.ours.label),
-        line("one record per request, the cleaner idle", "p50, µs", lambda one: one.calm.p50_us),
-        line("", "p99, µs", lambda one: one.calm.p99_us),
-        line(f"the same while it cleans ({PROBED.title()})", "p50, µs", lambda one: one.busy.p50_us),
-        line("", "p99, µs", lambda one: one.busy.p99_us),
-        line("", "p99, times that of the idle", lambda one: one.busy.p99_us / one.calm.p99_us, 2),
-        line("", "cleaned MB/s meanwhile", lambda one: one.cleaned.rate),
+        line("one record per request, the cleaner idle", "p50, µs", lambda run: run.calm.p50_us),
+        line("", "p99, µs", lambda run: run.calm.p99_us),
+        line(f"the same while it cleans ({PROBED.title()})", "p50, µs", lambda run: run.busy.p50_us),
+        line("", "p99, µs", lambda run: run.busy.p99_us),
+        line("", "p99, times that of the idle", lambda run: run.busy.p99_us / run.calm.p99_us, 2),
+        line("", "cleaned MB/s meanwhile", lambda run: run.cleaned.rate),
     ]

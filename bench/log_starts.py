@@ -135,10 +135,10 @@ def restart(broker: BrokerProcess, end: Callable[[], object], count: int, record
     return Restart(stopped, first, complete, used, resident_bytes(broker.pid) / 2**20)
 
 
-def _line(one: Restart) -> str:
+def _line(restart: Restart) -> str:
     return (
-        f"gone in {one.stop:.2f} s, first record after {one.first:.2f} s, all after {one.complete:.2f} s, "
-        f"{one.cpu:.2f} s CPU, {one.resident_mib:.0f} MiB"
+        f"gone in {restart.stop:.2f} s, first record after {restart.first:.2f} s, all after {restart.complete:.2f} s, "
+        f"{restart.cpu:.2f} s CPU, {restart.resident_mib:.0f} MiB"
     )
 
 

@@ -24,7 +24,7 @@ from bench.goals import Goal, at_least, at_most, summary
 from bench.procfs import cpu_seconds, resident_bytes
 from bench.sides import Say
 from bench.works import PARTITIONS, Figures, settle
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.mirror.mirror_process import MirrorProcess, settings
 from tests.outside.mirror_maker import MirrorMakerProcess

@@ -106,8 +106,8 @@ def _cpu(side: Three, *, without: int = -1) -> float:
     )
 
 
-def _line(one: Seen) -> str:
+def _line(seen: Seen) -> str:
     return (
-        f"created in {one.created:.2f} s ({one.created_cpu:.2f} s CPU), failed over in {one.failed_over:.2f} s "
-        f"({one.failed_over_cpu:.2f} s CPU), in sync after {one.in_sync:.2f} s, rebalanced in {one.rebalanced:.2f} s"
+        f"created in {seen.created:.2f} s ({seen.created_cpu:.2f} s CPU), failed over in {seen.failed_over:.2f} s "
+        f"({seen.failed_over_cpu:.2f} s CPU), in sync after {seen.in_sync:.2f} s, rebalanced in {seen.rebalanced:.2f} s"
     )

@@ -113,7 +113,7 @@ def tables(directory: Path, sides: Sides, rounds: int, say: Say, *, quick: bool)
     with _filled(directory, sides, records) as (theirs, ours):
         for work in WORKS:
             for source in SOURCES:
-                with _session(directory / "spark") as session:
+                with session_in(directory / "spark") as session:
                     seen = _measure(session, (theirs, ours), work, source, records, rounds)
                 measured[work, source.label] = seen
                 pairs = f"theirs {_said(seen.theirs)}, ours {_said(seen.ours)}"
@@ -188,7 +188,7 @@ def _filled(directory: Path, sides: Sides, records: int) -> Iterator[tuple[Fille
 
 
 @contextmanager
-def _session(home: Path) -> Iterator[Session]:
+def session_in(home: Path) -> Iterator[Session]:
     home.mkdir(exist_ok=True)
     places = {"spark.local.dir": str(home), "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={home}"}
     settings = {**SETTINGS, **places, "spark.jars": ",".join(map(str, need_connector()))}

@@ -15,14 +15,17 @@ from typing import Any, NamedTuple
 
 COUNT, SUM, PARQUET, DELTA = "count", "sum(length(value))", "to Parquet", "to Delta"
 WORKS = (COUNT, SUM, PARQUET, DELTA)
+WRITE = "write"
 
 
 class Task(NamedTuple):
-    """work: one of WORKS; format and options: the source's."""
+    """work: one of WORKS, or WRITE; format and options: the source's, or the sink's."""
 
     work: str
     format: str
     options: dict[str, str]
+    records: int = 0
+    """To write."""
 
 
 def main(settings: str, directory: str) -> None:
@@ -40,7 +43,10 @@ def main(settings: str, directory: str) -> None:
         task = Task(**json.loads(line))
         target = Path(directory) / f"table-{number}"
         began = time.monotonic()
-        rows = _run(spark.read.format(task.format).options(**task.options).load(), task.work, target)
+        if task.work == WRITE:
+            rows = _write(spark, task)
+        else:
+            rows = _run(spark.read.format(task.format).options(**task.options).load(), task.work, target)
         _say([time.monotonic() - began, rows])
         shutil.rmtree(target, ignore_errors=True)
     spark.stop()
@@ -60,14 +66,20 @@ def _run(frame: Any, work: str, target: Path) -> int:
     return open_table("delta", str(target), app_id="bench").append(frame, 0).rows
 
 
+def _write(spark: Any, task: Task) -> int:
+    frame = spark.range(task.records).selectExpr("cast(id as string) as key", "lpad(id, 100, 'x') as value")
+    frame.write.format(task.format).options(**task.options).mode("append").save()
+    return task.records
+
+
 def _lines(target: Path) -> int:
     import pyarrow.parquet as pq
 
     return sum(pq.read_metadata(path).num_rows for path in target.glob("*.parquet"))
 
 
-def _say(what: object) -> None:
-    sys.stdout.write(json.dumps(what) + "\n")
+def _say(text: object) -> None:
+    sys.stdout.write(json.dumps(text) + "\n")
     sys.stdout.flush()
 
 

@@ -19,7 +19,7 @@ from bench import sides, starting, table
 from bench.clusters import Labels
 from bench.goals import between, summary
 from bench.sides import Say
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlteredEntity,

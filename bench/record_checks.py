@@ -1,6 +1,6 @@
 """What the checks of a Produce request's records cost: `python bench/record_checks.py` prints the tables.
 
-One process, one core, CPU time, best of five rounds; the figures go into docs/record-checks.md by hand.
+One process, one core, CPU time, best of five rounds; the figures go into docs/evidence/record-checks.md by hand.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from sordini.protocol.records.batch import (
     stamp,
     stamp_append_time,
 )
-from sordini.protocol.records.compression import CODEC_NAMES, EXPANDED_BYTES_MAX
-from sordini.protocol.records.produce_validation import UNLIMITED, ProduceRules, check_produced
+from sordini.protocol.records.compression import CODEC_NAMES
+from sordini.protocol.records.expansion import EXPANDED_BYTES_MAX
+from sordini.protocol.records.produce_validation import UNLIMITED, ProduceRules
+from sordini.protocol.records.produced_records import check_produced
 
 RULES = ProduceRules(1_048_588, False, False, UNLIMITED, UNLIMITED, None, None, False, EXPANDED_BYTES_MAX)
 START_MS = 1_700_000_000_000

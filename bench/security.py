@@ -27,7 +27,7 @@ from bench.clusters import Labels
 from bench.goals import Goal, at_least, ours_at_most, summary
 from bench.sides import Say
 from bench.works import Bench, Figures, Work, settle
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from tests.outside.java import ZooKeeperProcess
 from tests.outside.ports import free_port

