@@ -19,6 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.outside.guardian import Guardian, start_guardian
 from tests.outside.java import ApacheKafkaProcess, ZooKeeperProcess
 from tests.outside.processes import BrokerProcess, SordiniProcess
+from tests.support.parts import SLOW, examples, leave_out_slow
 
 CLIENTS_WITH_THREADS = frozenset({"kafka", "kazoo", "aiokafka"})
 
@@ -26,6 +27,9 @@ CLIENTS_WITH_THREADS = frozenset({"kafka", "kazoo", "aiokafka"})
 QUICK_GROUPS: dict[str, object] = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 500}
 
 GUARDIAN = pytest.StashKey[Guardian | None]()
+
+# Nearly all that is imported and collected stays: garbage collections would go through it again and again.
+gc.disable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,6 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", SLOW)
     # A run that is told to stop still stops the programs it has started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A shell's background job has SIGINT ignored, and programs started by it would inherit that.
@@ -58,13 +63,22 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 TOGETHER = {
     "situations": ("tests/compat/test_situations",),
-    "judged": ("tests/compat", "tests/contract", "tests/heritage"),
-    "programs": ("tests/process", "tests/cluster", "tests/exactly_once", "tests/mirror/test_mirror_process.py"),
+    "stores": (
+        "tests/compat/interchange",
+        "tests/compat/originals",
+        "tests/compat/test_raised_epochs",
+        "tests/contract",
+        "tests/heritage",
+    ),
+    "judged": ("tests/compat",),
+    "clusters": ("tests/cluster", "tests/exactly_once"),
+    "programs": ("tests/process", "tests/doctor", "tests/mirror/test_mirror_process.py"),
     "spark": ("tests/pipeline",),
 }
 """Folders whose tests start programs, share them, and wait for them; those of Spark have a session of their own."""
+LONGEST_FIRST = ("judged", "programs", "clusters", "stores", "spark", "situations", "")
 IS_CROWDED = bool(os.environ.get("SORDINI_MIXED"))
-"""Whole clusters of Apache Kafka leave no room for another group of programs but Spark's."""
+"""Whole clusters of Apache Kafka leave room for one other group of programs, and for Spark's."""
 
 
 class ByNeed(LoadScopeScheduling):  # type: ignore[misc]
@@ -80,7 +94,7 @@ class ByNeed(LoadScopeScheduling):  # type: ignore[misc]
 def group_of(nodeid: str) -> str:
     """Which group of TOGETHER a test is in; empty for most."""
     found = next((group for group, folders in TOGETHER.items() if nodeid.startswith(folders)), "")
-    return "programs" if IS_CROWDED and found in ("situations", "judged") else found
+    return "programs" if IS_CROWDED and found in ("situations", "stores", "judged") else found
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -100,20 +114,36 @@ def give_clients_their_own_randomness() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers begin with the groups, which take long, so that none has a long one left when the others are done."""
+    """Workers begin with the longest groups, so that none has a long one left when the others are done."""
+    leave_out_slow(config, items)
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: not group_of(item.nodeid))
+        items.sort(key=lambda item: LONGEST_FIRST.index(group_of(item.nodeid)))
 
 
 def pytest_collection_finish() -> None:
     give_clients_their_own_randomness()
-    # What was imported and collected stays: no test's garbage collection need go through it again.
+    # No test's garbage collection need go through what was imported and collected.
     gc.collect()
     gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What a file's tests leave behind stays, too: a tenth of a second of each collection that a later test asks for."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 # How long an example takes says more of the machine than of the code.
-hypothesis.settings.register_profile("sordini", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile(
+    "sordini", max_examples=examples(100), deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("sordini")
 
 

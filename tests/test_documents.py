@@ -1,4 +1,4 @@
-"""docs/documents.md stays true: what its rows name is there, and every one of the five documents has its rows."""
+"""docs/evidence/documents.md stays true: what its rows name is there, and each of the five documents has its rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "documents.md"
+PAGE = ROOT / "docs" / "evidence" / "documents.md"
 
 DOCUMENTS = {
     "000": "000_01f1afeb85ccf28b.txt",
@@ -171,13 +171,16 @@ _SHOWN = "`tests/test_documents.py::test_rows_point_at_rows_that_say_it_themselv
         (Row("000-01", "", "clients do this", _SHOWN, ""), []),
         (Row("000-01", "", "clients do this", "none", "ZooKeeper is theirs."), ["which test shows it"]),
         (Row("000-01", "", "clients do this", "`tests/test_documents.py`", ""), ["which test shows it"]),
-        (Row("000-01", "", "replaced by row 000-02: `protocol/api.py`", _SHOWN, "Because it was slow."), []),
-        (Row("000-01", "", "replaced by row 000-02: `protocol/api.py`", _SHOWN, ""), ["why it was replaced"]),
+        (Row("000-01", "", "replaced by row 000-02: `protocol/served_apis.py`", _SHOWN, "Because it was slow."), []),
+        (Row("000-01", "", "replaced by row 000-02: `protocol/served_apis.py`", _SHOWN, ""), ["why it was replaced"]),
         (
-            Row("000-01", "", "replaced by row 000-02: `protocol/api.py`", _SHOWN, "See 000-02."),
+            Row("000-01", "", "replaced by row 000-02: `protocol/served_apis.py`", _SHOWN, "See 000-02."),
             ["why it was replaced"],
         ),
-        (Row("000-01", "", "replaced by batches: `protocol/api.py`", _SHOWN, "Because it was slow."), ["by which row"]),
+        (
+            Row("000-01", "", "replaced by batches: `protocol/served_apis.py`", _SHOWN, "Because it was slow."),
+            ["by which row"],
+        ),
         (Row("000-01", "", "it is somewhere", "none", ""), ["where it is built", "which test shows it"]),
         (Row("000-01", "", "as row 000-02", "as there", ""), []),
     ],

@@ -12,7 +12,8 @@ import os
 import sys
 from pathlib import Path
 
-from scripts.outside import AIOKAFKA_SUITE, ROOT
+from scripts.client_suites import AIOKAFKA_SUITE
+from scripts.fetching import ROOT
 from tests.outside.versions import AIOKAFKA_SUITE_COMMIT
 
 PLUGIN = Path(__file__).with_name("aiokafka_kit.py")

@@ -17,7 +17,7 @@ from uuid import uuid4
 from confluent_kafka import Consumer, TopicPartition
 
 from sordini.broker.coordinators.partitioning import partition_for
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.headers import read_response_header
 from sordini.protocol.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from sordini.protocol.served_apis import APIS
 from tests.cluster.delaying_proxy import DelayingProxy, Notice, Planned
 from tests.cluster.loads import read_all
 from tests.cluster.transactional_clients import TransactionalClient
@@ -183,7 +184,7 @@ def delivered(delayed: Planned) -> ErrorCode | None:
         return None
     api, body = APIS[delayed.key], memoryview(frame)[_LENGTH_BYTES:]
     _, position = read_response_header(api, delayed.version, body)
-    answer: Any = schema.decode(api.response, delayed.version, body, position)[0]
+    answer: Any = codecs.decode(api.response, delayed.version, body, position)[0]
     match delayed.key:
         case ApiKey.ADD_PARTITIONS_TO_TXN:
             code = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code

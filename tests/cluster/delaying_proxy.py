@@ -21,7 +21,7 @@ import threading
 from enum import Enum
 from typing import Final, NamedTuple
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from tests.support.tcp_proxy import LENGTH, TcpProxy, hang_up, received_frame
 
 _HEAD: Final = struct.Struct(">hhih")

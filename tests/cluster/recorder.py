@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.headers import read_request_header
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
@@ -39,6 +39,7 @@ from sordini.protocol.messages.offset_for_leader_epoch import (
 )
 from sordini.protocol.messages.stop_replica import StopReplicaResponse
 from sordini.protocol.messages.update_metadata import UpdateMetadataResponse
+from sordini.protocol.served_apis import APIS
 from tests.cluster.tree import Tree
 from tests.support.response_headers import response_header
 
@@ -149,13 +150,13 @@ class _Handler(socketserver.StreamRequestHandler):
             api = APIS[key]
             request = None
             if version <= api.max_version:
-                request, _ = schema.decode(api.request, version, memoryview(frame), position)
+                request, _ = codecs.decode(api.request, version, memoryview(frame), position)
             self._peer.frames.append(Frame(connection, key, version, header.client_id, request))
             answer = self._peer.answer(key, request, version)
             spoken = min(version, self._peer.serves[key][1]) if key is ApiKey.API_VERSIONS else version
             if spoken != version:
                 spoken = 0
-            body = response_header(api, version, header.correlation_id) + schema.encode(answer, spoken)
+            body = response_header(api, version, header.correlation_id) + codecs.encode(answer, spoken)
             self.wfile.write(struct.pack(">i", len(body)) + body)
 
     def _frame(self) -> bytes | None:

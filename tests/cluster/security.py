@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sordini.broker.security.sasl.scram_credential import credential_of, salted
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from tests.cluster.tree import Tree
 from tests.support.certificates import Authority, java_store_settings

@@ -30,6 +30,7 @@ ROLES = {"leader": ((1, 0), (2, 1)), "follower": ((1, 1), (2, 0)), "other": ((1,
 CONSUMER, DEBUGGING, A_REPLICA = -1, -2, 3
 NO_COORDINATORS = (1, 3)
 NOT_COORDINATOR = 16
+NOT_LEADER = 6
 
 
 class Question(NamedTuple):
@@ -66,7 +67,7 @@ def _list_offsets() -> Iterator[Question]:
 
 
 def _fetch() -> Iterator[Question]:
-    for version in (4, 10, 11, 12, 13, 17):
+    for version in (4, 10, 11, 12, 13, 15, 16, 17):
         for replica_id in (CONSUMER, DEBUGGING):
             for level in (0, 1):
                 for offset in (0, 5, 99):
@@ -108,24 +109,26 @@ class Asked(NamedTuple):
     def of(self, broker: int, api: str, version: int, **fields: Any) -> Any:
         """The answer, with the cluster's own things in words."""
         answer = self.brokers[broker].ask(api, version, **fields)
+        if answer.get("node_endpoints"):
+            answer["node_endpoints"] = [self._endpoint(node) for node in answer["node_endpoints"]]
         return _by_role(normalise(answer, self.brokers[broker].prefix))
 
     def of_question(self, question: Question, role: str, at: int) -> Any:
         """As `of`, of Apache Kafka (0) or ours (1) in a role."""
         broker, partition = ROLES[role][at]
-        answer = self.of(broker, question.api, question.version, **question.of(partition, self.topic_id))
-        if question.api == "Fetch" and role == "other":
-            for topic in answer["responses"]:
-                for row in topic["partitions"]:
-                    # A hint (KIP-951) that ours gives of partitions that it has a replica of.
-                    row.pop("current_leader", None)
-        return answer
+        return self.of(broker, question.api, question.version, **question.of(partition, self.topic_id))
+
+    def _endpoint(self, node: dict[str, Any]) -> str:
+        """Which broker is named (KIP-951), if the address is that broker's."""
+        assert (node["host"], node["port"]) == ("127.0.0.1", self.cluster.brokers[node["node_id"]].port)
+        leaders = {leader for leader, _ in REPLICAS}
+        return f"a leader of rack {node['rack']}" if node["node_id"] in leaders else f"broker {node['node_id']}"
 
 
 def _by_role(value: Any) -> Any:
     """Without what tells the partitions apart: their numbers, and who leads them."""
     if isinstance(value, dict):
-        kept = {key: _by_role(inner) for key, inner in value.items() if key not in ("node_endpoints", "topic_id")}
+        kept = {key: _by_role(inner) for key, inner in value.items() if key != "topic_id"}
         for key in ("partition_index", "partition"):
             if isinstance(kept.get(key), int):
                 kept[key] = "the partition"
@@ -215,6 +218,30 @@ def test_a_question_of_a_partition_is_answered_as_by_apache_kafka_in_that_role(a
             different[question.title] = {"Apache Kafka": theirs, "ours": ours}
     assert different == {}, json.dumps(different, default=repr, indent=1)
     assert len(QUESTIONS) > 100
+
+
+@pytest.mark.parametrize("role", ["follower", "other"])
+@pytest.mark.parametrize("version", [3, 9, 10, 11])
+def test_a_produce_is_refused_as_by_apache_kafka_in_that_role(asked: Asked, role: str, version: int) -> None:
+    """From version 10 on with the leader and its address (KIP-951)."""
+
+    def refused(at: int, acks: int) -> Any:
+        broker, partition = ROLES[role][at]
+        data = [{"name": TOPIC, "partition_data": [{"index": partition, "records": batch(1)}]}]
+        answer = asked.of(
+            broker, "Produce", version, acks=acks, timeout_ms=5_000, transactional_id=None, topic_data=data
+        )
+        for row in answer["responses"][0]["partition_responses"]:
+            row.pop("index")
+            row.pop("error_message", None)
+        return answer
+
+    for acks in (1, -1):
+        theirs, ours = refused(0, acks), refused(1, acks)
+        assert ours == theirs
+        (row,) = ours["responses"][0]["partition_responses"]
+        assert row["error_code"] == NOT_LEADER
+        assert bool(ours.get("node_endpoints")) == (version >= 10)
 
 
 @pytest.mark.parametrize("role", ROLES)

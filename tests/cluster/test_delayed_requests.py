@@ -16,7 +16,7 @@ import pytest
 from aiokafka.errors import OutOfOrderSequenceNumber, ProducerFenced
 from confluent_kafka import KafkaError, KafkaException
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from tests.cluster.conftest import EVERYTHING, WANTED
 from tests.cluster.delayed_schedules import (
@@ -60,7 +60,7 @@ def made(kind: str, request: pytest.FixtureRequest, proxy: DelayingProxy) -> Bro
         )
     del settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"]
     if kind == WITHOUT_RULE:
-        settings["sordini.transactional.newest.connection.enable"] = "false"
+        settings["sordini.transactional.stale.connection.fencing.enable"] = "false"
     return SordiniProcess(directory, settings)
 
 

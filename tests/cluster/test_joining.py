@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from sordini.cli.__main__ import main
@@ -59,6 +60,7 @@ def test_ours_speaks_for_the_others_in_a_check_of_a_mixed_cluster(
     assert any(problem.startswith(NOT_KNOWN) for problem in reported["problems"])
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_ours_is_killed_or_stopped_in_order_and_comes_back(governed: Cluster) -> None:
     with Work(governed, "killed", FOLLOWED) as work:
         work.go_on()

@@ -21,7 +21,12 @@ def depose(cluster: Cluster) -> None:
     assert (cluster.tree.controller(), cluster.tree.controller_epoch()) == (heir, epoch + 1)
 
 
-@pytest.mark.parametrize("data", REGISTRATIONS.values(), ids=REGISTRATIONS)
+FIRST, *OTHERS = REGISTRATIONS.values()
+
+
+@pytest.mark.parametrize(
+    "data", [FIRST, *(pytest.param(other, marks=pytest.mark.slow) for other in OTHERS)], ids=list(REGISTRATIONS)
+)
 def test_a_controller_stays_active_and_another_is_elected_beside_malformed_registrations(
     quick_to_forget: Cluster, data: bytes
 ) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

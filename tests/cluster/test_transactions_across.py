@@ -21,6 +21,7 @@ KINDS = {"theirs": THEIRS, "ours": OWN}
 RULERS = {"under-ours": WITNESS} | ({"under-theirs": THIRD} if EVERYTHING else {})
 SHORT_MS = 10_000
 """The timeout of a transaction that its coordinator shall abort."""
+ENDS = [True, pytest.param(False, marks=pytest.mark.slow)]
 takes_long = pytest.mark.skipif(not EVERYTHING, reason="a session of ZooKeeper expires")
 
 
@@ -58,7 +59,7 @@ def test_transactions_are_all_or_nothing_with_coordinators_and_leaders_of_both_k
 
 
 @takes_long
-@pytest.mark.parametrize("is_committed", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("is_committed", ENDS, ids=["commit", "abort"])
 def test_an_open_transaction_ends_as_its_client_says_when_the_other_kind_took_over(
     across: Coordinated, *, is_committed: bool
 ) -> None:
@@ -84,7 +85,7 @@ def test_an_open_transaction_ends_as_its_client_says_when_the_other_kind_took_ov
 
 
 @takes_long
-@pytest.mark.parametrize("is_committed", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("is_committed", ENDS, ids=["commit", "abort"])
 def test_a_coordinator_completes_what_one_of_the_other_kind_has_decided(
     both_kinds: Cluster, kind: int, *, is_committed: bool
 ) -> None:
@@ -114,7 +115,7 @@ def kind(request: pytest.FixtureRequest) -> int:
 
 
 @takes_long
-@pytest.mark.parametrize("is_committed", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("is_committed", ENDS, ids=["commit", "abort"])
 def test_a_transaction_goes_on_when_a_leader_of_the_other_kind_took_its_partition_over(
     across: Coordinated, *, is_committed: bool
 ) -> None:

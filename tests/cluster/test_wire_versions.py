@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

@@ -8,7 +8,6 @@ import subprocess
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -21,13 +20,12 @@ with warnings.catch_warnings():
 from tests.compat.groups.waiting import eventually
 from tests.outside.needs import need_program
 from tests.outside.tools import JavaTools
+from tests.support.collected import of_folder
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+    for item in of_folder(items, "tests/compat"):
+        item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,7 @@ MEMBERS_EACH = 5
 PARTITIONS = 60
 SESSION_TIMEOUT_MS = 3_000
 GROUP, TOPIC = "churn", "churned"
-STEPS = int(os.environ.get("SORDINI_CHURN_STEPS", "8"))
+STEPS = int(os.environ.get("SORDINI_CHURN_STEPS", "4"))
 SEED = int(os.environ.get("SORDINI_CHURN_SEED", "1"))
 
 StartBroker = Callable[[dict[str, object]], BrokerProcess]

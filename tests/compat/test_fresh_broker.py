@@ -2,13 +2,15 @@
 
 Apache Kafka 3.9.1 answers that they do not exist, and may refuse a Metadata request by INVALID_REPLICATION_FACTOR,
 because it would create them and knows no broker. Its producer retries most of that; librdkafka drops its batches and
-aborts the transaction. Here the answers are those of a broker that does not lead, and coordinates nothing.
+aborts the transaction. Here the answers are those of a broker that does not lead, and coordinates nothing. Those that
+describe the cluster are given when the metadata is there, or after the session timeout without it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -16,9 +18,10 @@ from uuid import uuid4
 import pytest
 from kazoo.client import KazooClient
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from sordini.protocol.messages.api_versions import ApiVersionsRequest
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -34,6 +37,7 @@ from sordini.protocol.messages.txn_offset_commit import (
 )
 from tests.compat.groups.waiting import eventually
 from tests.outside.java import ApacheKafkaProcess
+from tests.outside.ports import is_listening
 from tests.outside.processes import BrokerProcess, SordiniProcess
 from tests.support.builders import a_batch
 from tests.support.wire_client import Client
@@ -146,3 +150,31 @@ def test_before_its_first_metadata_a_broker_denies_no_topic_that_may_exist(
         tree.delete("/controller")  # The broker becomes the controller, and has the metadata.
         eventually(lambda: client.produce(TOPIC, [a_batch(1)])[0].error_code == ErrorCode.NONE, "it leads")
         assert metadata_error(client, "none", creates=False) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_client_of_a_starting_broker_is_answered_when_that_has_the_metadata(
+    zookeeper: str, tree: KazooClient, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """librdkafka would drop every broker, and leave its assignment, at a response without brokers and topics."""
+    if request.config.getoption("--broker") == "apache":
+        pytest.skip("Apache Kafka on ZooKeeper answers at once")
+    settings = {
+        "broker.id": 1,
+        "zookeeper.connect": f"{zookeeper}{tree.chroot}",
+        "zookeeper.session.timeout.ms": 20_000,
+    }
+    broker = SordiniProcess(tmp_path, settings)
+    try:
+        broker.launch()
+        eventually(lambda: tree.exists("/brokers/ids/1") is not None and is_listening(broker.port), "it is registered")
+        with Client("127.0.0.1", broker.port) as client, ThreadPoolExecutor(1) as pool:
+            client.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())  # Requests are processed.
+            asked = pool.submit(client.metadata, TOPIC)
+            with Client("127.0.0.1", broker.port) as other:
+                assert other.produce(TOPIC, [a_batch(1)])[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            tree.delete("/controller")  # The broker becomes the controller, and has the metadata.
+            answer = asked.result(20)
+        assert [row.node_id for row in answer.brokers] == [1]
+        assert [(row.name, row.error_code, len(row.partitions)) for row in answer.topics] == [(TOPIC, 0, 1)]
+    finally:
+        broker.kill()

@@ -13,7 +13,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.outside.processes import BrokerProcess
 
-KILLS = int(os.environ.get("SORDINI_KILLS", "10"))
+KILLS = int(os.environ.get("SORDINI_KILLS", "4"))
 _ACKNOWLEDGED_BETWEEN_KILLS = 300
 
 

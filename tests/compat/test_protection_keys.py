@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from sordini.broker.configuration.config import SETTINGS
-from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
-from sordini.broker.configuration.protection_defaults import DEFAULTS
-from sordini.broker.configuration.protection_keys import SERVED, TABLE
-from sordini.broker.configuration.security_keys import SecuritySettings
+from sordini.broker.configuration.keys.ignored_keys import WITHOUT_EFFECT
+from sordini.broker.configuration.keys.protection_keys import SERVED, TABLE
+from sordini.broker.configuration.keys.security_keys import SecuritySettings
+from sordini.broker.configuration.protection.protection_defaults import DEFAULTS
 from sordini.broker.configuration.settings import Change, ValueKind, settings_of
 from tests.outside.needs import ROOT, kafka_clients_jar, kafka_jars, need_java
 from tests.outside.versions import APACHE_KAFKA, NEWEST_APACHE_KAFKA, OLDER_APACHE_KAFKA

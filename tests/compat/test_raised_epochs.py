@@ -1,4 +1,4 @@
-"""A broker of a pure cluster (`sordini.cluster.pure`): clients that know transaction.version 2, and those that do not.
+"""A broker of an exclusive cluster (`sordini.cluster.exclusive`): clients that know transaction.version 2, and those that do not.
 
 The newest Java client raises its epoch with each transaction there (KIP-890 part 2), as with the newest Apache Kafka,
 whose answers ours are compared with. On other brokers of ours nothing is raised.
@@ -52,7 +52,7 @@ PROGRAM = Path(__file__).parent / "releases" / "java_transactions.py"
 
 @pytest.fixture(scope="module")
 def pure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SordiniProcess]:
-    settings = {**SETTINGS, "sordini.cluster.pure": "true"}
+    settings = {**SETTINGS, "sordini.cluster.exclusive": "true"}
     with SordiniProcess(tmp_path_factory.mktemp("pure"), settings) as process:
         yield process
 
@@ -124,7 +124,7 @@ def test_the_newest_java_client_raises_its_epoch_with_each_transaction(pure: Sor
 
 @IS_LONG
 def test_three_brokers_add_mark_and_commit_for_one_another(tmp_path: Path, topic: str) -> None:
-    with DevProcess(tmp_path / "dev", "--override", "sordini.cluster.pure=true") as dev:
+    with DevProcess(tmp_path / "dev", "--override", "sordini.cluster.exclusive=true") as dev:
         bootstrap = f"127.0.0.1:{dev.ports[0]}"
         for number in range(3):  # Coordinators and leaders are on any of the brokers.
             assert java_transactions(bootstrap, f"{topic}-{number}", replicas=3) == expected(range(1, 5))
@@ -151,14 +151,14 @@ def test_clients_that_do_not_know_it_are_served_as_everywhere(
 def test_brokers_that_are_not_of_a_pure_cluster_refuse_to_join_it(zookeeper: str, tmp_path: Path) -> None:
     """Apache Kafka does because of the finalized feature, which it does not know."""
     chroot = f"{zookeeper}/pure-{uuid4().hex[:8]}"
-    ours = {**SETTINGS, "zookeeper.connect": chroot, "sordini.cluster.pure": "true"}
+    ours = {**SETTINGS, "zookeeper.connect": chroot, "sordini.cluster.exclusive": "true"}
     with SordiniProcess(tmp_path / "pure", ours):
         apache = ApacheKafkaProcess(tmp_path / "apache", chroot, {"broker.id": 1})
         other = SordiniProcess(tmp_path / "other", {"zookeeper.connect": chroot, "broker.id": 2})
         try:
             for process, reason in (
                 (apache, "Feature incompatibilities seen: {feature=transaction.version"),
-                (other, "broker 0 is registered with sordini.cluster.pure=true"),
+                (other, "broker 0 is registered with sordini.cluster.exclusive=true"),
             ):
                 process.launch()
                 assert process.wait_for_exit(60) != 0

@@ -16,8 +16,9 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 from kafka.errors import TopicAuthorizationFailedError
 
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import request_header
+from sordini.protocol.served_apis import APIS
 from tests.compat import round_trips
 from tests.outside.processes import SordiniProcess
 from tests.outside.tools import JavaTools

@@ -14,9 +14,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
-from sordini.broker.clock import SystemClock
-from sordini.broker.security.secure_start.authority import DAY_MS, issue, read_pair
+from sordini.broker.process.secure_start.authority import DAY_MS, issue, read_pair
 from sordini.cli.commands.broker.serve import serve
+from sordini.system.clock import SystemClock
 from tests.compat import round_trips
 from tests.outside.needs import need_program
 from tests.outside.processes import SecureProcess
@@ -82,6 +82,7 @@ def test_kafka_python_connects_as_it_says(secured: SecureProcess, topic: str) ->
     consumer.close()
 
 
+@pytest.mark.slow
 def test_java_tools_connect_as_it_says(secured: SecureProcess, topic: str, tool: JavaTools) -> None:
     run(f"sordini topics create {topic} {connected(secured)}", secured)
     program, *words = shlex.split(said(secured, "Java tools"))

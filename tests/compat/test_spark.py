@@ -41,6 +41,7 @@ def sent(bootstrap: str, make_topic: Callable[..., str]) -> tuple[str, list[list
     return topic, sorted(rows, key=lambda row: row[:2])
 
 
+@pytest.mark.slow
 def test_spark_reads_rows_offsets_and_times_and_writes_a_batch(
     bootstrap: str, sent: tuple[str, list[list[Any]]], admin: KafkaAdminClient, tmp_path: Path
 ) -> None:

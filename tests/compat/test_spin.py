@@ -140,6 +140,7 @@ def spinning(ours: dict[str, Sent]) -> list[str]:
     return [name for name, sent in ours.items() if sent.requests > SPINS and name not in WITHOUT_PAUSE]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(IS_WHOLE, reason="the whole test has these clients, too")
 def test_no_client_sends_requests_without_pause(zookeeper: str, tmp_path: Path, proxy: CountingProxy) -> None:
     """franz-go is the one that any error at once makes fetch without pause; it needs Go to be built."""

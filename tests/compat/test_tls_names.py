@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
+from sordini.broker.configuration.principal_mapping import MappingError, PrincipalMapping
 from sordini.broker.security.tls.distinguished_name import distinguished_name
-from sordini.broker.security.tls.principal_mapping import MappingError, PrincipalMapping
 from tests.outside.needs import kafka_jars, need_java
 from tests.outside.versions import APACHE_KAFKA
 

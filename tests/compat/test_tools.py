@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.cluster.cluster import OURS, SECONDS_MAX, Cluster
 from tests.compat.situations.batches import batch
@@ -104,7 +104,7 @@ def _ran(tools: JavaTools, call: Call, names: dict[str, str]) -> list[str]:
     while True:
         done = tools.run(call.main_class, *arguments, standard_input=call.standard_input, seconds=CALL_SECONDS_MAX)
         complaints = call.complaints(done.status, done.output + done.errors)
-        if not complaints or not call.is_reading or time.monotonic() > deadline:
+        if not complaints or not call.is_repeatable or time.monotonic() > deadline:
             break
     return [f"{call.line}\n  {'; '.join(complaints)}\n{done.output}{done.errors}"] if complaints else []
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.clock import SystemClock
-from sordini.broker.coordination_store.embedded import EmbeddedStore, StoreThread
-from sordini.broker.coordination_store.zookeeper_access import OPEN, DigestLogin, ZooKeeperAccess
 from sordini.client.tls.contexts import TlsMaterial, client_context
 from sordini.client.tls.stores import pem_trust_store
+from sordini.coordination_store.embedded import EmbeddedStore, StoreThread
+from sordini.coordination_store.zookeeper_access import OPEN, DigestLogin, ZooKeeperAccess
 from sordini.replication.ports import Session, SessionState
+from sordini.system.clock import SystemClock
 from tests.outside.java import SecureZooKeeperProcess
 from tests.support.certificates import PASSWORD, Authority
 from tests.support.fake_zookeeper import SimZk
@@ -76,7 +76,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[
         yield Store(opened.open_session, lambda session: _expire_in_simulation(simulated, session))
         await opened.close()
         return
-    from sordini.broker.coordination_store.zookeeper import ZooKeeperStore
+    from sordini.coordination_store.zookeeper import ZooKeeperStore
 
     chroot, access = f"/contract/{next(_chroots)}", OPEN
     if request.param == "zookeeper":

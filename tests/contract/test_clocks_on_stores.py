@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from sordini.broker.clock import SystemClock
-from sordini.broker.membership.peer_clocks import PeerClocks
+from sordini.broker.cluster.peer_clocks import PeerClocks
 from sordini.protocol.types import BrokerId
-from sordini.replication.cluster_model import Broker, Endpoint
+from sordini.replication.cluster_model import Broker, BrokerEndpoint
 from sordini.replication.metadata_store.registration import Registration, ensure_base_paths
+from sordini.system.clock import SystemClock
 from tests.contract.conftest import Store
 
 HOUR_MS = 3_600_000
@@ -44,7 +44,7 @@ async def test_clocks_that_are_hours_apart_are_found_by_registrations(store: Sto
     sessions = [await store.open_session() for _ in range(4)]
     await ensure_base_paths(sessions[0])
     for number, ahead_ms in enumerate((0, HOUR_MS, 0, -2 * HOUR_MS)):
-        who = Broker(BrokerId(number), 0, (Endpoint("PLAINTEXT", f"h{number}", 9092),))
+        who = Broker(BrokerId(number), 0, (BrokerEndpoint("PLAINTEXT", f"h{number}", 9092),))
         await Registration(sessions[number], who, Ahead(ahead_ms), log, session_timeout_ms=60_000).register()
     clocks = PeerClocks(sessions[0], BrokerId(0), log)
     running = asyncio.create_task(clocks.run())

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from sordini.broker.clock import SystemClock
+from sordini.broker.configuration.config import Config
+from sordini.broker.configuration.dynamic import DynamicConfig
+from sordini.broker.configuration.group_config import group_entity
+from sordini.broker.configuration.group_configs import GroupConfigs
 from sordini.replication.metadata_store import paths
 from sordini.replication.metadata_store.configs import ConfigChanges, change_config, read_config
 from sordini.replication.metadata_store.registration import ensure_base_paths
 from sordini.replication.ports import NoNode, Session
+from sordini.system.clock import SystemClock
 from tests.contract.conftest import Store
 
 ENTITY = "topics/orders"
@@ -84,3 +88,30 @@ async def test_settings_deleted_by_another_session_meanwhile_are_created_again(s
     await asyncio.gather(change_config(session, ENTITY, decide), session.delete(paths.config(ENTITY)))
     assert seen == [{"a": "1"}, {}]
     assert await read_config(session, ENTITY) == {"b": "2"}
+
+
+@pytest.mark.parametrize("group_id", ["billing", "with/slash", "..", "ümlaut", "a b%2F"])
+async def test_settings_of_a_group_of_any_name_are_in_force_at_every_broker_and_read_by_one_that_joins(
+    store: Store, group_id: str
+) -> None:
+    key = "consumer.session.timeout.ms"
+    sessions = [await store.open_session() for _ in range(2)]
+    await ensure_base_paths(sessions[0])
+    configs = [GroupConfigs(DynamicConfig(Config()), Silent()) for _ in sessions]
+    changes = [
+        ConfigChanges(session, of_broker.changed, SystemClock(), Silent())
+        for session, of_broker in zip(sessions, configs, strict=True)
+    ]
+    for listening in changes:
+        await listening.start()
+    for settings, session_timeout_ms in (({key: "50000"}, 50000), ({key: "51000"}, 51000), ({}, 45000)):
+        number = await change_config(sessions[0], group_entity(group_id), lambda _, new=settings: new)  # type: ignore[misc]
+        joining = GroupConfigs(DynamicConfig(Config()), Silent())
+        await joining.load(sessions[1])
+        for listening in changes:
+            await listening.applied(number)
+        for of_broker in (*configs, joining):
+            assert of_broker.timings_of(group_id).session_timeout_ms == session_timeout_ms
+            assert of_broker.group_ids == ([group_id] if settings else [])
+    for listening in changes:
+        await listening.stop()

@@ -8,16 +8,23 @@ from random import Random
 
 import pytest
 
-from sordini.broker.clock import SystemClock
+from sordini.broker.cluster.peers.producer_ids_in_store import StoreProducerIdBlocks
 from sordini.broker.coordinators.producer_id_manager import ProducerIdManager
-from sordini.broker.peers.producer_ids_in_store import StoreProducerIdBlocks
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
-from sordini.replication.cluster_model import Answer, Broker, Command, Endpoint, LeaderAndIsr, PartitionState
+from sordini.replication.cluster_model import (
+    Broker,
+    BrokerEndpoint,
+    Command,
+    CommandAnswer,
+    LeaderAndIsr,
+    PartitionState,
+)
 from sordini.replication.controller.controller import Controller
 from sordini.replication.metadata_store import paths, topics, znodes
 from sordini.replication.metadata_store.registration import Registration, cluster_id, ensure_base_paths
 from sordini.replication.metadata_store.topics import topic_ids
 from sordini.replication.ports import Session, WatchKind
+from sordini.system.clock import SystemClock
 from tests.contract.conftest import Store
 from tests.support.fake_ports import ListLog
 
@@ -38,15 +45,15 @@ class Obedient:
 
     def set_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None: ...
 
-    def send(self, broker_id: BrokerId, command: Command, answered: Callable[[Answer], None]) -> None:
+    def send(self, broker_id: BrokerId, command: Command, answered: Callable[[CommandAnswer], None]) -> None:
         if isinstance(command, LeaderAndIsr):
             for info in command.partitions:
                 self.led.put_nowait((broker_id, info.state))
-        asyncio.get_running_loop().call_soon(answered, Answer())
+        asyncio.get_running_loop().call_soon(answered, CommandAnswer())
 
 
 async def begin(session: Session, broker_id: int, channel: Obedient) -> Controller:
-    broker = Broker(BrokerId(broker_id), 0, (Endpoint("PLAINTEXT", "h", 9092),))
+    broker = Broker(BrokerId(broker_id), 0, (BrokerEndpoint("PLAINTEXT", "h", 9092),))
     await Registration(session, broker, SystemClock(), Silent(), session_timeout_ms=6_000).register()
     new_topic_id = topic_ids(Random(broker_id).getrandbits)
     controller = Controller(session, BrokerId(broker_id), channel, SystemClock(), Silent(), topic_ids=new_topic_id)

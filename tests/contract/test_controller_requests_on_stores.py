@@ -7,15 +7,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
-from sordini.broker.clock import SystemClock
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
-    Answer,
     Broker,
+    BrokerEndpoint,
     ClusterSettings,
     Command,
-    Endpoint,
+    CommandAnswer,
     LeaderAndIsr,
     PartitionState,
     UpdateMetadata,
@@ -24,9 +23,10 @@ from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.machine.events import IsrChange, IsrChangesRequested
 from sordini.replication.controller.policy import Policy
 from sordini.replication.controller.requests import ControllerRequests
-from sordini.replication.metadata_store import notifications, paths, topics, znodes
+from sordini.replication.metadata_store import log_dir_notifications, paths, topics, znodes
 from sordini.replication.metadata_store.registration import Registration, ensure_base_paths
 from sordini.replication.ports import Session
+from sordini.system.clock import SystemClock
 from tests.contract.conftest import Store
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
@@ -50,14 +50,14 @@ class RecordingChannel:
 
     def set_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None: ...
 
-    def send(self, broker_id: BrokerId, command: Command, answered: Callable[[Answer], None]) -> None:
+    def send(self, broker_id: BrokerId, command: Command, answered: Callable[[CommandAnswer], None]) -> None:
         codes = {}
         if isinstance(command, LeaderAndIsr) and broker_id in self.lost:
             codes = {info.topic_partition: int(ErrorCode.KAFKA_STORAGE_ERROR) for info in command.partitions}
         if isinstance(command, UpdateMetadata) and broker_id == 1:
             for info in command.partitions:
                 self.states.put_nowait(info.state)
-        asyncio.get_running_loop().call_soon(answered, Answer(0, codes))
+        asyncio.get_running_loop().call_soon(answered, CommandAnswer(0, codes))
 
     async def state(self) -> PartitionState:
         return await asyncio.wait_for(self.states.get(), 20)
@@ -81,7 +81,7 @@ async def asking(store: Store, session: Session) -> AsyncIterator[Asking]:
     await ensure_base_paths(session)
     epochs = {}
     for broker_id, its in ((1, session), (2, await store.open_session())):
-        broker = Broker(BrokerId(broker_id), 0, (Endpoint("PLAINTEXT", "h", 9000 + broker_id),))
+        broker = Broker(BrokerId(broker_id), 0, (BrokerEndpoint("PLAINTEXT", "h", 9000 + broker_id),))
         epochs[broker_id] = await Registration(
             its, broker, SystemClock(), Silent(), session_timeout_ms=6_000
         ).register()
@@ -129,7 +129,7 @@ async def test_a_broker_is_relieved_and_the_next_producer_ids_are_nobodys(asking
 
 async def test_log_dir_event_notifications_are_handled_and_removed(asking: Asking) -> None:
     asking.channel.lost.add(BrokerId(1))
-    await notifications.notify_log_dir_failure(asking.session, BrokerId(1))
+    await log_dir_notifications.notify_log_dir_failure(asking.session, BrokerId(1))
     assert await asking.channel.state() == PartitionState(BrokerId(2), LeaderEpoch(1), REPLICAS[1:], 1)
     state = PartitionState(BrokerId(2), LeaderEpoch(1), REPLICAS, 1)
     await asking.session.set(paths.state(ORDERS), znodes.encode_state(state))

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sordini.broker.coordination_store.current_session import CurrentSession
+from sordini.coordination_store.current_session import CurrentSession
 from sordini.replication.ports import Check, Create, Session, SessionExpired, SessionState, WatchEvent
 from tests.contract.conftest import Store
 

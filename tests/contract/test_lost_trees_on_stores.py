@@ -6,19 +6,19 @@ import asyncio
 
 import pytest
 
-from sordini.broker.clock import SystemClock
+from sordini.broker.cluster.identity import Owner
+from sordini.broker.cluster.store_contact import StoreContact
+from sordini.broker.cluster.tree_guard import TreeGuard
 from sordini.broker.configuration.config import build_config
-from sordini.broker.membership.identity import Owner
-from sordini.broker.membership.store_contact import StoreContact
-from sordini.broker.membership.tree_guard import TreeGuard
 from sordini.broker.wiring.startup import StartRefused, refuse_other_tree
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.cluster_model import Broker, Endpoint
+from sordini.replication.cluster_model import Broker, BrokerEndpoint
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.policy import Policy
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.registration import Registration, ensure_base_paths
 from sordini.replication.ports import Check, NoNode, Session
+from sordini.system.clock import SystemClock
 from tests.contract.conftest import Store
 from tests.contract.test_controller_on_stores import Obedient, Silent, begin
 
@@ -57,7 +57,7 @@ async def test_nothing_is_written_into_another_tree(session: Session, there: str
     assert not controller.is_active
     await controller.stop()
     if there is None:
-        broker = Broker(ME, 0, (Endpoint("PLAINTEXT", "h", 9092),))
+        broker = Broker(ME, 0, (BrokerEndpoint("PLAINTEXT", "h", 9092),))
         tree = (Check(paths.CLUSTER_ID),)
         with pytest.raises(NoNode):
             await Registration(

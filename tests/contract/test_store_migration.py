@@ -12,11 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 from click.testing import CliRunner, Result
 
-from sordini.broker.clock import SystemClock
-from sordini.broker.coordination_store import store_migration
-from sordini.broker.coordination_store.store_location import StoreLocations, location_of, refuse_moved
-from sordini.broker.coordination_store.store_migration import MigrationRefused, StoreTree, read_tree
 from sordini.cli.__main__ import main
+from sordini.coordination_store import store_migration
+from sordini.coordination_store.store_location import StoreLocations, location_of, refuse_moved
+from sordini.coordination_store.store_migration import MigrationRefused, StoreTree, read_tree
 from sordini.protocol.types import BrokerId, TopicPartition
 from sordini.replication.cluster_model import PartitionState, TopicAssignment
 from sordini.replication.metadata_store import paths, registration, znodes
@@ -24,6 +23,7 @@ from sordini.replication.metadata_store.store_format import ensure_format
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import ConnectionLoss, Create, Operation, Session, StoreUnusable
 from sordini.storage.disk import SystemDisk
+from sordini.system.clock import SystemClock
 
 T = TypeVar("T")
 KINDS = ("embedded", "zookeeper")

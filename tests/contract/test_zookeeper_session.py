@@ -10,10 +10,11 @@ from uuid import uuid4
 import pytest
 from kazoo.client import KazooClient
 
-from sordini.broker.clock import SystemClock
-from sordini.broker.coordination_store import zookeeper as module
-from sordini.broker.coordination_store.zookeeper import ZooKeeperSession, ZooKeeperStore
+from sordini.coordination_store import zookeeper_session as module
+from sordini.coordination_store.zookeeper import ZooKeeperStore
+from sordini.coordination_store.zookeeper_session import ZooKeeperSession
 from sordini.replication.ports import ConnectionLoss, CoordinationError, Create, NoNode, SessionState, StoreUnusable
+from sordini.system.clock import SystemClock
 
 
 class Valve:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import TopicPartition
 from sordini.storage import checkpoints, names
+from sordini.storage.directory_failure import PASSING
 from sordini.storage.errors import StorageError
 from sordini.storage.log import Log
-from sordini.storage.log_dir_handle import PASSING
 from sordini.testing.brokers.loop_processes import Died
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.crash.expected_log import Batch, Truth, Violation, require

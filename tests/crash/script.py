@@ -11,7 +11,7 @@ import random
 from typing import NamedTuple
 
 from sordini.storage.log_config import NEVER, LogConfig
-from sordini.storage.log_manager import StoreConfig
+from sordini.storage.store_config import StoreConfig
 
 STEPS_MAX = 26
 INCARNATIONS_MAX = 3

@@ -8,7 +8,7 @@ from tests.crash.campaign import first_finding, reported, run_seed, run_seeds
 from tests.crash.planted import BUGS
 from tests.crash.script import OPERATIONS, draw
 
-SLICE = range(100)
+SLICE = range(40)
 
 
 def test_crashes_and_broken_disks_break_no_promise_of_the_log() -> None:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.cluster.cluster import OURS, Cluster
 from tests.exactly_once.judge import BROKERS, SETTINGS
+from tests.support.collected import leave_out, of_folder
 
 EVERYTHING = os.environ.get("SORDINI_EXACTLY_ONCE") == "all"
 SEED = int(os.environ.get("SORDINI_EXACTLY_ONCE_SEED", "1"))
 ROUNDS = int(os.environ.get("SORDINI_EXACTLY_ONCE_ROUNDS", "3"))
-HERE = Path(__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,11 +27,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    ours = [item for item in items if item.path.is_relative_to(HERE)]
+    ours = of_folder(items, "tests/exactly_once")
     left_out = [] if EVERYTHING else [item for item in ours if item.get_closest_marker("minutes")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+    leave_out(config, items, left_out)
 
 
 @pytest.fixture(scope="package")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sordini.client.retries import RETRIABLE
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from sordini.protocol.messages.end_txn import EndTxnRequest

@@ -9,16 +9,15 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sordini.testing import Kafka, make_kafka
 from tests.cluster.cluster import OURS, Cluster
 from tests.heritage.documented_site import DocumentedSite
+from tests.support.collected import leave_out, of_folder
 
 EVERYTHING = os.environ.get("SORDINI_HERITAGE") == "all"
-HERE = Path(__file__).parent
 SETTINGS = {"zookeeper.session.timeout.ms": 2_000, "offsets.topic.replication.factor": 1}
 
 
@@ -27,10 +26,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    ours = [item for item in items if item.path.is_relative_to(HERE) and item.get_closest_marker("long")]
-    if ours and not EVERYTHING:
-        config.hook.pytest_deselected(items=ours)
-        items[:] = [item for item in items if item not in ours]
+    ours = [] if EVERYTHING else of_folder(items, "tests/heritage")
+    leave_out(config, items, [item for item in ours if item.get_closest_marker("long")])
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from sordini.heritage.config import ConsumerConfig, ProducerConfig
-from sordini.heritage.consumer_connector import ConsumerConnector
-from sordini.heritage.fetchers import OnFetch
-from sordini.heritage.partitions import Partitioner, ProducerData
-from sordini.heritage.producer import Producer
-from sordini.heritage.simple_consumer import SimpleConsumer
-from sordini.heritage.streams import KafkaStream, MessageAndMetadata
+from examples.heritage.config import ConsumerConfig, ProducerConfig
+from examples.heritage.consumer_connector import ConsumerConnector
+from examples.heritage.fetchers import OnFetch
+from examples.heritage.partitions import Partitioner, ProducerData
+from examples.heritage.producer import Producer
+from examples.heritage.simple_consumer import SimpleConsumer
+from examples.heritage.streams import KafkaStream, MessageAndMetadata
 from tests.cluster.cluster import Cluster
 from tests.compat.groups.waiting import eventually
 

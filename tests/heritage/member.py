@@ -15,9 +15,9 @@ import threading
 import time
 from typing import Any
 
-from sordini.heritage.config import ConsumerConfig
-from sordini.heritage.consumer_connector import ConsumerConnector
-from sordini.heritage.fetchers import FetchInterval
+from examples.heritage.config import ConsumerConfig
+from examples.heritage.consumer_connector import ConsumerConnector
+from examples.heritage.fetchers import FetchInterval
 
 
 class History:

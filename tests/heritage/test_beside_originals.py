@@ -30,7 +30,7 @@ def original(site: DocumentedSite, topic: str, tmp_path: Path) -> Iterator[Membe
 
 def send(site: DocumentedSite, topic: str, numbers: range) -> None:
     """Numbers, each to the partition that is its remainder."""
-    from sordini.heritage.partitions import ProducerData
+    from examples.heritage.partitions import ProducerData
     from tests.heritage.documented_site import KeyIsPartition
 
     producer = site.producer(KeyIsPartition())

@@ -9,10 +9,10 @@ from threading import Thread
 import pytest
 from kazoo.client import KazooClient
 
-from sordini.heritage.assignment import TopicFilter
-from sordini.heritage.config import ConsumerConfig
-from sordini.heritage.consumer_connector import ConsumerConnector
-from sordini.heritage.errors import (
+from examples.heritage.assignment import TopicFilter
+from examples.heritage.config import ConsumerConfig
+from examples.heritage.consumer_connector import ConsumerConnector
+from examples.heritage.errors import (
     ConfigError,
     ConsumerRebalanceFailed,
     ConsumerTimeout,

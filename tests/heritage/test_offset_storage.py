@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.heritage.consumer_connector import ConsumerConnector
+from examples.heritage.consumer_connector import ConsumerConnector
 from sordini.protocol.types import TopicPartition
 from tests.compat.groups.waiting import eventually
 from tests.heritage.documented_site import DocumentedSite, take

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sordini.heritage.config import ProducerConfig
-from sordini.heritage.errors import BrokerUnavailable, ConfigError, HeritageError
-from sordini.heritage.partitions import CallbackHandler, Encoder, Partitioner, ProducerData
-from sordini.heritage.producer import Producer
-from sordini.heritage.simple_consumer import FetchRequest
-from sordini.protocol.api import ApiKey
+from examples.heritage.config import ProducerConfig
+from examples.heritage.errors import BrokerUnavailable, ConfigError, HeritageError
+from examples.heritage.partitions import CallbackHandler, Encoder, Partitioner, ProducerData
+from examples.heritage.producer import Producer
+from examples.heritage.simple_consumer import FetchRequest
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.fetch import FetchPartition, FetchTopic
 from sordini.protocol.messages.fetch import FetchRequest as WireFetchRequest
 from sordini.protocol.records.batch import read_header

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+from examples.heritage.simple_consumer import SimpleConsumer
 from examples.semantics.__main__ import Crash, restarted
 from examples.semantics.consuming import at_least_once, at_most_once, exactly_once, since
 from examples.semantics.sharing import share
-from sordini.heritage.simple_consumer import SimpleConsumer
 from sordini.protocol.records.batch import Record
 from sordini.protocol.types import TopicPartition
 from sordini.testing import Kafka

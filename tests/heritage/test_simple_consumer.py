@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.client.addresses import Address
-from sordini.heritage.config import ProducerConfig
-from sordini.heritage.errors import (
+from examples.heritage.config import ProducerConfig
+from examples.heritage.errors import (
     BrokerUnavailable,
     ConfigError,
     MessageSizeTooLarge,
     OffsetOutOfRange,
     RequestRefused,
 )
-from sordini.heritage.partitions import ProducerData
-from sordini.heritage.producer import Producer
-from sordini.heritage.simple_consumer import EARLIEST_TIME, LATEST_TIME, FetchRequest, SimpleConsumer
+from examples.heritage.partitions import ProducerData
+from examples.heritage.producer import Producer
+from examples.heritage.simple_consumer import EARLIEST_TIME, LATEST_TIME, FetchRequest, SimpleConsumer
+from sordini.client.addresses import Address
 from sordini.protocol.records.batch import Record
 from sordini.protocol.types import TopicPartition
 from sordini.testing import Kafka

@@ -10,14 +10,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from sordini.client.addresses import parse_bootstrap
+from sordini.client.errors import ClientError
 from sordini.client.sockets import connect
-from sordini.mirror.errors import MirrorError
 from sordini.mirror.figures import Figures
 from sordini.mirror.mirror import Mirror
 from sordini.mirror.naming import Selection
 from sordini.mirror.plan import EXCLUDED_GROUPS, Access, Plan, Source, patterns
+from sordini.packs.packed_records import KitRecord
 from sordini.testing import Kafka
-from sordini.testing.records import KitRecord
 
 SECONDS_MAX = 60.0
 
@@ -61,7 +61,7 @@ class RunningMirror:
                 await self._task
             except asyncio.CancelledError:
                 pass
-            except MirrorError as error:
+            except ClientError as error:
                 self.failure = error
 
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:

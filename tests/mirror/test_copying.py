@@ -24,7 +24,7 @@ from sordini.client.authentication import SaslCredentials
 from sordini.mirror.formats import KeyValue, read_offset_sync
 from sordini.mirror.naming import Naming
 from sordini.mirror.plan import Delivery, Start, SyncsIn
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.records.batch import HEADER_SIZE, read_header
 from sordini.protocol.records.legacy import entries

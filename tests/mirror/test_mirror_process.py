@@ -195,7 +195,7 @@ def test_a_running_mirror_reports_and_measures(site: Site) -> None:
     assert float(copied[1]) >= 100
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_signal_lets_the_mirror_end_in_order(site: Site, number: int) -> None:
     os.kill(site.mirror.pid, number)
     try:
@@ -211,6 +211,7 @@ def groups_of(site: Site) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_java_s_remote_cluster_utils_read_what_the_mirror_writes(site: Site) -> None:
     jars = need_mirror_maker()
     eventually(lambda: site.report("groups"))

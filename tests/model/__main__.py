@@ -1,7 +1,7 @@
 """Explore the protocols: `python -m tests.model`, one `--scope` of it, or the bugs it must find: `--planted`.
 
-There are two models: replication, with the product's deciders, and transactions, with the product's rule against
-delayed requests. Prints how many worlds each scope has, and the shortest way on which each former or incomplete rule
+There are three models: replication, with the product's deciders; transactions, with the product's rule against delayed
+requests; and consumer groups of KIP-848, with the product's machine. Prints how many worlds each scope has, and the shortest way on which each former or incomplete rule
 does harm. Exits with 1 when the product breaks a law, when such a rule or a planted bug does not, or when something
 was left unexplored.
 """
@@ -19,6 +19,12 @@ from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 from tests.model import planted_bugs, trace_text, variants
+from tests.model.consumer_groups import planted_bugs as group_bugs
+from tests.model.consumer_groups import rules as group_rules
+from tests.model.consumer_groups import scopes as group_scopes
+from tests.model.consumer_groups import space as group_space
+from tests.model.consumer_groups import trace_text as group_text
+from tests.model.consumer_groups import variants as group_variants
 from tests.model.explore import Explored, explore
 from tests.model.rules import SCOPES, Rules
 from tests.model.space import Space
@@ -40,6 +46,8 @@ class Model(NamedTuple):
     variants: dict[str, Callable[[], Explored]]
     bugs: dict[str, Callable[[], Explored]]
     reported: Callable[[list[Any], str], str]
+    larger: dict[str, Callable[[int], Explored]] = {}  # noqa: RUF012 - of a named tuple; it is never changed.
+    """Scopes that are explored when they are named, and not else."""
 
 
 def _replicated(scope: Any, worlds_max: int) -> Explored:
@@ -48,6 +56,10 @@ def _replicated(scope: Any, worlds_max: int) -> Explored:
 
 def _transacted(scope: Any, worlds_max: int) -> Explored:
     return explore(transaction_space.Space(transaction_rules.Rules(scope)), worlds_max)
+
+
+def _grouped(scope: Any, worlds_max: int) -> Explored:
+    return explore(group_space.Space(group_rules.Rules(scope)), worlds_max)
 
 
 MODELS = {
@@ -63,6 +75,13 @@ MODELS = {
         {name: partial(transaction_bugs.found, name) for name in transaction_bugs.BUGS},
         transaction_text.reported,
     ),
+    "consumer groups": Model(
+        {scope.name: partial(_grouped, scope) for scope in group_scopes.SCOPES},
+        {name: partial(group_variants.found, name) for name in group_variants.VARIANTS},
+        {name: partial(group_bugs.found, name) for name in group_bugs.BUGS},
+        group_text.reported,
+        {scope.name: partial(_grouped, scope) for scope in group_scopes.LARGER},
+    ),
 }
 
 
@@ -71,11 +90,13 @@ class Timed(NamedTuple):
     explored: Explored
     seconds: float
     mebibytes: int
+    story: str
+    """How a law came to be broken."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
-    every = [name for model in MODELS.values() for name in model.scopes]
+    every = [name for model in MODELS.values() for name in (*model.scopes, *model.larger)]
     parser.add_argument("--model", choices=MODELS, help="this one only")
     parser.add_argument("--scope", choices=every, help="this one only, and no former rules")
     parser.add_argument("--worlds", type=int, default=1 << 40, metavar="N", help="no more of them in each scope")
@@ -85,16 +106,19 @@ def main() -> int:
     wrong = 0
     with ProcessPoolExecutor(arguments.processes, get_context("fork")) as pool:
         for title, model in MODELS.items():
-            if arguments.model not in (None, title) or (arguments.scope and arguments.scope not in model.scopes):
+            if arguments.model not in (None, title):
+                continue
+            if arguments.scope and arguments.scope not in model.scopes | model.larger:
                 continue
             _say(f"\n{title}")
             if arguments.planted:
                 wrong += _planted(_all(pool, title, "bugs", model.bugs))
                 continue
-            scopes = [name for name in model.scopes if arguments.scope in (None, name)]
-            wrong += _scopes(_all(pool, title, "scopes", scopes, arguments.worlds), model)
+            scopes = model.scopes if arguments.scope is None else [arguments.scope]
+            kind = "larger" if arguments.scope in model.larger else "scopes"
+            wrong += _scopes(_all(pool, title, kind, scopes, arguments.worlds))
             if arguments.scope is None:
-                wrong += _variants(_all(pool, title, "variants", model.variants), model)
+                wrong += _variants(_all(pool, title, "variants", model.variants))
     return 1 if wrong else 0
 
 
@@ -108,12 +132,15 @@ def _timed(title: str, kind: str, name: str, *arguments: Any) -> Timed:
     began = time.monotonic()
     explored = getattr(MODELS[title], kind)[name](*arguments)
     seconds = time.monotonic() - began
-    return Timed(name, explored, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+    story = MODELS[title].reported(explored.way, explored.broken) if explored.broken else ""
+    # Not every state can be sent to another process.
+    found = explored._replace(way=[])
+    return Timed(name, found, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, story)
 
 
-def _scopes(found: Iterable[Timed], model: Model) -> int:
+def _scopes(found: Iterable[Timed]) -> int:
     wrong = worlds = 0
-    for name, explored, seconds, mebibytes in found:
+    for name, explored, seconds, mebibytes, story in found:
         worlds += explored.worlds
         outcome = explored.broken or ("no law is broken" if explored.is_whole else "not all of it explored")
         _say(
@@ -121,25 +148,25 @@ def _scopes(found: Iterable[Timed], model: Model) -> int:
             f"{seconds:.0f} s, {explored.worlds / seconds:,.0f}/s, {mebibytes} MiB: {outcome}"
         )
         if explored.broken:
-            _say(model.reported(explored.way, explored.broken))
+            _say(story)
         wrong += bool(explored.broken) or not explored.is_whole
     _say(f"together: {worlds:,} distinct worlds up to names")
     return wrong
 
 
-def _variants(found: Iterable[Timed], model: Model) -> int:
+def _variants(found: Iterable[Timed]) -> int:
     missed = 0
-    for name, explored, seconds, _ in found:
+    for name, explored, seconds, _, story in found:
         _say(f"\n{name}: {_found(explored, seconds)}")
         if explored.broken:
-            _say(model.reported(explored.way, explored.broken))
+            _say(story)
         missed += not explored.broken
     return missed
 
 
 def _planted(found: Iterable[Timed]) -> int:
     missed = count = 0
-    for name, explored, seconds, _ in found:
+    for name, explored, seconds, *_ in found:
         _say(f"{name}: {_found(explored, seconds)}")
         missed += not explored.broken
         count += 1

@@ -16,15 +16,8 @@ from typing import NamedTuple
 
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
-from sordini.replication.follower import (
-    EpochEnd,
-    EpochEndRequest,
-    FetchPosition,
-    Follower,
-    find_divergence,
-    follower_high_watermark,
-    start_when_out_of_range,
-)
+from sordini.replication.follower import EpochEndRequest, Follower, follower_high_watermark
+from sordini.replication.follower_truncation import EpochEnd, FetchPosition, find_divergence, start_when_out_of_range
 from sordini.replication.leader import NEVER_MS, IsrProposal, Leader, Term
 from sordini.storage.epoch_cache import UNDEFINED_EPOCH, EpochCache
 from tests.model.explore import Did

@@ -4,10 +4,11 @@ import struct
 
 import pytest
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import request_header
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from sordini.protocol.served_apis import APIS
 from sordini.storage.disk import SystemDisk
 from tests.support.builders import a_batch, an_idempotent_batch
 from tests.support.profiled import profiled
@@ -20,7 +21,7 @@ def a_request(version, acks, batch):
     rows = [PartitionProduceData(index=0, records=memoryview(batch))]
     topic = TopicProduceData(name="orders", topic_id=topic_id_of("orders"), partition_data=rows)
     message = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[topic])
-    frame = request_header(APIS[ApiKey.PRODUCE], version, 5, "client") + schema.encode(message, version)
+    frame = request_header(APIS[ApiKey.PRODUCE], version, 5, "client") + codecs.encode(message, version)
     return struct.pack(">i", len(frame)) + frame
 
 

@@ -7,11 +7,12 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import request_header
 from sordini.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from sordini.protocol.messages.end_txn import EndTxnRequest
+from sordini.protocol.served_apis import APIS
 from sordini.storage.disk import SystemDisk
 from tests.support.profiled import profiled
 from tests.support.slice_calls import SliceCalls
@@ -42,7 +43,7 @@ def requests_of(producer: Producer, sequence: int) -> list[tuple[ApiKey, int, An
 
 
 async def calls_of(client: socket.socket, key: ApiKey, version: int, request: Any) -> list[str]:
-    frame = request_header(APIS[key], version, 5, "client") + schema.encode(request, version)
+    frame = request_header(APIS[key], version, 5, "client") + codecs.encode(request, version)
     counter = SliceCalls()
     with profiled(counter):
         await send(client, struct.pack(">i", len(frame)) + frame)

@@ -9,7 +9,8 @@ import socket
 
 import pytest
 
-from sordini.broker.network.limits import UNBOUNDED, ConnectionLimits, Listener, NetworkLimits
+from sordini.broker.network.limits import UNBOUNDED, ConnectionLimits, NetworkLimits
+from sordini.broker.network.listener import Listener
 from sordini.broker.network.ports import SocketOptions
 from sordini.broker.network.sockets import SystemNetwork
 from tests.support.linux_calls import needs_linux_calls

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from sordini.client.connection import ClientConnection
-from sordini.client.errors import ConnectionLost, InvalidResponse
+from sordini.client.errors import Disconnected, InvalidResponse
 from sordini.client.pipelined_connection import PipelinedConnection
 from sordini.client.sockets import StreamSocket
-from sordini.protocol import schema
+from sordini.protocol import codecs
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 LENGTH = struct.Struct(">i")
@@ -47,7 +47,7 @@ class Peer:
         frames = []
         for correlation_id, node_id in pairs:
             message = FindCoordinatorResponse(node_id=node_id, host="h", port=1)
-            body = LENGTH.pack(correlation_id) + schema.encode(message, VERSION)
+            body = LENGTH.pack(correlation_id) + codecs.encode(message, VERSION)
             frames.append(LENGTH.pack(len(body)) + body)
         await asyncio.get_running_loop().sock_sendall(self.socket, b"".join(frames))
 
@@ -100,10 +100,10 @@ async def test_all_that_is_in_flight_fails_when_the_peer_closes(ends: tuple[Pipe
     await peer.requests(2)
     peer.socket.close()
     for future in futures:
-        with pytest.raises(ConnectionLost):
+        with pytest.raises(Disconnected):
             await future
     assert not connection.is_open
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(Disconnected):
         ask(connection)
 
 

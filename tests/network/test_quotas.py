@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sordini.broker.network.connection_rates import CLOSING_MAX, ConnectionRates
-from sordini.broker.network.limits import Listener
-from sordini.broker.quotas.rates import WindowedRate, Windows
+from sordini.broker.network.listener import Listener
+from sordini.broker.requests.quotas.rates import RateWindows, WindowedRate
 from tests.support.fake_ports import StillClock
 from tests.support.socket_bench import PRODUCE, Bench, answer, is_closed, receive_tags, request, send, until
 
@@ -72,7 +72,7 @@ async def test_a_connection_that_closes_while_it_is_muted_is_forgotten() -> None
 
 
 def rates_of(clock: StillClock, **limits: int) -> ConnectionRates:
-    return ConnectionRates(lambda: WindowedRate(Windows(11, 1000)), clock.monotonic_ms, **limits)
+    return ConnectionRates(lambda: WindowedRate(RateWindows(11, 1000)), clock.monotonic_ms, **limits)
 
 
 async def test_connections_above_the_brokers_rate_wait_and_are_accepted_later() -> None:

@@ -110,7 +110,7 @@ async def test_produces_start_behind_parked_produces_and_their_answers_keep_the_
 
 
 async def test_the_number_of_parked_produces_on_a_connection_is_bounded():
-    async with Bench(connection_limits=ConnectionLimits(parked_max=3)) as bench:
+    async with Bench(connection_limits=ConnectionLimits(pending_max=3)) as bench:
         bench.service.park_tags = set(range(10))
         client, other = await bench.connect(), await bench.connect()
         await send(client, b"".join(request(PRODUCE, tag=tag) for tag in range(10)))

@@ -10,13 +10,14 @@ import threading
 
 import pytest
 
-from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLimits
+from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
+from sordini.broker.network.listener import Listener
 from sordini.broker.network.ports import SocketOptions
+from sordini.broker.network.principal import ANONYMOUS, Principal
 from sordini.broker.network.sockets import SystemNetwork
 from sordini.broker.network.tls_handshakes import NOT_TLS, THREAD_NICENESS, HandshakeRefused, Handshakes, ThreadWorker
 from sordini.broker.network.tls_network import TlsNetwork
 from sordini.broker.network.tls_socket import BrokerTlsSocket
-from sordini.broker.security.principal import ANONYMOUS, Principal
 from sordini.client.tls.contexts import TlsMaterial, client_context, server_context
 from sordini.client.tls.stores import pem_key_store, pem_trust_store
 from tests.support.certificates import Authority

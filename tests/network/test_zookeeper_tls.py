@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
-from sordini.broker.coordination_store.kazoo_handler import LoopHandler
 from sordini.client.tls.contexts import TlsMaterial, client_context, server_context
 from sordini.client.tls.stores import pem_key_store, pem_trust_store
 from sordini.client.tls.system_sockets import secured
+from sordini.coordination_store.kazoo_handler import LoopHandler
 from tests.support.certificates import Authority
 
 WAIT_S_MAX = 20

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.outside.java import (
     BROKER_CLASS,

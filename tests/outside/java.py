@@ -12,9 +12,9 @@ from pathlib import Path
 from kazoo.client import KazooClient
 
 from tests.outside.needs import kafka_jars, need_java
-from tests.outside.ports import free_port
+from tests.outside.ports import free_port, is_listening
 from tests.outside.processes import BrokerProcess, OutsideProcess
-from tests.outside.versions import APACHE_KAFKA
+from tests.outside.versions import APACHE_KAFKA, NEWEST_APACHE_KAFKA
 
 _LOG4J = Path(__file__).with_name("log4j.properties")
 # A short life: the quick compiler and the small collector start sooner and leave the cores to others.
@@ -25,6 +25,8 @@ _LOST_SESSION = re.compile(
     # Its own registration, under the session that has ended.
     r"|KeeperErrorCode = NodeExists"
 )
+STORAGE_TOOL = "kafka.tools.StorageTool"
+KRAFT_CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 BROKER_CLASS, ZOOKEEPER_CLASS = "kafka.Kafka", "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
@@ -172,6 +174,54 @@ class ApacheKafkaProcess(BrokerProcess):
     def was_too_slow(self) -> bool:
         """On a busy machine its session with ZooKeeper ends while it starts, and then it ends itself."""
         return not self.is_running and _LOST_SESSION.search(self.output()) is not None
+
+
+class KRaftProcess(BrokerProcess):
+    """The newest Apache Kafka: one combined controller and broker in KRaft mode. Its ready data directory is kept."""
+
+    name = "apache-kafka-kraft"
+
+    def __init__(self, directory: Path, overrides: Mapping[str, object] | None = None) -> None:
+        super().__init__(directory)
+        controller = f"127.0.0.1:{free_port()}"
+        self.settings: dict[str, object] = {
+            "node.id": 1,
+            "process.roles": "broker,controller",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@{controller}",
+            "log.dirs": self.data_directory,
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            **(overrides or {}),
+        }
+
+    def command(self) -> list[str]:
+        config = self.directory / "server.properties"
+        write_properties(config, self.settings)
+        if not (self.data_directory / "meta.properties").exists():
+            self._format(config)
+        return java_command(BROKER_CLASS, [str(config)], NEWEST_APACHE_KAFKA, ["-Xms256m", "-Xmx1g", *SHORT_LIVED])
+
+    def _format(self, config: Path) -> None:
+        """Write what `kafka-storage format` writes: the identity of the cluster and the node, and its first records."""
+        made = java_tool(
+            STORAGE_TOOL,
+            "format",
+            "--cluster-id",
+            KRAFT_CLUSTER_ID,
+            "--config",
+            str(config),
+            version=NEWEST_APACHE_KAFKA,
+        )
+        assert made.returncode == 0, made.stdout + made.stderr
+
+    def is_ready(self) -> bool:
+        return is_listening(self.port)
 
 
 def java_tool(

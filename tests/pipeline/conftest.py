@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,14 +21,16 @@ from tests.outside.processes import DevProcess
 from tests.outside.spark import driver_options
 from tests.outside.versions import OLDEST_PYSPARK
 from tests.pipeline.topics import Place
+from tests.support.collected import leave_out, of_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EVERYTHING = os.environ.get("SORDINI_PIPELINE") == "all"
-HERE = Path(__file__).parent
 PLACES = ("bootstrap", "three", "apache")
 """Fixtures with addresses."""
+WITHOUT_COMPILER = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Spark interprets its plans: for a few rows that takes far less time than to compile Java for each plan."""
 FOREIGN = (
     "ignore:unclosed:ResourceWarning",  # kafka-python forgets sockets whose connection was refused, py4j its idle ones.
     "ignore:.*is deprecated:DeprecationWarning:pyspark",
@@ -43,14 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    ours = [item for item in items if item.path.is_relative_to(HERE)]
+    ours = of_folder(items, "tests/pipeline")
     for item in ours:
         for warning in FOREIGN:
             item.add_marker(pytest.mark.filterwarnings(warning))
     left_out = [] if EVERYTHING else [item for item in ours if item.get_closest_marker("long")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+    leave_out(config, items, left_out)
 
 
 @pytest.fixture(scope="session")
@@ -70,6 +69,7 @@ def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
+        **({} if EVERYTHING else WITHOUT_COMPILER),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -20,7 +20,7 @@ POLLS_MAX = 60
 KEEP = {"retention.ms": "-1"}
 """The records are from 2024: a broker would soon find them too old."""
 NO_LOGIN: Mapping[str, str] = {}
-"""Settings of kafka-python's clients for a plaintext listener."""
+"""Further settings of kafka-python's clients, for a plaintext listener."""
 
 
 class Row(NamedTuple):
@@ -102,6 +102,11 @@ def values(bootstrap: str, topic: str, partitions: int = 2, login: Mapping[str, 
             for records in consumer.poll(timeout_ms=1_000).values():
                 found += [(record.value or b"").decode() for record in records]
     raise AssertionError(f"{topic} was not read to its end in {POLLS_MAX} polls")
+
+
+def committed_values(bootstrap: str, topic: str, partitions: int = 2) -> list[str]:
+    """The values that a reader of committed records sees, sorted."""
+    return values(bootstrap, topic, partitions, {"isolation_level": "read_committed"})
 
 
 def without_headers(sent: list[Row]) -> list[Row]:

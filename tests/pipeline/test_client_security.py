@@ -183,7 +183,7 @@ def test_a_listener_that_wants_a_login_or_tls_differs_from_one_that_is_down(secu
     def plain(protocol: str) -> ClientSettings:
         return ClientSettings.from_options({"kafka.bootstrap.servers": f"127.0.0.1:{secured.ports[protocol]}"})
 
-    with Client(plain("SASL_PLAINTEXT")) as client, pytest.raises(Unauthorized, match="it may want a login"):
+    with Client(plain("SASL_PLAINTEXT")) as client, pytest.raises(Unauthorized, match="it may require authentication"):
         client.topics()
     with Client(plain("SSL")) as client, pytest.raises(Unreachable, match=r"is kafka.security.protocol right\?"):
         client.check()

@@ -13,9 +13,9 @@ import pytest
 
 from sordini.client.blocking import BlockingConnection
 from sordini.client.connection import ClientConnection
-from sordini.client.errors import ConnectionLost
+from sordini.client.errors import Disconnected
 from sordini.pipeline.source.client import Client, Unauthorized, Unreachable
-from sordini.pipeline.source.client.broker_connection import RESPONSE_BYTES_MAX
+from sordini.pipeline.source.client.connection_pool import RESPONSE_BYTES_MAX
 from sordini.pipeline.source.client.settings import Address
 from sordini.pipeline.source.client.transport import connect
 from sordini.protocol.messages.api_versions import ApiVersionsRequest
@@ -51,10 +51,10 @@ def refusal(port: int, **options: object) -> str:
         (b"\x15\x03\x03\x00\x02\x02\x50", "speaks TLS: is kafka.security.protocol right?"),
         (b"\xff" * 100, "does not answer as a broker does: is this a Kafka listener?"),
         (b"\0" * 100, "does not answer as a broker does: is this a Kafka listener?"),
-        (struct.pack(">ii", 104, 1) + b"\0" * 10, "closed the connection in reply to ApiVersions"),
+        (struct.pack(">ii", 104, 1) + b"\0" * 10, "closed the connection before it answered"),
         (struct.pack(">ii", 8, 77) + b"\0" * 4, "sent response 77 where 1 was due"),
         (struct.pack(">ii", 24, 1) + b"\0\0" + b"\xff" * 18, "cannot be read"),
-        (b"", "closed the connection in reply to ApiVersions: is kafka.security.protocol right?"),
+        (b"", "closed the connection before it answered: is kafka.security.protocol right?"),
     ],
 )
 def test_what_is_no_broker_is_reported_for_what_it_is(data: bytes, reported: str) -> None:
@@ -85,7 +85,7 @@ def test_memory_follows_the_bytes_received_and_not_a_length() -> None:
         connection = BlockingConnection(transport, protocol, time.monotonic, timeout_s=30)
         tracemalloc.start()
         try:
-            with pytest.raises(ConnectionLost, match="closed the connection"):
+            with pytest.raises(Disconnected, match="closed the connection"):
                 connection.request(ApiVersionsRequest(), 0)
             assert tracemalloc.get_traced_memory()[1] < 20 * 1024 * 1024
         finally:

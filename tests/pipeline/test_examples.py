@@ -77,6 +77,9 @@ def test_the_activity_jobs_tables_and_report_have_what_the_generator_counted(
         pieces = list(load(job, spark, lambda: False, lambda _: None))
         assert sum(piece.records for piece in pieces) == tally.sent[topic]
         assert not [row for row in audit(job, spark, counts_of(job)) if row.difference or row.twice]
+    list(
+        load(read_job(tables.VISITS, {"ACTIVITY": str(tmp_path)}, own_bootstrap), spark, lambda: False, lambda _: None)
+    )
     counting = read_job(tables.AGGREGATES, {"ACTIVITY": str(tmp_path)}, own_bootstrap)
     for one in counting.aggregates:
         close_windows(counting, spark, one, None, plan.end_ms + 86_400_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from string import Template
@@ -19,7 +19,8 @@ from sordini.pipeline.jobs.backfill import Range, backfill, close_windows
 from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter, open_sink_table
 from sordini.pipeline.jobs.compact import compact
 from sordini.pipeline.jobs.job_file import read_job
-from sordini.pipeline.jobs.load import INTENT, LoadPiece, Step, load
+from sordini.pipeline.jobs.load import Step, load
+from sordini.pipeline.jobs.load_pieces import INTENT, LoadPiece
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.status import status
 from sordini.pipeline.jobs.stream import stream
@@ -82,15 +83,17 @@ def moment(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
-@pytest.fixture(params=["delta", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("iceberg", "parquet"))])
+@pytest.fixture(params=["delta", pytest.param("iceberg", marks=pytest.mark.long)])
 def job(request: pytest.FixtureRequest, bootstrap: str, make_topic: Callable[..., str], tmp_path: Path) -> Job:
     return a_job(tmp_path, bootstrap, make_topic(2, configs=KEEP), request.param)
 
 
-def a_job(folder: Path, bootstrap: str, topic: str, kind: str, text: str = JOB) -> Job:
+def a_job(
+    folder: Path, bootstrap: str, topic: str, kind: str, text: str = JOB, environment: Mapping[str, str] | None = None
+) -> Job:
     path = folder / "job.yaml"
     path.write_text(Template(text).substitute(bootstrap=bootstrap, topic=topic, kind=kind))
-    return read_job(path, {})
+    return read_job(path, environment or {})
 
 
 def run_load(job: Job, spark: SparkSession, pieces_max: int = 100) -> list[Batch]:
@@ -116,6 +119,22 @@ def good(count: int, first: int = 0) -> list[int]:
     return [number for number in range(first, first + count) if number % BROKEN_EACH != 5]
 
 
+def test_what_a_load_and_a_stream_write_is_audited_and_compacted(job: Job, spark: SparkSession) -> None:
+    produce(job, 0, 40)
+    assert [(batch.batch_id, batch.rows + batch.dead) for batch in run_load(job, spark)] == [(0, 40)]
+    produce(job, 40, 20)
+    batches, _ = run_stream(job, spark)
+    assert [(batch.batch_id, batch.rows, batch.dead) for batch in batches] == [(1, 18, 2)]
+    rows = audit(job, spark, counts_of(job))
+    assert [row for row in rows if row.difference or row.twice] == []
+    assert (sum(row.sent for row in rows), sum(row.dead for row in rows)) == (60, 6)
+    assert [(place.next_offset, place.lag) for place in status(job) if place.of == "events"] == [(30, 0), (30, 0)]
+    [events, *_] = compact(job, 2**20, clean_up=False)
+    assert events.files_before > events.files_after == 1
+    assert numbers(job.sink, spark) == good(60)
+
+
+@pytest.mark.slow
 def test_load_and_stream_take_turns_and_every_record_is_in_the_table_or_a_dead_letter_once(
     job: Job, spark: SparkSession
 ) -> None:
@@ -147,6 +166,7 @@ def test_load_and_stream_take_turns_and_every_record_is_in_the_table_or_a_dead_l
     assert numbers(job.sink, spark) == good(160)
 
 
+@pytest.mark.slow
 def test_a_piece_whose_done_is_missing_is_loaded_again_and_not_twice(job: Job, spark: SparkSession) -> None:
     produce(job, 0, 40)
     state, flow = StateFolder(job.state), BatchWriter.of(job, spark)

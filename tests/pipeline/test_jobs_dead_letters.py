@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sordini.pipeline.jobs.batch_writer import BatchWriter, DeadLettersFailed
+from sordini.pipeline.jobs.batch_writer import BatchWriter
+from sordini.pipeline.jobs.dead_letters import DeadLettersFailed
 from sordini.pipeline.jobs.job import Job
 from sordini.pipeline.jobs.status import reached
 from tests.pipeline.sent import KEEP
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@pytest.fixture(params=["delta", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("iceberg", "parquet"))])
+@pytest.fixture(params=["delta", pytest.param("iceberg", marks=pytest.mark.long)])
 def job(request: pytest.FixtureRequest, bootstrap: str, make_topic: Callable[..., str], tmp_path: Path) -> Job:
     return a_job(tmp_path, bootstrap, make_topic(2, configs=KEEP), request.param)
 
@@ -49,6 +50,7 @@ def test_dead_letters_that_cannot_be_written_stop_their_batch_before_it_is_in_th
     assert len(numbers(job.dead_letters, spark, "offset")) == 4
 
 
+@pytest.mark.slow
 def test_dead_letters_of_a_batch_that_died_before_its_commit_are_not_there_twice_by_load_or_stream(
     job: Job, spark: SparkSession
 ) -> None:

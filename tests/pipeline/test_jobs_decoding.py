@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import io
 import json
 import struct
 from typing import TYPE_CHECKING, Any
 
 import fastavro
+import pytest
 
 from sordini.pipeline.schemas import decoding
 from sordini.pipeline.schemas.avro import avro_text, to_avro
-from sordini.pipeline.schemas.fields import schema_of
+from sordini.pipeline.schemas.fields import Field, Schema, schema_of
+from sordini.pipeline.schemas.registered import RegisteredSchemas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,6 +122,7 @@ def test_pairs_become_rows_and_each_value_that_does_not_fit_tells_why(spark: Spa
     assert outcome(decoded) == [expected for _, expected in cases]
 
 
+@pytest.mark.slow
 def test_other_separators_stand_for_themselves(spark: SparkSession) -> None:
     frame = records(spark, [b"a:50%25|event_time:2026-11-22T08:00:00Z|n:3"])
     [row] = outcome(decoding.from_pairs(frame, EVENT, (), between="|", equals=":"))
@@ -147,20 +151,22 @@ def test_avro_behind_a_schemas_id_becomes_rows_and_each_value_that_does_not_fit_
         (good, ROW),
         (avro({"a": "x", "event_time": EIGHT}, older, 2), ("x", *[None] * 5, 1795334400, None, None, None)),
         (avro({"event_time": EIGHT}, without_a, 3), "a is missing"),
-        (good[:-3], "not Avro of schema 1"),
-        (good + b"!", "has 1 bytes after the end of schema 1"),
-        (avro({"a": "x", "event_time": 2**62}, numbers, 2), "not Avro of schema 2"),
+        (good[:-3], "not of schema 1: not Avro of this schema: it ends too early"),
+        (good + b"!", "not of schema 1: not Avro of this schema: 1 bytes are left"),
+        (avro({"a": "x", "event_time": 2**62}, numbers, 2), "event_time is not a timestamp"),
         (b"\0\0", "too short for the id of a schema"),
         (b"{}aaaa", "begins with byte 123, not 0: there is no schema id"),
         (struct.pack(">bI", 0, 9), "was written with schema 9, which the job does not name"),
         (None, "the value is null"),
     ]
     writers = {1: avro_text(EVENT), 2: json.dumps(older), 3: json.dumps(without_a)}
-    decoded = decoding.from_schema_id(records(spark, [value for value, _ in cases]), EVENT, (), writers)
+    registered = RegisteredSchemas(tuple(writers.items()))
+    decoded = decoding.from_schema_id(records(spark, [value for value, _ in cases]), EVENT, (), registered)
     for found, (_, expected) in zip(outcome(decoded), cases, strict=True):
         assert found[: len(expected)] == expected if isinstance(expected, str) else found == expected
 
 
+@pytest.mark.slow
 def test_a_dead_letter_has_the_original_bytes_and_their_place(spark: SparkSession) -> None:
     decoded = decoding.from_json(records(spark, [text(), b"\x00\xff"]), EVENT, ())
     [letter] = decoded.dead_letters().collect()
@@ -174,3 +180,77 @@ def test_a_dead_letter_has_the_original_bytes_and_their_place(spark: SparkSessio
         "value": bytearray(b"\x00\xff"),
     }
     assert [row.offset for row in decoded.rows().collect()] == [0]
+
+
+ORDER = Schema(
+    "order",
+    (
+        Field("id", "uuid", is_required=True),
+        Field("amount", "decimal(6,2)", sources=("$.payment.amounts[0]", "amount")),
+        Field("lines", "list<struct<sku: string!, seen: list<timestamp_ntz>>>"),
+        Field("prices", "map<string,float>"),
+        Field("opens", "time"),
+        Field("timestamp", "long"),
+    ),
+)
+
+
+def test_nested_kinds_are_columns_of_spark_and_the_record_s_own_have_a_prefix(spark: SparkSession) -> None:
+    order = {
+        "id": "123e4567-E89B-12d3-a456-426614174000",
+        "payment": {"amounts": [12.5]},
+        "lines": [{"sku": "a", "seen": ["2026-11-22T08:00:00", None]}],
+        "prices": {"x": 0.5},
+        "opens": "08:30",
+        "timestamp": 7,
+    }
+    values = [json.dumps(order).encode(), json.dumps({**order, "lines": [{"seen": []}]}).encode(), None]
+    decoded = decoding.from_json(records(spark, values), ORDER, ("key",), "kafka_")
+    [row] = decoded.rows().collect()
+    assert row.asDict(recursive=True) == {
+        "id": "123e4567-e89b-12d3-a456-426614174000",
+        "amount": decimal.Decimal("12.50"),
+        "lines": [{"sku": "a", "seen": [EIGHT.replace(tzinfo=None), None]}],
+        "prices": {"x": 0.5},
+        "opens": dt.time(8, 30),
+        "timestamp": 7,
+        "kafka_topic": "t",
+        "kafka_partition": 0,
+        "kafka_offset": 0,
+        "kafka_timestamp": row.kafka_timestamp,
+        "kafka_key": bytearray(b"k"),
+    }
+    assert [letter.reason for letter in decoded.dead_letters().collect()] == [
+        "lines[0].sku is missing",
+        "the value is null",
+    ]
+
+
+def test_enums_and_floats_are_checked_by_spark_as_in_python(spark: SparkSession) -> None:
+    schema = schema_of("e", {"state": "enum(NEW,PAID)!", "ratio": "float"})
+    texts = [
+        {"state": "NEW", "ratio": 0.5},
+        {"state": "GONE"},
+        {"state": "PAID", "ratio": 1e39},
+        {"ratio": 1},
+        {"state": "NEW", "ratio": "x"},
+    ]
+    expected = [
+        ("NEW", 0.5),
+        "state is none of NEW, PAID",
+        "ratio is not a float",
+        "state is missing",
+        "ratio is not a float",
+    ]
+    values = [json.dumps(text).encode() for text in texts]
+    decoded = decoding.from_json(records(spark, values), schema, ())
+    found = {row.offset: (row.state, row.ratio) for row in decoded.rows().collect()}
+    dead = {row.offset: row.reason for row in decoded.dead_letters().collect()}
+    assert [one for _, one in sorted((found | dead).items())] == expected
+    read = decoding.json_rows(schema)
+    assert [row[1] or tuple(row[0] or ()) for row in map(read, values)] == expected
+    pairs = decoding.from_pairs(records(spark, [b"state=PAID&ratio=0.5", b"state=X&ratio=1e39"]), schema, ())
+    assert [(row.state, row.ratio) for row in pairs.rows().collect()] == [("PAID", 0.5)]
+    assert [row.reason for row in pairs.dead_letters().collect()] == [
+        "state is none of NEW, PAID, ratio is not a float"
+    ]

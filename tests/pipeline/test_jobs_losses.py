@@ -10,7 +10,8 @@ import pytest
 
 from sordini.pipeline.errors import PipelineError, TopicRecreated
 from sordini.pipeline.jobs.batch_writer import BatchWriter, open_sink_table
-from sordini.pipeline.jobs.load import INTENT, LoadPiece, load
+from sordini.pipeline.jobs.load import load
+from sordini.pipeline.jobs.load_pieces import INTENT, LoadPiece
 from sordini.pipeline.jobs.source_topics import RecordsLost
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.stream import stream
@@ -76,7 +77,7 @@ def test_records_that_retention_took_stop_a_job_which_goes_on_behind_them_when_c
     assert run(strict) == []
 
 
-@pytest.mark.parametrize("again", [20, 200], ids=["shorter", "longer"])
+@pytest.mark.parametrize("again", [pytest.param(20, marks=pytest.mark.slow), 200], ids=["shorter", "longer"])
 def test_a_topic_made_again_stops_a_job_which_reads_it_from_its_beginning_when_configured_to(
     place: Place, run: Run, spark: SparkSession, tmp_path: Path, again: int
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_topic_made_again_stops_a_job_which_reads_it_from_its_beginning_when_c
     assert numbers(strict.sink, spark) == [*good(60), *good(again, 1000), *good(20, 2000)]
 
 
+@pytest.mark.slow
 def test_a_topic_made_again_is_read_from_its_beginning_though_the_first_run_that_saw_it_wrote_nothing(
     place: Place, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -108,6 +110,7 @@ def test_a_topic_made_again_is_read_from_its_beginning_though_the_first_run_that
     assert numbers(strict.sink, spark) == [*good(60), *good(100, 1000)]
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_away_while_a_job_ran_is_known_to_be_another_when_it_comes_again(
     place: Place, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -124,6 +127,7 @@ def test_a_topic_that_was_away_while_a_job_ran_is_known_to_be_another_when_it_co
         list(load(job, spark, lambda: False, pytest.fail))
 
 
+@pytest.mark.slow
 def test_a_piece_that_was_begun_is_not_made_of_another_topics_records(
     place: Place, run: Run, spark: SparkSession, tmp_path: Path
 ) -> None:

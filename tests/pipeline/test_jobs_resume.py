@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import resume
-from sordini.pipeline.tables.delta_positions import NOTES_KEY
+from sordini.pipeline.tables.delta.positions import NOTES_KEY
 from sordini.pipeline.tables.table import LostPosition
 from tests.pipeline.sent import KEEP
 from tests.pipeline.test_jobs import a_job, good, numbers, produce, run_load

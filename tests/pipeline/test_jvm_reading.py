@@ -47,11 +47,13 @@ def test_a_subscription_reads_every_column_of_every_record(filled: Filled) -> No
     assert frame.select("topic", "timestampType").distinct().collect() == [(filled.topic, 0)]
 
 
+@pytest.mark.slow
 def test_an_assignment_reads_its_partitions_alone(filled: Filled) -> None:
     frame = filled.read(assign=json.dumps({filled.topic: [1]}))
     assert rows(frame) == filled.between({1: (0, COUNT)})
 
 
+@pytest.mark.slow
 def test_a_pattern_reads_the_topics_it_fits(filled: Filled) -> None:
     frame = filled.read(subscribePattern=f"{filled.topic[:-2]}..")
     assert rows(frame) == without_headers(filled.sent)
@@ -69,6 +71,7 @@ def test_one_timestamp_for_all_partitions_bounds_what_is_read(filled: Filled) ->
     assert rows(frame) == filled.between({0: (5, 9), 1: (5, 9)})
 
 
+@pytest.mark.slow
 def test_a_timestamp_for_each_partition_bounds_what_is_read(filled: Filled) -> None:
     starts = {filled.topic: {"0": START_MS + 20_000, "1": START_MS}}
     ends = {filled.topic: {"0": START_MS + 10**9, "1": START_MS + 2_000}}
@@ -77,6 +80,7 @@ def test_a_timestamp_for_each_partition_bounds_what_is_read(filled: Filled) -> N
     assert rows(frame) == filled.between({0: (20, COUNT), 1: (0, 2)})
 
 
+@pytest.mark.slow
 def test_a_start_later_than_every_record_reads_nothing_or_stops_as_asked(filled: Filled) -> None:
     from pyspark.errors import PySparkException
 
@@ -86,6 +90,7 @@ def test_a_start_later_than_every_record_reads_nothing_or_stops_as_asked(filled:
         filled.read(**late).count()
 
 
+@pytest.mark.slow
 def test_partitions_are_split_when_more_are_wanted_and_nothing_is_read_twice(filled: Filled) -> None:
     frame = filled.read(subscribe=filled.topic, minPartitions="5")
     assert frame.rdd.getNumPartitions() >= 5
@@ -107,6 +112,7 @@ def test_old_fetch_sizes_make_many_small_fetches_of_the_same_records(filled: Fil
     assert rows(filled.read(subscribe=filled.topic, includeHeaders="true", **small)) == filled.sent
 
 
+@pytest.mark.slow
 def test_read_committed_reads_what_has_no_transactions(filled: Filled) -> None:
     options = {"kafka.isolation.level": "read_committed", "subscribe": filled.topic, "includeHeaders": "true"}
     assert rows(filled.read(**options)) == filled.sent

@@ -75,6 +75,7 @@ def test_a_pattern_finds_topics_and_partitions_that_come_while_it_runs(
     assert values == sorted(row.value or "" for row in [*expected, *more])
 
 
+@pytest.mark.slow
 def test_available_now_is_cut_into_batches_no_larger_than_the_limit(
     place: Place, stream: Stream, batches: Batches
 ) -> None:

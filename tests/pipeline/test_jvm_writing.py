@@ -52,6 +52,7 @@ def test_a_batch_is_written_with_keys_headers_and_partitions(spark: SparkSession
         assert row.headers == (("n", b"%d" % number),)
 
 
+@pytest.mark.slow
 def test_each_row_can_name_its_topic_and_a_topic_that_is_not_there_is_made(spark: SparkSession, place: Place) -> None:
     names = [f"made-{uuid4().hex[:12]}" for _ in range(2)]
     frame = spark.createDataFrame(

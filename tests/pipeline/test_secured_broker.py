@@ -5,17 +5,21 @@ Each user here has the entries of the table in docs/spark-source.md, or all but 
 
 from __future__ import annotations
 
+import itertools
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import aiokafka.client
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType
 
-from sordini.pipeline.errors import Unauthorized
+from sordini.client.errors import Unauthorized
 from sordini.pipeline.source.client import Client, ClientSettings
 from sordini.pipeline.source.record_writer import write_records
 from sordini.pipeline.source.sink_options import read_sink_options
@@ -52,6 +56,12 @@ def filled(secured: Secured) -> tuple[str, list[Row]]:
     """A topic that no test writes to, and what it holds."""
     topic = secured.make_topic()
     return topic, secured.fill(topic, COUNT)
+
+
+@pytest.fixture(autouse=True)
+def client_log(caplog: pytest.LogCaptureFixture) -> None:
+    """What aiokafka did is in a failure's report, though a command that ran in this process may have silenced it."""
+    caplog.set_level(logging.DEBUG, "aiokafka")
 
 
 @pytest.fixture(params=SOURCES)
@@ -115,11 +125,14 @@ def texts(sent: list[Row]) -> list[str]:
     return sorted(row.value or "" for row in sent)
 
 
+OWN_ERRORS = ("sordini.pipeline.errors.", "sordini.client.errors.")
+
+
 def reported(error: BaseException, source: str, *words: str) -> None:
     """Check that an error has these words; of our source they are in the line that it raised."""
     text = str(error)
     if source == "sordini":
-        text = "\n".join(line for line in text.splitlines() if line.strip().startswith("sordini.pipeline.errors."))
+        text = "\n".join(line for line in text.splitlines() if line.strip().startswith(OWN_ERRORS))
     assert all(word in text for word in words), str(error)
 
 
@@ -146,6 +159,7 @@ def test_such_a_stream_resumes_at_its_checkpoint(secured: Secured, queries: Quer
     assert secured.values(target) == texts(sent)
 
 
+@pytest.mark.slow
 def test_a_wrong_password_ends_a_batch_and_a_stream_with_the_users_name(
     secured: Secured, queries: Queries, source: str, filled: tuple[str, list[Row]]
 ) -> None:
@@ -321,6 +335,17 @@ def test_a_topic_that_is_not_there_is_made_for_a_user_with_create_and_write_on_i
     with pytest.raises(Unauthorized, match=f"^topic '{target}': user '{without.name}' .*, and CREATE where there is"):
         write(without.options, target)
     assert write(secured.make_user(writing(target), Entry(AclOperation.CREATE, target)).options, target) == 1
+
+
+def test_a_refusal_that_took_as_long_as_a_request_may_is_reported_as_one(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = f"made-{uuid4().hex[:8]}"
+    user = secured.make_user(writing(target))
+    each_minute = itertools.count(step=60)
+    monkeypatch.setattr(aiokafka.client, "time", SimpleNamespace(monotonic=lambda: float(next(each_minute))))
+    with pytest.raises(Unauthorized, match=f"^topic '{target}': user '{user.name}' "):
+        write(user.options, target)
 
 
 def test_our_sink_says_why_it_cannot_connect(secured: Secured) -> None:

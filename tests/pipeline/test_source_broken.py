@@ -34,7 +34,10 @@ def cut(batch: bytes, missing: int) -> bytes:
     return bytes(shorter)
 
 
-@pytest.fixture(params=CODECS, ids=[CODEC_NAMES[codec] for codec in CODECS])
+SOME = [CODECS[0], *(pytest.param(codec, marks=pytest.mark.slow) for codec in CODECS[1:])]
+
+
+@pytest.fixture(params=SOME, ids=[CODEC_NAMES[codec] for codec in CODECS])
 def codec(request: pytest.FixtureRequest) -> int:
     number: int = request.param
     return number

@@ -92,6 +92,7 @@ def test_more_than_a_batch_holds_is_written_in_every_codec(
     assert values(place.bootstrap, topic) == sorted(f"value-{number}" for number in range(3000))
 
 
+@pytest.mark.slow
 def test_a_stream_from_topic_to_topic_goes_on_after_a_restart(
     spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:

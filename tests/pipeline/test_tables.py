@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 SECONDS_MAX = 240
 RECORDS = 300
 
+SOME = [kind if kind == "delta" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
+"""A plain run has one kind of table where the test is of Spark's part."""
+
 pytestmark = [
     # Of pyiceberg: its catalogs keep a connection to SQLite for as long as they live.
     pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
@@ -55,7 +58,7 @@ def stream(spark: SparkSession, options: Mapping[str, str], checkpoint: Path, wr
         query.stop()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME)
 def test_a_stream_that_dies_between_a_commit_and_its_checkpoint_has_every_record_once(
     kind: str, spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
@@ -114,7 +117,7 @@ def test_spark_reads_back_what_it_wrote_with_all_types_partitions_and_added_colu
     assert sorted(table.read(spark).collect(), key=lambda row: row.id) == expected
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME)
 def test_a_task_that_fails_and_is_repeated_leaves_nothing_in_the_table(
     kind: str, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -14,10 +14,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import read_response_header, request_header
 from sordini.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from sordini.protocol.served_apis import APIS
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
 from tests.support.certificates import Authority, one_line
@@ -215,9 +216,9 @@ class TlsClient(Client):
 
     def exchange(self, key: ApiKey, version: int, request: Any) -> tuple[Any, bytes]:
         """The answer as a message, and its bytes."""
-        body = request_header(APIS[key], version, 1, "test") + schema.encode(request, version)
+        body = request_header(APIS[key], version, 1, "test") + codecs.encode(request, version)
         self.socket.sendall(struct.pack(">i", len(body)) + body)
         (size,) = struct.unpack(">i", self.receive(4))
         frame = memoryview(self.receive(size))
         _, position = read_response_header(APIS[key], version, frame)
-        return schema.decode(APIS[key].response, version, frame, position)[0], bytes(frame)
+        return codecs.decode(APIS[key].response, version, frame, position)[0], bytes(frame)

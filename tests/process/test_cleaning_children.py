@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sordini.broker.process.child_processes import CleaningChildren
+from sordini.broker.process.cleaning_children import CleaningChildren
 from sordini.storage.cleaner import FailureKind, WorkerFailed
 from sordini.storage.compaction.task import CleaningTask, SegmentSpan
 

@@ -22,7 +22,7 @@ from dockerfile_parse import DockerfileParser
 from scripts import base_images, cluster
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.configuration.environment import environment_entries, key_of
-from sordini.broker.configuration.settings import read_properties
+from sordini.broker.configuration.properties_file import read_properties
 from tests.outside.ports import PORTS_END, free_port, is_listening
 from tests.outside.processes import OutsideProcess
 

@@ -27,17 +27,24 @@ from confluent_kafka import Producer
 
 from sordini.cli.__main__ import main
 from sordini.cli.commands.records.record_consumer import CHECK_ROUNDS, ConsumeOptions, IdleCheck
-from sordini.cli.common.options import Client, Failure
+from sordini.cli.common import options
+from sordini.client.errors import Refused
+from sordini.protocol.api_keys import ApiKey
+from sordini.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.outside.processes import SordiniProcess
 from tests.process.faulty import Fault, FaultyBroker
 from tests.process.hurried import hurried
 from tests.reference import commands
+from tests.support.wire_client import PATIENCE_S, Client
 
 PROGRAM = str(Path(sys.prefix) / "bin" / "sordini")
 ANSWERS_MAX = 40
 """More than any command of the table gets."""
 
 TOPIC, GROUP, PRODUCER = "faults", "faults-group", "faults-producer"
+CONSUMERS = "faults-consumers"
+"""A consumer group (KIP-848), whose member's session lasts as long as the tests."""
 NO_TOPIC = (
     "topic '{}': there is no such topic; `sordini topics list` shows those there are (UNKNOWN_TOPIC_OR_PARTITION)"
 )
@@ -53,13 +60,20 @@ TABLE: tuple[str, ...] = (
     "consume {topic} --from beginning --exit-at-end",
     "consume {topic} --from beginning --timeout 0.2 --json",
     "consume {topic} --from beginning --exit-at-end --group {fresh}",
+    "tail {topic}",
+    "tail {topic} --since 1h --json",
     "produce {topic} --file {lines}",
     "groups list",
     "groups describe {group}",
+    "groups describe {consumers} --members",
     "groups history {group}",
+    "groups lag {group} {consumers}",
+    "groups lag",
     "groups reset {group} --topic {topic} --to-latest --execute",
     "groups delete-offsets {group} --topic {topic}:0 --yes",
     "groups delete {group}-none --yes",
+    "clients list",
+    "configs set --client-metrics {fresh} metrics=*",
     "transactions list",
     "transactions describe {producer}",
     "transactions producers {topic}",
@@ -68,6 +82,8 @@ TABLE: tuple[str, ...] = (
     "configs describe --topic {topic}",
     "configs set --topic {topic} retention.ms=60000",
     "configs unset --topic {topic} retention.ms",
+    "configs describe --group {group}",
+    "configs set --group {group} consumer.session.timeout.ms=60000",
     "acls list",
     "acls add --topic {topic} --group {group} --consumer --allow User:alice",
     "acls remove --topic {topic} --yes",
@@ -89,14 +105,20 @@ TABLE: tuple[str, ...] = (
     "mirror status {mirror}",
     "mirror groups {mirror}",
 )
+WITHOUT_A_GROUP = ("configs describe --group {group}", "configs set --group {group} consumer.session.timeout.ms=60000")
+"""Commands whose group need not exist."""
 IS_LONG = os.environ.get("SORDINI_FAULTS") == "all"
 """Whether every kind of fault is tried at every answer of every command: minutes. Else each command gets one kind."""
 FAULTS = (Fault.SILENCE, Fault.HANG_UP, Fault.GARBAGE, Fault.INTERRUPT)
 ELSEWHERE = {
     "serve": "a broker",
+    "doctor": "tests/doctor",
+    "console": "tests/console",
+    "registry": "tests/registry",
     "mirror run": "tests/mirror",
+    "clients describe": "tests/compat/test_pushing_clients.py",
     **dict.fromkeys(
-        ("dev", "stop", "cluster move", "topics describe-pack", "log dump", "log stats", "log verify"),
+        ("dev", "stop", "cluster move", "topics describe-pack", "log dump", "log stats", "log verify", "completion"),
         "test_commands_alone",
     ),
 }
@@ -112,7 +134,7 @@ class Scene(NamedTuple):
     def words(self, line: str, topic: str = TOPIC, group: str = GROUP) -> list[str]:
         names = {"lines": self.files / "lines", "plan": self.files / "plan.json", "topic": topic, "group": group}
         names["pack"] = self.files / "records.pack"
-        names["mirror"] = self.files / "mirror.json"
+        names["mirror"], names["consumers"] = self.files / "mirror.json", CONSUMERS
         # A member whose good-bye was lost holds a group up until its session ends: each reader has a group of its own.
         return [word.format(**names, producer=PRODUCER, fresh=uuid4().hex) for word in line.split()]
 
@@ -134,10 +156,13 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     settings = {
         "advertised.listeners": f"PLAINTEXT://{proxy.bootstrap}",
         "group.initial.rebalance.delay.ms": 0,
+        "sordini.client.telemetry.enable": "true",
         "offsets.topic.num.partitions": 2,
         # `produce` would make a missing topic.
         "auto.create.topics.enable": "false",
         "broker.id": 0,
+        "group.consumer.session.timeout.ms": 3_600_000,
+        "group.consumer.max.session.timeout.ms": 3_600_000,
     }
     (files / "lines").write_text("one\ntwo\n")
     move = {"topic": TOPIC, "partition": 0, "replicas": [0]}
@@ -149,9 +174,28 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         with SordiniProcess(files / "broker", settings) as broker:
             proxy.behind = broker.port
             Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": PRODUCER}).init_transactions(30)
+            join_consumers(broker)
             yield Scene(proxy, files)
     finally:
         proxy.close()
+
+
+def join_consumers(broker: SordiniProcess) -> None:
+    """A member joins the consumer group, and is silent."""
+    join = ConsumerGroupHeartbeatRequest(
+        group_id=CONSUMERS,
+        member_id="member",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=[TOPIC],
+        topic_partitions=[],
+    )
+    with Client("127.0.0.1", broker.port) as client:
+        client.ask(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(key_type=0, coordinator_keys=[CONSUMERS]))
+        broker.wait_until(
+            lambda: client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, join).error_code == 0,
+            PATIENCE_S,
+            "let a member join",
+        )
 
 
 @pytest.fixture
@@ -291,7 +335,8 @@ def test_a_missing_or_just_deleted_topic_or_group_is_reported_as_such(
                 "topics delete {topic} --yes",
             ):
                 assert ready.run(ready.words(setting, gone, gone)).exit_code == 0, setting
-        codes = {1} if "{topic} " in f"{line} " or "{group} " in f"{line} " else {0, 1}
+        is_missing = "{topic} " in f"{line} " or ("{group} " in f"{line} " and line not in WITHOUT_A_GROUP)
+        codes = {1} if is_missing else {0, 1}
         check(ready.run(ready.words(line, gone, gone)), codes, caplog, line)
 
 
@@ -339,13 +384,13 @@ def test_a_reader_without_any_limit_asks_for_its_topic_after_so_many_waits(ready
     request = ConsumeOptions(
         "nowhere", ("end", 0), None, (), None, exit_at_end=False, silence_s=None, read_committed=False
     )
-    watch = IdleCheck(Client(ready.broker.bootstrap, as_json=False, timeout_s=20), request)
+    watch = IdleCheck(options.Client(ready.broker.bootstrap, as_json=False, timeout_s=20), request)
 
     async def wait(rounds: int) -> list[bool]:
         return [await watch.is_over(has_records=False) for _ in range(rounds)]
 
     assert not any(asyncio.run(wait(CHECK_ROUNDS - 1)))
-    with pytest.raises(Failure, match="no such topic"):
+    with pytest.raises(Refused, match="no such topic"):
         asyncio.run(wait(1))
 
 

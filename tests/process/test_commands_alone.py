@@ -199,6 +199,7 @@ def test_an_answer_that_is_about_something_else_or_nothing_or_twice_ends_a_comma
     names = {
         "topic": "a",
         "group": "a",
+        "consumers": "a",
         "producer": "a",
         "fresh": "a",
         "lines": tmp_path / "lines",
@@ -261,7 +262,7 @@ finally:
 
 @pytest.mark.parametrize(
     "stage",
-    ["importlib", "click", "sordini.cli.commands.topics.topics", "asyncio", "sordini.cli.cluster_client", "end"],
+    ["importlib", "click", "sordini.cli.commands.topics.topics", "asyncio", "sordini.admin.cluster_client", "end"],
 )
 def test_ctrl_c_at_any_stage_of_the_start_and_after_the_end_says_nothing(stage: str) -> None:
     words = [sys.executable, "-c", INTERRUPTING, stage, "topics", "list", "-b", f"127.0.0.1:{free_port()}"]

@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sordini.protocol.api import ApiKey
+import pytest
+
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.offset_commit import (
@@ -178,6 +180,7 @@ def test_a_child_that_is_killed_is_started_again_and_the_topic_is_compacted_all_
         }
 
 
+@pytest.mark.slow
 def test_no_child_outlives_a_broker_that_is_killed_and_the_next_start_finds_everything(
     start_sordini: Start, connect: Connect
 ) -> None:
@@ -191,6 +194,7 @@ def test_no_child_outlives_a_broker_that_is_killed_and_the_next_start_finds_ever
         assert not list((broker.data_directory / "prices-0").glob("*.cleaned"))
 
 
+@pytest.mark.slow
 def test_a_clean_stop_in_the_middle_of_a_compaction_is_quick_and_leaves_no_child(
     start_sordini: Start, connect: Connect
 ) -> None:
@@ -237,6 +241,7 @@ def wait_until_loaded(client: Client, broker: SordiniProcess) -> None:
     until(lambda: committed(client, "billing") >= 0, broker, "load the group")
 
 
+@pytest.mark.slow
 def test_committed_offsets_survive_the_compaction_of_their_topic_and_a_kill(
     start_sordini: Start, connect: Connect
 ) -> None:

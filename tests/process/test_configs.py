@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from sordini.protocol.messages.incremental_alter_configs import (

@@ -18,10 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import request_header
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from sordini.protocol.served_apis import APIS
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
 from tests.support.builders import a_batch
@@ -113,6 +114,7 @@ def test_a_daemon_has_left_its_starter_and_serves_when_the_starter_returns(daemo
     assert log.read_text().splitlines()[-1].split()[-1] == "stopped"
 
 
+@pytest.mark.slow
 def test_a_daemons_cordon_is_around_a_directory_beside_its_starter(daemon: Daemon) -> None:
     started = daemon.start("--override", "log.dirs=data,spare", "--override", "cordoned.log.dirs=spare")
     assert (started.returncode, started.stderr) == (0, "")
@@ -161,6 +163,7 @@ def test_a_wrong_configuration_or_log_file_is_reported_by_the_starting_command(d
     assert wrong.stderr == f"sordini: {daemon.directory}/missing/own.log: No such file or directory\n"
 
 
+@pytest.mark.slow
 def test_a_second_broker_is_refused_by_either_pid_file_and_the_first_serves_on(daemon: Daemon, tmp_path: Path) -> None:
     daemon.start("--pid-file", "own.pid")
     pid = daemon.pid
@@ -182,11 +185,13 @@ def test_a_daemon_shows_the_warnings_of_its_configuration_on_the_terminal(daemon
     assert "unknown configuration key" in (daemon.directory / "data" / "sordini.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_daemon_for_which_warnings_are_too_much_shows_none(daemon: Daemon) -> None:
     started = daemon.start("--override", "log.retention.huors=1", "--log-level", "error")
     assert (started.returncode, started.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_pid_file_is_left_alone(daemon: Daemon) -> None:
     (daemon.directory / "notes.txt").write_text("dear diary")
     refused = daemon.start("--pid-file", "notes.txt")
@@ -195,12 +200,14 @@ def test_a_file_that_is_no_pid_file_is_left_alone(daemon: Daemon) -> None:
     assert (daemon.directory / "notes.txt").read_text() == "dear diary"
 
 
+@pytest.mark.slow
 def test_a_pid_file_that_was_asked_for_and_cannot_be_written_refuses_the_start(daemon: Daemon) -> None:
     refused = daemon.start("--pid-file", "missing/own.pid")
     assert refused.returncode == 1
     assert refused.stderr == f"sordini: {daemon.directory}/missing/own.pid: No such file or directory\n"
 
 
+@pytest.mark.slow
 def test_without_a_pid_file_in_its_log_directory_a_broker_serves_and_says_so(tmp_path: Path) -> None:
     broker = SordiniProcess(tmp_path)
     (broker.data_directory / "sordini.pid").mkdir(parents=True)
@@ -233,6 +240,7 @@ def test_a_process_that_has_got_a_brokers_old_number_is_not_touched(tmp_path: Pa
         innocent.kill()
 
 
+@pytest.mark.slow
 def test_stop_says_when_there_is_nothing_to_stop_or_the_question_is_wrong(tmp_path: Path) -> None:
     nothing = run("stop", cwd=tmp_path)
     assert (nothing.returncode, nothing.stderr) == (
@@ -272,6 +280,7 @@ def test_sighup_reopens_the_log_file_and_does_nothing_else(daemon: Daemon) -> No
     assert '"event": "broker stopped"' in log.read_text().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_sighup_without_a_log_file_changes_nothing(start_sordini: Start) -> None:
     broker = start_sordini()
     os.kill(broker.pid, signal.SIGHUP)
@@ -288,7 +297,7 @@ def peer_that_does_not_read(broker: SordiniProcess, stack: ExitStack) -> None:
         assert client.produce("orders", [a_batch(value=bytes(300_000))])[0].error_code == 0
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50_000_000)
     request = FetchRequest(max_bytes=50_000_000, topics=[FetchTopic(topic="orders", partitions=[partition])])
-    frame = request_header(APIS[ApiKey.FETCH], 12, 1) + schema.encode(request, 12)
+    frame = request_header(APIS[ApiKey.FETCH], 12, 1) + codecs.encode(request, 12)
     client.socket.sendall(len(frame).to_bytes(4, "big") + frame)
     client.receive(4)  # The answer is under way.
 
@@ -315,7 +324,9 @@ def test_a_second_signal_forces_the_end_and_says_what_was_not_finished(start_sor
         assert client.fetch("orders", offset=44)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)], ids=["TERM", "INT"]
+)
 def test_the_two_signals_of_gnu_timeout_are_one(tmp_path: Path, number: signal.Signals) -> None:
     """It signals its child, and then the process group that both are in."""
     broker = SordiniProcess(tmp_path)
@@ -332,6 +343,7 @@ def test_the_two_signals_of_gnu_timeout_are_one(tmp_path: Path, number: signal.S
     assert (broker.data_directory / ".kafka_cleanshutdown").exists()
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_stopping_is_not_healthy(start_sordini: Start) -> None:
     port = free_port()
     broker = start_sordini({"sordini.metrics.port": port})
@@ -360,7 +372,7 @@ def test_a_peer_that_does_not_read_keeps_no_stop_from_being_clean(start_sordini:
 
 HELD = """
 import asyncio, signal, sys, threading
-from sordini.broker.clock import SystemClock
+from sordini.system.clock import SystemClock
 from sordini.broker.process.signals import SignalActions, SignalThread, block_signals
 
 async def main():
@@ -474,7 +486,7 @@ class Manager:
                 return message
 
 
-@pytest.mark.parametrize("kind", ["path", "abstract"])
+@pytest.mark.parametrize("kind", ["path", pytest.param("abstract", marks=pytest.mark.slow)])
 def test_the_service_manager_is_notified_that_the_broker_is_ready_alive_and_stopping(tmp_path: Path, kind: str) -> None:
     name = str(tmp_path / "notify") if kind == "path" else f"@sordini-test-{os.getpid()}"
     manager = Manager(name.replace("@", "\0"))
@@ -493,6 +505,7 @@ def test_the_service_manager_is_notified_that_the_broker_is_ready_alive_and_stop
         assert broker.wait_for_exit(PATIENCE_S) == 0
 
 
+@pytest.mark.slow
 def test_a_watchdog_of_another_process_and_a_missing_notify_socket_are_ignored(tmp_path: Path) -> None:
     broker = SordiniProcess(tmp_path / "broker")
     environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "missing"), "WATCHDOG_USEC": "1", "WATCHDOG_PID": "1"}

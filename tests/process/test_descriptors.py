@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.outside.processes import ProcessError, SordiniProcess
 from tests.support.builders import a_batch

@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.outside.failing import failing
 from tests.outside.processes import SordiniProcess
+from tests.process.small_disk import OnASmallDisk, fill, need_small_disks
 from tests.support.builders import a_batch
 from tests.support.wire_client import Client
 
@@ -26,67 +25,13 @@ Connect = Callable[..., Client]
 LARGE = a_batch(value=bytes(20_000))
 NO_ROOM = re.compile(r"log directory full.* directory=(\S+) free_bytes=(\d+)")
 ROOM_AGAIN = re.compile(r"log directory has free space again.* directory=(\S+) refused=(\d+)")
-NAMESPACE = 'mount -t tmpfs -o size=1m sordini-test "$0" && exec "$@"'
-
-
-class OnASmallDisk(SordiniProcess):
-    """A broker whose second log directory is a file system of 1 MiB.
-
-    It is mounted in a namespace of the process's own, so that it goes with the process, however that ends.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self.small = directory / "small"
-        self.small.mkdir()
-        self.overrides["log.dirs"] = f"{self.data_directory},{self.small}"
-
-    def command(self) -> list[str]:
-        return [
-            "unshare",
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            NAMESPACE,
-            str(self.small),
-            *super().command(),
-        ]
-
-    @property
-    def view(self) -> Path:
-        """The small file system, as the broker sees it."""
-        return Path(f"/proc/{self.pid}/root{self.small}")
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[OnASmallDisk]:
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("a file system of one's own takes root and unshare(1)")
-    probe = tmp_path / "probe"
-    probe.mkdir()
-    tried = subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-c", NAMESPACE, str(probe), "true"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if tried.returncode != 0:
-        pytest.skip(f"nothing can be mounted here: {tried.stderr.strip()}")
+    need_small_disks(tmp_path)
     with OnASmallDisk(tmp_path / "broker") as broker:
         yield broker
-
-
-def fill(directory: Path) -> Path:
-    """A file that takes all the room that is left."""
-    filler = directory / "filler"
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-        except OSError:
-            return filler
 
 
 def test_a_full_disk_refuses_the_other_serves_on_and_room_heals_it(small_disk: OnASmallDisk, connect: Connect) -> None:

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from functools import cache
@@ -94,6 +95,17 @@ def test_what_is_copied_exists_and_is_not_hidden_from_docker() -> None:
         assert [path for path in hidden if not path.endswith(".pyc")] == []
 
 
+def test_every_part_of_the_wheel_is_copied() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    parts = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    assert set(parts) == {source for source, _ in copies(BUILD, BUILD_PIPELINE)} - {
+        "LICENSE",
+        "README.md",
+        "pyproject.toml",
+        "scripts/package_metadata.py",
+    }
+
+
 @pytest.mark.parametrize(
     "path", [".git/config", "data/.lock", "tests/support/builders.py", ".venv/bin/sordini", "Makefile"]
 )
@@ -171,6 +183,7 @@ print(*sorted({next(consumer).value.decode() for _ in range(100)}), sep="\\n")
 """
 
 
+@pytest.mark.slow
 def test_docker_run_as_the_header_says_serves_the_clients_of_the_host(installed: Path) -> None:
     container = Container(installed / "as-written", installed)
     container.variables = {"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0"}
@@ -187,6 +200,7 @@ def test_docker_run_as_the_header_says_serves_the_clients_of_the_host(installed:
     assert (container.volume / ".kafka_cleanshutdown").exists()
 
 
+@pytest.mark.slow
 def test_a_container_without_privileges_writes_nothing_but_its_volume_and_does_all_its_work(installed: Path) -> None:
     """The second container uses the volume of a killed one: `docker kill` keeps the files, and process ids start again."""
     container = Container(installed / "confined", installed)
@@ -253,6 +267,7 @@ def test_the_variant_with_the_pipeline_has_java_and_the_extra_and_runs_its_comma
     assert json.loads(value(PIPELINE, "ENTRYPOINT")) == ["sordini", "pipeline"]
 
 
+@pytest.mark.slow
 def test_the_variant_s_wheel_holds_the_pipeline(scratch: Path) -> None:
     assert "--from=build /src /src" in values(BUILD_PIPELINE, "COPY")
     # Without what Spark depends on (the stage libraries-pipeline), which is 500 MB and is installed for other tests.

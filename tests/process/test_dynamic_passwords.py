@@ -79,6 +79,7 @@ def check(broker: SordiniProcess, port: int, new: dict[str, str], secret: str) -
         assert served_serial(port) == 1001
 
 
+@pytest.mark.slow
 def test_a_secret_is_replaced_by_a_restart_with_the_former_one(tmp_path: Path) -> None:
     authority, port = Authority(), free_port()
     first, second = (authority.issue("broker", serial_number=number) for number in (1001, 1002))

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 
-from sordini.protocol.api import APIS
+from sordini.protocol.served_apis import APIS
 from tests.outside.processes import SordiniProcess
 from tests.process.test_cli import Run, run, run_at, run_here
 from tests.support.hostile_broker import HostileBroker

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.headers import request_header
 from sordini.protocol.messages import alter_configs, incremental_alter_configs
@@ -23,6 +23,7 @@ from sordini.protocol.messages.offset_commit import (
 )
 from sordini.protocol.messages.sasl import SaslAuthenticateRequest
 from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from sordini.protocol.served_apis import APIS
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
 from tests.support.wire_client import PATIENCE_S, Client
@@ -206,7 +207,12 @@ def test_no_secret_of_a_request_reaches_the_log_at_any_level(start_sordini: Star
 
 
 @pytest.mark.parametrize(
-    "value", ["${file:/etc/passwd:root}", "${env:HOME}", "com.sun.security.auth.module.JndiLoginModule"]
+    "value",
+    [
+        "${file:/etc/passwd:root}",
+        pytest.param("${env:HOME}", marks=pytest.mark.slow),
+        pytest.param("com.sun.security.auth.module.JndiLoginModule", marks=pytest.mark.slow),
+    ],
 )
 def test_settings_over_the_wire_read_no_file_and_load_no_class(
     start_sordini: Start, connect: Connect, value: str

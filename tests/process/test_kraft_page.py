@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sordini.broker.configuration.config import Config, build_config
-from sordini.broker.configuration.kraft_keys import is_kraft_key, taken_over
-from sordini.broker.configuration.settings import read_properties
-from tests.unit.broker.configuration.test_kraft_keys import KAFKA_4
+from sordini.broker.configuration.keys.kraft_keys import is_kraft_key, taken_over
+from sordini.broker.configuration.properties_file import read_properties
+from tests.unit.broker.configuration.keys.test_kraft_keys import KAFKA_4
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "kraft.md").read_text(encoding="utf-8")
 SHIPPED, SHORTER, CLUSTER = (

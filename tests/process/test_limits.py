@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.headers import request_header
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from sordini.protocol.served_apis import APIS
 from tests.outside.processes import SordiniProcess
 from tests.support.builders import a_batch
 from tests.support.wire_client import PATIENCE_S, Client
@@ -141,7 +142,7 @@ def test_a_client_id_forges_no_line(start_sordini: Start, connect: Connect, name
     broker = start_sordini()
     client = connect(broker)
     data = [TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=a_batch())])]
-    body = schema.encode(ProduceRequest(acks=0, topic_data=data), 7)
+    body = codecs.encode(ProduceRequest(acks=0, topic_data=data), 7)
     frame = request_header(APIS[ApiKey.PRODUCE], 7, 1, name) + body
     client.socket.sendall(struct.pack(">i", len(frame)) + frame)
     assert client.is_closed()

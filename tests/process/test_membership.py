@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from kazoo.client import KazooClient
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -207,7 +207,7 @@ def test_an_isolated_broker_stops_in_order_and_in_time(
 def test_no_topic_is_reported_as_unknown_before_the_first_update_metadata(
     chroot: str, tmp_path: Path, topics: list[str], code: ErrorCode
 ) -> None:
-    broker = SordiniProcess(tmp_path / "without-metadata", settings(chroot, timeout_ms=20_000))
+    broker = SordiniProcess(tmp_path / "without-metadata", settings(chroot, timeout_ms=6_000))
     address, root = chroot.split("/")
     with looking_into(address) as tree:
         tree.ensure_path(f"/{root}/brokers/topics")
@@ -223,8 +223,7 @@ def test_no_topic_is_reported_as_unknown_before_the_first_update_metadata(
             request = MetadataRequest(topics=[MetadataRequestTopic(name="orders")], allow_auto_topic_creation=False)
             with Client(host, int(port)) as client:
                 (row,) = client.ask(ApiKey.METADATA, 8, request).topics
-            assert row.error_code == code
-            assert not broker.is_ready()
+            assert row.error_code == code, "it was awaited in vain, for as long as a session lasts"
         finally:
             broker.kill()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.offset_commit import (
@@ -26,6 +26,7 @@ from sordini.protocol.messages.offset_commit import (
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
 from tests.support.builders import a_batch
+from tests.support.group_consumer import joined, poll_until
 from tests.support.wire_client import PATIENCE_S, Client
 
 Start = Callable[..., SordiniProcess]
@@ -108,7 +109,7 @@ def test_a_scrape_beside_a_producer_never_goes_back_and_ends_with_the_truth(star
     assert found[key("sordini_controller_active")] == 1
     assert found[key("process_resident_memory_bytes")] > 10_000_000
     for _ in range(1_000):  # The first beat may be due yet.
-        if scraper.scrape()[key("sordini_loop_beats_total")] > 0:
+        if scraper.scrape()[key("sordini_loop_checks_total")] > 0:
             return
     pytest.fail("the loop did not beat")
 
@@ -152,6 +153,62 @@ def test_the_lag_of_a_group_is_exported(start_sordini: Start) -> None:
     assert found[key("sordini_group_lag", group="billing", topic="orders", partition="0")] == 5
     assert found[key("sordini_groups", state="Empty")] == 1
     assert found[key("sordini_group_members", group="billing")] == 0
+
+
+def test_a_consumer_group_is_counted_by_its_state_with_members_and_lag(start_sordini: Start) -> None:
+    port = free_port()
+    settings = {
+        "sordini.metrics.port": port,
+        "offsets.topic.num.partitions": 1,
+        "group.consumer.heartbeat.interval.ms": 100,
+        "group.consumer.min.heartbeat.interval.ms": 100,
+        "group.consumer.assignment.interval.ms": 0,
+    }
+    broker, scraper = start_sordini(settings), Scraper(port)
+    with Client("127.0.0.1", broker.port) as client:
+        client.create("orders", partitions=2)
+        client.produce("orders", [a_batch()])
+
+        def measured(name: str, **labels: str) -> float | None:
+            return scraper.scrape().get(key(name, **labels))
+
+        of_first = {"group": "billing", "topic": "orders", "partition": "0"}
+        with joined(broker.bootstrap, "billing", "orders") as first:
+            poll_until([first], lambda: measured("sordini_group_committed_offset", **of_first) == 3)
+            assert measured("sordini_group_lag", **of_first) == 0
+            assert measured("sordini_groups", state="Stable") == measured("sordini_group_members", group="billing") == 1
+            with joined(broker.bootstrap, "billing", "orders") as second:
+                # The first one is not polled, and gives nothing up.
+                poll_until([second], lambda: measured("sordini_groups", state="Reconciling") == 1)
+                assert measured("sordini_group_members", group="billing") == 2
+                poll_until([first, second], lambda: measured("sordini_groups", state="Stable") == 1)
+        assert measured("sordini_groups", state="Empty") == 1
+        assert measured("sordini_group_members", group="billing") == 0
+        client.produce("orders", [a_batch()])
+        assert measured("sordini_group_lag", **of_first) == 3
+        waits_s = measured("sordini_group_lag_seconds", **of_first)
+        assert waits_s is not None
+        assert waits_s >= 0
+        assert measured("sordini_group_partitions_omitted") == 0
+
+
+def test_a_broker_is_alive_and_ready_and_the_other_paths_stay(start_sordini: Start) -> None:
+    port = free_port()
+    broker, scraper = start_sordini({"sordini.metrics.port": port}), Scraper(port)
+    assert [scraper.get(path) for path in ("/healthz", "/readyz", "/health")] == [(200, "ok\n")] * 3
+    with Client("127.0.0.1", broker.port) as client:
+        client.create("orders")
+        assert scraper.get("/readyz") == (200, "ok\n")
+    assert scraper.get("/readyz/")[0] == 404
+
+
+def test_apache_kafkas_names_are_left_out_where_they_are_switched_off(start_sordini: Start) -> None:
+    for is_on in ("true", "false"):
+        port = free_port()
+        start_sordini({"sordini.metrics.port": port, "sordini.metrics.kafka.names": is_on})
+        names = {name for name, _ in Scraper(port).scrape()}
+        assert any(name.startswith("kafka_") for name in names) == (is_on == "true")
+        assert any(name.startswith("sordini_") for name in names)
 
 
 def test_hostile_peers_of_the_endpoint_disturb_neither_it_nor_the_broker(start_sordini: Start) -> None:

@@ -1,4 +1,4 @@
-"""docs/recovery.md, pasted block by block into one shell, with a real ZooKeeper and a real broker.
+"""docs/recovery.md up to its section about moving, pasted block by block into one shell, with a real ZooKeeper and a real broker.
 
 `zkServer.sh`, which comes with ZooKeeper and not with Apache Kafka's jars, is a script of this test that starts and
 stops the same program.
@@ -23,6 +23,7 @@ from sordini.replication.controller.machine.restored_epochs import LEADER_EPOCH_
 from tests.outside.java import SHORT_LIVED, ZOOKEEPER_CLASS, java_command
 from tests.outside.ports import free_port
 from tests.outside.versions import APACHE_KAFKA
+from tests.process.test_store_migration import SECTION
 from tests.support.pasted import reader_environment, shell_session
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recovery.md"
@@ -65,7 +66,7 @@ class Shell:
 
         Sessions end sooner, groups wait for no more members, and ZooKeeper has time for its start.
         """
-        found = PAGE.read_text(encoding="utf-8")
+        found = PAGE.read_text(encoding="utf-8").partition(SECTION)[0]
         found = found.replace("127.0.0.1:9092", self.broker).replace("127.0.0.1:2181", self.zookeeper)
         found = found.replace("clientPort=2181", f"clientPort={self.zookeeper.partition(':')[2]}")
         found = found.replace("tickTime=2000", "tickTime=500")
@@ -150,6 +151,7 @@ def lose_and_restore(shell: Shell, lose: str, restore: str) -> str:
     return restored
 
 
+@pytest.mark.slow
 def test_brokers_serve_on_while_zookeeper_has_lost_its_data_and_register_once_it_is_restored(shell: Shell) -> None:
     begin, copy, _, lose, restore, *_ = BLOCK.findall(shell.text())
     shell.run(begin)

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
 from sordini.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

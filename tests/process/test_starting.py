@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sordini.broker.coordination_store.store_location import STORE_FILE
+from sordini.coordination_store.store_location import STORE_FILE
 from sordini.protocol.messages.produce import PartitionProduceResponse
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess

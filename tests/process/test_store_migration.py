@@ -1,4 +1,4 @@
-"""docs/moving.md, pasted block by block into one shell, with a real ZooKeeper."""
+"""The end of docs/recovery.md, about moving, pasted block by block into one shell, with a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from pathlib import Path
 from tests.outside.ports import free_port
 from tests.support.pasted import paste, reader_environment
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "moving.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "recovery.md"
+SECTION = "\n## From one broker to ZooKeeper, and back\n"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK_S_MAX = 60
 
 
 def test_each_block_of_the_page_does_what_it_says(zookeeper: str, tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
-    text = PAGE.read_text().replace("127.0.0.1:9092", address).replace("127.0.0.1:2181", f"{zookeeper}/moving-page")
+    text = (
+        PAGE.read_text()
+        .partition(SECTION)[2]
+        .replace("127.0.0.1:9092", address)
+        .replace("127.0.0.1:2181", f"{zookeeper}/moving-page")
+    )
     # A group that does not wait for more members.
     blocks = BLOCK.findall(text.replace("log.dirs=", "group.initial.rebalance.delay.ms=0\nlog.dirs="))
     environment = reader_environment(SORDINI_BOOTSTRAP=address)

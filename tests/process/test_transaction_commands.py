@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from tests.outside.processes import SordiniProcess
 from tests.outside.tools import JavaTools
 from tests.process.test_cli import rows, run_here

@@ -17,7 +17,7 @@ from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
 from tests.support.builders import a_batch
 from tests.support.wire_client import Client
-from tests.unit.broker.configuration.test_kraft_keys import KAFKA_4
+from tests.unit.broker.configuration.keys.test_kraft_keys import KAFKA_4
 
 PROGRAM = str(Path(sys.prefix) / "bin" / "sordini")
 Start = Callable[..., SordiniProcess]
@@ -70,6 +70,7 @@ def test_a_log_directory_of_a_broker_that_runs_is_named_with_its_process(start_s
     assert refused(f"log.dirs={tmp_path}/other,{broker.data_directory}", code=1) == used
 
 
+@pytest.mark.slow
 def test_a_log_directory_of_kraft_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     meta = tmp_path / "meta.properties"
     meta.write_text("version=1\nnode.id=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\ndirectory.id=BBBBBBBBBBBBBBBBBBBBBB\n")
@@ -80,6 +81,7 @@ def test_a_log_directory_of_kraft_is_refused_and_left_as_it_is(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["meta.properties"]
 
 
+@pytest.mark.slow
 def test_a_listener_whose_host_is_none_of_this_machine_is_named_with_its_key(tmp_path: Path) -> None:
     directory = f"log.dirs={tmp_path / 'data'}"
     unknown = refused("listeners=PLAINTEXT://no-such-host.invalid:9092", directory, code=1)
@@ -140,6 +142,7 @@ def test_a_broker_of_a_quorum_does_not_start_as_a_cluster_of_its_own(tmp_path: P
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.slow
 def test_a_dev_cluster_takes_no_key_of_kraft_and_ignores_a_containers() -> None:
     done = typed("dev", "--override", "node.id=3")
     assert (done.returncode, done.stderr) == (
@@ -159,6 +162,7 @@ def test_records_for_a_topic_that_does_not_exist_create_it_as_the_help_promises(
     assert (again.returncode, again.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_where_brokers_create_no_topics_the_command_that_does_is_named(start_sordini: Start) -> None:
     broker = start_sordini({"auto.create.topics.enable": "false"})
     done = typed("produce", "orders", typed_in="hello\n", bootstrap=broker.bootstrap)
@@ -204,6 +208,7 @@ def test_a_reset_of_a_group_that_does_not_exist_says_so(sordini_broker: SordiniP
     assert reset("--topic", topic, "--to-earliest", "--execute").stderr == ""
 
 
+@pytest.mark.slow
 def test_a_topic_is_not_deleted_by_a_script_without_yes(sordini_broker: SordiniProcess, topic: str) -> None:
     at = sordini_broker.bootstrap
     assert typed("topics", "create", topic, bootstrap=at).returncode == 0
@@ -212,6 +217,7 @@ def test_a_topic_is_not_deleted_by_a_script_without_yes(sordini_broker: SordiniP
     assert typed("topics", "delete", topic, "--yes", bootstrap=at).stdout == f"{topic} deleted\n"
 
 
+@pytest.mark.slow
 def test_the_address_in_the_ready_line_is_taken_by_every_command(sordini_broker: SordiniProcess) -> None:
     found = re.search(r"listens on (\S+) ", sordini_broker.output())
     assert found is not None

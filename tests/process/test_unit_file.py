@@ -14,8 +14,8 @@ import click
 import pytest
 
 from sordini.broker.configuration.config import SETTINGS, build_config
+from sordini.broker.network.descriptors import CONNECTIONS_EXPECTED, OTHER_FILES
 from sordini.broker.process.broker_process import EXIT_CONFIG
-from sordini.broker.process.descriptors import CONNECTIONS_EXPECTED, OTHER_FILES
 from sordini.cli.__main__ import COMMANDS, module_of
 
 UNIT = Path(__file__).resolve().parents[2] / "config" / "sordini.service"

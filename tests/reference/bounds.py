@@ -18,8 +18,10 @@ UNITS: Final = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
 PROTOCOL: Final = "tests/unit/protocol"
 RECORDS: Final = f"{PROTOCOL}/records"
 UNIT: Final = "tests/unit/broker"
-HANDLERS: Final = f"{UNIT}/handlers"
+DECODING: Final = "tests/process/test_decoding_children.py"
 NETWORK: Final = "tests/network"
+TELEMETRY: Final = f"{UNIT}/metrics/telemetry"
+TRACING: Final = f"{UNIT}/metrics/tracing"
 BEARER: Final = f"{UNIT}/security/sasl/oauthbearer"
 
 
@@ -129,7 +131,7 @@ BOUNDS: Final = (
     ),
     Bound(
         "unanswered Produce requests of a connection",
-        "sordini.connection.parked.requests.max",
+        "sordini.connection.pending.produce.requests.max",
         "the next one starts when one is answered",
         (
             f"{NETWORK}/test_requests.py::test_the_number_of_parked_produces_on_a_connection_is_bounded",
@@ -138,7 +140,7 @@ BOUNDS: Final = (
     ),
     Bound(
         "their bytes",
-        "broker.network.limits:ConnectionLimits.parked_bytes_max",
+        "broker.network.limits:ConnectionLimits.pending_bytes_max",
         "the next one starts when one is answered",
         (f"{PROTOCOL}/test_request_pipeline.py::test_the_bytes_of_parked_requests_are_bounded",),
         "bytes",
@@ -149,7 +151,7 @@ BOUNDS: Final = (
         "broker.requests.decoding_costs:COST_MAX",
         f"{CLOSED}; a larger request may have as many for each MiB",
         (
-            f"{UNIT}/test_dispatch.py::test_a_larger_request_may_have_more_elements_in_proportion_and_one_between_brokers_twice_as_many",
+            f"{UNIT}/requests/test_dispatch.py::test_a_larger_request_may_have_more_elements_in_proportion_and_one_between_brokers_twice_as_many",
             f"{PROTOCOL}/test_messages_laws.py::test_a_message_has_a_bounded_number_of_elements_in_all_its_arrays_together",
         ),
     ),
@@ -158,7 +160,7 @@ BOUNDS: Final = (
         "protocol.primitives:COST_MAX",
         f"{CLOSED}, as for a count that the bytes left cannot hold",
         (
-            f"{PROTOCOL}/test_schema.py::test_a_count_that_the_bytes_left_cannot_hold_is_a_wire_error",
+            f"{PROTOCOL}/test_codecs.py::test_a_count_that_the_bytes_left_cannot_hold_is_a_wire_error",
             "tests/process/test_limits.py::test_a_declared_count_costs_nothing",
         ),
     ),
@@ -166,43 +168,45 @@ BOUNDS: Final = (
         "a string",
         "protocol.primitives:STRING_BYTES_MAX",
         CLOSED,
-        (f"{PROTOCOL}/test_schema.py::test_a_string_longer_than_a_classic_length_can_say_is_a_wire_error",),
+        (f"{PROTOCOL}/test_codecs.py::test_a_string_longer_than_a_classic_length_can_say_is_a_wire_error",),
         "bytes",
     ),
     Bound(
         "tagged fields of a struct",
         "protocol.primitives:TAGS_MAX",
         CLOSED,
-        (f"{PROTOCOL}/test_schema.py::test_a_struct_may_carry_a_bounded_number_of_tags",),
+        (f"{PROTOCOL}/test_codecs.py::test_a_struct_may_carry_a_bounded_number_of_tags",),
     ),
     Bound(
         "a topic's name",
         "protocol.topic_names:NAME_LENGTH_MAX",
         "INVALID_TOPIC_EXCEPTION",
         (
-            f"{HANDLERS}/test_topics.py::test_a_name_that_could_leave_the_directory_or_forge_a_line_is_refused",
-            f"{HANDLERS}/test_topics.py::test_the_longest_topic_name_is_accepted",
+            f"{UNIT}/topics/test_topics_handler.py::test_a_name_that_could_leave_the_directory_or_forge_a_line_is_refused",
+            f"{UNIT}/topics/test_topics_handler.py::test_the_longest_topic_name_is_accepted",
         ),
         "characters",
     ),
     Bound(
         "how often a request may name one thing",
-        "broker.handlers.request_checks:NAME_REPEATS_MAX",
+        "broker.requests.request_checks:NAME_REPEATS_MAX",
         "INVALID_REQUEST for the whole request",
-        (f"{HANDLERS}/test_hostile.py::test_a_request_that_names_one_thing_again_and_again_is_refused_as_a_whole",),
+        (
+            f"{UNIT}/requests/test_hostile_requests.py::test_a_request_that_names_one_thing_again_and_again_is_refused_as_a_whole",
+        ),
     ),
     Bound(
         "partitions that a request creates",
         "sordini.create.partitions.max",
         "POLICY_VIOLATION for the whole request",
         (
-            f"{HANDLERS}/test_topics.py::test_a_request_for_too_much_is_refused_as_a_whole",
-            f"{HANDLERS}/test_partitions.py::test_the_limit_of_new_partitions_is_that_of_all_topics_of_a_request",
+            f"{UNIT}/topics/test_topics_handler.py::test_a_request_for_too_much_is_refused_as_a_whole",
+            f"{UNIT}/topics/test_partitions_handler.py::test_the_limit_of_new_partitions_is_that_of_all_topics_of_a_request",
         ),
     ),
     Bound(
         "topics that are being auto-created",
-        "broker.topics.topic_admin:AUTO_CREATING_MAX",
+        "broker.topics.auto_creation:AUTO_CREATING_MAX",
         "LEADER_NOT_AVAILABLE, which clients retry",
         (f"{UNIT}/topics/test_topic_admin.py::test_concurrent_auto_creations_are_bounded",),
     ),
@@ -210,33 +214,37 @@ BOUNDS: Final = (
         "partitions of a page of DescribeTopicPartitions",
         "max.request.partition.size.limit",
         "the page ends with a cursor",
-        (f"{HANDLERS}/test_topic_pages.py::test_no_page_is_larger_than_the_broker_allows",),
+        (f"{UNIT}/topics/test_describe_partitions_handler.py::test_no_page_is_larger_than_the_broker_allows",),
     ),
     Bound(
         "resources whose settings a request changes",
-        "broker.handlers.alter_configs:RESOURCES_MAX",
+        "broker.administration.alter_configs_handler:RESOURCES_MAX",
         "POLICY_VIOLATION for the whole request",
-        (f"{HANDLERS}/test_configs.py::test_a_request_for_too_many_resources_is_refused_as_a_whole",),
+        (
+            f"{UNIT}/administration/test_configs_handlers.py::test_a_request_for_too_many_resources_is_refused_as_a_whole",
+        ),
     ),
     Bound(
         "settings of one resource in it",
-        "broker.handlers.alter_configs:EDITS_MAX",
+        "broker.administration.alter_configs_handler:EDITS_MAX",
         "POLICY_VIOLATION for this resource",
         (
-            f"{HANDLERS}/test_configs.py::test_a_resource_with_more_settings_than_there_can_be_is_refused_and_the_others_are_changed",
+            f"{UNIT}/administration/test_configs_handlers.py::test_a_resource_with_more_settings_than_there_can_be_is_refused_and_the_others_are_changed",
         ),
     ),
     Bound(
         "entries or filters of a request about ACLs",
-        "broker.handlers.acls:CREATIONS_MAX",
+        "broker.security.acls.acls_handler:CREATIONS_MAX",
         "INVALID_REQUEST for the whole request",
-        (f"{HANDLERS}/test_acls.py::test_a_request_of_more_entries_or_filters_than_allowed_is_refused_as_a_whole",),
+        (
+            f"{UNIT}/security/acls/test_acls_handler.py::test_a_request_of_more_entries_or_filters_than_allowed_is_refused_as_a_whole",
+        ),
     ),
     Bound(
         "a response made of rows",
         "broker.requests.decoding_costs:ANSWER_BYTES_MAX",
         "INVALID_REQUEST",
-        (f"{UNIT}/test_dispatch.py::test_an_answer_larger_than_any_client_reads_is_refused",),
+        (f"{UNIT}/requests/test_dispatch.py::test_an_answer_larger_than_any_client_reads_is_refused",),
         "bytes",
     ),
     # Records.
@@ -254,48 +262,91 @@ BOUNDS: Final = (
         (
             f"{RECORDS}/test_produce_validation.py::test_a_bomb_is_too_large_when_opened",
             f"{RECORDS}/test_compression.py::test_a_bomb_is_refused_in_small_steps",
-            f"{HANDLERS}/test_produce.py::test_where_compressed_batches_are_opened_a_bomb_is_too_large",
+            f"{UNIT}/records/test_produce_handler.py::test_where_compressed_batches_are_opened_a_bomb_is_too_large",
         ),
         "bytes",
     ),
     Bound(
         "ratio that a block of snappy may declare; of the other codecs, which have no declared size, see below",
-        "protocol.records.compression:SNAPPY_EXPANSION_MAX",
+        "protocol.records.expansion:SNAPPY_EXPANSION_MAX",
         "CORRUPT_MESSAGE, before memory is reserved",
         (f"{RECORDS}/test_compression.py::test_a_snappy_block_that_declares_too_much_allocates_nothing",),
         "",
     ),
     Bound(
         "CPU time for the records of a request, for each MiB of it",
-        "broker.record_jobs.queue:CPU_MS_PER_MIB",
+        "broker.records.jobs.queue:CPU_MS_PER_MIB",
         "MESSAGE_TOO_LARGE for the batch that does not fit into it, NOT_ENOUGH_REPLICAS for those behind it",
         (
             "tests/process/test_record_jobs.py::test_a_job_that_takes_more_time_than_it_may_is_refused_and_its_child_lives",
-            f"{HANDLERS}/test_slow_produce.py::test_what_a_request_may_take_is_shared_by_its_partitions",
+            f"{UNIT}/records/test_slow_produce.py::test_what_a_request_may_take_is_shared_by_its_partitions",
         ),
         "ms",
     ),
     Bound(
         "records that wait for a child process",
-        "sordini.record.waiting.bytes.max",
+        "sordini.record.workers.queue.bytes.max",
         "NOT_ENOUGH_REPLICAS, which producers retry; a fetch is answered without records",
-        (f"{UNIT}/record_jobs/test_queue.py::test_more_bytes_than_may_wait_are_refused_at_once_and_logged",),
+        (f"{UNIT}/records/jobs/test_queue.py::test_more_bytes_than_may_wait_are_refused_at_once_and_logged",),
         "bytes",
     ),
     Bound(
         "their number",
-        "broker.record_jobs.queue:JOBS_MAX",
+        "broker.records.jobs.queue:JOBS_MAX",
         "the same",
-        (f"{UNIT}/record_jobs/test_queue.py::test_more_jobs_than_may_wait_are_refused",),
+        (f"{UNIT}/records/jobs/test_queue.py::test_more_jobs_than_may_wait_are_refused",),
     ),
     Bound(
         "address space of a child process",
-        "broker.record_jobs.child:MEMORY_BYTES_MAX",
+        "broker.records.jobs.child:MEMORY_BYTES_MAX",
         "MESSAGE_TOO_LARGE; the child goes on",
         (
             "tests/process/test_record_jobs.py::test_a_job_that_takes_more_memory_than_it_may_is_refused_and_its_child_lives",
         ),
         "bytes",
+    ),
+    Bound(
+        "CPU time for the values of a request that are decoded, for each MiB of it",
+        "broker.records.jobs.queue:DECODE_MS_PER_MIB",
+        "MESSAGE_TOO_LARGE for the batch",
+        (f"{DECODING}::test_a_batch_that_takes_more_than_a_job_may_is_refused",),
+        "ms",
+    ),
+    Bound(
+        "CPU time for one value that is decoded",
+        "broker.records.schemas.decoding:VALUE_MS_MAX",
+        "INVALID_RECORD for the batch, with the record's index",
+        (
+            f"{DECODING}::test_a_pattern_that_backtracks_refuses_its_value_within_the_limit_of_one",
+            f"{DECODING}::test_others_are_served_while_hostile_values_are_decoded_and_the_broker_loads_no_library",
+        ),
+        "ms",
+    ),
+    Bound(
+        "processes that end at the values of one batch",
+        "broker.records.jobs.children:DECODERS_MAX",
+        "INVALID_RECORD for the batch",
+        (f"{DECODING}::test_values_that_end_every_child_are_refused_and_not_asked_for_again",),
+    ),
+    Bound(
+        "schemas of all subjects, for values that are decoded",
+        "broker.records.schemas.registered_texts:CHARACTERS_MAX",
+        "INVALID_RECORD for values of those beyond",
+        (
+            f"{UNIT}/records/schemas/test_registered_texts.py::test_texts_beyond_the_bound_are_not_kept_until_there_is_room",
+            f"{DECODING}::test_schemas_that_are_too_long_for_one_batch_or_not_all_there_refuse_it",
+        ),
+        "characters",
+    ),
+    Bound(
+        "schemas of one batch, with what they refer to",
+        "broker.records.schemas.registered_texts:JOB_CHARACTERS_MAX",
+        "MESSAGE_TOO_LARGE",
+        (
+            f"{UNIT}/records/schemas/test_registered_texts.py::test_the_schemas_of_one_record_set_are_bounded",
+            f"{DECODING}::test_schemas_that_are_too_long_for_one_batch_or_not_all_there_refuse_it",
+        ),
+        "characters",
     ),
     Bound(
         "wrappers inside wrappers (formats 0 and 1), from a client",
@@ -315,14 +366,16 @@ BOUNDS: Final = (
         "records converted for a response to Fetch v0 to v3, in sum",
         "sordini.fetch.converted.bytes.max",
         "the response ends there, except for a first batch that is larger",
-        (f"{HANDLERS}/test_slow_produce.py::test_the_brokers_own_bound_holds_for_all_that_is_converted_for_an_answer",),
+        (
+            f"{UNIT}/records/test_slow_produce.py::test_the_brokers_own_bound_holds_for_all_that_is_converted_for_an_answer",
+        ),
         "bytes",
     ),
     Bound(
         "a response to Fetch",
         "fetch.max.bytes",
         "the response ends there, except for a first batch that is larger",
-        (f"{HANDLERS}/test_fetch.py::test_the_brokers_own_limit_bounds_every_answer",),
+        (f"{UNIT}/records/test_fetch_handler.py::test_the_brokers_own_limit_bounds_every_answer",),
         "bytes",
     ),
     Bound(
@@ -330,7 +383,7 @@ BOUNDS: Final = (
         "max.incremental.fetch.session.cache.slots",
         "a client without one sends all its partitions each time; an idle one, or for a follower a consumer's, is evicted",
         (
-            f"{UNIT}/requests/test_fetch_sessions.py::test_a_full_table_refuses_a_small_new_session_but_evicts_a_stale_one",
+            f"{UNIT}/records/test_fetch_sessions.py::test_a_full_table_refuses_a_small_new_session_but_evicts_a_stale_one",
         ),
     ),
     Bound(
@@ -338,8 +391,8 @@ BOUNDS: Final = (
         "sordini.fetch.session.partitions.max",
         "FETCH_SESSION_ID_NOT_FOUND for one that grows, and no new one",
         (
-            f"{UNIT}/requests/test_fetch_sessions.py::test_all_sessions_together_hold_a_bounded_number_of_partitions",
-            f"{UNIT}/requests/test_fetch_sessions.py::test_a_session_that_grows_past_the_bound_ends_and_its_client_opens_a_new_one",
+            f"{UNIT}/records/test_fetch_sessions.py::test_all_sessions_together_hold_a_bounded_number_of_partitions",
+            f"{UNIT}/records/test_fetch_sessions.py::test_a_session_that_grows_past_the_bound_ends_and_its_client_opens_a_new_one",
         ),
     ),
     # Groups and transactions.
@@ -348,6 +401,14 @@ BOUNDS: Final = (
         "group.max.size",
         "GROUP_MAX_SIZE_REACHED",
         (f"{UNIT}/groups/test_coordinator.py::test_a_group_does_not_grow_beyond_its_maximum_size",),
+    ),
+    Bound(
+        "groups with settings of their own",
+        "broker.configuration.group_configs:GROUPS_MAX",
+        "POLICY_VIOLATION for the group",
+        (
+            f"{UNIT}/administration/test_group_configs.py::test_too_many_groups_with_settings_are_refused_and_others_change",
+        ),
     ),
     Bound(
         "groups, members with their metadata, and offsets, in memory",
@@ -363,7 +424,7 @@ BOUNDS: Final = (
         "metadata of an offset",
         "offset.metadata.max.bytes",
         "OFFSET_METADATA_TOO_LARGE for this offset",
-        (f"{HANDLERS}/test_group_offsets.py::test_too_long_metadata_is_refused_and_other_offsets_are_committed",),
+        (f"{UNIT}/groups/test_offset_handlers.py::test_too_long_metadata_is_refused_and_other_offsets_are_committed",),
         "bytes",
     ),
     Bound(
@@ -377,19 +438,23 @@ BOUNDS: Final = (
         "transactional ids",
         "sordini.transactional.ids.max",
         "POLICY_VIOLATION for a new one, and one log line",
-        (f"{HANDLERS}/test_transactions.py::test_new_ids_beyond_the_limit_are_refused_and_known_ones_served",),
+        (
+            f"{UNIT}/transactions/test_transactions_handler.py::test_new_ids_beyond_the_limit_are_refused_and_known_ones_served",
+        ),
     ),
     Bound(
         "open transactions",
         "sordini.transactions.ongoing.max",
         "POLICY_VIOLATION for a new one, and one log line",
-        (f"{HANDLERS}/test_transactions.py::test_transactions_beyond_the_limit_are_refused_until_one_ends",),
+        (
+            f"{UNIT}/transactions/test_transactions_handler.py::test_transactions_beyond_the_limit_are_refused_until_one_ends",
+        ),
     ),
     Bound(
         "transaction timeout",
         "transaction.max.timeout.ms",
         "INVALID_TRANSACTION_TIMEOUT",
-        (f"{HANDLERS}/test_transactions.py::test_a_timeout_above_the_brokers_is_refused",),
+        (f"{UNIT}/transactions/test_transactions_handler.py::test_a_timeout_above_the_brokers_is_refused",),
         "ms",
     ),
     Bound(
@@ -463,15 +528,17 @@ BOUNDS: Final = (
     ),
     Bound(
         "clients whose use is measured",
-        "broker.quotas.client_quotas:METERS_MAX",
+        "broker.requests.quotas.client_quotas:METERS_MAX",
         "the oldest meter begins anew",
-        (f"{UNIT}/quotas/test_client_quotas.py::test_meters_are_bounded_however_many_client_ids_there_are",),
+        (f"{UNIT}/requests/quotas/test_client_quotas.py::test_meters_are_bounded_however_many_client_ids_there_are",),
     ),
     Bound(
         "entities whose quotas a request changes",
-        "broker.handlers.client_quotas:ENTRIES_MAX",
+        "broker.administration.client_quotas_handler:ENTRIES_MAX",
         "POLICY_VIOLATION for the whole request",
-        (f"{HANDLERS}/test_client_quotas.py::test_a_request_for_too_many_entities_is_refused_as_a_whole",),
+        (
+            f"{UNIT}/administration/test_client_quotas_handler.py::test_a_request_for_too_many_entities_is_refused_as_a_whole",
+        ),
     ),
     Bound(
         "connections of a processor",
@@ -573,10 +640,113 @@ BOUNDS: Final = (
     ),
     Bound(
         "request shapes of the prepared way",
-        "broker.prepared.table:PREPARED_MAX",
+        "broker.requests.prepared_requests:PREPARED_MAX",
         "the general way serves",
         (
-            f"{UNIT}/prepared/test_prepared_produce.py::test_the_table_is_bounded_and_learns_some_new_shapes_when_it_is_full",
+            f"{UNIT}/records/prepared/test_prepared_produce.py::test_the_table_is_bounded_and_learns_some_new_shapes_when_it_is_full",
+        ),
+    ),
+    Bound(
+        "one push of a client's metrics, as it comes and decompressed",
+        "telemetry.max.bytes",
+        "it is refused, and read no further",
+        (
+            f"{TELEMETRY}/test_telemetry_handler.py::test_a_push_of_more_than_telemetry_max_bytes_is_refused",
+            f"{TELEMETRY}/test_decoding.py::test_what_expands_to_the_bound_is_read_and_one_byte_more_is_refused",
+        ),
+        "bytes",
+    ),
+    Bound(
+        "pushes that wait to be read",
+        "broker.metrics.telemetry.client_telemetry:WAITING_BYTES",
+        "the client is to push later",
+        (f"{TELEMETRY}/test_telemetry_handler.py::test_pushes_beyond_what_may_wait_are_put_off",),
+        "bytes",
+    ),
+    Bound(
+        "processor time, in ms, for one push",
+        "broker.metrics.telemetry.reader_process:CPU_MS",
+        "it is refused",
+        (f"{TELEMETRY}/test_decoding.py::test_a_push_that_takes_too_long_is_refused_and_the_child_goes_on",),
+    ),
+    Bound(
+        "clients that push and are remembered",
+        "sordini.client.telemetry.clients.max",
+        "the one that was silent for longest is forgotten",
+        (
+            f"{TELEMETRY}/test_instances.py::test_of_too_many_instances_the_one_that_was_silent_for_longest_is_forgotten_and_counted",
+        ),
+    ),
+    Bound(
+        "segments in one response to DescribeSegments",
+        "broker.administration.segments_handler:SEGMENTS_MAX",
+        "the rest is left out, with the offset at which it begins",
+        (f"{UNIT}/administration/test_activity_handlers.py::test_more_segments_than_the_bound_are_left_out",),
+    ),
+    Bound(
+        "events that a broker remembers of its own activity",
+        "broker.administration.activity.event_log:EVENTS_MAX",
+        "the oldest are forgotten",
+        (f"{UNIT}/administration/test_event_log.py::test_a_row_that_was_dropped_is_not_continued",),
+    ),
+    Bound(
+        "slow requests of a second whose spans are exported",
+        "sordini.tracing.requests.per.second.max",
+        "they are dropped, and counted",
+        (
+            f"{TRACING}/test_slow_request.py::test_in_no_second_more_requests_are_admitted_than_twice_the_rate",
+            "tests/process/test_tracing.py::test_requests_beyond_the_rate_are_counted_and_dropped",
+        ),
+    ),
+    Bound(
+        "slow requests that wait to be exported",
+        "broker.metrics.tracing.span_export:WAITING_MAX",
+        "they are dropped, and counted",
+        (
+            f"{TRACING}/test_span_export.py::test_an_exporter_that_hangs_fills_the_queue_and_what_is_beyond_it_is_counted",
+        ),
+    ),
+    Bound(
+        "bytes that are kept of a slow request's response",
+        "broker.metrics.tracing.slow_request:ANSWER_BYTES_MAX",
+        "its spans have no error codes",
+        (
+            f"{TRACING}/test_traced_service.py::test_a_response_is_kept_up_to_a_bound_that_bytes_of_files_do_not_count_for",
+        ),
+        "bytes",
+    ),
+    Bound(
+        "partitions, and errors, that a span lists",
+        "broker.metrics.tracing.spans:LISTED_MAX",
+        "a span has their number, and no more of them",
+        (f"{TRACING}/test_spans.py::test_lists_and_texts_are_bounded",),
+    ),
+    Bound(
+        "series of lag at the Prometheus endpoint",
+        "sordini.metrics.group.partitions.max",
+        "committed offsets of other groups have no series, and are counted",
+        ("tests/unit/broker/metrics/test_readings.py::test_series_of_lag_are_bounded_and_what_is_left_out_is_counted",),
+    ),
+    Bound(
+        "values of metrics of all clients",
+        "sordini.client.telemetry.series.max",
+        "values of other metrics are dropped, and counted",
+        (
+            f"{TELEMETRY}/test_instances.py::test_values_beyond_the_bound_of_all_clients_are_dropped_and_counted_and_known_ones_change",
+        ),
+    ),
+    Bound(
+        "values of metrics of one client",
+        "broker.metrics.telemetry.machine.figures:FIGURES_PER_CLIENT_MAX",
+        "values of other metrics are dropped, and counted",
+        (f"{TELEMETRY}/test_instances.py::test_one_client_does_not_take_the_place_of_all",),
+    ),
+    Bound(
+        "subscriptions to metrics of clients",
+        "broker.configuration.client_metrics_configs:SUBSCRIPTIONS_MAX",
+        "no other can be made",
+        (
+            f"{UNIT}/administration/test_client_metrics_configs.py::test_subscriptions_are_bounded_and_those_there_are_can_be_changed",
         ),
     ),
 )
@@ -585,6 +755,10 @@ ABOUT_NO_PEER: Final = frozenset(
     {
         "transaction.state.log.load.buffer.size",
         "sordini.group.rebalance.history.max",
+        "group.consumer.max.assignment.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+        "group.consumer.max.session.timeout.ms",
+        "group.consumer.max.size",
         "offsets.load.buffer.size",
         "log.cleaner.dedupe.buffer.size",
         "log.cleaner.io.buffer.size",

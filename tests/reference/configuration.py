@@ -2,29 +2,34 @@
 
 from collections.abc import Iterator
 
-from sordini.broker.configuration.audit_keys import AuditSettings
-from sordini.broker.configuration.authorization_keys import AuthorizationSettings
-from sordini.broker.configuration.cleaner_keys import CleanerSettings
 from sordini.broker.configuration.config import Config
-from sordini.broker.configuration.connection_keys import ConnectionSettings
-from sordini.broker.configuration.controller_keys import ControllerSettings
-from sordini.broker.configuration.group_keys import GroupSettings
-from sordini.broker.configuration.harmless_keys import HARMLESS
-from sordini.broker.configuration.ignored_keys import IGNORED
-from sordini.broker.configuration.log_keys import LogSettings
-from sordini.broker.configuration.membership_keys import MembershipSettings
-from sordini.broker.configuration.network_keys import NetworkSettings
-from sordini.broker.configuration.oauthbearer_keys import OAuthBearerSettings
-from sordini.broker.configuration.password_encoder_keys import PasswordEncoderSettings
-from sordini.broker.configuration.protection_keys import BY_LISTENER, REFUSED, SERVED, TABLE, Refused
-from sordini.broker.configuration.quota_keys import QuotaSettings
-from sordini.broker.configuration.replica_keys import ReplicaSettings
-from sordini.broker.configuration.sasl_keys import SaslSettings
-from sordini.broker.configuration.security_keys import SecuritySettings
-from sordini.broker.configuration.settings import Change, Rule, Setting, settings_of, value_text
+from sordini.broker.configuration.group_config import GROUP_SETTINGS, GroupSetting
+from sordini.broker.configuration.keys.audit_keys import AuditSettings
+from sordini.broker.configuration.keys.authorization_keys import AuthorizationSettings
+from sordini.broker.configuration.keys.cleaner_keys import CleanerSettings
+from sordini.broker.configuration.keys.connection_keys import ConnectionSettings
+from sordini.broker.configuration.keys.consumer_group_keys import ConsumerGroupSettings
+from sordini.broker.configuration.keys.controller_keys import ControllerSettings
+from sordini.broker.configuration.keys.group_keys import GroupSettings
+from sordini.broker.configuration.keys.harmless_keys import HARMLESS
+from sordini.broker.configuration.keys.ignored_keys import IGNORED
+from sordini.broker.configuration.keys.log_keys import LogSettings
+from sordini.broker.configuration.keys.membership_keys import MembershipSettings
+from sordini.broker.configuration.keys.network_keys import NetworkSettings
+from sordini.broker.configuration.keys.oauthbearer_keys import OAuthBearerSettings
+from sordini.broker.configuration.keys.password_encoder_keys import PasswordEncoderSettings
+from sordini.broker.configuration.keys.protection_keys import BY_LISTENER, REFUSED, SERVED, TABLE, RefusedKeys
+from sordini.broker.configuration.keys.quota_keys import QuotaSettings
+from sordini.broker.configuration.keys.replica_keys import ReplicaSettings
+from sordini.broker.configuration.keys.sasl_keys import SaslSettings
+from sordini.broker.configuration.keys.security_keys import SecuritySettings
+from sordini.broker.configuration.keys.telemetry_keys import TelemetrySettings
+from sordini.broker.configuration.keys.tracing_keys import TracingSettings
+from sordini.broker.configuration.keys.transaction_keys import TransactionSettings
+from sordini.broker.configuration.keys.zookeeper_keys import ZooKeeperSettings
+from sordini.broker.configuration.renamed_keys import RENAMED
+from sordini.broker.configuration.settings import Change, Setting, ValueRule, settings_of, value_text
 from sordini.broker.configuration.topic_config import HOUR_MS, MINUTE_MS, TOPIC_SETTINGS, TopicSetting, default_of
-from sordini.broker.configuration.transaction_keys import TransactionSettings
-from sordini.broker.configuration.zookeeper_keys import ZooKeeperSettings
 
 SECTIONS: dict[type, str] = {
     MembershipSettings: "The broker and its cluster",
@@ -39,12 +44,15 @@ SECTIONS: dict[type, str] = {
     ControllerSettings: "The controller",
     CleanerSettings: "Compaction",
     GroupSettings: "Consumer groups",
+    ConsumerGroupSettings: "Consumer groups whose coordinator assigns (KIP-848)",
     TransactionSettings: "Transactions",
     AuthorizationSettings: "Authorization",
     QuotaSettings: "Quotas",
     ZooKeeperSettings: "Protection of ZooKeeper",
     PasswordEncoderSettings: "Passwords in the coordination store",
     AuditSettings: "The audit log",
+    TelemetrySettings: "Metrics that clients push",
+    TracingSettings: "Traces of slow requests",
 }
 UNITS = {1: "", MINUTE_MS: " (minutes)", HOUR_MS: " (hours)"}
 
@@ -75,6 +83,11 @@ A topic key is looked for in the topic's own entries first (`/config/topics/<nam
 later) and then, in the order above, in the broker key that it inherits. Where a broker key is given in several units,
 the finest that is set counts: `log.retention.ms` before `.minutes` before `.hours`.
 
+A consumer group may have settings of its own, too (`/config/groups/<name>`, escaped). A value is within the bounds that
+the broker has for its own key: an assignment interval of `group.consumer.min.assignment.interval.ms` to
+`group.consumer.max.assignment.interval.ms`. It is refused beyond them when it is set; when a broker starts with other
+bounds, the nearest one within them is in force there, and the description shows what was set.
+
 A value of the start may be a reference to a file or a variable, with `config.providers`
 ([security.md](security.md#secrets-in-other-files-config-providers)).
 
@@ -84,7 +97,7 @@ DescribeConfigs tells where each value stands and which others stand behind it:
 
 ## Changes at run time
 
-Topic keys, and broker keys marked *yes* below, can be changed while the broker runs, with AlterConfigs or
+Topic keys, group keys and broker keys marked *yes* below can be changed while the broker runs, with AlterConfigs or
 IncrementalAlterConfigs, hence with Apache Kafka's own tool:
 
     kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type topics --entity-name orders \\
@@ -99,12 +112,12 @@ those there are.
 
 Keys marked *one broker* are changed for one broker only (`--entity-name 1`), those marked *per listener* only with the
 listener's prefix, too (`listener.name.<name>.<key>`). Keys marked *no* are refused with INVALID_REQUEST. A wrong value is refused with what is allowed: INVALID_CONFIG for a
-topic, INVALID_REQUEST for a broker, as Apache Kafka does. A broker takes keys it does not know, which may be another
+topic or a group, INVALID_REQUEST for a broker, as Apache Kafka does. A broker takes keys it does not know, which may be another
 broker's; passwords are taken with `password.encoder.secret` only, classes to load never, nor what asks for protection that is not given
 ([Protection](#protection)). Settings of one entity may come to 512 KiB. What another broker or tool wrote into the store and cannot be used is passed over with a warning.
 
 The log level is the setting of the broker logger `root` (`--entity-type broker-loggers`): TRACE, DEBUG, INFO, WARN,
-ERROR or FATAL, until the broker ends. Client metrics and groups have no settings here.
+ERROR or FATAL, until the broker ends. Client metrics have no settings here.
 
 ## Environment
 
@@ -133,6 +146,21 @@ nor the broker says anything.
 
 | key | type | default | allowed | inherits | meaning |
 | --- | --- | --- | --- | --- | --- |
+"""
+
+GROUP_HEAD = """\
+## Group keys
+
+Of consumer groups (KIP-848), which need not exist when they are given settings. A session timeout is longer than the
+heartbeat interval. A coordinator uses a new value from the next request on. Share groups and streams groups are not
+served, and their keys (`share.*`, `streams.*`) are refused.
+
+    sordini configs set --group billing consumer.session.timeout.ms=60000
+    kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type groups --entity-name billing \\
+        --add-config consumer.session.timeout.ms=60000
+
+| key | type | allowed | inherits | meaning |
+| --- | --- | --- | --- | --- |
 """
 
 PROTECTION_HEAD = """\
@@ -189,6 +217,17 @@ them (marked *). Any other key that is not listed on this page is unknown: the b
 """
 
 
+RENAMED_HEAD = """
+## Keys with a new name
+
+The former name works wherever a key can be given, with a warning in the log; given by both names, a key refuses the
+start. In the coordination store the present name counts then, and AlterConfigs writes it.
+
+| former name | name |
+| --- | --- |
+"""
+
+
 def sections() -> Iterator[tuple[str, list[Setting]]]:
     """Each section's title and keys, in the order in which they are declared."""
     declaring = [cls for cls in Config.__mro__ if "__annotations__" in vars(cls)]
@@ -217,22 +256,24 @@ def page() -> str:
         parts.append("| --- | --- | --- | --- | --- | --- |\n")
         parts += [_row(_broker_cells(one)) for one in settings]
     parts += ["\n", TOPIC_HEAD, *(_row(_topic_cells(TOPIC_SETTINGS[key])) for key in sorted(TOPIC_SETTINGS))]
+    parts += ["\n", GROUP_HEAD, *(_row(_group_cells(one)) for _, one in sorted(GROUP_SETTINGS.items()))]
     parts += ["\n", *_protection(), "\n", ACCEPTED_HEAD]
     for group in IGNORED:
         keys = sorted([(key, "*") for key in group.dynamic] + [(key, "") for key in group.static])
         parts.append(_row([", ".join(f"`{key}`{mark}" for key, mark in keys), group.why]))
+    parts += [RENAMED_HEAD, *(_row([f"`{former}`", f"`{present}`"]) for former, present in RENAMED.items())]
     return "".join(parts)
 
 
 def _protection() -> Iterator[str]:
     """The section about keys that ask for protection, and about those that only seem to."""
     yield PROTECTION_HEAD.format(served=", ".join(f"`{key}`" for key in SERVED))
-    of_listeners = Refused(
-        BY_LISTENER.what, {f"listener.name.<name>.{key}": row for key, row in BY_LISTENER.keys.items()}
+    of_listeners = RefusedKeys(
+        BY_LISTENER.request, {f"listener.name.<name>.{key}": row for key, row in BY_LISTENER.keys.items()}
     )
     for refused in (*REFUSED, of_listeners):
         for key, rule in refused.keys.items():
-            yield _row([f"`{key}`", rule.allowed, refused.what])
+            yield _row([f"`{key}`", rule.allowed, refused.request])
     yield HARMLESS_HEAD
     for harmless in HARMLESS:
         keys = (f"`{key}`{MARKS[TABLE[key].change]}" for key in harmless.keys)
@@ -250,7 +291,13 @@ def _topic_cells(one: TopicSetting) -> list[str]:
     return [f"`{one.key}`", _type(one.rule), default, one.rule.allowed, inherited, one.meaning]
 
 
-def _type(rule: Rule) -> str:
+def _group_cells(one: GroupSetting) -> list[str]:
+    interval = one.interval
+    bounds = f"`{interval.least_key}` to `{interval.most_key}`"
+    return [f"`{one.key}`", _type(one.rule), bounds, f"`{interval.key}`", one.meaning]
+
+
+def _type(rule: ValueRule) -> str:
     return rule.kind.name.lower()
 
 

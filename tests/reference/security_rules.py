@@ -1,17 +1,16 @@
 """The tables of docs/security.md that are made from the code; the rest of the page is written by hand.
 
-The rules of each API come from `broker/security/rules/table.py`, the bounds from `bounds.py` beside this.
+The rules of each API come from its route, the bounds from `bounds.py` beside this.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from sordini.broker.requests.fetch_sessions import FetchSessions
-from sordini.broker.security.rules.rule import Rule
-from sordini.broker.security.rules.table import rules
-from sordini.protocol.api import ApiKey
+from sordini.broker.requests.call import AuthorizationRule
+from sordini.protocol.api_keys import ApiKey
 from tests.reference import bounds
+from tests.support.routes import rules
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 HEAD = "| API | what it requires |\n| --- | --- |\n"
@@ -35,7 +34,7 @@ def _replaced(text: str, head: str, lines: list[str]) -> str:
 
 
 def rows() -> list[str]:
-    table = rules(FetchSessions(1, lambda: 1, lambda _: None))
+    table = rules()
     return [f"| {_name(api)} | {_meaning(rule)} |\n" for api, rule in sorted(table.items())]
 
 
@@ -43,5 +42,5 @@ def _name(api: ApiKey) -> str:
     return "".join(word.capitalize() for word in api.name.split("_"))
 
 
-def _meaning(rule: Rule | None) -> str:
+def _meaning(rule: AuthorizationRule | None) -> str:
     return NO_RULE if rule is None else rule.meaning

@@ -3,8 +3,8 @@
 import pytest
 
 from sordini.broker.configuration.config import SETTINGS
-from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
-from sordini.broker.configuration.protection_keys import BY_LISTENER, SERVED, TABLE
+from sordini.broker.configuration.keys.ignored_keys import WITHOUT_EFFECT
+from sordini.broker.configuration.keys.protection_keys import BY_LISTENER, SERVED, TABLE
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS
 from tests.reference.pages import PAGES, ROOT
 

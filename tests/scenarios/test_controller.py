@@ -12,7 +12,7 @@ import pytest
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import DEFAULT_CLUSTER_SETTINGS, KnownState, PartitionState
-from sordini.replication.controller.machine import shutdowns
+from sordini.replication.controller.machine import controlled_shutdown
 from sordini.replication.controller.machine.election_algorithms import ElectionType
 from sordini.replication.controller.machine.events import (
     ElectionsRequested,
@@ -85,10 +85,10 @@ def request(harness: MachineHarness, verb: str, words: list[str]) -> None:
         harness.feed(IsrChangesRequested(BrokerId(broker), epoch, changes))
     elif verb == "shutdown":
         event = ShutdownRequested(BrokerId(broker), epoch)
-        refusal = None if harness.cluster is None else shutdowns.refusal(harness.cluster, event)
+        refusal = None if harness.cluster is None else controlled_shutdown.refusal(harness.cluster, event)
         harness.feed(event)
         if harness.cluster is not None:
-            left = " ".join(map(str, shutdowns.remaining(harness.cluster, BrokerId(broker)))) or "nothing"
+            left = " ".join(map(str, controlled_shutdown.remaining(harness.cluster, BrokerId(broker)))) or "nothing"
             harness.lines.append(f"reply {left} remains" if refusal is None else f"reply {refusal.name}")
     elif verb in ("leader-and-isr-response", "first-leader-and-isr-response"):
         codes = {partition_of(name): int(code) for name, code in (word.split("=") for word in words[1:])}

@@ -15,8 +15,7 @@ import pytest
 from sordini.broker.groups.machine.events import GroupLimits, LeavingMember
 from sordini.broker.groups.machine.rebalance_history import CauseEntry, MemberName, Rebalance
 from sordini.broker.groups.machine.state import Protocol
-from sordini.protocol.consumer_assignment import AssignedTopic, ConsumerAssignment
-from sordini.protocol.schema import encode
+from sordini.protocol.consumer_assignment import written_assignment
 from tests.scenarios.test_groups import carry_out
 from tests.support.groups_world import EPOCH_MS, Client, World
 from tests.support.transcripts import assert_as_written
@@ -33,12 +32,12 @@ def subscription(topics: str, user_data: str = "") -> bytes:
 
 
 def assignment(text: str) -> bytes:
-    """`orders/0/1+bills/0`."""
+    """`orders/0/1+bills/0`, with empty user data: transcripts show the bytes as text."""
     topics = []
     for topic in filter(None, text.split("+")):
         name, *partitions = topic.split("/")
-        topics.append(AssignedTopic(name=name, partitions=list(map(int, partitions))))
-    return encode(ConsumerAssignment(topics=topics), 0) + struct.pack(">i", 0)
+        topics.append((name, [*map(int, partitions)]))
+    return written_assignment(0, topics).removesuffix(b"\xff" * 4) + struct.pack(">i", 0)
 
 
 class ConsumerWorld(World):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from sordini.broker.requests.features import RAISES_EPOCH
 from sordini.broker.transactions.machine import machine
-from sordini.broker.transactions.machine.events import Producer
-from sordini.broker.transactions.machine.state import RAISES_EPOCH
+from sordini.broker.transactions.machine.events import ProducerIdentity
 from sordini.broker.transactions.records import EMPTY_STATE, TransactionValue
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import TopicPartition
@@ -37,7 +37,7 @@ def carry_out(world: World, line: str) -> None:
     plain = [word for word in words if "=" not in word]
     options = dict(word.split("=", 1) for word in words if "=" in word)
     if "epoch" in options:  # A producer that claims it.
-        claimed = Producer(int(options.get("id", world.transaction.producer_id)), int(options["epoch"]))
+        claimed = ProducerIdentity(int(options.get("id", world.transaction.producer_id)), int(options["epoch"]))
         world.producers[plain[0]] = claimed
     match verb, plain:
         case "init", [client]:
@@ -71,7 +71,7 @@ def by_coordinator(world: World, verb: str, words: list[str]) -> None:
         case "load", [epoch]:
             world.load(TransactionValue(1000, int(epoch), 60_000, EMPTY_STATE, (), world.now_ms))
         case "clients", ["raise"]:
-            world.is_pure, world.client_version = True, RAISES_EPOCH
+            world.is_exclusive, world.client_version = True, RAISES_EPOCH
         case "clients", ["keep"]:
             world.client_version = 0
         case "restart", []:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.api_versions import ApiVersionsRequest
 from sordini.protocol.messages.metadata import MetadataRequest
 from tests.outside.java import ApacheKafkaProcess, ZooKeeperProcess

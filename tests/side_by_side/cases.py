@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from sordini.broker.requests.decoding_costs import cost_max_of
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
 from sordini.protocol.headers import read_response_header, request_header
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from sordini.protocol.messages.offset_fetch import OffsetFetchRequest
+from sordini.protocol.served_apis import APIS
 from tests.support.largest_bodies import KNOWN_GROUPS, KNOWN_PARTITIONS, KNOWN_TOPICS, Shape, largest
 from tests.support.wire_client import Client
 from tests.support.worst_batches import MIB
@@ -141,7 +142,7 @@ def _codes(sent: Sent, frame: bytes) -> Iterator[str]:
     api = APIS[sent.key]
     try:
         _, position = read_response_header(api, sent.version, memoryview(frame))
-        message = schema.decode(api.response, sent.version, memoryview(frame), position)[0]
+        message = codecs.decode(api.response, sent.version, memoryview(frame), position)[0]
     except WireError:
         yield f"{len(frame):,} bytes"
         return
@@ -176,7 +177,7 @@ def _name_of(code: int) -> str:
 
 
 def a_request(key: ApiKey, version: int, request: Any) -> Sent:
-    body = request_header(APIS[key], version, 1, "attack") + schema.encode(request, version)
+    body = request_header(APIS[key], version, 1, "attack") + codecs.encode(request, version)
     return Sent(key, version, struct.pack(">i", len(body)) + body)
 
 

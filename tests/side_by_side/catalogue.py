@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.api_versions import ApiVersionsRequest
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

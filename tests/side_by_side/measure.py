@@ -7,7 +7,7 @@ import time
 from typing import Final, NamedTuple, Self
 
 from bench.procfs import cpu_seconds, resident_bytes
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.api_versions import ApiVersionsRequest
 from tests.outside.processes import BrokerProcess
 from tests.side_by_side.cases import Case, Size

@@ -13,6 +13,8 @@ import time
 
 from sordini.testing.simulation.trace import LINES_KEPT
 from tests.sim.broker import SimBroker
+from tests.sim.planted_bugs import BUGS, search
+from tests.sim.planted_static_bugs import STATIC_BUGS
 from tests.sim.scenario import Verdict, run_seed, scenario
 
 
@@ -21,8 +23,17 @@ def main() -> int:
     parser.add_argument("--seeds", default="0-99", metavar="A-B", help="the seeds to run, both ends included")
     parser.add_argument("--digests", action="store_true", help="print every run's digest, to compare two machines")
     parser.add_argument("--until-finding", action="store_true", help="stop at the first seed that finds something")
+    parser.add_argument(
+        "--planted",
+        nargs="?",
+        const="",
+        metavar="PART",
+        help="print in which seed each bug of consumer groups is found, or each with this in its name",
+    )
     parser.add_argument("--trace", metavar="FILE", help="write every line of the last run's trace")
     arguments = parser.parse_args()
+    if arguments.planted is not None:
+        return _search_for_planted(arguments.planted)
     first, _, last = arguments.seeds.partition("-")
     began = time.monotonic()
     verdicts: list[Verdict] = []
@@ -46,6 +57,19 @@ def main() -> int:
     return 1 if bad else 0
 
 
+def _search_for_planted(part: str) -> int:
+    missed = 0
+    for bug in (*BUGS, *STATIC_BUGS):
+        if part not in bug.name:
+            continue
+        found = search(bug)
+        missed += found is None
+        where = "nowhere" if found is None else f"{found.seed} | {found.attempt} | {', '.join(found.laws)}"
+        sys.stdout.write(f"| {bug.name} | {where} |\n")
+        sys.stdout.flush()
+    return 1 if missed else 0
+
+
 def _summary(verdicts: list[Verdict], bad: list[Verdict], seconds: float) -> str:
     faults: collections.Counter[str] = collections.Counter()
     for verdict in verdicts:
@@ -59,6 +83,10 @@ def _summary(verdicts: list[Verdict], bad: list[Verdict], seconds: float) -> str
         f"{sum(verdict.fenced for verdict in verdicts)} batches of past epochs refused",
         f"{sum(verdict.committed for verdict in verdicts)} offsets committed",
         f"{sum(verdict.generations for verdict in verdicts)} generations of groups",
+        f"{sum(verdict.tenures for verdict in verdicts)} partitions given to members of consumer groups",
+        f"{sum(verdict.fenced_members for verdict in verdicts)} members of the consumer protocol fenced",
+        f"{sum(verdict.claims for verdict in verdicts)} claims of instance ids answered",
+        f"{sum(verdict.consumed for verdict in verdicts)} records consumed in groups",
         f"{sum(len(verdict.findings) for verdict in bad)} findings in seeds "
         + (" ".join(str(verdict.seed) for verdict in bad) or "none"),
     ]

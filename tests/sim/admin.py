@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse

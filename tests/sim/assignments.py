@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from sordini.protocol.types import TopicPartition
 
 NO_USER_DATA = struct.pack(">i", -1)
-PROTOCOL = "eager"
 
 
 def subscription(topics: Sequence[str]) -> bytes:

@@ -6,7 +6,7 @@ import asyncio
 
 from sordini.broker.configuration.config import build_config
 from sordini.broker.wiring.server import Server
-from sordini.broker.wiring.startup import Ports, StartRefused
+from sordini.broker.wiring.startup import ServerPorts, StartRefused
 from sordini.storage.errors import StorageError
 from sordini.testing.simulation.simulated_disk import SimPageCache
 from sordini.testing.simulation.trace import leaves
@@ -35,7 +35,7 @@ class SimBroker:
     def __init__(self, world: World) -> None:
         config, unknown = build_config({**ENTRIES, **world.settings})
         assert not unknown, unknown
-        ports = Ports(
+        ports = ServerPorts(
             clock=world.clock,
             randomness=world.randomness(),
             disk=world.disk,

@@ -6,6 +6,7 @@ must not be removed.
 
 from __future__ import annotations
 
+from sordini.protocol.errors import ErrorCode
 from sordini.testing.simulation.virtual_loop import SimLoop
 from tests.sim.client import Connection
 from tests.sim.group_history import Expelled, GroupHistory
@@ -21,7 +22,8 @@ class BrokerContact:
     def __init__(self, loop: SimLoop, history: GroupHistory) -> None:
         self._loop = loop
         self._history = history
-        self._answered_by = 0.0
+        self.last_contact = 0.0
+        """When the last request was sent that the coordinator answered as one of a member."""
         self._tried = 0.0
         self._longest_silence_s = 0.0
         self._written = NEVER
@@ -29,14 +31,24 @@ class BrokerContact:
     def tries(self) -> None:
         """A connection is opened, or a request is sent."""
         now = self._loop.time()
-        self._longest_silence_s = max(self._longest_silence_s, now - max(self._tried, self._answered_by))
+        self._longest_silence_s = max(self._longest_silence_s, now - max(self._tried, self.last_contact))
         self._tried = now
 
     def is_answered(self, began: float) -> None:
         """The request sent at `began` was answered."""
-        if began > self._answered_by:
-            self._answered_by = began
+        if began > self.last_contact:
+            self.last_contact = began
             self._longest_silence_s = self._tried - began
+
+    def heartbeat_is_answered(self, group_id: str, code: ErrorCode, began: float) -> None:
+        """A classic member's Heartbeat, sent at `began`, was answered.
+
+        While the coordinator loads the group it answers NONE to each, also to those of members that it has expelled
+        before: that is no contact. So does Apache Kafka, and in a group of KIP-848, too.
+        """
+        is_known = code == ErrorCode.NONE and not self._history.may_be_loading(group_id, began)
+        if is_known or code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self.is_answered(began)
 
     def is_answered_after_waiting(self, connection: Connection, began: float) -> None:
         """A delayed request was answered: the session starts at that time, unless the answer was held up."""
@@ -56,5 +68,5 @@ class BrokerContact:
     def is_expelled(self, connection: Connection, group_id: str, member_id: str, began: float) -> None:
         """The request sent at `began` was answered with UNKNOWN_MEMBER_ID."""
         spoke, now = max(began, connection.socket.wire.outward.stalled_until), self._loop.time()
-        expelled = Expelled(group_id, member_id, self._answered_by, spoke, now, self._written, self._longest_silence_s)
+        expelled = Expelled(group_id, member_id, self.last_contact, spoke, now, self._written, self._longest_silence_s)
         self._history.expelled.append(expelled)

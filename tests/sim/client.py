@@ -12,8 +12,9 @@ from collections import deque
 from typing import Any, NamedTuple, Protocol
 
 from sordini.broker.network.ports import Socket
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
+from sordini.protocol.served_apis import APIS
 from sordini.testing.simulation.simulated_network import Address, SimSocket
 from sordini.testing.simulation.trace import Trace
 from sordini.testing.simulation.virtual_loop import SimLoop
@@ -131,7 +132,7 @@ class Connection:
         header += self._client_id
         if version >= APIS[api_key].flexible_from:
             header += b"\0"
-        body = schema.encode(message, version)
+        body = codecs.encode(message, version)
         return struct.pack(">i", len(header) + len(body)) + header + body
 
     def _wake(self) -> None:
@@ -210,7 +211,7 @@ class Connection:
             if frame[4] != 0:
                 raise ProtocolViolation("the response header has tags")
             position = 5
-        message, end = schema.decode(api.response, awaited.version, frame, position)
+        message, end = codecs.decode(api.response, awaited.version, frame, position)
         if end != frame.nbytes:
             raise ProtocolViolation(f"{frame.nbytes - end} bytes behind a {awaited.api_key.name} response")
         if not awaited.response.done():

@@ -10,7 +10,7 @@ import dataclasses
 import random
 from collections.abc import Iterator
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from sordini.protocol.messages.list_offsets import (

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from typing import Any
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages import consumer_group_describe
 from sordini.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from sordini.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -111,10 +113,19 @@ class GroupAdmin:
                     self.connection.close()
                     self.connection = None
 
-    async def describe(self, connection: Connection) -> DescribeGroupsResponse:
-        request = DescribeGroupsRequest(groups=self._groups)
+    async def describe(self, connection: Connection, names: list[str] | None = None) -> DescribeGroupsResponse:
+        request = DescribeGroupsRequest(groups=self._groups if names is None else names)
         answer: DescribeGroupsResponse = await self._ask(connection, ApiKey.DESCRIBE_GROUPS, 5, request)
         return answer
+
+    async def describe_consumers(
+        self, connection: Connection, names: set[str]
+    ) -> Sequence[consumer_group_describe.DescribedGroup]:
+        """Groups whose coordinator assigns; a classic group has the error GROUP_ID_NOT_FOUND."""
+        request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=sorted(names))
+        answer = await self._ask(connection, ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request)
+        groups: Sequence[consumer_group_describe.DescribedGroup] = answer.groups
+        return groups
 
     # As a simple consumer.
 

@@ -6,8 +6,9 @@
       exists, committed ones over restarts as well;
   G3  only members of the current generation commit, and a member that left is no member;
   G4  a member with a request within its session timeout is not expelled, also over a restart, unless its generation
-      was never committed;
+      was never committed; a Heartbeat that was answered NONE while the group was loaded is no such request;
   G6  a request is answered, and with a code that its sender can expect.
+Of groups with members of the consumer protocol, G2 and G3 are not judged: see `consumption`.
 G5, that groups settle when the faults are over, is checked while the broker runs (`groups.settle`).
 
 An offset is a register. Of every commit and deletion is known when it began, the latest moment at which it can have
@@ -22,6 +23,7 @@ import itertools
 from collections.abc import Iterator
 
 from sordini.protocol.types import TopicPartition
+from tests.sim.consumption import check_consumption
 from tests.sim.group_history import FOREVER, Commit, Expelled, Forgetting, Joined, Key, ReportedState, Synced
 from tests.sim.history import History, Restart
 
@@ -42,7 +44,9 @@ def check_groups(history: History) -> list[str]:
         *members_of_the_past(history),
         *expulsions(history),
         *unanswered(history),
+        *check_consumption(history),
         *(f"G6 {text}" for text in history.groups.strange),
+        *_missing_groups(history),
     ]
 
 
@@ -132,7 +136,11 @@ def _write(history: History, note: str | None, began: float, ended: float, lates
 
 def _forgetting(history: History, gone: Forgetting) -> _Write:
     write = _write(history, None, gone.began, gone.ended, gone.latest, is_ok=gone.outcome == "ok")
-    if gone.outcome == "later" and not _is_hindered(history, gone.began, gone.latest):
+    is_hindered = _is_hindered(history, gone.began, gone.latest)
+    if gone.group_id is None and is_hindered:
+        # A clock that is ahead stays so, and a topic that is deleted: the next process finds both.
+        write.latest = FOREVER
+    if gone.outcome == "later" and not is_hindered:
         write.known = gone.latest
     return write
 
@@ -159,6 +167,8 @@ def _is_same_life(history: History, earlier: Joined | Synced, later: Joined | Sy
     """Whether what `earlier` saw of the generations still held at `later`."""
     if any(_may_have_ended(history, earlier.group_id, earlier.began, later.ended)):
         return False
+    if later.ended - earlier.began >= history.groups.empty_for_s:
+        return False
     restarts = _restarts(history, earlier.began, later.ended)
     if isinstance(earlier, Joined):
         return not restarts
@@ -179,7 +189,7 @@ def _may_have_ended(history: History, group_id: str, began: float, ended: float)
 def _duplicate_leaders(history: History) -> Iterator[str]:
     leaders: dict[tuple[str, int], list[Joined]] = {}
     for joined in history.groups.joined:
-        if joined.leads:
+        if joined.leads and joined.group_id not in history.groups.consumer_groups:
             leaders.setdefault((joined.group_id, joined.generation_id), []).append(joined)
     for (group_id, generation_id), of_one in leaders.items():
         for earlier, later in itertools.combinations(of_one, 2):
@@ -192,13 +202,16 @@ def _unheard_leaders(history: History) -> Iterator[str]:
     powerless = [restart.at for restart in history.restarts if restart.kind == "power"]
     for joined in history.groups.joined:
         is_lost = not history.groups.is_durable and any(at <= joined.ended for at in powerless)
-        if joined.led == joined.generation_id and not is_lost:
+        is_consumers = joined.group_id in history.groups.consumer_groups
+        if joined.led == joined.generation_id and not is_lost and not is_consumers:
             yield f"G2 {joined.identity} led generation {joined.led} of {joined.group_id}, joined, and is in it still"
 
 
 def _shared_parts(history: History) -> Iterator[str]:
     parts: dict[tuple[str, int], list[Synced]] = {}
     for synced in history.groups.synced:
+        if synced.group_id in history.groups.consumer_groups:
+            continue
         parts.setdefault((synced.group_id, synced.generation_id), []).append(synced)
         if synced.partitions is None:
             yield f"G2 {synced.identity} was given nothing in generation {synced.generation_id} of {synced.group_id}"
@@ -221,7 +234,8 @@ def _generations_going_back(history: History) -> Iterator[str]:
     groups: dict[str, list[Joined | Synced]] = {}
     all_seen = itertools.chain[Joined | Synced](history.groups.joined, history.groups.synced)
     for seen in sorted(all_seen, key=lambda seen: seen.ended):
-        groups.setdefault(seen.group_id, []).append(seen)
+        if seen.group_id not in history.groups.consumer_groups:
+            groups.setdefault(seen.group_id, []).append(seen)
     for group_id, of_one in groups.items():
         for later in of_one:
             for earlier in of_one:
@@ -241,7 +255,8 @@ def _generations_going_back(history: History) -> Iterator[str]:
 
 def commits_of_the_past(history: History) -> Iterator[str]:
     for commit in history.groups.commits:
-        if commit.outcome == "ok" and commit.generation_id >= 0:
+        is_consumers = commit.group_id in history.groups.consumer_groups
+        if commit.outcome == "ok" and commit.generation_id >= 0 and not is_consumers:
             reason = _why_not(history, commit)
             if reason is not None:
                 yield (
@@ -294,6 +309,9 @@ def _is_deserved(history: History, expelled: Expelled) -> bool:
         return True
     if deaths and expelled.written >= deaths[0].at:
         return True
+    is_consumers = expelled.group_id in history.groups.consumer_groups
+    if is_consumers and not history.groups.is_durable and _lost_power(history, expelled.written, expelled.ended):
+        return True  # What it gave up before is revoked once more, and it reports that once only: its time runs out.
     if any(_may_have_ended(history, expelled.group_id, expelled.last_contact, expelled.ended)):
         return True  # A member id is removed with its group.
     # Every process starts all sessions again.
@@ -302,6 +320,10 @@ def _is_deserved(history: History, expelled: Expelled) -> bool:
     return not _was_kept_from_speaking(history, expelled, deaths) and any(
         end - begin >= SESSION_S - MARGIN_S for begin, end in zip(began, ended, strict=True)
     )
+
+
+def _lost_power(history: History, began: float, ended: float) -> bool:
+    return any(restart.kind == "power" and began <= restart.at <= ended for restart in history.restarts)
 
 
 def _was_kept_from_speaking(history: History, expelled: Expelled, deaths: list[Restart]) -> bool:
@@ -328,3 +350,14 @@ def unanswered(history: History) -> Iterator[str]:
         )
         if not is_excused:
             yield f"G6 {waited.what} of {waited.group_id} has no answer from {waited.began:.3f} to {waited.ended:.3f}"
+
+
+def _missing_groups(history: History) -> Iterator[str]:
+    """A group with a member is not unknown, unless a power loss took it or it has ended since that member was in it."""
+    groups = history.groups
+    for missing in groups.missing:
+        is_lost = not groups.is_durable and any(
+            restart.kind == "power" and restart.at <= missing.ended for restart in history.restarts
+        )
+        if not is_lost and not any(_may_have_ended(history, missing.group_id, 0.0, missing.ended)):
+            yield f"G6 {missing.who} got GROUP_ID_NOT_FOUND of {missing.group_id} at {missing.ended:.3f}"

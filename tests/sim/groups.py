@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import collections
 import dataclasses
 import random
 from collections.abc import Iterator
 
 from sordini.protocol.messages.describe_groups import DescribedGroup
 from sordini.protocol.types import TopicPartition
-from tests.sim.assignments import assigned
+from tests.sim.brokers import Brokers, LoneBroker
 from tests.sim.client import Connection
+from tests.sim.consumer_member import ConsumerMember
 from tests.sim.group_admin import BRIEF_GROUP, FIXED_TOPIC, GROWING_TOPIC, PASSING_TOPIC, GroupAdmin
-from tests.sim.group_client import MemberRules, TryAgain, partition_counts
+from tests.sim.group_client import ConsumerMemberRules, LifeRules, MemberRules, TryAgain, partition_counts
+from tests.sim.group_history import GroupHistory
 from tests.sim.member import Member
+from tests.sim.member_life import MemberLife
+from tests.sim.poster import POSTS_TOPIC, Poster
+from tests.sim.settled import classic_group_problems, consumer_group_problems
+from tests.sim.static_consumer_member import StaticConsumerMember
 from tests.sim.world import ADDRESS, World
 
-TOPICS = {FIXED_TOPIC: 2, GROWING_TOPIC: 2, PASSING_TOPIC: 2}
+TOPICS = {FIXED_TOPIC: 2, GROWING_TOPIC: 2, PASSING_TOPIC: 2, POSTS_TOPIC: 3}
+READING_GROUP, MIXED_GROUP, STATIC_GROUP, LONE_GROUP = "reading", "mixed", "static", "lone"
 SETTLED_WITHIN_S = 75.0
 """A join that waits over a dead connection; two sessions, and what lies between: a member that vanished last, and what
 it left of a join without an answer."""
+CONSUMERS_SETTLED_WITHIN_S = 30.0
+"""Groups of consumer protocol members alone: two sessions, after the time in which a dead connection is given up."""
 LOOK_S = 1.0
 STAYS_S = 11.0
 ADMIN_GAP_S = 1.5
@@ -63,37 +71,87 @@ def _static(source: random.Random, group_id: str, instance_id: str) -> MemberRul
     )
 
 
+def consumer_member_rules(source: random.Random) -> tuple[LifeRules, ...]:
+    """Members of the consumer protocol: some in a group that reads, and some beside a classic one."""
+    reading = [_consumer(source, READING_GROUP) for _ in range(source.randint(1, 3))]
+    mixed = [_consumer(source, MIXED_GROUP) for _ in range(source.randint(1, 2))]
+    classic = _dynamic(source, MIXED_GROUP, (POSTS_TOPIC,))
+    return (*reading, *mixed, dataclasses.replace(classic, protocol="range", is_mixed=True, reads=True))
+
+
+def static_member_rules(source: random.Random) -> tuple[LifeRules, ...]:
+    """Static members of the consumer protocol: one by itself, or with others, dynamic ones and classic ones among them."""
+    if source.random() < 0.4:
+        return (dataclasses.replace(_consumer(source, LONE_GROUP), instance_id="lone-0"),)
+    group_id = source.choice((STATIC_GROUP, STATIC_GROUP, MIXED_GROUP))
+    count = source.randint(1, 2)
+    static = [dataclasses.replace(_consumer(source, group_id), instance_id=f"kept-{index}") for index in range(count)]
+    return (*static, _consumer(source, group_id)) if group_id == STATIC_GROUP else (*static,)
+
+
+def _consumer(source: random.Random, group_id: str) -> ConsumerMemberRules:
+    return ConsumerMemberRules(
+        group_id,
+        (POSTS_TOPIC,),
+        commit_gap_s=source.choice(COMMIT_GAPS_S),
+        change_gap_s=source.choice((6.0, 15.0)),
+        slow_revocation_chance=source.choice((0.0, 0.2, 0.5)),
+    )
+
+
+def new_member(name: str, brokers: Brokers, history: GroupHistory, rules: LifeRules, seed: int) -> MemberLife:
+    """The member that these rules are for."""
+    if isinstance(rules, MemberRules):
+        return Member(name, brokers, history, rules, seed)
+    assert isinstance(rules, ConsumerMemberRules), rules
+    kind = ConsumerMember if rules.instance_id is None else StaticConsumerMember
+    return kind(name, brokers, history, rules, seed)
+
+
 class Groups:
     """All members and the administrator of one run."""
 
-    def __init__(self, world: World, rules: tuple[MemberRules, ...], seed: int) -> None:
+    def __init__(self, world: World, rules: tuple[LifeRules, ...], seed: int) -> None:
         self._world = world
         self._now = world.loop.time
-        self.members = [
-            Member(f"m{index}", world.network, ADDRESS, world.history.groups, each, seed)
-            for index, each in enumerate(rules)
-        ]
-        names = sorted({each.group_id for each in rules})
+        self.members = [self._member(f"m{index}", each, seed) for index, each in enumerate(rules)]
+        consumers = {each.group_id for each in rules if isinstance(each, ConsumerMemberRules)}
+        history = world.history.groups
+        history.consumer_groups |= consumers
+        history.reading_groups |= consumers
+        history.unmixed_groups |= consumers - {MIXED_GROUP}
+        history.static.lone_groups |= consumers & {LONE_GROUP}
+        self.poster = Poster(world.network, ADDRESS, world.history, seed)
+        names = sorted({each.group_id for each in rules} - consumers)
         self.admin = GroupAdmin(world.network, ADDRESS, world.history, names, seed)
         self.findings: list[str] = []
+        self._unsettled: list[str] = []
+        """What was last seen to be missing in groups of consumer protocol members alone."""
+
+    def _member(self, name: str, rules: LifeRules, seed: int) -> MemberLife:
+        brokers = LoneBroker(name, self._world.network, ADDRESS)
+        return new_member(name, brokers, self._world.history.groups, rules, seed)
 
     async def run(self, calm_from: float) -> None:
         """Run until a moment, then settle; groups that do not settle are in `findings`."""
         async with asyncio.TaskGroup() as tasks:
             runs = [tasks.create_task(member.run(calm_from, float("inf"))) for member in self.members]
+            runs.append(tasks.create_task(self.poster.run(calm_from)))
             await self.admin.run(calm_from, ADMIN_GAP_S)
             await asyncio.sleep(max(0.0, calm_from - self._now()))
             await self._settle(calm_from)
             for run in runs:
                 run.cancel()
         for member in self.members:
-            if member.connection is not None:
-                member.connection.close()
+            member.close()
 
     async def _settle(self, calm_from: float) -> None:
         """Wait until no generation has changed for longer than a session: until then a member may still expire."""
         problems, last, since = ["not checked yet"], self._generations(), self._now()
         while problems or self._now() < since + STAYS_S:
+            if self._unsettled and self._now() > max(calm_from, self._quiet_from()) + CONSUMERS_SETTLED_WITHIN_S:
+                self.findings += [f"K4 {problem}" for problem in self._unsettled]
+                break
             if self._now() > max(calm_from, self._quiet_from()) + SETTLED_WITHIN_S:
                 problems = problems or [f"generations go on, to {last}"]
                 break
@@ -116,32 +174,34 @@ class Groups:
             connection = await Connection.open(self._world.network, ADDRESS, "settled")
             try:
                 described = (await self.admin.describe(connection)).groups
-                counts = await partition_counts(connection, (FIXED_TOPIC, GROWING_TOPIC))
+                counts = await partition_counts(connection, (FIXED_TOPIC, GROWING_TOPIC, POSTS_TOPIC))
+                consumers = await self.admin.describe_consumers(connection, self._world.history.groups.consumer_groups)
+                classic = [group.group_id for group in consumers if group.error_code]
+                described = [*described, *(await self.admin.describe(connection, classic)).groups]
             finally:
                 connection.close()
         except (OSError, TryAgain, TimeoutError) as error:
             return [f"the broker could not be asked: {error!r}"]
-        return [problem for group in described for problem in self._problems(group, counts)]
+        found = [problem for group in described for problem in self._problems(group, counts)]
+        self._unsettled = []
+        for group in consumers:
+            if not group.error_code:
+                problems = [*consumer_group_problems(group, self._living(group.group_id), _all(POSTS_TOPIC, counts))]
+                found += problems
+                if group.group_id in self._world.history.groups.unmixed_groups:
+                    self._unsettled += problems
+        return found
+
+    def _living(self, group_id: str) -> list[MemberLife]:
+        return [member for member in self.members if member.group_id == group_id and not member.is_gone]
 
     def _problems(self, group: DescribedGroup, counts: dict[str, int]) -> Iterator[str]:
-        living = [member for member in self.members if member.rules.group_id == group.group_id and not member.is_gone]
-        if not living:
-            if group.group_state not in ("Empty", "Dead"):
-                yield f"{group.group_id} has no members, and is {group.group_state}"
-            return
-        if group.group_state != "Stable":
-            yield f"{group.group_id} is {group.group_state}"
-            return
-        shares = {member.member_id: assigned(bytes(member.member_assignment)) for member in group.members}
-        topics = {topic for member in living for topic in member.rules.topics}
-        wanted = {TopicPartition(topic, number): 1 for topic in topics for number in range(counts[topic])}
-        owned = collections.Counter(partition for share in shares.values() for partition in share)
-        if owned != wanted:
-            yield f"of {group.group_id}, {sorted(owned.items())} are owned, of {sorted(wanted)}"
-        for member in living:
-            if member.is_about_to_look:
-                yield f"{member.member_id} of {group.group_id} does not know yet whether that is all"
-            if member.assignment is None or shares.get(member.member_id) != member.assignment:
-                yield f"{member.member_id} of {group.group_id} has {member.assignment}, and the broker says {shares}"
-        if len(shares) != len(living):
-            yield f"{group.group_id} has {len(shares)} members, and {len(living)} are alive"
+        living = self._living(group.group_id)
+        wanted = [
+            each for topic in {topic for member in living for topic in member.topics} for each in _all(topic, counts)
+        ]
+        return classic_group_problems(group, living, wanted)
+
+
+def _all(topic: str, counts: dict[str, int]) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in range(counts[topic])]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.offset_commit import (
@@ -21,10 +21,10 @@ from sordini.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from sordini.protocol.types import TopicPartition
-from sordini.testing.simulation.simulated_network import Address, SimNetwork
-from tests.sim.client import Connection
+from sordini.testing.simulation.simulated_network import Address
+from tests.sim.client import ClientNetwork, Connection
 from tests.sim.group_client import TIMEOUT_S, TryAgain
-from tests.sim.group_history import Commit, GroupHistory, Outcome, ReportedState
+from tests.sim.group_history import Commit, GroupHistory, Missing, Outcome, ReportedState
 
 LATER = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 REFUSED = (
@@ -33,6 +33,8 @@ REFUSED = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.FENCED_INSTANCE_ID,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.GROUP_ID_NOT_FOUND,
 )
 """Errors returned before anything is written."""
 
@@ -45,10 +47,13 @@ class Who(NamedTuple):
     instance_id: str | None = None
 
 
+NO_MEMBER = Who()
+
+
 class OffsetsClient:
     """One client's view of one group's offsets."""
 
-    def __init__(self, name: str, network: SimNetwork, history: GroupHistory, group_id: str) -> None:
+    def __init__(self, name: str, network: ClientNetwork, history: GroupHistory, group_id: str) -> None:
         self._name = name
         self._loop = network.loop
         self._trace = network.trace
@@ -68,11 +73,16 @@ class OffsetsClient:
             self._strange("FindCoordinator", found.error_code)
 
     async def commit(
-        self, connection: Connection, version: int, who: Who, partitions: Sequence[TopicPartition]
+        self,
+        connection: Connection,
+        version: int,
+        who: Who,
+        partitions: Sequence[TopicPartition],
+        offsets: Mapping[TopicPartition, int] | None = None,
     ) -> ErrorCode:
-        """Commit an offset for each; the first error of those that a member must heed."""
+        """Commit an offset for each, one that was never there unless it is given; the first error that matters."""
         began = self._loop.time()
-        notes = {partition: self._note() for partition in partitions}
+        notes = {partition: self._note(offsets and offsets[partition]) for partition in partitions}
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 answer = await connection.request(ApiKey.OFFSET_COMMIT, version, self._commit(who, notes))
@@ -91,30 +101,49 @@ class OffsetsClient:
         for code in errors:
             if code not in (*REFUSED, *LATER, ErrorCode.REQUEST_TIMED_OUT):
                 self._strange("OffsetCommit", code)
+        if ErrorCode.GROUP_ID_NOT_FOUND in errors:
+            self._history.missing.append(Missing(self._group_id, self._name, self._loop.time()))
         if any(code in LATER for code in errors):
             raise TryAgain(errors[0].name)
         return errors[0] if errors else ErrorCode.NONE
 
-    async def fetch(self, connection: Connection, version: int, partitions: Sequence[TopicPartition]) -> None:
-        """Fetch committed offsets; of all partitions where none are named."""
+    async def fetch(
+        self,
+        connection: Connection,
+        version: int,
+        partitions: Sequence[TopicPartition],
+        who: Who | None = None,
+        reader: Who = NO_MEMBER,
+    ) -> dict[TopicPartition, int]:
+        """Fetch committed offsets; of all partitions where none are named. -1: none is committed.
+
+        `who` is a member of the consumer protocol, from version 9 on; nothing is returned if its epoch is stale.
+        `reader` is the member that goes on from there, whether it says so or not.
+        """
         began = self._loop.time()
         async with asyncio.timeout(TIMEOUT_S):
-            answer = await connection.request(ApiKey.OFFSET_FETCH, version, self._fetch(version, partitions))
+            answer = await connection.request(ApiKey.OFFSET_FETCH, version, self._fetch(version, partitions, who))
         group = answer.groups[0] if version >= 8 else answer
         code = ErrorCode(group.error_code)
         if code in LATER:
             raise TryAgain(code.name)
+        if who is not None and code in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+            return {}
         if code:
             self._strange("OffsetFetch", code)
+        found: dict[TopicPartition, int] = {}
         for topic in group.topics:
             for partition in topic.partitions:
-                self._reported(topic.name, partition, began)
+                if self._reported(topic.name, partition, (began, connection, reader, who is not None)):
+                    found[TopicPartition(topic.name, partition.partition_index)] = partition.committed_offset
+        return found
 
-    def _reported(self, topic: str, partition: Any, began: float) -> None:
+    def _reported(self, topic: str, partition: Any, asked: tuple[float, Connection, Who, bool]) -> bool:
+        began, connection, reader, is_checked = asked
         if partition.error_code:
             if partition.error_code not in LATER:
                 self._strange("OffsetFetch", partition.error_code)
-            return
+            return False
         is_there = partition.committed_offset >= 0
         reported = ReportedState(
             self._group_id,
@@ -123,13 +152,17 @@ class OffsetsClient:
             partition.committed_offset,
             began,
             self._loop.time(),
+            reader.member_id,
+            connection.socket.wire.peer_address,
+            is_checked,
         )
         self._trace.note(self._name, "told", *reported[1:4])
         self._history.reported.append(reported)
+        return True
 
-    def _note(self) -> str:
+    def _note(self, offset: int | None) -> str:
         self._count += 1
-        return f"{self._name}-{self._count}@{self._count * 10}"
+        return f"{self._name}-{self._count}@{self._count * 10 if offset is None else offset}"
 
     def _commit(self, who: Who, notes: dict[TopicPartition, str]) -> OffsetCommitRequest:
         topics: dict[str, OffsetCommitRequestTopic] = {}
@@ -149,13 +182,15 @@ class OffsetsClient:
             topics=list(topics.values()),
         )
 
-    def _fetch(self, version: int, partitions: Sequence[TopicPartition]) -> OffsetFetchRequest:
+    def _fetch(self, version: int, partitions: Sequence[TopicPartition], who: Who | None) -> OffsetFetchRequest:
         numbers: dict[str, list[int]] = {}
         for topic, number in partitions:
             numbers.setdefault(topic, []).append(number)
         if version >= 8:
             topics = [OffsetFetchRequestTopics(name=name, partition_indexes=each) for name, each in numbers.items()]
             group = OffsetFetchRequestGroup(group_id=self._group_id, topics=topics or None)
+            if who is not None:
+                group.member_id, group.member_epoch = who.member_id, who.generation_id
             return OffsetFetchRequest(groups=[group])
         old = [OffsetFetchRequestTopic(name=name, partition_indexes=each) for name, each in numbers.items()]
         return OffsetFetchRequest(group_id=self._group_id, topics=old or None)

@@ -13,7 +13,7 @@ import dataclasses
 import random
 from collections import deque
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.init_producer_id import InitProducerIdRequest
 from sordini.protocol.messages.produce import (

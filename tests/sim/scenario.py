@@ -23,9 +23,10 @@ from tests.sim.consumer import Consumer, ConsumerRules
 from tests.sim.faults import FAILING, GENTLE, KILLING, PULLING_THE_PLUG, Fault, Faults
 from tests.sim.files import index_findings
 from tests.sim.final_read import read_all
-from tests.sim.group_client import MemberRules
+from tests.sim.group_client import LifeRules
 from tests.sim.groups import TOPICS as GROUP_TOPICS
-from tests.sim.groups import Groups, member_rules
+from tests.sim.groups import Groups, consumer_member_rules, member_rules, static_member_rules
+from tests.sim.poster import POSTS_TOPIC
 from tests.sim.producer import Producer, ProducerRules
 from tests.sim.world import ADDRESS, Broker, World
 
@@ -37,6 +38,13 @@ LINES_SHOWN = 40
 OF_A_KIND_SHOWN = 3
 KIND_CHARACTERS = 40
 FAULT_GAP_S = 2.0
+CONSUMER_SESSIONS = {
+    "group.consumer.min.session.timeout.ms": "10000",
+    "group.consumer.session.timeout.ms": "10000",
+    "group.consumer.min.heartbeat.interval.ms": "3000",
+    "group.consumer.heartbeat.interval.ms": "3000",
+}
+"""As the members of classic groups have them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,7 +56,7 @@ class Scenario:
     faults: Sequence[Fault]
     producers: tuple[ProducerRules, ...]
     consumers: tuple[ConsumerRules, ...]
-    members: tuple[MemberRules, ...]
+    members: tuple[LifeRules, ...]
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
     topics: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
 
@@ -58,7 +66,9 @@ class Scenario:
 
     @property
     def retained_topics(self) -> frozenset[str]:
-        return frozenset(name for name, config in self.topics.items() if config.keys() & RETENTION)
+        return frozenset(
+            name for name, config in self.topics.items() if name != POSTS_TOPIC and config.keys() & RETENTION
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,12 +86,18 @@ class Verdict:
     fenced: int
     committed: int
     generations: int
+    tenures: int
+    """Partitions that members of the consumer protocol were given, and classic members beside them."""
+    fenced_members: int
+    claims: int
+    """Joins of static members of the consumer protocol that were answered."""
+    consumed: int
     last_lines: list[str]
 
     @classmethod
     def of_escaped(cls, seed: int, error: BaseException) -> Verdict:
         """Of a run that could not be judged."""
-        return cls(seed, [escaped(error)], "", 0, 0, {}, 0, 0.0, 0, 0, 0, [])
+        return cls(seed, [escaped(error)], "", 0, 0, {}, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, [])
 
     def text(self) -> str:
         """What a failing test prints: the seed first, then why, then the end of the trace."""
@@ -121,7 +137,11 @@ def scenario(seed: int) -> Scenario:
         ),
         settings=_settings(source),
         topics=_topics(source),
-        members=member_rules(random.Random(f"members {seed}")),
+        members=(
+            *member_rules(random.Random(f"members {seed}")),
+            *consumer_member_rules(random.Random(f"consumer members {seed}")),
+            *static_member_rules(random.Random(f"static members {seed}")),
+        ),
     )
 
 
@@ -134,6 +154,7 @@ def _settings(source: random.Random) -> dict[str, str]:
         "offsets.load.buffer.size": source.choice(("200", "4096", "5242880")),
         "offsets.topic.compression.codec": source.choice(("0", "0", "1")),
         "group.initial.rebalance.delay.ms": source.choice(("0", "1000", "3000")),
+        **CONSUMER_SESSIONS,
     }
     if source.random() < 0.5:
         settings["broker.id"] = "7"
@@ -163,6 +184,7 @@ def _topics(source: random.Random) -> dict[str, dict[str, str]]:
         configs["orders"]["segment.ms"] = "3000"
     if source.random() < 0.3:
         configs["audit"]["flush.ms"] = "1000"
+    configs[POSTS_TOPIC] = {"flush.messages": "1", "retention.ms": "-1"}
     return configs
 
 
@@ -172,6 +194,9 @@ def run_seed(plan: Scenario, build: Callable[[World], Broker], lines_kept: int |
     world.history.durable_topics = plan.durable_topics
     world.history.retained_topics = plan.retained_topics
     world.history.groups.is_durable = "log.flush.interval.messages" in plan.settings
+    world.history.groups.offsets_partitions = int(plan.settings["offsets.topic.num.partitions"])
+    if "offsets.retention.check.interval.ms" in plan.settings:
+        world.history.groups.empty_for_s = int(plan.settings["offsets.retention.check.interval.ms"]) / 1000
     story = _Story(world, plan)
     began = world.loop.time()
     try:
@@ -197,6 +222,10 @@ def run_seed(plan: Scenario, build: Callable[[World], Broker], lines_kept: int |
         fenced=world.history.fenced,
         committed=sum(commit.outcome == "ok" for commit in world.history.groups.commits),
         generations=len({(synced.group_id, synced.generation_id) for synced in world.history.groups.synced}),
+        tenures=len(world.history.groups.tenures),
+        fenced_members=world.history.groups.fenced_members,
+        claims=len(world.history.groups.static.claims),
+        consumed=sum(map(len, world.history.groups.consumed.values())),
         last_lines=list(world.trace.lines),
     )
 
@@ -240,7 +269,7 @@ class _Story:
             for index, rules in enumerate(plan.consumers)
         ]
         groups = Groups(world, plan.members, plan.seed)
-        faults = Faults(world, [*self.producers, *consumers, *groups.members, groups.admin], plan.faults)
+        faults = Faults(world, [*self.producers, *consumers, *groups.members, groups.admin, groups.poster], plan.faults)
         self.faults = faults.struck
         end = quiet_from + QUIET_S
         async with asyncio.TaskGroup() as group:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from sordini.broker.coordination_store.embedded import EmbeddedStore
-from sordini.broker.coordination_store.znode_tree import Node, ZnodeTree
+from sordini.coordination_store.embedded import EmbeddedStore
+from sordini.coordination_store.znode_tree import Znode, ZnodeTree
 from sordini.replication.ports import StoreUnusable
 from sordini.testing.brokers.loop_processes import LoopProcess
 from sordini.testing.simulation.simulated_disk import SimDisk
@@ -20,13 +20,13 @@ class DurableNodes:
     """What is in the file. One per run; `holder` is the process that has it open."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {"/": Node(b"", 0, 0, 0, 0)}
+        self.nodes: dict[str, Znode] = {"/": Znode(b"", 0, 0, 0, 0)}
         self.zxid = 0
         self.holder: LoopProcess | None = None
 
 
 class SimDatabase:
-    """`sordini.broker.coordination_store.database.Database` without a file."""
+    """`sordini.coordination_store.database.Database` without a file."""
 
     def __init__(self, durable: DurableNodes, process: LoopProcess) -> None:
         if durable.holder is not None and durable.holder.alive:
@@ -35,11 +35,11 @@ class SimDatabase:
         self._durable = durable
         self._process = process
 
-    def load(self) -> tuple[dict[str, Node], int]:
+    def load(self) -> tuple[dict[str, Znode], int]:
         self._process.check_alive()
         return dict(self._durable.nodes), self._durable.zxid
 
-    def save(self, dirty: Iterable[tuple[str, Node | None]], zxid: int) -> None:
+    def save(self, dirty: Iterable[tuple[str, Znode | None]], zxid: int) -> None:
         self._process.check_alive()
         for path, node in dirty:
             if node is None or node.owner:

@@ -283,6 +283,16 @@ def test_who_was_silent_or_never_written_down_may_be_unknown(expelled, restarts)
     assert check_groups(history) == []
 
 
+def test_a_power_loss_before_the_last_contact_excuses_expulsions_of_consumer_groups_alone():
+    history = _history(_restart("power", 5.0, 3))
+    history.groups.expelled = [Expelled("g", "a", 10.0, 13.0, 13.2, 2.0)]
+    assert "G4" in _codes(history)
+    history.groups.consumer_groups = {"g"}
+    assert "G4" not in _codes(history)
+    history.groups.is_durable = True
+    assert "G4" in _codes(history)
+
+
 def test_who_did_not_try_while_the_broker_was_paused_or_came_late_may_be_unknown():
     for expelled in (
         Expelled("g", "a", 11.0, 40.1, 40.2, 2.0, 12.0),

@@ -12,6 +12,7 @@ from tests.sim.assignments import assigned, assignment, share_out, subscribed, s
 from tests.sim.files import committed_in
 from tests.sim.group_client import MemberRules
 from tests.sim.groups import Groups
+from tests.sim.member import Member
 from tests.sim.world import World
 
 RULES = (MemberRules("g", ("work",)), MemberRules("g", ("work",)))
@@ -23,8 +24,9 @@ def _groups(*shares: tuple[int, ...] | None) -> Groups:
     world.loop.finish()
     groups = Groups(world, RULES, 0)
     for number, (member, share) in enumerate(zip(groups.members, shares, strict=True)):
+        assert isinstance(member, Member)
         member.member_id = f"m{number}"
-        member.assignment = None if share is None else frozenset(TopicPartition("work", each) for each in share)
+        member._assignment = None if share is None else frozenset(TopicPartition("work", each) for each in share)
     return groups
 
 

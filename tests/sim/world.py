@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, Protocol
 
-from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.coordination_store.embedded import EmbeddedStore
 from sordini.protocol.types import TopicPartition
 from sordini.testing.brokers.loop_processes import LoopProcess
 from sordini.testing.simulation.simulated_disk import SimDisk
@@ -23,6 +23,7 @@ from tests.sim.files import committed_in, dumps_of, partitions_in
 from tests.sim.history import Dump, History, Restart
 from tests.sim.store import DurableNodes, open_store
 
+OFFSETS_TOPIC = "__consumer_offsets"
 ADDRESS: Address = ("broker", 9092)
 LOG_DIRECTORIES = ("/data/a", "/data/b")
 START_S_MAX = 30.0
@@ -37,6 +38,21 @@ class Broker(Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
+
+
+class _Log(TraceLog):
+    """The broker's log, from which the history learns when groups are loaded: no request is answered so."""
+
+    def __init__(self, trace: Trace, loop: SimLoop, history: History) -> None:
+        super().__init__(trace)
+        self._loop = loop
+        self._history = history
+
+    def info(self, event: str, **fields: object) -> None:
+        super().info(event, **fields)
+        if event == "groups loaded":
+            index = int(str(fields["partition"]).removeprefix(f"{OFFSETS_TOPIC}-"))
+            self._history.groups.loaded[index] = self._loop.time()
 
 
 class World:
@@ -55,8 +71,8 @@ class World:
         self.trace = Trace(self.loop, lines_kept)
         self.network = SimNetwork(self.loop, self.trace, seed)
         self.clock = SimClock(self.loop)
-        self.log = TraceLog(self.trace)
         self.history = History()
+        self.log = _Log(self.trace, self.loop, self.history)
         self.coordination = DurableNodes()
         self.findings: list[str] = []
         self.disk_failed = False
@@ -114,6 +130,7 @@ class World:
         before, at = self.dumps(), self.loop.time()
         for failed in range(STARTS_MAX):
             await asyncio.sleep(pause)
+            self.history.groups.loaded.clear()
             self._next_process(has_power=kind != "power" or failed > 0)
             if prepare is not None:
                 prepare(self.disk, failed)
@@ -124,7 +141,11 @@ class World:
         self.disk.heal()
         self.disk_failed = False
         offsets = committed_in(self.disk.visible_tree())
-        self.history.restarts.append(Restart(kind, at, before, self.dumps(), offsets, self.loop.time()))
+        after = self.dumps()
+        self.history.restarts.append(Restart(kind, at, before, after, offsets, self.loop.time()))
+        self.history.groups.to_load = frozenset(
+            partition.partition for partition, dump in after.items() if partition.topic == OFFSETS_TOPIC and dump.seen
+        )
         self.admit()
 
     def note_offline(self, disk: SimDisk) -> None:

@@ -18,10 +18,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import WireError
 from sordini.protocol.headers import read_response_header
+from sordini.protocol.served_apis import APIS
 from tests.soak.generator import BETWEEN, Frame, Generator
 
 CONNECTIONS: Final = 12
@@ -110,7 +111,7 @@ class Script:
             found, position = read_response_header(api, frame.version, answer)
             # An ApiVersions that is refused is answered in version 0.
             if found == correlation_id and api.key != ApiKey.API_VERSIONS:
-                _, position = schema.decode(api.response, frame.version, answer, position)
+                _, position = codecs.decode(api.response, frame.version, answer, position)
         except WireError as error:
             self._tally.note(self._number, f"the answer to {what} cannot be read: {error}")
             return

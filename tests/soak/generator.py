@@ -15,11 +15,12 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sordini.protocol import primitives, schema
-from sordini.protocol.api import APIS, INTER_BROKER_APIS, Api, ApiKey
+from sordini.protocol import codecs, primitives
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.declare import EMPTY, ArrayOf, Field, Kind, Struct, fields_of
 from sordini.protocol.headers import request_header
 from sordini.protocol.records.batch import build_batch
+from sordini.protocol.served_apis import APIS, INTER_BROKER_APIS, Api
 from tests.support.builders import an_idempotent_batch, some_records
 
 BITS: Final = {"b": 8, "h": 16, "H": 16, "i": 32, "I": 32, "q": 64}
@@ -98,7 +99,7 @@ class Generator:
         version = chance.randint(api.min_version, api.max_version)
         message = self.message(api, version)
         client_id = chance.choice(("soak", "soak", None, chance.choice(HOSTILE)))
-        body = request_header(api, version, correlation_id, client_id) + schema.encode(message, version)
+        body = request_header(api, version, correlation_id, client_id) + codecs.encode(message, version)
         has_answer = not (api.key == ApiKey.PRODUCE and message.acks == 0)
         if chance.random() > 1 / 12:
             return Frame(struct.pack(">i", len(body)) + body, ApiKey(api.key), version, True, has_answer)

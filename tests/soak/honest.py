@@ -7,8 +7,8 @@ import struct
 import time
 from typing import Any, Final, NamedTuple
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import read_response_header, request_header
 from sordini.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from sordini.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -16,6 +16,7 @@ from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.records.batch import read_header, read_records
+from sordini.protocol.served_apis import APIS
 from tests.support.builders import a_batch, some_records
 
 TOPIC: Final = "honest"
@@ -54,14 +55,14 @@ class Line:
     async def ask(self, key: ApiKey, version: int, request: Any) -> Any:
         """The answer's message. Raises OSError, EOFError and TimeoutError."""
         api, self._number = APIS[key], self._number + 1
-        body = request_header(api, version, self._number, "honest") + schema.encode(request, version)
+        body = request_header(api, version, self._number, "honest") + codecs.encode(request, version)
         self._writer.write(struct.pack(">i", len(body)) + body)
         async with asyncio.timeout(ANSWER_S_MAX):
             (size,) = struct.unpack(">i", await self._reader.readexactly(4))
             frame = memoryview(await self._reader.readexactly(size))
         number, position = read_response_header(api, version, frame)
         assert number == self._number, f"{key.name}: the answer is to request {number}, not {self._number}"
-        return schema.decode(api.response, version, frame, position)[0]
+        return codecs.decode(api.response, version, frame, position)[0]
 
     async def create(self, topic: str, partitions: int = 1, **settings: str) -> int:
         """The error code."""

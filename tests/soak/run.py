@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.outside.processes import ProcessError, SordiniProcess
 from tests.soak import watch

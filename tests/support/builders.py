@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sordini.protocol.records.batch import Record, build_batch
-from sordini.protocol.records.compression import EXPANDED_BYTES_MAX
+from sordini.protocol.records.expansion import EXPANDED_BYTES_MAX
 from sordini.protocol.records.produce_validation import UNLIMITED, ProduceRules
 
 BASE_TIMESTAMP = 1_700_000_000_000

@@ -101,13 +101,14 @@ class Authority:
         days: float = 365,
         rsa_bits: int | None = None,
         serial_number: int | None = None,
+        since_days: float = -400,
     ) -> Issued:
-        """A certificate for a common name and host names."""
+        """A certificate for a common name and host names, valid from `since_days` to `days` from now."""
         key = _new_key(rsa_bits)
         subject = (
             name if isinstance(name, x509.Name) else x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
         )
-        builder = _builder(subject, self._name, key.public_key(), days, serial_number)
+        builder = _builder(subject, self._name, key.public_key(), days, serial_number, since_days)
         if hosts:
             builder = builder.add_extension(x509.SubjectAlternativeName([_general(host) for host in hosts]), False)
         if self._identifies_keys:
@@ -152,6 +153,7 @@ def _builder(
     key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey,
     days: float,
     serial_number: int | None = None,
+    since_days: float = -400,
 ) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
     return (
@@ -160,7 +162,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(serial_number or x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=400))
+        .not_valid_before(now + dt.timedelta(days=since_days))
         .not_valid_after(now + dt.timedelta(days=days))
     )
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from sordini.protocol.records.batch import Record, read_header, read_records
 from sordini.storage.cleaner import Cleaned, LogCleaner
-from sordini.storage.compaction import policy
+from sordini.storage.compaction import log_selection
 from sordini.storage.compaction.cleaning import clean
-from sordini.storage.compaction.policy import Cleanable, CleanerConfig, LogFacts
+from sordini.storage.compaction.log_selection import Cleanable, CleanerConfig, LogFacts
 from sordini.storage.compaction.task import CleaningResult, SegmentSpan
 from sordini.storage.log import Log
 from sordini.storage.log_manager import LogManager
@@ -95,9 +95,9 @@ def cleaning_of(log: Log, now_ms: int) -> CleaningResult:
     ]
     end = segments[-1].base
     facts = LogFacts(spans, None, log.log_start_offset, log.log_end_offset, end, end, end)
-    part = policy.find_cleanable(facts, log.config, now_ms)
+    part = log_selection.find_cleanable(facts, log.config, now_ms)
     producers = [(entry.producer_id, entry.epoch, entry.last_offset) for entry in log.producers.entries()]
-    task = policy.task_of(log.directory, facts, part, log.config, CleanerConfig(), producers, now_ms)
+    task = log_selection.task_of(log.directory, facts, part, log.config, CleanerConfig(), producers, now_ms)
     return clean(log.log_dir.disk, task, NoTime())
 
 

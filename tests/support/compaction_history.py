@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from sordini.protocol.records.batch import BatchHeader, Record, build_batch, read_header
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
-from sordini.protocol.records.legacy import message_header, read_any, write_messages
+from sordini.protocol.records.legacy import message_header, read_any
+from sordini.protocol.records.legacy_writing import write_messages
 from sordini.storage import names
 from sordini.storage.compaction.cleaning import clean
 from sordini.storage.compaction.task import CleaningResult, CleaningTask, SegmentSpan

@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sordini.broker.control.control_wire import ControlWire
+from sordini.broker.cluster.commands.control_wire import ControlWire
+from sordini.broker.cluster.peers.broker_client import BrokerClients
+from sordini.broker.cluster.peers.command_channel import CommandChannel
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.network.sockets import SystemNetwork
-from sordini.broker.peers.broker_client import BrokerClients
-from sordini.broker.peers.command_channel import CommandChannel
 from sordini.broker.wiring.startup import policy_of
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication import cluster_model
 from sordini.replication.cluster_model import PartitionState, TopicAssignment
 from sordini.replication.controller.controller import Controller
-from sordini.replication.inter_broker import OLDEST
+from sordini.replication.inter_broker_versions import OLDEST
 from sordini.replication.metadata_store import paths, topics, znodes
 from sordini.replication.metadata_store.registration import Registration
 from sordini.replication.ports import Create
@@ -108,7 +108,7 @@ async def governed(broker: UnitBroker) -> AsyncIterator[GovernedBroker]:
         spawn,
         broker.log,
     )
-    me = cluster_model.Broker(ME, 0, (cluster_model.Endpoint("PLAINTEXT", *ADDRESS),))
+    me = cluster_model.Broker(ME, 0, (cluster_model.BrokerEndpoint("PLAINTEXT", *ADDRESS),))
     broker.parts.receiver.broker_epoch = await Registration(
         broker.session, me, broker.clock, broker.log, session_timeout_ms=1000
     ).register()

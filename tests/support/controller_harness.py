@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from sordini.broker.coordination_store.embedded import EmbeddedStore
-from sordini.broker.coordination_store.embedded_session import EmbeddedSession
+from sordini.coordination_store.embedded import EmbeddedStore
+from sordini.coordination_store.embedded_session import EmbeddedSession
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
-from sordini.replication.cluster_model import Broker, Endpoint, KnownState, PartitionState
+from sordini.replication.cluster_model import Broker, BrokerEndpoint, KnownState, PartitionState
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.policy import Policy
 from sordini.replication.metadata_store import paths, topics, znodes
@@ -37,7 +37,7 @@ class ControllerHarness:
     async def register(self, *broker_ids: int) -> None:
         for number in broker_ids:
             self.others[number] = session = await self.store.open_session()
-            broker = Broker(BrokerId(number), 0, (Endpoint("PLAINTEXT", "h", 9000 + number),))
+            broker = Broker(BrokerId(number), 0, (BrokerEndpoint("PLAINTEXT", "h", 9000 + number),))
             await session.create(paths.broker(broker.broker_id), znodes.encode_broker(broker, 0), ephemeral=True)
         await self.settled()
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from sordini.broker.coordination_store.znode_tree import ZnodeTree
+from sordini.coordination_store.znode_tree import ZnodeTree
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     DEFAULT_CLUSTER_SETTINGS,
-    Answer,
     Broker,
+    BrokerEndpoint,
     ClusterState,
     Command,
-    Endpoint,
+    CommandAnswer,
     KnownState,
     LeaderAndIsr,
     Malformed,
@@ -31,6 +31,7 @@ from sordini.replication.controller.machine.events import (
     BrokersChanged,
     CommandAnswered,
     Conflict,
+    ControllerReply,
     DeletionsListed,
     Done,
     Elected,
@@ -43,16 +44,15 @@ from sordini.replication.controller.machine.events import (
     ProducerIdsRequested,
     ReadStates,
     ReadUncleanSettings,
-    Reply,
     Send,
     StatesRead,
+    StoreWrite,
+    StoreWriteRefused,
     TopicChanged,
     TopicsListed,
     UncleanSettingsRead,
-    Write,
     WriteAll,
-    WriteRefused,
-    Wrote,
+    WritesDone,
     ZkElectionsRead,
     ZkReassignmentsRead,
 )
@@ -81,13 +81,13 @@ class MachineHarness:
         self.unanswered: deque[tuple[BrokerId, Command]] = deque()
         self.sent: list[tuple[BrokerId, Command]] = []
         self.guard = 0
-        self.replies: list[Reply] = []
+        self.replies: list[ControllerReply] = []
         self.written: list[tuple[TopicPartition, KnownState]] = []
         self.written_by_others: list[tuple[TopicPartition, KnownState]] = []
-        self.before_write: Callable[[Write], None] = lambda _: None
+        self.before_write: Callable[[StoreWrite], None] = lambda _: None
         self.unclean: set[str] = set()
         self.cluster_settings = DEFAULT_CLUSTER_SETTINGS
-        self.is_refused: Callable[[Write], bool] = lambda _: False
+        self.is_refused: Callable[[StoreWrite], bool] = lambda _: False
         for path in ("/brokers", *paths.BASE_PATHS, "/config", "/admin"):
             self._ensure(path)
         self._do(Create(paths.CONTROLLER_EPOCH, b"0"))
@@ -95,7 +95,7 @@ class MachineHarness:
     # Changes of the tree. The machine gets them by `feed` only, so a test may let it lag behind.
 
     def register_broker(self, broker_id: int) -> None:
-        broker = Broker(BrokerId(broker_id), 0, (Endpoint("PLAINTEXT", f"b{broker_id}", 9092),))
+        broker = Broker(BrokerId(broker_id), 0, (BrokerEndpoint("PLAINTEXT", f"b{broker_id}", 9092),))
         self._do(Create(paths.broker(broker.broker_id), znodes.encode_broker(broker, 0)))
 
     def fail_broker(self, broker_id: int) -> None:
@@ -243,7 +243,7 @@ class MachineHarness:
     def answer_leader_and_isr(self, broker_id: int, codes: dict[TopicPartition, int], *, which: int = -1) -> None:
         """The broker answers one of the LeaderAndIsr commands sent to it, by default the last one."""
         commands = [c for receiver, c in self.sent if receiver == broker_id and isinstance(c, LeaderAndIsr)]
-        self.feed(CommandAnswered(BrokerId(broker_id), commands[which], Answer(0, codes)))
+        self.feed(CommandAnswered(BrokerId(broker_id), commands[which], CommandAnswer(0, codes)))
 
     def epoch_of(self, broker_id: int) -> int:
         """The broker epoch, or -1 of an unregistered broker."""
@@ -253,7 +253,7 @@ class MachineHarness:
     def answer_stop_replica(self, error: int = 0) -> None:
         """Answer the oldest unanswered StopReplica."""
         broker_id, command = self.unanswered.popleft()
-        self.feed(CommandAnswered(broker_id, command, Answer(error)))
+        self.feed(CommandAnswered(broker_id, command, CommandAnswer(error)))
 
     def feed(self, event: Event) -> None:
         """Take a step and carry out its actions, as the shell does; a failed guard ends the term."""
@@ -273,23 +273,23 @@ class MachineHarness:
                             self.lines.append("resigns")
                             self.cluster = None
                             return
-                        events.append(Wrote(tuple((write, outcome) for write, outcome in outcomes if outcome)))
+                        events.append(WritesDone(tuple((write, outcome) for write, outcome in outcomes if outcome)))
                     case ReadStates(partitions):
                         self.lines.append(f"reads {' '.join(map(str, partitions))}")
                         events.append(StatesRead(self._states(partitions)))
                     case ReadUncleanSettings(partitions):
                         self.lines.append(f"reads unclean setting of {' '.join(map(str, partitions))}")
                         events.append(UncleanSettingsRead(partitions, self._allowing_unclean(partitions)))
-                    case Reply():
+                    case ControllerReply():
                         self.lines.append(f"reply {reply_line(action)}")
                         self.replies.append(action)
 
-    def _write(self, write: Write) -> Outcome | None:
+    def _write(self, write: StoreWrite) -> Outcome | None:
         guard = Check(paths.CONTROLLER_EPOCH, self.guard)
         self.before_write(write)
         if self.is_refused(write):
             self.lines.append(f"{operation_line(write.operation)} ! refused")
-            return WriteRefused("refused by the test")
+            return StoreWriteRefused("refused by the test")
         try:
             results, _ = self.tree.apply([guard, write.operation], 0, 0)
         except CoordinationError as refusal:
@@ -304,11 +304,11 @@ class MachineHarness:
             self.written.append((write.purpose.topic_partition, KnownState(write.purpose.state, done.version)))
         return done
 
-    def _refused(self, write: Write, refusal: CoordinationError) -> Outcome:
+    def _refused(self, write: StoreWrite, refusal: CoordinationError) -> Outcome:
         if isinstance(write.purpose, NewState | NewIsr):
             return Conflict(self.state(write.purpose.topic_partition))
         expected = NodeExists if isinstance(write.operation, Create) else NoNode
-        return Done(0) if isinstance(refusal, expected) else WriteRefused(str(refusal))
+        return Done(0) if isinstance(refusal, expected) else StoreWriteRefused(str(refusal))
 
     # Reading.
 

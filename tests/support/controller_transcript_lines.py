@@ -14,7 +14,7 @@ from sordini.replication.cluster_model import (
     StopReplica,
     UpdateMetadata,
 )
-from sordini.replication.controller.machine.events import Reply
+from sordini.replication.controller.machine.events import ControllerReply
 from sordini.replication.ports import Create, Delete, Set
 
 
@@ -31,7 +31,7 @@ def describe(command: Command) -> str:
             return "StopReplica " + "; ".join(f"{s.topic_partition}{' delete' if s.delete else ''}" for s in stopped)
 
 
-def reply_line(reply: Reply) -> str:
+def reply_line(reply: ControllerReply) -> str:
     change, result = reply
     about = "" if change is None else f"{change.topic or topic_id_text(change.topic_id)}-{change.partition} "
     if isinstance(result, ErrorCode):

@@ -11,7 +11,7 @@ from kafka.record import MemoryRecords
 from sordini.pipeline.source.decode import COLUMNS, Aborted, Decoded, Decoder, DecodeRequest
 from sordini.protocol.records.batch import CRC_POSITION, BatchHeader, Record, assemble_batch, build_batch
 from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
-from sordini.protocol.records.legacy import write_messages
+from sordini.protocol.records.legacy_writing import write_messages
 
 CODECS = [NO_CODEC, GZIP, SNAPPY, LZ4, ZSTD]
 ALL = frozenset(COLUMNS)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sordini.client.addresses import Address
+from sordini.client.errors import Unreachable
 from sordini.pipeline.source.client import ClientSettings
-from sordini.pipeline.source.client.transport import ClientPorts, Lost
-from sordini.protocol import schema
-from sordini.protocol.api import APIS
+from sordini.pipeline.source.client.transport import ClientPorts
+from sordini.protocol import codecs
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.headers import read_request_header
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -39,6 +39,7 @@ from sordini.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from sordini.protocol.served_apis import APIS
 from tests.support.builders import a_batch
 from tests.support.response_headers import response_header
 
@@ -111,7 +112,7 @@ class FakeWorld:
 
     def connect(self, address: Address, settings: ClientSettings) -> FakeTransport:
         if address.port in self.down:
-            raise Lost(f"cannot reach {address}: connection refused")
+            raise Unreachable(f"cannot reach {address}: connection refused")
         self.opened += 1
         return FakeTransport(self, address.port)
 
@@ -224,10 +225,10 @@ class FakeTransport:
         frame = memoryview(data)[4:]
         header, position = read_request_header(frame)
         api = APIS[header.api_key]
-        request, _ = schema.decode(api.request, header.api_version, frame, position)
+        request, _ = codecs.decode(api.request, header.api_version, frame, position)
         answer = self._world.answer(self._broker, header.api_version, request)
         body = response_header(api, header.api_version, header.correlation_id)
-        body += schema.encode(answer, header.api_version)
+        body += codecs.encode(answer, header.api_version)
         self._incoming += len(body).to_bytes(4, "big") + body
 
     def receive_into(self, buffer: bytearray | memoryview, seconds: float) -> int:
@@ -243,6 +244,6 @@ class FakeTransport:
 
     def _check(self) -> None:
         if self._is_closed:
-            raise Lost("the connection is closed")
+            raise ConnectionAbortedError("the connection is closed")
         if self._broker in self._world.down:
-            raise Lost(f"the connection to broker {self._broker} broke")
+            raise ConnectionResetError(f"the connection to broker {self._broker} broke")

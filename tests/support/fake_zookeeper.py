@@ -1,6 +1,6 @@
 """A ZooKeeper ensemble in memory: one linearizable tree, and sessions with it over links that delay and break.
 
-The tree is the production one (`broker/coordination_store/znode_tree.py`). Around it are the parts of ZooKeeper that brokers meet:
+The tree is the production one (`coordination_store/znode_tree.py`). Around it are the parts of ZooKeeper that brokers meet:
 requests and answers of a session travel in order and take their time; a session is kept alive by pings and ends when
 none came for the session timeout, whatever its client believes; a client that receives nothing for two thirds of that
 time is SUSPENDED, has lost its watches and all that it waits for, and connects again, to find its session or its end.
@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sordini.broker.coordination_store.znode_tree import Fired, ZnodeTree
+from sordini.coordination_store.znode_tree import Fired, ZnodeTree
 from sordini.replication.ports import (
     Clock,
     CoordinationError,

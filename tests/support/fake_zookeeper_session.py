@@ -7,7 +7,7 @@ import contextvars
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sordini.broker.coordination_store.znode_tree import Fired, check_path
+from sordini.coordination_store.znode_tree import Fired, check_path
 from sordini.replication.metadata_store.paths import parents
 from sordini.replication.ports import (
     ANY_VERSION,

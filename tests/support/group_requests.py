@@ -8,7 +8,7 @@ from typing import Any
 
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import DelayedResponse
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.heartbeat import HeartbeatRequest
 from sordini.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

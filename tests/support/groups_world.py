@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 from sordini.broker.groups.machine import machine, records
 from sordini.broker.groups.machine.events import (
-    Answer,
     DeleteGroup,
     Event,
+    GroupAnswer,
     GroupLimits,
+    GroupWrite,
     Heartbeat,
     Join,
     JoinAnswer,
@@ -32,7 +33,6 @@ from sordini.broker.groups.machine.events import (
     Tick,
     Unload,
     ValidateOffsetCommit,
-    Write,
     WriteCompleted,
 )
 from sordini.broker.groups.machine.persistent_state import persistent_value
@@ -75,7 +75,7 @@ class World:
     clients: dict[str, Client] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     waiting: dict[Caller, tuple[Client | None, Event]] = field(default_factory=dict)
-    writes: deque[Write] = field(default_factory=deque)
+    writes: deque[GroupWrite] = field(default_factory=deque)
     folded: GroupValue | None = None
     drawn: dict[str, int] = field(default_factory=dict)
     requests: int = 0
@@ -199,7 +199,7 @@ class World:
                 continue
             if isinstance(action, RebalanceCaused):
                 continue
-            if isinstance(action, Write):
+            if isinstance(action, GroupWrite):
                 if action.value is not None:
                     assert records.read_group(records.group_value(action.value)) == action.value
                 self.said.append(_write_text(action))
@@ -249,7 +249,7 @@ class World:
             assert live == self.folded
 
     def _record_answer(
-        self, client: Client | None, event: Event, answer: JoinAnswer | SyncAnswer | LeaveAnswer | Answer
+        self, client: Client | None, event: Event, answer: JoinAnswer | SyncAnswer | LeaveAnswer | GroupAnswer
     ) -> None:
         name = "admin" if client is None else client.name
         kind = REQUEST_NAMES.get(type(event), type(event).__name__.lower())
@@ -277,7 +277,7 @@ def describe(group: Group) -> str:
     return "= " + " ".join(parts)
 
 
-def _answer_text(answer: JoinAnswer | SyncAnswer | LeaveAnswer | Answer) -> str:
+def _answer_text(answer: JoinAnswer | SyncAnswer | LeaveAnswer | GroupAnswer) -> str:
     if isinstance(answer, LeaveAnswer):
         return " ".join(error.name for error in answer.errors)
     if isinstance(answer, JoinAnswer) and answer.error is ErrorCode.NONE:
@@ -296,7 +296,7 @@ def _answer_text(answer: JoinAnswer | SyncAnswer | LeaveAnswer | Answer) -> str:
     return answer.error.name
 
 
-def _write_text(write: Write) -> str:
+def _write_text(write: GroupWrite) -> str:
     if write.value is None:
         return "write tombstone"
     members = [f"{member.member_id}={member.assignment.decode()}" for member in write.value.members]

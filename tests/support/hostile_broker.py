@@ -6,13 +6,14 @@ import asyncio
 import struct
 from typing import Any
 
-from sordini.protocol import primitives, schema
-from sordini.protocol.api import ALL_APIS, Api, ApiKey
+from sordini.protocol import codecs, primitives
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.declare import ArrayOf, Kind, Struct, fields_of
 from sordini.protocol.headers import read_rest_of_header, request_header_version
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from sordini.protocol.messages.find_coordinator import FindCoordinatorResponse
 from sordini.protocol.messages.metadata import MetadataResponse
+from sordini.protocol.served_apis import ALL_APIS, Api
 from tests.support.response_headers import response_header
 
 HOSTILE = "a\x1b]0;b\x07\x08\x7f\x9b31m\u202e\u2066\u2028\rforged\nsordini is well"
@@ -52,7 +53,7 @@ class HostileBroker:
                 api = ALL_APIS[ApiKey(key)]
                 self.asked.add(api.key)
                 correlation_id, _, _ = read_rest_of_header(frame, request_header_version(api, version))
-                body = response_header(api, version, correlation_id) + schema.encode(
+                body = response_header(api, version, correlation_id) + codecs.encode(
                     self._answer(api, version), version
                 )
                 writer.write(struct.pack(">i", len(body)) + body)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import count
+from typing import Any
 
 import pyarrow as pa
 
@@ -68,7 +69,15 @@ def tables_of(sent: Sequence[Sent]) -> Tables:
         windows_of([one for one in sent if one.event.late_ms < LATE_MINUTES * MINUTE_MS]),
         windows_of(sent),
         pages_of(sent),
+        visits_of(rows),
     )
+
+
+def visits_of(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    """The newest view of each visit."""
+    views = (row for row in rows if row["topic"] == TOPICS[VIEW])
+    newest = {row["session_id"]: row for row in sorted(views, key=lambda row: row["event_time"])}
+    return pa.Table.from_pylist(list(newest.values()), EVENTS)
 
 
 def windows_of(sent: Sequence[Sent]) -> pa.Table:

@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, Api, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.declare import ArrayOf, Kind, Struct, fields_of
 from sordini.protocol.decoding import cost_of
 from sordini.protocol.primitives import NUMBER_COST, NUMBERS_PER_ROW, Blob, Fixed, Text
+from sordini.protocol.served_apis import APIS, Api
 from tests.support.builders import a_batch
 from tests.support.unit_broker import topic_id_of
 
@@ -113,13 +114,13 @@ def shapes_of(api: Api, version: int) -> Iterator[Shape]:
 def largest(shape: Shape, body_bytes: int = BODY_BYTES, cost_max: int | None = None) -> Any:
     """The message with as many elements as make a body of `body_bytes`, and count for `cost_max` at most."""
     few, more = _message(shape, 100), _message(shape, 200)
-    sizes = [len(schema.encode(message, shape.version)) for message in (few, more)]
+    sizes = [len(codecs.encode(message, shape.version)) for message in (few, more)]
     number = 200 + max(body_bytes - sizes[1], 0) * 100 // max(sizes[1] - sizes[0], 1) if shape.fanned else 0
     if cost_max is not None and shape.fanned:
         costs = [cost_of_all(Struct(shape.api.request), message) for message in (few, more)]
         number = min(number, 200 + (cost_max - costs[1]) * 100 // max(costs[1] - costs[0], 1))
     message = _message(shape, number)
-    while (size := len(schema.encode(message, shape.version))) > body_bytes and shape.fanned:
+    while (size := len(codecs.encode(message, shape.version))) > body_bytes and shape.fanned:
         number = min(number - 1, number * body_bytes // size)  # Names grow by a digit now and then.
         message = _message(shape, number)
     return message

@@ -9,9 +9,10 @@ from sordini.protocol.records.batch import Record, crc_is_right, read_header, re
 from sordini.protocol.types import TopicId, TopicPartition
 from sordini.storage.log import Log
 from sordini.storage.log_config import LogConfig
-from sordini.storage.log_manager import Identity, LogManager, StoreConfig
+from sordini.storage.log_manager import Identity, LogManager
 from sordini.storage.producer_replay import replay
 from sordini.storage.producer_state import ProducerState
+from sordini.storage.store_config import StoreConfig
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch, writable
 

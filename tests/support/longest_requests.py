@@ -20,8 +20,8 @@ from typing import NamedTuple
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import DelayedResponse, Parts, release_parts
 from sordini.broker.requests.decoding_costs import cost_max_of
-from sordini.protocol import schema
-from sordini.protocol.api import ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import WireError
 from sordini.protocol.headers import request_header
 from tests.support.controlled_broker import governed
@@ -78,7 +78,7 @@ def frame_of(shape: Shape, body_bytes: int = BODY_BYTES) -> memoryview:
     """The request with the largest body that its bound allows."""
     header = request_header(shape.api, shape.version, 77, "test")
     message = largest(shape, body_bytes, cost_max_of(shape.api))
-    return memoryview(bytearray(header + schema.encode(message, shape.version)))
+    return memoryview(bytearray(header + codecs.encode(message, shape.version)))
 
 
 async def measure(broker: UnitBroker, frame: memoryview, meter: Callable[[], float] = time.thread_time) -> Measured:

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from sordini.protocol import primitives
-from sordini.protocol.api import APIS
 from sordini.protocol.declare import EMPTY, ArrayOf, Field, Kind, Struct, fields_of
+from sordini.protocol.served_apis import APIS
 
 MESSAGES = [cls for api in APIS.values() for cls in (api.request, api.response)]
 NUMBER_BITS = {"b": 8, "h": 16, "i": 32, "q": 64}

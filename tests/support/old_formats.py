@@ -99,7 +99,7 @@ NOT_THE_SAME = {
     "a batch with a time before 1970": (Sent(batch([record(b"v")], base_timestamp=-9, max_timestamp=-9), 8), -1, 32),
     "a record with headers": (Sent(build_batch([Record(0, THEN, b"k", b"v", (("h", b"x"),))]), 8), -1, 43),
 }
-"""Differences: Apache Kafka's answer and ours. docs/record-checks.md gives the reasons."""
+"""Differences: Apache Kafka's answer and ours. docs/evidence/record-checks.md gives the reasons."""
 
 TOPICS: dict[str, dict[str, str]] = {
     "as-it-came": {},

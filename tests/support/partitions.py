@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, check_produced
+from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules
+from sordini.protocol.records.produced_records import check_produced
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.leader import Term
 from sordini.replication.partition import Partition

@@ -1,7 +1,7 @@
 """A leader and a follower on disks in memory, in virtual time, with nothing but the network between them faked.
 
 The leader is the production partition behind the production handlers; the follower the production fetchers. `Wire`
-is the port `Links`: it encodes and decodes what goes over it, and a test may break it in any way.
+is the port `BrokerLinks`: it encodes and decodes what goes over it, and a test may break it in any way.
 """
 
 from __future__ import annotations
@@ -12,33 +12,37 @@ import struct
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from sordini.broker.dispatch import Call, Dispatcher
-from sordini.broker.handlers.down_conversion import DownConversions
-from sordini.broker.handlers.fetch import FetchHandler, Readers, ReplicaSelector
-from sordini.broker.handlers.offsets import OffsetsHandler
-from sordini.broker.handlers.replica_fetch import ReplicaFetches
-from sordini.broker.handlers.tail_fetch import TailFetches
 from sordini.broker.network.ports import DelayedResponse
-from sordini.broker.prepared.fetch import FetchDeps, FetchPreparer
-from sordini.broker.record_jobs.queue import JobQueue
-from sordini.broker.requests.fetch_sessions import FetchSessions
+from sordini.broker.records.down_conversion import DownConversions
+from sordini.broker.records.fetch_handler import FetchHandler, Readers, ReplicaSelector
+from sordini.broker.records.fetch_sessions import FetchSessions
+from sordini.broker.records.jobs.queue import JobQueue
+from sordini.broker.records.known_leaders import KnownLeaders
+from sordini.broker.records.list_offsets_handler import ListOffsetsHandler
+from sordini.broker.records.prepared.fetch import FetchDeps, FetchPreparer
+from sordini.broker.records.replica_fetch import ReplicaFetches
+from sordini.broker.records.tail_fetch import TailFetches
+from sordini.broker.requests.call import Call
+from sordini.broker.requests.dispatch import Dispatcher
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.client.connection import REQUEST_CORRELATION_POSITION, encode_request
 from sordini.client.ports import Rounds
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, Api, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import request_header
 from sordini.protocol.records.batch import read_header
+from sordini.protocol.served_apis import APIS, Api
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
+from sordini.replication.fetching.fetcher_deps import FetcherDeps
 from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
 from sordini.replication.fetching.messages import FetchSettings
-from sordini.replication.fetching.replica_fetcher import FetcherDeps
-from sordini.replication.inter_broker import InterBrokerVersions, versions_for
+from sordini.replication.inter_broker_versions import InterBrokerVersions, versions_for
 from sordini.replication.partition import Partition
 from sordini.replication.partition_deps import Peers
 from sordini.replication.ports import CallLater, Clock, Unreachable
-from sordini.replication.replica_quota import ReplicaQuota
 from sordini.replication.replica_set import ReplicaSet, ReplicaSetDeps
+from sordini.replication.replica_throttling import ReplicaQuota
 from sordini.storage.log_config import LogConfig
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from sordini.testing.simulation.virtual_loop import SimClock, SimLoop, elapse, run
@@ -69,7 +73,7 @@ def pass_every_call(_: Call) -> None:
 
 
 class Wire:
-    """The port `Links`: every link of a test, and what they carried."""
+    """The port `BrokerLinks`: every link of a test, and what they carried."""
 
     def __init__(self, leaders: dict[BrokerId, LeaderSide]) -> None:
         self.leaders = leaders
@@ -126,7 +130,7 @@ class WireLink:
         """The whole response to a request, if nothing breaks on the way."""
         wire = self._wire
         head_bytes = len(request_header(api, version, 77, self._client_id))
-        request = schema.decode(api.request, version, memoryview(bytes(frame))[4 + head_bytes :])[0]
+        request = codecs.decode(api.request, version, memoryview(bytes(frame))[4 + head_bytes :])[0]
         wire.asked.append((version, request))
         assert len(wire.asked) < REQUESTS_MAX, "requests without end"
         trouble = wire.trouble(request)
@@ -208,8 +212,9 @@ class LeaderSide:
         call_later = call_later or asyncio.get_running_loop().call_later
         jobs, later = JobQueue(RecordsHere(), lambda: 2, lambda: 2**20, self.log), self.dispatcher.respond_later
         readers = Readers(followers, closest, TailFetches(self.replicas, call_later) if has_tails else None)
+        self.leaders = KnownLeaders(self.replicas, MetadataCache("a-cluster"))
         fetch = FetchHandler(
-            self.replicas,
+            self.leaders,
             self.sessions,
             clock,
             call_later,
@@ -217,9 +222,9 @@ class LeaderSide:
             conversions=DownConversions(jobs, later, bytes_max=2**20),
             bytes_max=2**30,
         )
-        prepared = FetchDeps(self.replicas, self.sessions, clock.monotonic_ms, readers, 2**30)
+        prepared = FetchDeps(self.leaders, self.sessions, clock.monotonic_ms, readers, 2**30)
         self.dispatcher.prepared.preparers[ApiKey.FETCH] = FetchPreparer(prepared)
-        self.dispatcher.add([fetch.route(), *OffsetsHandler(self.replicas, later, jobs).routes()])
+        self.dispatcher.add([fetch.route(), *ListOffsetsHandler(self.replicas, later, jobs).routes()])
 
     def append(self, records: int = 3, name: TopicPartition = NAME, **fields: Any) -> None:
         partition = self.replicas.partition(*name)

@@ -2,7 +2,8 @@
 
 import struct
 
-from sordini.protocol.api import Api, ApiKey
+from sordini.protocol.api_keys import ApiKey
+from sordini.protocol.served_apis import Api
 
 _RESPONSE = struct.Struct(">i")
 _FLEXIBLE_RESPONSE = struct.Struct(">ix")  # The pad byte is a zero: no tagged fields.

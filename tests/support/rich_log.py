@@ -20,7 +20,7 @@ from sordini.protocol.records.batch import (
 )
 from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
-from sordini.protocol.records.legacy import write_messages
+from sordini.protocol.records.legacy_writing import write_messages
 from sordini.protocol.types import TopicPartition
 from sordini.storage.producer_snapshots import encode_snapshot
 from sordini.storage.producer_state import ProducerEntry, ProducerState

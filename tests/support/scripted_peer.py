@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from sordini.broker.network.ports import Network, Socket, SocketOptions
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.framing import BufferPool, FrameReader
 from sordini.protocol.headers import read_request_header
+from sordini.protocol.served_apis import APIS
 from tests.support.response_headers import response_header
 
 HOST = "127.0.0.1"
@@ -35,7 +36,7 @@ def response(asked: Asked, message: Any, *, correlation_id: int | None = None) -
     """A whole response frame to a request."""
     number = asked.correlation_id if correlation_id is None else correlation_id
     header = response_header(APIS[asked.key], asked.version, number)
-    return framed(header + schema.encode(message, asked.version))
+    return framed(header + codecs.encode(message, asked.version))
 
 
 class ScriptedPeer:
@@ -102,7 +103,7 @@ class ScriptedPeer:
         while (frame := reader.next_frame()) is not None:
             header, position = read_request_header(frame)
             api = APIS[header.api_key]
-            body, end = schema.decode(api.request, header.api_version, frame, position)
+            body, end = codecs.decode(api.request, header.api_version, frame, position)
             assert end == len(frame)
             asked = Asked(api.key, header.api_version, header.correlation_id, header.client_id, body)
             self.asked.append(asked)

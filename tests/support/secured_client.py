@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sordini.client.authentication import SaslCredentials, authenticate
 from sordini.client.blocking import BlockingConnection, SocketTransport
 from sordini.client.connection import ClientConnection
-from sordini.client.errors import AuthenticationFailed, ClientError
+from sordini.client.errors import ClientError, Unauthorized
 from sordini.client.scram import ScramError
 from sordini.client.versions import negotiate
 from tests.support.wire_client import PATIENCE_S, Client
@@ -27,7 +27,7 @@ class UnknownSignatureError(Exception):
     """The broker accepted the proof, and does not know the password: it accepts any."""
 
 
-def login_error(failed: AuthenticationFailed) -> Exception:
+def login_error(failed: Unauthorized) -> Exception:
     """Who refused: the broker, or the client, which verifies the signature of a broker that has accepted its proof."""
     if isinstance(failed.__context__, ScramError):
         return UnknownSignatureError(str(failed))
@@ -65,7 +65,7 @@ class SecuredClient(Client):
         try:
             versions = login.run(negotiate())
             login.run(authenticate(credentials, versions, "the broker", secrets.token_urlsafe(18)))
-        except AuthenticationFailed as refused:
+        except Unauthorized as refused:
             raise login_error(refused) from None
         except ClientError as problem:
             raise ConnectionError(str(problem)) from None

@@ -5,7 +5,8 @@ import contextlib
 import socket
 import struct
 
-from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLimits
+from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
+from sordini.broker.network.listener import Listener
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.sockets import SystemNetwork

@@ -13,24 +13,27 @@ from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any
 
-from sordini.broker.handlers.produce import ProduceHandler
-from sordini.broker.membership.store_contact import NO_DOUBT
-from sordini.broker.network.limits import ConnectionLimits, Listener, NetworkLimits
+from sordini.broker.cluster.peers.broker_client import BrokerClients
+from sordini.broker.cluster.store_contact import NO_DOUBT
+from sordini.broker.network.limits import ConnectionLimits, NetworkLimits
+from sordini.broker.network.listener import Listener
 from sordini.broker.network.server import SocketServer
-from sordini.broker.peers.broker_client import BrokerClients
-from sordini.broker.prepared.produce import ProduceDeps, ProducePreparer
-from sordini.broker.record_jobs.queue import JobQueue
+from sordini.broker.records.jobs.queue import JobQueue
+from sordini.broker.records.prepared.produce import ProduceDeps, ProducePreparer
+from sordini.broker.records.produce_handler import ProduceHandler, RecordChecks
+from sordini.broker.records.schemas.schema_check import SchemaCheck
+from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.transactions.verification import TransactionGate
 from sordini.client.async_connection import AsyncConnection
 from sordini.client.connection import ClientConnection
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
+from sordini.replication.fetching.fetcher_deps import FetcherDeps
 from sordini.replication.fetching.fetcher_manager import ReplicaFetcherManager
 from sordini.replication.fetching.messages import FetchSettings
-from sordini.replication.fetching.replica_fetcher import FetcherDeps
-from sordini.replication.inter_broker import versions_for
+from sordini.replication.inter_broker_versions import versions_for
 from sordini.replication.partition_deps import Peers
 from sordini.replication.replica_set import ReplicaSet, ReplicaSetDeps
 from sordini.testing.brokers.loop_processes import LoopProcess, current_process
@@ -55,10 +58,7 @@ PRODUCE_VERSION = 11
 class NoCoordinator:
     """A `TransactionVerifier` where nothing has to be verified: no producer here has transactions."""
 
-    def add(self, *question: object) -> None:
-        self.verify(*question)
-
-    def verify(self, *question: object) -> None:
+    def ask(self, question: object) -> None:
         raise AssertionError(f"not expected: {question}")
 
 
@@ -108,10 +108,19 @@ class ReplicatedPartition:
         loop, later = asyncio.get_running_loop(), side.dispatcher.respond_later
         jobs = JobQueue(RecordsHere(), lambda: 2, lambda: 2**20, side.log)
         gate = TransactionGate(NoCoordinator(), lambda: True)
-        produce = ProduceHandler(side.replicas, self.clock, later, loop.call_later, gate, jobs)
+        schemas = SchemaCheck(
+            "_schemas",
+            MetadataCache("cluster"),
+            BrokerClients(self.network, lambda _: None),
+            self.clock.monotonic_ms,
+            side.log,
+            jobs,
+        )
+        checks = RecordChecks(jobs, schemas)
+        produce = ProduceHandler(side.leaders, self.clock, later, loop.call_later, gate, checks)
         side.dispatcher.add([produce.route()])
-        prepared = ProduceDeps(self.clock.now_ms, loop.call_later, gate.admits_at_once, NO_DOUBT)
-        side.dispatcher.prepared.preparers[ApiKey.PRODUCE] = ProducePreparer(side.replicas, prepared)
+        prepared = ProduceDeps(self.clock.now_ms, loop.call_later, gate.admits_at_once, NO_DOUBT, side.leaders)
+        side.dispatcher.prepared.preparers[ApiKey.PRODUCE] = ProducePreparer(prepared)
         server = SocketServer(
             self.network, side.dispatcher, self.clock, WarmCache(), side.log, NetworkLimits(), ConnectionLimits()
         )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from sordini.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

@@ -15,21 +15,21 @@ from sordini.broker.transactions.machine import machine
 from sordini.broker.transactions.machine.events import (
     Action,
     AddPartitions,
-    Answer,
     EndTransaction,
     Event,
     Expire,
     InitProducerId,
     MarkersWritten,
-    Producer,
-    Reply,
+    ProducerIdentity,
     SendMarkers,
     Tick,
     TimedOut,
+    TransactionAnswer,
     TransactionLimits,
-    Write,
+    TransactionReply,
+    TransactionWrite,
+    WriteCommitted,
     WriteRefused,
-    Written,
 )
 from sordini.broker.transactions.machine.state import NO_EPOCH, Caller, Transaction
 from sordini.broker.transactions.records import (
@@ -55,8 +55,8 @@ class World:
     limits: TransactionLimits = field(default_factory=TransactionLimits)
     transaction: Transaction = field(default_factory=lambda: Transaction(ID))
     now_ms: int = EPOCH_MS
-    is_pure: bool = False
-    """sordini.cluster.pure: records have version 1."""
+    is_exclusive: bool = False
+    """sordini.cluster.exclusive: records have version 1."""
     client_version: int = 0
     """The transaction.version of requests."""
     log_waits: bool = False
@@ -64,21 +64,26 @@ class World:
     markers_wait: bool = False
     """Markers are written on command."""
     said: list[str] = field(default_factory=list)
-    producers: dict[str, Producer] = field(default_factory=dict)
+    producers: dict[str, ProducerIdentity] = field(default_factory=dict)
     """What each client was given last."""
-    former: dict[str, list[Producer]] = field(default_factory=dict)
+    former: dict[str, list[ProducerIdentity]] = field(default_factory=dict)
     """What each client was given before."""
     waiting: dict[Caller, str] = field(default_factory=dict)
-    write: Write | None = None
+    write: TransactionWrite | None = None
     markers: SendMarkers | None = None
     folded: TransactionValue | None = None
     """What the committed records leave."""
     history: list[TransactionValue | None] = field(default_factory=list)
     """The committed records."""
-    ends: dict[Caller, tuple[Producer, bool]] = field(default_factory=dict)
+    ends: dict[Caller, tuple[ProducerIdentity, bool]] = field(default_factory=dict)
     """Requests to end a transaction: as which producer, and whether it commits."""
-    decided: set[tuple[Producer, bool]] = field(default_factory=set)
+    decided: set[tuple[ProducerIdentity, bool]] = field(default_factory=set)
     """Those that were carried out."""
+    ends_of_0: set[Caller] = field(default_factory=set)
+    """Requests to end a transaction of version 0, which does not raise the epoch."""
+    repeated: set[tuple[ProducerIdentity, bool]] = field(default_factory=set)
+    """Those that were carried out, as the producers which they left: a client of version 0 may end with the new epoch what it
+    has ended with the former one."""
     markers_sent: list[SendMarkers] = field(default_factory=list)
     errors: list[ErrorCode] = field(default_factory=list)
     next_producer_id: int = 1000
@@ -86,7 +91,7 @@ class World:
 
     @property
     def value_version(self) -> int:
-        return FLEXIBLE_VALUE_VERSION if self.is_pure else VALUE_VERSION
+        return FLEXIBLE_VALUE_VERSION if self.is_exclusive else VALUE_VERSION
 
     # Clients.
 
@@ -99,14 +104,16 @@ class World:
         names = frozenset(partitions)
         self.apply(AddPartitions(self._caller(client), self.producer(client), names, self.client_version))
 
-    def end(self, client: str, *, commits: bool, producer: Producer | None = None) -> None:
+    def end(self, client: str, *, commits: bool, producer: ProducerIdentity | None = None) -> None:
         """End the transaction, as the producer that the client is or was."""
         named, caller = producer or self.producer(client), self._caller(client)
         self.ends[caller] = named, commits
+        if self.client_version == 0:
+            self.ends_of_0.add(caller)
         self._submit(EndTransaction(caller, named, commits, self.client_version))
 
-    def producer(self, client: str) -> Producer:
-        return self.producers.get(client, Producer(7, 0))
+    def producer(self, client: str) -> ProducerIdentity:
+        return self.producers.get(client, ProducerIdentity(7, 0))
 
     def _submit(self, request: InitProducerId | EndTransaction) -> None:
         if machine.needs_producer_id(self.transaction, request, self.limits):
@@ -141,14 +148,16 @@ class World:
         assert write is not None, "no write is in flight"
         if error is not None:
             if write.reply is not None:
-                self._answered(write.reply.caller, Answer(error))
+                self._answered(write.reply.caller, TransactionAnswer(error))
             self.apply(WriteRefused())
             return
         self.folded = None if write.value is None else read_back(write.value, self.value_version)
         self.history.append(self.folded)
         if write.reply is not None and write.reply.caller in self.ends:
-            self.decided.add(self.ends[write.reply.caller])
-        self.apply(Written())
+            end = self.ends[write.reply.caller]
+            self.decided.add(end)
+            self.repeated.add((producer_after(self.folded), end[1]))
+        self.apply(WriteCommitted())
         if write.reply is not None:
             self._answered(*write.reply)
 
@@ -166,7 +175,7 @@ class World:
     def restart(self) -> None:
         """Another coordinator loads what is committed; requests that wait are answered NOT_COORDINATOR."""
         if self.write is not None and self.write.reply is not None:
-            self._answered(self.write.reply.caller, Answer(ErrorCode.NOT_COORDINATOR))
+            self._answered(self.write.reply.caller, TransactionAnswer(ErrorCode.NOT_COORDINATOR))
         self.write = self.markers = None
         self.transaction = Transaction(ID) if self.folded is None else machine.restored(ID, self.folded)
         for action in machine.resume(self.transaction):
@@ -194,9 +203,9 @@ class World:
 
     def _carry_out(self, action: Action) -> None:
         match action:
-            case Reply(caller, answer):
+            case TransactionReply(caller, answer):
                 self._answered(caller, answer)
-            case Write(value):
+            case TransactionWrite(value):
                 assert self.write is None, "two writes in flight"
                 self.write = action
                 self.said.append(f"write {described(value)}")
@@ -219,15 +228,16 @@ class World:
         decided = self.folded
         assert decided is not None
         assert STATE_NAMES[decided.state] == ("PrepareCommit" if markers.commits else "PrepareAbort")
-        assert Producer(decided.producer_id, decided.producer_epoch) == markers.producer
+        assert ProducerIdentity(decided.producer_id, decided.producer_epoch) == markers.producer
         assert frozenset(decided.partitions) == markers.partitions
         assert decided.client_version == markers.client_version
 
-    def _answered(self, caller: Caller, answer: Answer) -> None:
+    def _answered(self, caller: Caller, answer: TransactionAnswer) -> None:
         client = self.waiting.pop(caller)
         self.errors.append(answer.error)
         if caller in self.ends and answer.error is ErrorCode.NONE:
-            assert self.ends[caller] in self.decided, "the end was decided by no request of this producer"
+            decided = self.decided | self.repeated if caller in self.ends_of_0 else self.decided
+            assert self.ends[caller] in decided, "the end was decided by no request of this producer"
         line = f"reply {client} {answer.error.name}"
         if answer.producer is not None:
             if client in self.producers:
@@ -235,6 +245,14 @@ class World:
             self.producers[client] = answer.producer
             line += f" id={answer.producer.producer_id} epoch={answer.producer.epoch}"
         self.said.append(line)
+
+
+def producer_after(decided: TransactionValue | None) -> ProducerIdentity:
+    """What a decided transaction leaves its client as."""
+    assert decided is not None
+    if decided.next_producer_id != NO_PRODUCER_ID:
+        return ProducerIdentity(decided.next_producer_id, 0)
+    return ProducerIdentity(decided.producer_id, decided.producer_epoch)
 
 
 def read_back(value: TransactionValue, version: int) -> TransactionValue:

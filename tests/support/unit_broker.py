@@ -11,11 +11,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from sordini.broker.cluster.identity import BrokerIdentity
+from sordini.broker.cluster.store_contact import StoreContact
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.configuration.dynamic import DynamicConfig
-from sordini.broker.coordination_store.embedded import EmbeddedStore
-from sordini.broker.membership.identity import BrokerIdentity
-from sordini.broker.membership.store_contact import StoreContact
 from sordini.broker.network.ports import DelayedResponse, ListeningSocket, Parts, Peer, Socket, SocketOptions
 from sordini.broker.security.audit.audit_log import AuditOutput
 from sordini.broker.topics.metadata_cache import BrokerMetadata, PartitionMetadata
@@ -23,13 +22,15 @@ from sordini.broker.wiring.assembly import assemble, topic_configs_of
 from sordini.broker.wiring.deps import BrokerDeps, ClusterDeps, Runtime, Workers
 from sordini.broker.wiring.oauthbearer import key_fetcher
 from sordini.broker.wiring.parts import BrokerParts
-from sordini.protocol import schema
-from sordini.protocol.api import ALL_APIS, ApiKey
+from sordini.coordination_store.embedded import EmbeddedStore
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import read_response_header, request_header
+from sordini.protocol.served_apis import ALL_APIS
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     Broker,
-    Endpoint,
+    BrokerEndpoint,
     LeaderAndIsr,
     PartitionInfo,
     PartitionState,
@@ -219,12 +220,12 @@ class UnitBroker:
         await self.learn(infos)
 
     async def learn(self, infos: tuple[PartitionInfo, ...] = ()) -> None:
-        me = Broker(ME, 0, (Endpoint("PLAINTEXT", *ADDRESS),))
+        me = Broker(ME, 0, (BrokerEndpoint("PLAINTEXT", *ADDRESS),))
         await self.parts.receiver.receive(UpdateMetadata(ME, 1, -1, (me,), infos))
 
     def frame(self, key: ApiKey, version: int, request: Any, *, client_id: str | None = "test") -> memoryview:
         head = request_header(ALL_APIS[key], version, 77, client_id)
-        return memoryview(bytearray(head + schema.encode(request, version)))
+        return memoryview(bytearray(head + codecs.encode(request, version)))
 
     def serve(self, key: ApiKey, version: int, request: Any, **header: Any) -> Parts | DelayedResponse | None:
         return self.parts.dispatcher.serve(self.peer, self.frame(key, version, request, **header))
@@ -272,7 +273,7 @@ def read_answer(key: ApiKey, version: int, parts: Parts) -> Any:
     api = ALL_APIS[key]
     correlation_id, position = read_response_header(api, version, frame)
     assert correlation_id == 77
-    message, end = schema.decode(api.response, version, frame, position)
+    message, end = codecs.decode(api.response, version, frame, position)
     assert end == len(frame)
     return message
 

@@ -7,8 +7,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Self
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import read_response_header, request_header
 from sordini.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from sordini.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -20,6 +20,7 @@ from sordini.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from sordini.protocol.served_apis import APIS
 
 PATIENCE_S = 20.0
 
@@ -38,12 +39,12 @@ class Client:
 
     def ask(self, key: ApiKey, version: int, request: Any, client_id: str = "test") -> Any:
         """The answer's message."""
-        body = request_header(APIS[key], version, 1, client_id) + schema.encode(request, version)
+        body = request_header(APIS[key], version, 1, client_id) + codecs.encode(request, version)
         self.socket.sendall(struct.pack(">i", len(body)) + body)
         (size,) = struct.unpack(">i", self.receive(4))
         frame = memoryview(self.receive(size))
         _, position = read_response_header(APIS[key], version, frame)
-        return schema.decode(APIS[key].response, version, frame, position)[0]
+        return codecs.decode(APIS[key].response, version, frame, position)[0]
 
     def receive(self, size: int) -> bytes:
         data = bytearray()

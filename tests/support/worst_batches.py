@@ -13,7 +13,15 @@ from functools import lru_cache
 
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import BatchHeader, Record, assemble_batch, build_batch
-from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD, compress, lz4_with_format_0_checksum
+from sordini.protocol.records.compression import (
+    GZIP,
+    LZ4,
+    NO_CODEC,
+    SNAPPY,
+    ZSTD,
+    compress,
+)
+from sordini.protocol.records.lz4_checksums import lz4_with_format_0_checksum
 from sordini.protocol.records.varint import varint
 
 MIB = 1024 * 1024

@@ -1,4 +1,4 @@
-"""Clusters behind their control, as a process of another language uses them."""
+"""Brokers of the kit, shared by the tests of a file; and clusters behind their control, as another language uses them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 
-from sordini.testing import Kafka
+from sordini.testing import Kafka, make_kafka
 from sordini.testing.brokers.site import Site
-from sordini.testing.control.endpoints import Control
+from sordini.testing.control.controlled import Control
 from sordini.testing.control.server import ControlServer
 from tests.support.fake_ports import ListLog
 
@@ -85,6 +85,27 @@ class Controlled:
         answer = self.ask(method, path, body)
         assert answer.status in (200, 201), answer
         return answer.value
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Kafka]:
+    """One broker for all tests of a file. A file that needs others has a `site` of its own."""
+    with make_kafka() as made:
+        yield made
+
+
+@pytest.fixture
+def broker(site: Kafka) -> Iterator[Kafka]:
+    """The brokers of the file, with everything undone that a test has done."""
+    site.begin_test()
+    yield site
+    site.end_test()
+
+
+@pytest.fixture
+def cluster(broker: Kafka) -> Kafka:
+    """The same, for files whose `site` has several."""
+    return broker
 
 
 @pytest.fixture(scope="package")

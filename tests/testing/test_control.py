@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sordini.testing.control.endpoints import ENDPOINTS, FAULTS_MAX
+from sordini.testing.control.controlled import FAULTS_MAX
+from sordini.testing.control.endpoints import ENDPOINTS
 from sordini.testing.control.fields import shown
 from sordini.testing.control.server import LIMITS
 from sordini.testing.control.shapes import ACTIONS
@@ -48,6 +49,14 @@ FAULT = {"api": "Produce", "do": "fail", "code": "NOT_ENOUGH_REPLICAS"}
         ("POST", "/faults", {"api": "Produce", "do": "delay", "ms": "1"}, 400, 'ms="1" in ', "ms", "a number from 0"),
         ("POST", "/faults", b'{"api": "Produce", "do": "delay", "ms": NaN}', 400, "ms=NaN in ", "ms", "a number"),
         ("POST", "/faults", {"api": "Produce", "do": "hold", "before": 1}, 400, "before=1 in ", "before", "true or false"),
+        ("GET", "/groups/", None, 404, "there is no path '/groups/'", "path", "/groups/{group}"),
+        ("GET", "/groups/shop?x=1", None, 400, '"x" is not a field of GET /groups/{group}', "GET /groups/{group}", "no field"),
+        ("POST", "/groups/shop/fence", None, 400, "member=null in POST /groups/{group}/fence: ", "member", "the id of a member"),
+        ("POST", "/groups/shop/fence", {"member": ["a"]}, 400, 'member=["a"] in ', "member", "a text"),
+        ("POST", "/groups/shop/fence", {"member": "a", "instance_id": "b"}, 400, 'instance_id="b" in ', "instance_id", "None beside member="),
+        ("POST", "/groups/shop/fence", {"members": "a"}, 400, '"members" is not a field of ', "POST /groups/{group}/fence", "member, instance_id"),
+        ("POST", "/groups/shop/hold-heartbeats", {"before": 1}, 400, "before=1 in ", "before", "true or false"),
+        ("POST", "/groups/shop/refuse-assignor", {"assignor": ""}, 400, 'assignor="" in ', "assignor", "a text"),
         ("GET", "/requests?limit=0", None, 400, "limit=0 in GET /requests: ", "limit", "a whole number from 1"),
         ("GET", "/requests?api=Nothing", None, 400, "api: there is no API 'Nothing'", "api", ""),
         ("GET", "/requests?since=1", None, 400, '"since" is not a field of GET /requests', "GET /requests", "after"),
@@ -82,6 +91,8 @@ def test_what_the_brokers_refuse_is_a_conflict(controlled: Controlled) -> None:
         ("/topics", {"config": {"retention": 1}}, "INVALID_CONFIG"),
         (f"/topics/{orders}/partitions/0/leader", None, "has no other replica in sync than 1"),
         ("/groups/shop/expel", {"member": "none"}, "UNKNOWN_MEMBER_ID"),
+        ("/groups/shop/fence", {"member": "none"}, "group 'shop' has no member 'none': there is none"),
+        ("/groups/shop/hold-heartbeats", {"instance_id": "x"}, "group 'shop' has no member with the instance id 'x'"),
     ):
         answer = controlled.ask("POST", path, body)
         assert answer.status == 409, answer
@@ -119,7 +130,9 @@ def test_faults_have_a_bound(controlled: Controlled) -> None:
         controlled.fault("Produce", "hold", topic="none")
     answer = controlled.ask("POST", "/faults", FAULT)
     assert (answer.status, answer.value["error"]) == (409, f"{FAULTS_MAX} faults are in force")
-    assert len(controlled.delete("/faults")) == FAULTS_MAX
+    controlled.delete(f"/faults/{controlled.get('/faults')[0]['id']}")
+    assert controlled.ask("POST", "/groups/shop/hold-heartbeats").status == 409, "it would be two faults"
+    assert len(controlled.delete("/faults")) == FAULTS_MAX - 1
     controlled.fault("Produce", "hold")
 
 

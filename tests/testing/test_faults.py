@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -11,24 +10,11 @@ from aiokafka.errors import CorruptRecordException
 from confluent_kafka import KafkaError
 from kafka import KafkaProducer
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
-from sordini.testing import Kafka, make_kafka
+from sordini.testing import Kafka
 from sordini.testing.faults.names import api_of, code_of
 from tests.testing.clients import producer
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Kafka]:
-    with make_kafka() as made:
-        yield made
-
-
-@pytest.fixture
-def broker(site: Kafka) -> Iterator[Kafka]:
-    site.begin_test()
-    yield site
-    site.end_test()
 
 
 def test_a_produce_that_fails_twice_is_retried_with_the_same_sequence(broker: Kafka) -> None:

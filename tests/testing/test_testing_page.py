@@ -1,4 +1,4 @@
-"""docs/testing.md, pasted block by block into files, as its readers do."""
+"""docs/testing.md up to its recipes, pasted block by block into files, as its readers do."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from sordini.testing import make_kafka
+from tests.testing.recipes.page import PAGE, RECIPES
 from tests.testing.test_plugin import environment, run_pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
 BLOCK = re.compile(r"^```python (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("page")
-    for name, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+    for name, text in BLOCK.findall(PAGE.read_text(encoding="utf-8").partition(RECIPES)[0]):
         (directory / name).write_text(text)
     return directory
 
@@ -37,9 +37,9 @@ def test_the_first_tests_fail_and_pass_as_the_page_says(files: Path) -> None:
 
 
 def test_the_other_tests_of_the_page_pass(files: Path) -> None:
-    code, output = run_pytest(files, "test_lost_answers.py", "test_clock.py")
+    code, output = run_pytest(files, "test_lost_answers.py", "test_clock.py", "test_fenced_member.py")
     assert code == 0, output
-    assert "2 passed" in output
+    assert "3 passed" in output
 
 
 def test_records_of_production_are_packed_and_loaded_as_the_page_says(files: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
 
-from sordini.protocol.api import APIS, INTER_BROKER_APIS, ApiKey
+from sordini.protocol.api_keys import ApiKey
+from sordini.protocol.served_apis import APIS, INTER_BROKER_APIS
 from sordini.testing import Kafka, KitError, Sasl, make_kafka
 from sordini.testing.arguments import ArgumentRefused
 from sordini.testing.faults.mentions import mentioned
@@ -17,25 +18,15 @@ from sordini.testing.owned_keys import OWNED_KEYS
 from tests.testing.clients import producer
 from tests.testing.conftest import Controlled
 
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Kafka]:
-    with make_kafka() as made:
-        yield made
-
-
-@pytest.fixture
-def broker(site: Kafka) -> Iterator[Kafka]:
-    site.begin_test()
-    yield site
-    site.end_test()
-
-
 SELECTIONS: list[tuple[dict[str, Any], str]] = [
     ({"api": "Produce", "group": "shop"}, "a request Produce names no group; it can be selected by topic, partition"),
     ({"api": "Heartbeat", "topic": "orders"}, "a request Heartbeat names no topic; it can be selected by group, "),
     ({"api": "Heartbeat", "partition": 0}, "a request Heartbeat names no partition"),
     ({"api": "Metadata", "topic": "orders", "partition": 0}, "a request Metadata names no partition"),
+    ({"api": "DescribeGroups", "member_id": "a"}, "a request DescribeGroups names no member id"),
+    ({"api": "Heartbeat", "assignor": "range"}, "a request Heartbeat names no assignor"),
+    ({"api": "Heartbeat", "member_id": 7}, "allowed is a text"),
+    ({"api": "JoinGroup", "assignor": ""}, "allowed is a text"),
     ({"api": "Fetch", "transactional_id": "a"}, "a request Fetch names no transactional id"),
     ({"api": "Produce", "broker": 7}, "allowed is one of the brokers: 1"),
     ({"api": "Produce", "broker": "1"}, "allowed is a whole number from 1 on"),
@@ -121,8 +112,13 @@ def test_the_release_of_a_rule_that_does_not_hold_is_refused_alike(broker: Kafka
 def test_every_request_of_clients_can_be_selected_by_what_it_names() -> None:
     for api in APIS:
         if api not in INTER_BROKER_APIS:
-            assert mentioned(ApiKey(api)) <= {"topic", "partition", "group", "transactional_id"}
-    assert mentioned(ApiKey.OFFSET_FETCH) == {"topic", "partition", "group"}
+            names = {"topic", "partition", "group", "member_id", "assignor", "transactional_id"}
+            assert mentioned(ApiKey(api)) <= names
+    assert mentioned(ApiKey.OFFSET_FETCH) == {"topic", "partition", "group", "member_id"}
+    assert mentioned(ApiKey.LEAVE_GROUP) == mentioned(ApiKey.HEARTBEAT) == {"group", "member_id"}
+    assert mentioned(ApiKey.JOIN_GROUP) == mentioned(ApiKey.SYNC_GROUP) == {"group", "member_id", "assignor"}
+    assert mentioned(ApiKey.CONSUMER_GROUP_HEARTBEAT) == {"topic", "partition", "group", "member_id", "assignor"}
+    assert mentioned(ApiKey.DESCRIBE_GROUPS) == {"group"}
     assert mentioned(ApiKey.ADD_PARTITIONS_TO_TXN) == {"topic", "partition", "transactional_id"}
     assert mentioned(ApiKey.FIND_COORDINATOR) == {"group", "transactional_id"}
 

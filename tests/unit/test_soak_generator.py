@@ -6,9 +6,10 @@ import struct
 
 import pytest
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, INTER_BROKER_APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import read_request_header
+from sordini.protocol.served_apis import APIS, INTER_BROKER_APIS
 from tests.soak.generator import BETWEEN, HOSTILE, Generator
 from tests.soak.honest import TOPIC
 
@@ -18,10 +19,10 @@ def test_every_message_that_is_made_can_be_written_and_is_read_back(key: int) ->
     api, generator = APIS[key], Generator(f"law {key}")
     for version in range(api.min_version, api.max_version + 1):
         for _ in range(3):
-            written = schema.encode(generator.message(api, version), version)
-            read, end = schema.decode(api.request, version, memoryview(bytearray(written)))
+            written = codecs.encode(generator.message(api, version), version)
+            read, end = codecs.decode(api.request, version, memoryview(bytearray(written)))
             assert end == len(written)
-            assert schema.encode(read, version) == written
+            assert codecs.encode(read, version) == written
 
 
 def test_a_seed_always_makes_the_same_frames_and_another_makes_others() -> None:
@@ -40,7 +41,7 @@ def test_a_whole_frame_says_what_it_is_and_most_are_whole() -> None:
         assert struct.unpack_from(">i", frame.data) == (len(frame.data) - 4,)
         header, position = read_request_header(memoryview(frame.data)[4:])
         assert (header.api_key, header.api_version) == (frame.api, frame.version)
-        _, end = schema.decode(APIS[frame.api].request, frame.version, memoryview(frame.data), 4 + position)
+        _, end = codecs.decode(APIS[frame.api].request, frame.version, memoryview(frame.data), 4 + position)
         assert end == len(frame.data)
 
 

@@ -3,7 +3,7 @@
 Three brokers, a real ZooKeeper and the clients, each in a network namespace of its own, or where that cannot be behind
 proxies; a fault every eleven seconds, and ZooKeeper away for longer than that.
 Prints each fault as it comes, and what was found at the end; exits with 1 when a law was broken. `--report` writes
-one file per seed to docs/chaos and rewrites its table; `--judge FOLDER` judges a kept history again.
+one file per seed to docs/evidence/chaos and rewrites its table; `--judge FOLDER` judges a kept history again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--judge", type=Path, metavar="FOLDER", help="judge what a run left there, and run nothing")
     parser.add_argument("--proxies", action="store_true", help="proxies between the nodes, not namespaces")
     parser.add_argument("--secured", action="store_true", help="TLS, users, access control, and an unauthorized client")
-    parser.add_argument("--report", action="store_true", help="write docs/chaos")
+    parser.add_argument("--report", action="store_true", help="write docs/evidence/chaos")
     arguments = parser.parse_args()
     first, _, last = arguments.seeds.partition("-")
     if arguments.judge:

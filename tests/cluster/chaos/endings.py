@@ -7,7 +7,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.cluster.chaos.events import Committed, Found, Stable

@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Final, NamedTuple
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from sordini.protocol.messages.api_versions import ApiVersionsRequest

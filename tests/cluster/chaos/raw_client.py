@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -11,7 +11,7 @@ from tests.cluster.chaos.schedule import Kind
 from tests.cluster.chaos.transaction_laws import Tally
 from tests.outside.needs import ROOT
 
-FOLDER: Final = ROOT / "docs" / "chaos"
+FOLDER: Final = ROOT / "docs" / "evidence" / "chaos"
 COMMAND: Final = "python -m tests.cluster.chaos --seeds {seed}-{seed} --minutes {minutes:g} --report"
 _TOP: Final = """# Chaos: what it did, and what was found
 

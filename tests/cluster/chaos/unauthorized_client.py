@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
 from sordini.protocol.messages.alter_partition import AlterPartitionRequest
 from sordini.protocol.messages.controlled_shutdown import ControlledShutdownRequest

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from kazoo.exceptions import KazooException
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

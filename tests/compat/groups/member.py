@@ -28,7 +28,7 @@ PATTERN_POLL_MS = 2_000
 
 
 class Settings(NamedTuple):
-    """instance_id: for a static member; pattern: `topic` is a regular expression."""
+    """protocol: of the group, which only `confluent` may set; pattern: `topic` is a regular expression."""
 
     kind: str
     name: str
@@ -36,6 +36,7 @@ class Settings(NamedTuple):
     group: str
     topic: str
     members: int = 1
+    protocol: str = "classic"
     assignor: str = "range"
     session_timeout_ms: int = 6_000
     instance_id: str | None = None
@@ -132,14 +133,16 @@ def run_kafka_python(settings: Settings, reporter: Reporter, stop: threading.Eve
 def run_confluent(settings: Settings, reporter: Reporter, stop: threading.Event) -> None:
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-    own = {} if settings.instance_id is None else {"group.instance.id": settings.instance_id}
+    own: dict[str, Any] = {} if settings.instance_id is None else {"group.instance.id": settings.instance_id}
+    if settings.protocol == "classic":  # Of the other protocol the broker has these settings, and clients refuse them.
+        own["partition.assignment.strategy"] = settings.assignor
+        own["session.timeout.ms"] = settings.session_timeout_ms
+        own["heartbeat.interval.ms"] = settings.heartbeat_interval_ms
     consumer = Consumer(
         {
             "bootstrap.servers": settings.bootstrap,
             "group.id": settings.group,
-            "partition.assignment.strategy": settings.assignor,
-            "session.timeout.ms": settings.session_timeout_ms,
-            "heartbeat.interval.ms": settings.heartbeat_interval_ms,
+            "group.protocol": settings.protocol,
             "max.poll.interval.ms": 60_000,
             "topic.metadata.refresh.interval.ms": 1_000,
             "auto.offset.reset": "earliest",

@@ -93,7 +93,8 @@ class Exchange:
 
     def stop(self) -> None:
         assert self.broker is not None
-        self.broker.stop()
+        status = self.broker.stop()
+        assert status == 0 or isinstance(self.broker, ApacheKafkaProcess), self.broker.output()
 
     def kill(self) -> None:
         """End the broker as kill -9 does; of Apache Kafka the session is waited out, too."""

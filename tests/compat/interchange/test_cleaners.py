@@ -19,11 +19,11 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from sordini.broker.process.child_processes import CleaningChildren
+from sordini.broker.process.cleaning_children import CleaningChildren
 from sordini.protocol.records.batch import BatchHeader, read_header, read_records
 from sordini.protocol.types import TopicPartition
 from sordini.storage.cleaner import LogCleaner
-from sordini.storage.compaction.policy import CleanerConfig
+from sordini.storage.compaction.log_selection import CleanerConfig
 from sordini.storage.compaction.segment_replacement import stage
 from sordini.storage.disk import SystemDisk
 from sordini.storage.log_config import LogConfig

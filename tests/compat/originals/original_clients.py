@@ -14,7 +14,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse

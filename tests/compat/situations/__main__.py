@@ -1,4 +1,7 @@
-"""`python -m tests.compat.situations` writes docs/compatibility.md from the situations and the known differences."""
+"""`python -m tests.compat.situations` writes two pages from the situations and the known differences.
+
+docs/compatibility.md is for users, docs/evidence/situations.md lists what was compared.
+"""
 
 from pathlib import Path
 
@@ -8,7 +11,7 @@ from tests.compat.situations.differences import DIFFERENCES
 from tests.compat.situations.registry import KRAFT
 from tests.outside.versions import TESTED
 
-PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
+DOCS = Path(__file__).parents[3] / "docs"
 
 HEAD = """\
 # Compatibility
@@ -58,6 +61,17 @@ machines that are busy otherwise, `test_coordinator__heartbeat_routine` failed o
 | --- | --- | --- |
 {suite}
 
+## Other clients' own tests
+
+`make librdkafka-suite`, `make confluent-suite` and `make franz-go-suite` run tests of librdkafka 2.16.0, confluent-kafka 2.15.0 and
+franz-go 1.22.2 by both group protocols, against a broker; [client-suites.md](evidence/client-suites.md) has their outcomes.
+
+## Flink's own source and sink
+
+`KafkaSource` and `KafkaSink` of Flink 2.2.1 with the connector 5.0.0-2.2 run unchanged, with `group.protocol` as `classic` and as
+`consumer`: bounded reading, checkpoints, a failure, a savepoint, committed offsets, and an exactly-once sink (`make flink`,
+against Apache Kafka 4.4.0 as well).
+
 ## Spark's own source and sink
 
 A batch is read with `spark.read.format("kafka")`, a stream with `spark.readStream.format("kafka")`, and the sink writes
@@ -79,13 +93,13 @@ resolves it.
 
 ## The same requests to Apache Kafka
 
-{count} situations are run over raw sockets against both brokers, with a codec generated from the message definitions
+{count} situations ([the list](evidence/situations.md)) are run over raw sockets against both brokers, with a codec generated from the message definitions
 inside Apache Kafka's own jar, and the responses are compared field by field (`tests/compat/test_situations.py`). Apache
 Kafka is 3.9.1 with ZooKeeper; for {kraft} situations, most of them of requests and versions that 3.9.1 does not serve,
 it is 4.4.0, which has no ZooKeeper. Error texts are not compared. Groups have at most 4 members and sessions of 100 ms, so that
 these limits are reached quickly. Sordini runs with `sordini.validate.compressed=true`, since Apache
 Kafka opens every compressed batch; by default we open one only where a rule needs its records, see
-[record-checks.md](record-checks.md).
+[record-checks.md](evidence/record-checks.md).
 
 ## When a Fetch waits, and clients in states of error
 
@@ -126,7 +140,7 @@ the same records where it was compressed (`test_old_formats.py`).
 
 ## Clusters of Sordini alone
 
-With `sordini.cluster.pure=true` on all brokers `transaction.version` is 2 as in new clusters of Apache Kafka 4: clients that
+With `sordini.cluster.exclusive=true` on all brokers `transaction.version` is 2 as in new clusters of Apache Kafka 4: clients that
 know it raise their producer epoch with each transaction (KIP-890 part 2), others are served as before. Then and only then
 is written what Apache Kafka 2.7 and 3.9 cannot read: values of `__transaction_state` in version 1, `transaction.version`
 among the features of each registration, and in `/feature`. `tests/compat/test_raised_epochs.py` compares the answers with
@@ -167,13 +181,20 @@ Beyond single answers:
   producers (past it a new one gets KAFKA_STORAGE_ERROR until another has been idle for ten minutes). Apache Kafka
   bounds none of these.
 - **Requests of a transactional producer on a connection older than its newest** close that connection instead of being
-  served: their client has given them up (`sordini.transactional.newest.connection.enable`,
+  served: their client has given them up (`sordini.transactional.stale.connection.fencing.enable`,
   [delayed-requests.md](delayed-requests.md)). A client that is disconnected connects again and sends again. It happens
   once to a client that was connected before the coordinator's partition was loaded.
+- **Heartbeats of a consumer group's member** (KIP-848) on a connection older than its newest close that connection, too
+  (`sordini.group.consumer.stale.connection.fencing.enable`). Apache Kafka serves them: a delayed join gives away partitions that
+  its member reads.
 - **Transactional ids and open transactions** are bounded by `sordini.transactional.ids.max` and
   `sordini.transactions.ongoing.max` (past them POLICY_VIOLATION). Apache Kafka bounds neither.
-- **A request of our own**, for `sordini groups history`, has the API key 32200. ApiVersions lists it only for clients that
-  name themselves `sordini`.
+- **Requests of our own**, for `sordini groups history` and `sordini clients`, have the API keys 32200 and 32201. ApiVersions
+  lists them only for clients that name themselves `sordini`.
+- **Metrics of clients** (KIP-714) are taken where `sordini.client.telemetry.enable` is true; Apache Kafka takes them where a
+  metrics reporter does. Patterns of subscriptions are matched in linear time, and refused where only a backtracking engine knows
+  them; there are 100 subscriptions at most, and lists in them can be appended to and subtracted from. An instance of a client is
+  known for three push intervals, and not only until its connection closes.
 - **`queued.max.request.bytes`** closes, once it is reached, the connections that progress least, and never keeps a request
   of up to 1 MiB waiting; Apache Kafka stops reading from all connections.
 - **At `max.connections`** a connection of another broker is accepted where brokers have a listener of their own, as with Apache
@@ -188,6 +209,10 @@ Beyond single answers:
 - **Topics that may not be read** make no fetch session alone; beside others they are part of it, as at Apache Kafka, and are
   read in it once that is allowed.
 - **A log directory that fails** ends the wait of fetches of its partitions; at Apache Kafka they wait for `max_wait`.
+- **A broker that starts in a cluster** answers Metadata, FindCoordinator, DescribeCluster and DescribeTopicPartitions
+  once it has a controller's first metadata, or after `zookeeper.session.timeout.ms` without. Apache Kafka on ZooKeeper answers
+  at once: no brokers and no topics, upon which librdkafka drops every broker that it knows, and members of classic groups
+  rejoin.
 - **A commit that arrives while its group is loading** waits for the load, for `offsets.commit.timeout.ms` at most; Apache
   Kafka answers COORDINATOR_LOAD_IN_PROGRESS at once. Offsets are returned only when all in-sync replicas have them, so
   that an offset returned to a consumer is known to the next coordinator.
@@ -214,26 +239,34 @@ Beyond single answers:
   file, a log directory or a store that exists keeps its mode: make one beforehand to let a group read it. A checkpoint
   is a new file each time it is written.
 - **`sordini log dump`** on a terminal escapes what cannot be printed; `--raw`, or a pipe, has Apache Kafka's bytes.
-- **Old message formats** are stored by the same rules; [record-checks.md](record-checks.md) lists where the answers to
+- **Old message formats** are stored by the same rules; [record-checks.md](evidence/record-checks.md) lists where the answers to
   wrong ones differ.
+"""
 
-## The situations
+SITUATIONS_HEAD = """\
+# The situations
+
+What is sent to Sordini and to Apache Kafka, and compared field by field; [compatibility.md](../compatibility.md) says how, and
+where the two differ.
 
 """
 
 
-def page() -> str:
-    """The whole page."""
+def pages() -> dict[Path, str]:
+    """Each page, by its file."""
+    listed = "".join(f"- {one.sentence}\n" for one in SITUATIONS)
+    return {DOCS / "compatibility.md": _compatibility(), DOCS / "evidence" / "situations.md": SITUATIONS_HEAD + listed}
+
+
+def _compatibility() -> str:
     reasons: dict[tuple[str, str], None] = {(one.sentence, one.why): None for one in DIFFERENCES}
     rows = "".join(f"| {_cell(sentence)} | {_cell(why)} |\n" for sentence, why in reasons)
-    listed = "".join(f"- {one.sentence}\n" for one in SITUATIONS)
     kraft = sum(one.judge == KRAFT for one in SITUATIONS)
     tested = "".join(f"| {one.client} | {one.oldest} | {one.newest} | {one.where} |\n" for one in TESTED)
     return (
         HEAD.format(count=len(SITUATIONS), kraft=kraft, tested=tested, suite=_suite(), empty=106 - len(SKIPPED))
         + rows
         + TAIL
-        + listed
     )
 
 
@@ -252,4 +285,5 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for page, text in pages().items():
+        page.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Every situation: importing the modules registers what they hold, in the order shown."""
+"""Every situation: importing the modules registers what they hold, sorted by family."""
 
 from tests.compat.situations import (  # noqa: F401  (imported for what they register)
     alter_configs,
@@ -9,6 +9,7 @@ from tests.compat.situations import (  # noqa: F401  (imported for what they reg
     dynamic_configs,
     fetch,
     fetch_sessions,
+    group_configs,
     group_corners,
     group_lists,
     heartbeats,
@@ -43,5 +44,7 @@ from tests.compat.situations import (  # noqa: F401  (imported for what they reg
     transactions_reading,
 )
 from tests.compat.situations.registry import SITUATIONS
+
+SITUATIONS.sort(key=lambda situation: situation.family)  # Others may have imported some of them before.
 
 __all__ = ["SITUATIONS"]

@@ -28,6 +28,7 @@ _NUMBERS = {
 
 
 _KINDS = ("Request.json", "Response.json", "Key.json", "Value.json")
+_KINDS += ("ConsumerProtocolSubscription.json", "ConsumerProtocolAssignment.json")
 
 
 def snake_case(name: str) -> str:
@@ -65,6 +66,8 @@ class Field(NamedTuple):
 
 
 Structs = dict[str, list[Field]]
+_NO_TAGGED_STRUCT = b"\0"
+"""What Apache Kafka writes into a tagged field whose structure is null, and whose definition says `null` by itself."""
 
 
 class Message(NamedTuple):
@@ -139,7 +142,7 @@ def _read_fields(raw_fields: list[Values], structs: Structs) -> Iterator[Field]:
             tag=raw.get("tag"),
             tagged=_versions(raw.get("taggedVersions", "none")),
             flexible=None if own is None else _versions(own),
-            default=_default(kind, raw.get("default")),
+            default=_default(kind, "null" if "default" in raw and raw["default"] is None else raw.get("default")),
         )
 
 
@@ -294,6 +297,6 @@ def _read_value(reader: Reader, message: Message, field: Field, kind: str, versi
         if count < 0:
             return None
         return [_read_value(reader, message, field.item(), kind[2:], version) for _ in range(count)]
-    if field.is_nullable(version) and reader.number(">b") < 0:
+    if field.is_nullable(version) and (reader.data == _NO_TAGGED_STRUCT or reader.number(">b") < 0):
         return None
     return _read_struct(reader, message, message.structs[kind], version)

@@ -14,7 +14,14 @@ def allowed_in(sentence: str) -> list[Difference]:
     return [one for one in DIFFERENCES if fnmatchcase(sentence, one.sentence)]
 
 
+OWN_TOPIC_KEY = "A topic has a key more, sordini.schema.validate: brokers that check schema ids."
+
 DIFFERENCES: list[Difference] = [
+    Difference("DescribeConfigs of a topic *", "results/0/configs/sordini.schema.validate/*", ANYTHING, OWN_TOPIC_KEY),
+    Difference("DescribeConfigs of no keys", "listed", 37, OWN_TOPIC_KEY),
+    Difference(
+        "CreateTopics v5 lists the new topic's configuration", "sordini.schema.validate/*", ANYTHING, OWN_TOPIC_KEY
+    ),
     *several(
         "a broker's keys of encryption and authentication, for one broker, all brokers and a listener that is not there",
         {
@@ -43,11 +50,46 @@ DIFFERENCES: list[Difference] = [
         "password would suggest protection that is not there, so it is refused: no class is loaded, and no password "
         "is kept in the store for it.",
     ),
-    *several(
+    Difference(
+        "OffsetCommit of an unknown member and of another generation",
+        "no such group/topics/0/partitions/0/error_code",
+        69,
+        "From version 9 on, which members of consumer groups (KIP-848) use, Apache Kafka 4.4 says GROUP_ID_NOT_FOUND.",
+    ),
+    Difference(
         "DescribeConfigs of groups and of client metrics",
-        {"a group/results/0/configs*": ANYTHING, "client metrics/results/0/configs*": ANYTHING},
-        "Settings of groups belong to the protocols of KIP-848, of share groups and of streams groups, and those of "
-        "client metrics to KIP-714. None of these is served, so there are no settings.",
+        "a group/results/0/configs*",
+        ANYTHING,
+        "Share groups and streams groups are not served, so they have no settings here: a group has those of consumer "
+        "groups.",
+    ),
+    *several(
+        "settings of groups of other kinds: share groups and streams groups",
+        {
+            "share.session.timeout.ms/0/error_code": 40,
+            "share.auto.offset.reset/0/error_code": 40,
+            "streams.heartbeat.interval.ms/0/error_code": 40,
+            "streams.num.standby.replicas/0/error_code": 40,
+        },
+        "Groups of these kinds are not served: a setting that is accepted would have no effect.",
+    ),
+    Difference(
+        "settings of groups of other kinds: share groups and streams groups",
+        "consumer.assignor.offload.enable/0/error_code",
+        40,
+        "An internal setting of Apache Kafka. Whether assignments are computed beside the event loop is the broker's to say.",
+    ),
+    Difference(
+        "IncrementalAlterConfigs of a group: null, lists, unknown operations, one key twice",
+        "operation 4/0/error_code",
+        42,
+        "Apache Kafka answers UNKNOWN_SERVER_ERROR; the operation is an invalid request.",
+    ),
+    Difference(
+        "DescribeGroups with the operations that are allowed",
+        "*",
+        3400,
+        "Since Apache Kafka 4.0 a group has settings, which may be described and altered. 3.9 knows three operations.",
     ),
     Difference(
         "a cordon around directories of a broker: none, an unknown one, and all of them",

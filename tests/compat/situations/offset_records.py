@@ -7,9 +7,9 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from tests.compat.situations.definitions import Reader
 from tests.compat.situations.members import Group
 from tests.compat.situations.registry import situation
+from tests.compat.situations.stored import stored_records
 from tests.compat.situations.wire import Broker
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -47,34 +47,8 @@ def _records(broker: Broker) -> Iterator[tuple[bytes, bytes | None]]:
         }
         topics = [{"topic": OFFSETS_TOPIC, "partitions": [wanted]}]
         answer = broker.ask("Fetch", 11, replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=50_000_000, topics=topics)
-        yield from _records_of(answer["responses"][0]["partitions"][0]["records"] or b"")
-
-
-def _records_of(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
-    """Keys and values in v2 batches that are not compressed."""
-    position = 0
-    while position < len(data):
-        size, count = struct.unpack_from(">i", data, position + 8)[0], struct.unpack_from(">i", data, position + 57)[0]
-        reader = Reader(data[position + 61 : position + 12 + size])
-        for _ in range(count):
-            record = Reader(reader.take(_signed(reader)))
-            record.take(1)
-            for _delta in ("timestamp", "offset"):
-                record.varint()
-            key, value = _bytes(record), _bytes(record)
-            assert key is not None
-            yield key, value
-        position += 12 + size
-
-
-def _signed(reader: Reader) -> int:
-    value = reader.varint()
-    return value >> 1 ^ -(value & 1)
-
-
-def _bytes(reader: Reader) -> bytes | None:
-    size = _signed(reader)
-    return None if size < 0 else reader.take(size)
+        for record in stored_records(answer["responses"][0]["partitions"][0]["records"] or b""):
+            yield record.key, record.value
 
 
 def _commit(broker: Broker, group: Group, topic: str, version: int = 9, **fields: Any) -> None:

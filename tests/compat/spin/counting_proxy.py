@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import read_response_header
+from sordini.protocol.served_apis import APIS
 from tests.outside.ports import free_port
 
 _HEAD: Final = struct.Struct(">ihhih")
@@ -123,9 +124,9 @@ def with_error(frame: bytes, key: int, version: int, code: int) -> bytes:
     """The same answer, but that each of its elements has this error."""
     api = APIS[ApiKey(key)]
     _, position = read_response_header(api, version, memoryview(frame))
-    message, _ = schema.decode(api.response, version, memoryview(frame), position)
+    message, _ = codecs.decode(api.response, version, memoryview(frame), position)
     _set_error(message, code)
-    return frame[:position] + schema.encode(message, version)
+    return frame[:position] + codecs.encode(message, version)
 
 
 def _set_error(message: Any, code: int) -> None:

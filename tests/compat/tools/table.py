@@ -42,8 +42,15 @@ MAIN_CLASSES = {
 }
 """By the name of the script without `kafka-` and `.sh`. Not here: what runs without a cluster, for KRaft or Connect."""
 
-READING = {"--describe", "--list", "--verify", "describe", "describe-producers", "find-hanging", "get-offsets", "list"}
-"""Words of calls that change nothing, but for throttles that are cleared once a reassignment is completed."""
+REPEATABLE = {
+    *("--describe", "--list", "--verify", "describe", "describe-producers", "find-hanging", "get-offsets", "list"),
+    "e2e-latency",
+}
+"""Words of calls that may be repeated: the broker that they ask may learn a moment later of what another one has done.
+
+They change nothing, but for throttles that are cleared once a reassignment is completed, and for the topic that
+`e2e-latency` creates at the controller, whose partitions it asks of another broker at once.
+"""
 
 
 class Call(NamedTuple):
@@ -59,9 +66,9 @@ class Call(NamedTuple):
     unexpected: tuple[str, ...]
 
     @property
-    def is_reading(self) -> bool:
-        """Whether it may be repeated: the broker that it asks may learn a moment later of what another one has done."""
-        return not READING.isdisjoint(self.line.split(" "))
+    def is_repeatable(self) -> bool:
+        """Whether it may be repeated until the broker that it asks knows what the others know."""
+        return not REPEATABLE.isdisjoint(self.line.split(" "))
 
     @property
     def main_class(self) -> str:

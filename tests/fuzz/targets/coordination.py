@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from sordini.broker.groups.machine import records as group_records
-from sordini.broker.groups.machine.offset_table import subscription_topics
 from sordini.broker.groups.machine.records import GroupValue, MemberValue
 from sordini.broker.groups.machine.state import CommittedOffset
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
@@ -23,9 +22,9 @@ from sordini.cli.commands.log.dump import decoders
 from sordini.cli.commands.log.dump import group_records as shown_groups
 from sordini.cli.commands.log.dump import transaction_records as shown
 from sordini.cli.commands.log.dump.items import Item
-from sordini.protocol import schema
-from sordini.protocol.api import ApiKey
-from sordini.protocol.consumer_assignment import AssignedTopic, ConsumerAssignment, read_assignment
+from sordini.protocol.api_keys import ApiKey
+from sordini.protocol.consumer_assignment import has_user_data, read_assignment, written_assignment
+from sordini.protocol.consumer_subscription import read_subscribed_topics, read_subscription
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.list_groups import ListGroupsRequest
 from sordini.protocol.messages.list_transactions import ListTransactionsRequest
@@ -69,6 +68,7 @@ class Coordination:
         "sordini.broker.coordinators",
         "sordini.cli.commands.log.dump",
         "sordini.protocol.consumer_assignment",
+        "sordini.protocol.consumer_subscription",
     )
 
     def __init__(self) -> None:
@@ -95,10 +95,8 @@ class Coordination:
             committed = CommittedOffset(chance.randrange(9), chance.choice((-1, 3)), "about", 1_000)
             return group_records.offset_key("g", "orders", 0), group_records.offset_value(committed)
         subscription = struct.pack(">hihsi", 0, 1, 1, b"o", -1)
-        assignment = schema.encode(
-            ConsumerAssignment(version=0, topics=[AssignedTopic(name="orders", partitions=[0, 1])]), 0
-        )
-        member = MemberValue("m", None, "c", "/h", 1_000, 1_000, subscription, assignment + b"\xff\xff\xff\xff")
+        assignment = written_assignment(0, [("orders", [0, 1])])
+        member = MemberValue("m", None, "c", "/h", 1_000, 1_000, subscription, assignment)
         group = GroupValue("consumer", 1, "range", "m", 5, (member,))
         return group_records.group_key("g"), group_records.group_value(group)
 
@@ -151,7 +149,9 @@ class Coordination:
         assigned = read_assignment(value)
         if assigned is not None and assigned != sorted(assigned):
             raise Broken("an assignment is not in order")
-        subscription_topics(value)
+        read_subscribed_topics(value)
+        read_subscription(value)
+        has_user_data(value)
 
     def _shown(self, topic: int, key: bytes, value: bytes) -> None:
         """What `sordini log dump` and Apache Kafka's form of it make of a record."""

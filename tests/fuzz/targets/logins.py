@@ -14,14 +14,16 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from sordini.broker.network.ports import DelayedResponse, Peer
+from sordini.broker.security.sasl.login import Login
 from sordini.broker.security.sasl.scram_credential import credential_of, salted
 from sordini.client.scram import Scram, ScramError
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import WireError
 from sordini.protocol.headers import request_header
 from sordini.protocol.messages.metadata import MetadataRequest
 from sordini.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from sordini.protocol.served_apis import APIS
 from tests.fuzz.brokers import Brokers
 from tests.fuzz.target import Broken
 from tests.support.unit_broker import UnitBroker, joined
@@ -64,7 +66,9 @@ class Connection:
         assert logins is not None
         assert logins.begin(self.peer), "the one before has ended"
         assert self.peer.login is not None
-        self.login = self.peer.login
+        login = self.peer.login
+        assert isinstance(login, Login)
+        self.login = login
         self.proved: set[str] = set()
         """Users whose password was sent or proved on this connection."""
         self._scram: Scram | None = None
@@ -133,12 +137,12 @@ class Connection:
                     self.proved.add(user.decode())
 
     def _ask(self, key: ApiKey, version: int, message: Any) -> Any:
-        frame = request_header(APIS[key], version, 77, "fuzz") + schema.encode(message, version)
+        frame = request_header(APIS[key], version, 77, "fuzz") + codecs.encode(message, version)
         sent = self._send(memoryview(bytearray(frame)))
         if sent is None:
             return None
         _, position = struct.unpack_from(">i", sent, 4), 9 if version >= APIS[key].flexible_from else 8
-        return schema.decode(APIS[key].response, version, memoryview(sent), position)[0]
+        return codecs.decode(APIS[key].response, version, memoryview(sent), position)[0]
 
     def _send(self, frame: memoryview) -> bytes | None:
         service = self.peer.gate or self._broker.parts.dispatcher

@@ -2,7 +2,7 @@
 
     input = uint8 version | uint8 what is sent | steps: uint8 kind | uint16 place | uint8 value
 
-The two brokers and what they have in common are those of `tests/unit/broker/prepared/test_prepared_laws.py`.
+The two brokers and what they have in common are those of `tests/unit/broker/records/prepared/test_prepared_laws.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tests.fuzz.target import Broken
 from tests.support.builders import a_batch
-from tests.unit.broker.prepared.test_prepared_laws import CHANGES, VERSIONS, both_ways, frame_of
+from tests.unit.broker.records.prepared.test_prepared_laws import CHANGES, VERSIONS, both_ways, frame_of
 
 KINDS: Final = (
     "same",
@@ -36,7 +36,7 @@ STEPS_MAX: Final = 120
 class Prepared:
     name = "prepared"
     share = 0.02
-    instrumented = ("sordini.broker.prepared",)
+    instrumented = ("sordini.broker.records.prepared",)
 
     def draw(self, chance: random.Random) -> bytes:
         steps = [

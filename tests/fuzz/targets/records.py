@@ -16,12 +16,13 @@ from typing import Final
 from crc32c import crc32c
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records import batch_filter, legacy
+from sordini.protocol.records import batch_filter, legacy, legacy_writing, message_down_conversion
 from sordini.protocol.records.batch import HEADER_SIZE, BatchHeader, Record, assemble_batch, build_batch, read_header
 from sordini.protocol.records.compression import compress
 from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.protocol.records.legacy_validation import LegacyMessages
-from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, check_produced
+from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules
+from sordini.protocol.records.produced_records import check_produced
 from sordini.protocol.records.record_scan import WALKED_RECORDS_MAX
 from sordini.protocol.records.timestamp_search import first_at_or_after
 from sordini.protocol.records.varint import read_varint, varint
@@ -129,7 +130,7 @@ class Records:
             whole = bytes(build_batch(records, codec=codec, transactional=chance.random() < 0.05))
         else:
             plain = [record._replace(headers=(), timestamp=max(record.timestamp, 0)) for record in records]
-            whole = legacy.write_messages(plain, magic, codec=codec)
+            whole = legacy_writing.write_messages(plain, magic, codec=codec)
         if shape == INSIDE:
             return bytes((shape, rules, magic | chance.randrange(1, 4) << 2 | chance.randrange(3) << 5)) + whole
         return bytes((shape, rules)) + whole
@@ -179,7 +180,7 @@ class Records:
             try:
                 legacy.read_any(piece, header)
             except BrokerError as unreadable:
-                # Numbers with more bytes than the format allows are known to be taken: docs/record-checks.md, "Compiled".
+                # Numbers with more bytes than the format allows are known to be taken: docs/evidence/record-checks.md, "Compiled".
                 if OVERLONG not in str(unreadable) or header.record_count <= WALKED_RECORDS_MAX:
                     raise
                 return
@@ -205,7 +206,9 @@ class Records:
 
     def _converted(self, body: bytes) -> None:
         for magic in (0, 1):
-            made = legacy.down_convert(body, magic, expanded_bytes_max=EXPANDED_BYTES_MAX, budget=WorkBudget(STEPS))
+            made = message_down_conversion.down_convert(
+                body, magic, expanded_bytes_max=EXPANDED_BYTES_MAX, budget=WorkBudget(STEPS)
+            )
             for entry in legacy.entries(made):
                 if entry.magic > magic:
                     raise Broken(f"format {entry.magic} where {magic} was asked for")

@@ -9,11 +9,11 @@ import random
 import struct
 from typing import Any, Final
 
-from sordini.protocol import schema
-from sordini.protocol.api import ALL_APIS
+from sordini.protocol import codecs
 from sordini.protocol.errors import WireError
 from sordini.protocol.headers import read_request_header, read_response_header
 from sordini.protocol.primitives import COST_MAX
+from sordini.protocol.served_apis import ALL_APIS
 from tests.fuzz.mutations import mutated
 from tests.fuzz.target import Broken
 from tests.soak.generator import Generator
@@ -68,15 +68,15 @@ class Requests:
         return 1
 
     def _judge(self, cls: type, version: int, frame: memoryview, position: int) -> None:
-        message, end = schema.decode(cls, version, frame, position)
+        message, end = codecs.decode(cls, version, frame, position)
         if not position <= end <= len(frame):
             raise Broken(f"{cls.__name__} v{version} ends at {end} of {len(frame)} bytes")
-        in_steps, end_in_steps = _result(schema.decoder_in_steps(cls, version)(frame, position, COST_MAX))
-        written = schema.encode(message, version)
-        if end_in_steps != end or schema.encode(in_steps, version) != written:
+        in_steps, end_in_steps = _result(codecs.decoder_in_steps(cls, version)(frame, position, COST_MAX))
+        written = codecs.encode(message, version)
+        if end_in_steps != end or codecs.encode(in_steps, version) != written:
             raise Broken(f"{cls.__name__} v{version} is read otherwise in steps")
-        again, _ = schema.decode(cls, version, memoryview(written))
-        if schema.encode(again, version) != written:
+        again, _ = codecs.decode(cls, version, memoryview(written))
+        if codecs.encode(again, version) != written:
             raise Broken(f"{cls.__name__} v{version} is read otherwise when written again")
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from sordini.broker.network.ports import DelayedResponse
-from sordini.protocol import schema
-from sordini.protocol.api import ALL_APIS
+from sordini.protocol import codecs
 from sordini.protocol.errors import WireError
 from sordini.protocol.headers import read_response_header
+from sordini.protocol.served_apis import ALL_APIS
 from tests.fuzz.brokers import Brokers, settled
 from tests.fuzz.target import Broken
 from tests.soak.generator import TOPICS, Generator
@@ -99,6 +99,6 @@ def _judge(frame: bytes, whole: bytes) -> None:
     correlation_id, position = read_response_header(api, version, answer)
     if correlation_id != struct.unpack_from(">i", frame, 4)[0]:
         raise Broken(f"{api.key} v{version}: the correlation id is another one")
-    _, end = schema.decode(api.response, version, answer, position)
+    _, end = codecs.decode(api.response, version, answer, position)
     if end != len(answer):
         raise Broken(f"{api.key} v{version}: {len(answer) - end} bytes follow the answer")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sordini.broker.transactions.newest_connection import NewestConnections
+from sordini.broker.coordinators.newest_connection import NewestConnections
 from tests.model.explore import Explored, explore
 from tests.model.transactions import invariants, state
 from tests.model.transactions.rules import OK, Rules, Served

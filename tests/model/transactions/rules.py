@@ -9,7 +9,7 @@ Rules that are wrong on purpose are subclasses (`variants.py`, `planted_bugs.py`
 
 from __future__ import annotations
 
-from sordini.broker.transactions.newest_connection import NewestConnections
+from sordini.broker.coordinators.newest_connection import NewestConnections
 from tests.model.transactions.scopes import Scope
 from tests.model.transactions.state import (
     ABORT,

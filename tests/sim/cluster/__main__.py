@@ -13,7 +13,8 @@ import sys
 import time
 
 from tests.sim.cluster.campaign import ALL_BUGS, campaign, report, search
-from tests.sim.cluster.scenario import ClusterVerdict, cluster_scenario, run_cluster_seed
+from tests.sim.cluster.plan import cluster_scenario
+from tests.sim.cluster.scenario import ClusterVerdict, run_cluster_seed
 
 REPORTED_MAX = 10
 """So many findings are printed in full."""

@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
+from tests.sim.cluster.plan import ClusterScenario, cluster_scenario
 from tests.sim.cluster.planted_bugs import BUGS, Bug, planted
-from tests.sim.cluster.scenario import ClusterScenario, ClusterVerdict, cluster_scenario, run_cluster_seed
+from tests.sim.cluster.planted_group_bugs import GROUP_BUGS
+from tests.sim.cluster.scenario import ClusterVerdict, run_cluster_seed
 from tests.sim.transactions.planted_bugs import TRANSACTION_BUGS
 
-ALL_BUGS = (*BUGS, *TRANSACTION_BUGS)
+ALL_BUGS = (*BUGS, *TRANSACTION_BUGS, *GROUP_BUGS)
 
 
 def campaign(first: int, last: int, processes: int) -> Iterator[ClusterVerdict]:

@@ -12,10 +12,10 @@ import asyncio
 import dataclasses
 import random
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import Broker, PartitionState
-from sordini.replication.inter_broker import InterBrokerVersions
+from sordini.replication.inter_broker_versions import InterBrokerVersions
 from sordini.testing.brokers.loop_processes import LoopProcess
 from sordini.testing.simulation.simulated_network import Address
 from sordini.testing.simulation.trace import Trace

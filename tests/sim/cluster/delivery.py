@@ -13,7 +13,7 @@ import itertools
 import random
 from typing import Any, NamedTuple
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.testing.brokers.loop_processes import LoopProcess
 from sordini.testing.simulation.simulated_network import Address
 from tests.sim.client import ClientNetwork, Connection

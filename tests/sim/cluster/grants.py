@@ -10,7 +10,7 @@ import dataclasses
 import random
 from typing import Any
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from sordini.protocol.messages.alter_partition import (

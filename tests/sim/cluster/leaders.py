@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from sordini.protocol.types import TopicPartition
 from sordini.testing.simulation.simulated_network import Address

@@ -84,6 +84,10 @@ class Coordinators:
         """Whether a broker did not know at a time that another one coordinates the groups."""
         return self._leaderships[OFFSETS].is_superseded(at, self._brokers[address])
 
+    def had_superseded_groups(self, start: float, end: float) -> bool:
+        """Whether the groups had a coordinator between that did not know that there was another."""
+        return self._leaderships[OFFSETS].had_superseded(start, end)
+
     def had_superseded(self, transactional_id: str, start: float, end: float) -> bool:
         """Whether a transactional id had a coordinator between that did not know that there was another."""
         partition = TopicPartition(STATE_TOPIC, partition_for(transactional_id, STATE_PARTITIONS))

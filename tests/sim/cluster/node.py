@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from sordini.broker.configuration.config import build_config
 from sordini.broker.network.tls_handshakes import LoopWorker
-from sordini.broker.wiring.server import Ports, Server, StartRefused
+from sordini.broker.wiring.server import Server
+from sordini.broker.wiring.startup import ServerPorts, StartRefused
 from sordini.protocol.types import BrokerId
 from sordini.testing.brokers.loop_processes import LoopProcess
 from sordini.testing.simulation.simulated_disk import SimDisk, SimPageCache
@@ -86,7 +87,7 @@ class Node:
         }
         config, unknown = build_config(entries)
         assert not unknown, unknown
-        ports = Ports(
+        ports = ServerPorts(
             clock=self.clock,
             randomness=random.Random(f"broker {world.seed} {self.process.name}"),
             disk=self.disk,

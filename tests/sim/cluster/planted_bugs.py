@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from sordini.broker.control.command_receiver import CommandReceiver
-from sordini.broker.peers.alter_partition import AlterPartitions
-from sordini.broker.peers.isr_in_store import IsrInStore
+from sordini.broker.cluster.commands.command_receiver import CommandReceiver
+from sordini.broker.cluster.peers.isr_in_store import IsrInStore
+from sordini.broker.cluster.peers.pending_isr_changes import PendingIsrChanges
 from sordini.protocol.types import LeaderEpoch
 from sordini.replication import partition as partitions
 from sordini.replication.acks import PartitionAppend
 from sordini.replication.cluster_model import Malformed
+from sordini.replication.fetching import partition_results, tail_rounds
+from sordini.replication.fetching.fetched_partitions import FetchedPartitions
+from sordini.replication.fetching.partition_results import PartitionResults
 from sordini.replication.fetching.replica_fetcher import ReplicaFetcher
 from sordini.replication.leader import Leader
 from sordini.replication.metadata_store import paths, znodes
@@ -28,7 +31,7 @@ from sordini.replication.replica_set import ReplicaSet
 from sordini.storage import follower_append
 from sordini.storage.epoch_cache import EpochCache
 from sordini.storage.log import Log
-from tests.sim.cluster.scenario import ClusterScenario, without_transactions
+from tests.sim.cluster.plan import ClusterScenario, without_transactions
 
 
 class Bug(NamedTuple):
@@ -138,8 +141,8 @@ def _obey_any_epoch(right: Any) -> Any:
 
 
 def _append_from_any_leader(right: Any) -> Any:
-    def take(self: Partition, _follower: Any, *answer: Any) -> int:
-        taken: int = right(self, self.follower, *answer) if self.follower is not None else 0
+    def take(partition: Partition, _follower: Any, *answer: Any) -> int:
+        taken: int = right(partition, partition.follower, *answer) if partition.follower is not None else 0
         return taken
 
     return take
@@ -185,7 +188,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "an in-sync set changes without being granted",
-        AlterPartitions,
+        PendingIsrChanges,
         "propose",
         _grant_oneself,
         needs=lambda plan: not plan.versions.alters_isr_in_store,
@@ -210,14 +213,18 @@ BUGS: tuple[Bug, ...] = (
     Bug("a leader never says where logs part", partitions, "find_divergence", _never_part),
     Bug("every epoch ends at the log's end", EpochCache, "end_offset", _end_every_epoch_at_the_log_end),
     Bug("a LeaderAndIsr of an older leader epoch is obeyed", ReplicaSet, "become_leader_or_follower", _obey_any_epoch),
-    Bug("commands of the past are obeyed", CommandReceiver, "_refusal", _nothing, seeds_max=100),
+    Bug("commands of the past are obeyed", CommandReceiver, "_refusal", _nothing, seeds_max=300),
     Bug(
         "records of a former leader are taken",
-        Partition,
+        partition_results,
         "append_fetched_records",
         _append_from_any_leader,
-        100,
-        more=((ReplicaFetcher, "remove", lambda _: lambda *_arguments, **_more: False),),
+        150,
+        more=(
+            (tail_rounds, "append_fetched_records", _append_from_any_leader),
+            (ReplicaFetcher, "remove", lambda _: lambda *_arguments, **_more: False),
+            (FetchedPartitions, "is_stale", lambda _: lambda *_arguments: False),
+        ),
     ),
     Bug("a new leader takes its whole log for committed", Partition, "become_leader", _begin_as_known),
     Bug("who waits for the watermark waits on in the next term", PendingCommits, "fail", _nothing, seeds_max=100),
@@ -228,7 +235,9 @@ BUGS: tuple[Bug, ...] = (
         lambda right: SimpleNamespace(**{**vars(right), "note_producers": _nothing(right)}),
     ),
     Bug("a follower notes no leader epochs", follower_append, "_note_epoch", _nothing),
-    Bug("a follower asks for more before it has flushed", ReplicaFetcher, "_flush", lambda _: _at_once, needs=_flushes),
+    Bug(
+        "a follower asks for more before it has flushed", PartitionResults, "flush", lambda _: _at_once, needs=_flushes
+    ),
     Bug("a new leader enters no epoch", Log, "assign_epoch", _nothing, seeds_max=100),
 )
 

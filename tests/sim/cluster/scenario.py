@@ -3,8 +3,7 @@
     partitions are made -> load, with faults and a controller full of whims -> all is healed and calm
     -> everybody in sync, writes are taken -> the load ends -> the final read -> all processes end -> the files
 
-Seeds go round through protocol settings, kinds of faults, and one or two replicas that must have a record. Four of
-eight seeds have transactional producers (tests/sim/transactions), in place of some of the others.
+Which settings, faults and clients a seed has is in `plan.py`.
 """
 
 from __future__ import annotations
@@ -14,29 +13,23 @@ import dataclasses
 import random
 from collections.abc import Sequence
 
-from sordini.broker.handlers.fetch_reading import SERVED_BY_FOLLOWERS
-from sordini.protocol.types import BrokerId, TopicId, TopicPartition
-from sordini.replication.inter_broker import InterBrokerVersions, versions_for
+from sordini.broker.records.fetch_reading import SERVED_BY_FOLLOWERS
+from sordini.protocol.types import TopicId, TopicPartition
 from sordini.testing.simulation.trace import LINES_KEPT, escaped
 from sordini.testing.simulation.virtual_loop import Deadlock, Runaway, run
-from tests.sim.cluster import secured
+from tests.sim.cluster import groups, secured
 from tests.sim.cluster.checkers import Evidence, check
 from tests.sim.cluster.clients import LeaderConsumer, LeaderProducer, Observer
-from tests.sim.cluster.faults import GENTLE, KILLING, PULLING_THE_PLUG, ClusterFaults, Fault
-from tests.sim.cluster.leaderships import STATE_PARTITIONS
+from tests.sim.cluster.faults import ClusterFaults
 from tests.sim.cluster.node import SESSION_TIMEOUT_MS
+from tests.sim.cluster.plan import ClusterScenario
 from tests.sim.cluster.world import ClusterWorld
 from tests.sim.consumer import Consumer, ConsumerRules
 from tests.sim.history import History, Poll
 from tests.sim.producer import ProducerRules
 from tests.sim.transactions.cast import Cast
 from tests.sim.transactions.checkers import check_transactions
-from tests.sim.transactions.history import OFFSETS, STATE_TOPIC
 
-BROKERS = tuple(BrokerId(number) for number in (1, 2, 3))
-PROTOCOLS = ("3.9-IV0", "3.9-IV0", "2.7-IV2", "2.7-IV0", "2.8-IV1", "3.5-IV1", "2.7-IV1", "3.0-IV1")
-"""In-sync sets by the controller and in the store; truncation on fetch and by OffsetForLeaderEpoch; with ids, without."""
-SECURED = (3, 13)
 START_S = 20.0
 SETTLE_S = 15.0
 AFTER_S = 1.2
@@ -47,32 +40,6 @@ UNDER_LOAD_S = 2.5
 """Seconds of load after the last fault has begun."""
 GIVE_UP_S = 8.0
 FAULT_GAP_S = 0.9
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ClusterScenario:
-    """What one seed stands for."""
-
-    seed: int
-    seconds: float
-    faults: Sequence[Fault]
-    protocol: str
-    topic_configs: dict[str, dict[str, str]]
-    replicas: dict[TopicPartition, tuple[BrokerId, ...]]
-    settings: dict[str, str]
-    is_secured: bool = False
-    """Whether there are TLS, logins and access control, and a guest who may do nothing."""
-    reads_anywhere: bool = False
-    """Whether consumers read from leaders and followers alike, all in versions in which followers serve them."""
-
-    @property
-    def has_transactions(self) -> bool:
-        return OFFSETS in self.replicas
-
-    @property
-    def versions(self) -> InterBrokerVersions:
-        release, _, step = self.protocol.partition("-IV")
-        return versions_for(tuple(map(int, release.split("."))), int(step))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,71 +62,6 @@ class ClusterVerdict:
 
     def text(self) -> str:
         return "\n".join([f"seed {self.seed}: {len(self.findings)} findings, {self.faults}", *self.findings[:12]])
-
-
-def cluster_scenario(seed: int) -> ClusterScenario:
-    """Four of eight seeds have transactions, two of sixteen are secured: one with transactions, one without."""
-    plan = _scenario(seed, has_transactions=seed // 4 % 2 == 1)
-    return dataclasses.replace(plan, is_secured=seed % 16 in SECURED)
-
-
-def without_transactions(seed: int) -> ClusterScenario:
-    """The same without transactional producers: bugs of replication are looked for in these."""
-    return _scenario(seed, has_transactions=False)
-
-
-def _scenario(seed: int, *, has_transactions: bool) -> ClusterScenario:
-    source = random.Random(f"cluster scenario {seed}")
-    faults = (KILLING, GENTLE, PULLING_THE_PLUG, KILLING)[seed % 4]
-    replicas: dict[TopicPartition, tuple[BrokerId, ...]] = {}
-    for partition in (TopicPartition("alpha", 0), TopicPartition("alpha", 1), TopicPartition("beta", 0)):
-        order = list(BROKERS)
-        source.shuffle(order)
-        replicas[partition] = tuple(order)
-    configs = {
-        topic: {
-            "min.insync.replicas": str(source.choice((1, 2))),
-            "segment.bytes": str(source.choice((4_000, 15_000, 1_000_000))),
-            "index.interval.bytes": source.choice(("0", "1000", "4096")),
-        }
-        for topic in ("alpha", "beta")
-    }
-    if faults is PULLING_THE_PLUG:
-        for config in configs.values():
-            config["flush.messages"] = "1"
-    protocol = source.choice(PROTOCOLS)
-    if has_transactions:
-        _add_internal_topics(seed, replicas, configs)
-    return ClusterScenario(
-        seed=seed,
-        seconds=source.uniform(5.0, 9.0),
-        faults=faults,
-        protocol=protocol,
-        topic_configs=configs,
-        replicas=replicas,
-        settings={
-            "inter.broker.protocol.version": protocol,
-            "log.index.size.max.bytes": source.choice(("120", "2048")),
-            "num.replica.fetchers": str(source.choice((1, 1, 2))),
-            "replica.fetch.max.bytes": source.choice(("400", "1500", "1048576")),
-            "replica.lag.time.max.ms": str(source.choice((500, 1_000, 2_500))),
-        },
-    )
-
-
-def _add_internal_topics(
-    seed: int, replicas: dict[TopicPartition, tuple[BrokerId, ...]], configs: dict[str, dict[str, str]]
-) -> None:
-    """The coordinators' topics. Their segments are too large to be compacted: replicas are compared byte for byte."""
-    source = random.Random(f"internal topics {seed}")
-    for partition in (*(TopicPartition(STATE_TOPIC, index) for index in range(STATE_PARTITIONS)), OFFSETS):
-        order = list(BROKERS)
-        source.shuffle(order)
-        replicas[partition] = tuple(order)
-    flushes = {"flush.messages": "1"} if "flush.messages" in configs["alpha"] else {}
-    for topic in (STATE_TOPIC, OFFSETS.topic):
-        min_isr = str(source.choice((1, 2)))
-        configs[topic] = {"cleanup.policy": "compact", "min.insync.replicas": min_isr, **flushes}
 
 
 def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT) -> ClusterVerdict:
@@ -189,6 +91,7 @@ def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT)
         *(bug for node in world.nodes for bug in node.log.bugs),
         *(f"stray exception: {text}" for text in world.loop.stray),
         *check(evidence),
+        *([] if story.groups is None else groups.check_cluster_groups(history, world.coordinators)),
         *([] if story.cast is None else check_transactions(story.cast.history, world.final_images, world.coordinators)),
     ]
     tally = {
@@ -205,6 +108,7 @@ def run_cluster_seed(plan: ClusterScenario, lines_kept: int | None = LINES_KEPT)
         "read without a session": sum(bool(poll.seen) and _is_in(poll.at, story.outages) for poll in history.polls),
         "logs compared": len(world.images) + len(world.final_images),
         **({} if story.guest is None else {"attempts of guests refused": story.guest.refused}),
+        **({} if story.groups is None else story.groups.tally()),
         **({} if story.cast is None else _tally(story.cast, world)),
     }
     return ClusterVerdict(
@@ -253,6 +157,7 @@ class _Story:
         self.faults: dict[str, int] = {}
         self.outages: list[tuple[float, float]] = []
         self.cast: Cast | None = None
+        self.groups: groups.ClusterGroups | None = None
         self.network = world.connections_of(secured.CLIENT)
         self.guest: secured.Guest | None = None
         if plan.is_secured:
@@ -260,13 +165,22 @@ class _Story:
         self.observer = Observer(self.network, world.states, {n.broker_id: n.address for n in world.nodes}, plan.seed)
 
     async def tell(self) -> None:
-        world, plan = self._world, self._plan
+        world = self._world
         world.start()
         await self._until(lambda: bool(world.states.all()) and world.controller.is_settled(), START_S, "come up")
         self._people()
+        async with asyncio.TaskGroup() as members:
+            await self._load_and_judge(members)
+        await world.end()
+
+    async def _load_and_judge(self, members: asyncio.TaskGroup) -> None:
+        """Everything between the start of the cluster and its end."""
+        world, plan = self._world, self._plan
         faults = ClusterFaults(world, plan.faults)
         self.faults, self.outages = faults.struck, faults.outages
         end = self._now() + plan.seconds
+        if self.groups is not None:
+            self.groups.start(members, end)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work(end + UNDER_LOAD_S))
             await faults.run(end, FAULT_GAP_S)
@@ -285,8 +199,11 @@ class _Story:
             if not self.guest.refused:
                 self.findings.append("no guest was refused")
         await self._read_all()
+        if self.groups is not None:
+            ends = {partition: poll.seen[-1].offset + 1 for partition, poll in world.history.final.items() if poll.seen}
+            self.findings += await self.groups.settle(calm_from, {**dict.fromkeys(self._topics, 0), **ends})
+            self.groups.stop()
         await asyncio.sleep(AFTER_S)
-        await world.end()
 
     async def _until(self, is_so: object, seconds_max: float, what: str) -> None:
         assert callable(is_so)
@@ -306,9 +223,13 @@ class _Story:
         source = random.Random(f"cluster load {self._plan.seed}")
         newest = 13 if self._plan.versions.uses_topic_ids else 8
         topics = sorted(self._topics.items())
+        world, seed = self._world, self._plan.seed
+        if self._plan.has_groups:
+            names = tuple(sorted({partition.topic for partition in self._topics}))
+            rules = groups.group_rules(seed, names, has_topic_ids=self._plan.versions.uses_topic_ids)
+            self.groups = groups.ClusterGroups(self.network, self._addresses, world.history, rules, seed)
         if self._plan.has_transactions:
-            world = self._world
-            self.cast = Cast(self.network, self._addresses, self._topics, world.history, self._plan.seed)
+            self.cast = Cast(self.network, self._addresses, self._topics, world.history, seed)
             self.strong |= {one.name for one in self.cast.ids}
             topics = topics[:1]
         for index, partition in enumerate(topics):

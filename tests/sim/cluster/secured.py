@@ -26,9 +26,9 @@ from sordini.broker.security.sasl.exchanges import LoginRefused, ScramExchange
 from sordini.broker.security.sasl.scram_credential import ScramCredential, credential_of, salted
 from sordini.client.authentication import SaslCredentials, authenticate
 from sordini.client.connection import API_OF
-from sordini.client.errors import AuthenticationFailed
+from sordini.client.errors import Unauthorized
 from sordini.client.versions import negotiate, run_steps
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.api_versions import ApiVersion
 from sordini.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -197,7 +197,7 @@ class SecuredNetwork:
         versions = await run_steps(negotiate(), send)
         try:
             await run_steps(authenticate(credentials, versions, "the broker", _NONCE), send)
-        except AuthenticationFailed as refused:
+        except Unauthorized as refused:
             raise login_error(refused) from None
 
 

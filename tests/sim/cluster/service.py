@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from sordini.broker.network.ports import SocketOptions
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import read_request_header
+from sordini.protocol.served_apis import APIS
 from sordini.testing.simulation.simulated_network import Address, SimListeningSocket, SimNetwork, SimSocket
 from sordini.testing.simulation.virtual_loop import SimLoop
 from tests.sim.client import ClientSocket
@@ -107,7 +108,7 @@ class _Served:
     def _serve(self, frame: memoryview) -> None:
         header, position = read_request_header(frame)
         api = APIS[header.api_key]
-        request, end = schema.decode(api.request, header.api_version, frame, position)
+        request, end = codecs.decode(api.request, header.api_version, frame, position)
         assert end == frame.nbytes, f"{frame.nbytes - end} bytes behind a {api.key.name} request"
         reply = self._answer(api.key, header.api_version, request)
         self._not_before = max(self._not_before, self._loop.time() + reply.delay_s)
@@ -115,7 +116,7 @@ class _Served:
             self._loop.call_at(self._not_before, self._close)
         elif reply.message is not None:
             body = response_header(api, header.api_version, header.correlation_id)
-            body += schema.encode(reply.message, header.api_version)
+            body += codecs.encode(reply.message, header.api_version)
             self._loop.call_at(self._not_before, self._send, struct.pack(">i", len(body)) + body)
 
     def _send(self, data: bytes) -> None:

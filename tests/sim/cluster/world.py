@@ -7,8 +7,8 @@ import random
 from collections.abc import Mapping
 
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.cluster_model import Broker, Endpoint
-from sordini.replication.inter_broker import InterBrokerVersions
+from sordini.replication.cluster_model import Broker, BrokerEndpoint
+from sordini.replication.inter_broker_versions import InterBrokerVersions
 from sordini.testing.simulation.cluster_network import ClusterNetwork
 from sordini.testing.simulation.simulated_pipe import LinkRules
 from sordini.testing.simulation.trace import LINES_KEPT, Trace
@@ -60,7 +60,7 @@ class ClusterWorld:
         self.images: list[Image] = []
         """What nodes held when they ended, while others went on."""
         self.final_images: list[Image] = []
-        endpoint = Endpoint(self.listener, *CONTROLLER, self.listener)
+        endpoint = BrokerEndpoint(self.listener, *CONTROLLER, self.listener)
         self.states = States(self.zk, replicas, Broker(BrokerId(CONTROLLER_ID), 0, (endpoint,)))
         extra = secured.nodes_of_store(topic_configs) if is_secured else {}
         self.states.found(topic_configs, SimClock(self.loop).now_ms(), extra)

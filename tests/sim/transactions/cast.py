@@ -7,7 +7,7 @@ import random
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from sordini.protocol.types import TopicId, TopicPartition

@@ -10,7 +10,7 @@ import asyncio
 import random
 from typing import Any, NamedTuple, Protocol
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.testing.simulation.simulated_network import Address

@@ -7,34 +7,37 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from sordini.broker.coordinators.newest_connection import NewestConnections
 from sordini.broker.groups import shard_offsets
 from sordini.broker.groups.shard_offsets import ShardOffsets
-from sordini.broker.handlers import txn_markers
-from sordini.broker.transactions import local_markers, marker_sender
-from sordini.broker.transactions.machine import completion, init_producer_id, machine
-from sordini.broker.transactions.machine.events import Producer, Write
+from sordini.broker.transactions import local_markers, marker_sender, txn_markers_handler
+from sordini.broker.transactions.machine import completion, init_producer_id, machine, timeouts
+from sordini.broker.transactions.machine.events import ProducerIdentity, TransactionWrite
 from sordini.broker.transactions.machine.state import TransactionState
 from sordini.broker.transactions.machine.transition import markers_of
-from sordini.broker.transactions.newest_connection import NewestConnections
-from sordini.broker.transactions.transaction_end import TransactionEnd, Verdict
+from sordini.broker.transactions.transaction_end import MarkerVerdict, TransactionEnd
 from sordini.broker.transactions.verification import TransactionGate
 from sordini.protocol.errors import ErrorCode
 from sordini.storage import follower_append, producer_replay, truncation
+from sordini.storage.last_stable_offset import UnstableTransactions
 from sordini.storage.producer_state import ProducerState
+from tests.sim.cluster.plan import ClusterScenario, cluster_scenario
 from tests.sim.cluster.planted_bugs import Bug
-from tests.sim.cluster.scenario import ClusterScenario, cluster_scenario
 
 
 def _send_markers_at_once(right: Any) -> Any:
     def end(*arguments: Any) -> Any:
         after, actions = right(*arguments)
-        return after, [*actions, *(markers_of(after.pending) for action in actions if isinstance(action, Write))]
+        return after, [
+            *actions,
+            *(markers_of(after.pending) for action in actions if isinstance(action, TransactionWrite)),
+        ]
 
     return end
 
 
 def _give_up_moved_partitions(right: Any) -> Any:
-    return lambda code: Verdict.DONE if code == ErrorCode.NOT_LEADER_OR_FOLLOWER else right(code)
+    return lambda code: MarkerVerdict.DONE if code == ErrorCode.NOT_LEADER_OR_FOLLOWER else right(code)
 
 
 def _resume_nothing(_right: Any) -> Any:
@@ -65,7 +68,9 @@ def _keep_the_epoch(right: Any) -> Any:
         after, actions = right(transaction, now_ms, *reply)
         epoch = transaction.producer_epoch
         written = [
-            action._replace(value=action.value._replace(producer_epoch=epoch)) if isinstance(action, Write) else action
+            action._replace(value=action.value._replace(producer_epoch=epoch))
+            if isinstance(action, TransactionWrite)
+            else action
             for action in actions
         ]
         return replace(after, pending=replace(after.pending, producer_epoch=epoch)), written
@@ -77,7 +82,7 @@ def _give_the_epoch_of_the_predecessor(right: Any) -> Any:
     def next_producer(transaction: Any, event: Any) -> Any:
         producer, last_epoch = right(transaction, event)
         if transaction.is_known and producer.producer_id == transaction.producer_id:
-            return Producer(producer.producer_id, max(transaction.producer_epoch, 0)), last_epoch
+            return ProducerIdentity(producer.producer_id, max(transaction.producer_epoch, 0)), last_epoch
         return producer, last_epoch
 
     return next_producer
@@ -146,7 +151,7 @@ TRANSACTION_BUGS: tuple[Bug, ...] = (
     ),
     _bug(
         "the last stable offset ignores open transactions",
-        ProducerState,
+        UnstableTransactions,
         "first_unstable_offset",
         _nothing_open,
     ),
@@ -177,7 +182,7 @@ TRANSACTION_BUGS: tuple[Bug, ...] = (
     ),
     _bug(
         "a transaction that times out does not end its producer's epoch",
-        completion,
+        timeouts,
         "aborted_and_fenced",
         _keep_the_epoch,
         60,
@@ -202,7 +207,7 @@ TRANSACTION_BUGS: tuple[Bug, ...] = (
         "finish_appends",
         _take_for_committed,
         60,
-        more=((txn_markers, "finish_appends", _take_for_committed),),
+        more=((txn_markers_handler, "finish_appends", _take_for_committed),),
     ),
     _bug("a truncation forgets the producers", truncation, "_producers_at_end", _no_producers, 60),
     _bug(

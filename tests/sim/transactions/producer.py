@@ -11,7 +11,7 @@ import dataclasses
 import random
 from typing import Any
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.types import TopicId, TopicPartition

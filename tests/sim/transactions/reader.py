@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Iterator
 
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from sordini.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
+from sordini.packs.pack_format import Header, PackedSlice, PackedTopic
+from sordini.packs.pack_reader import open_pack, records_of
+from sordini.packs.pack_writer import PackWriter
 from sordini.protocol.records.batch import Record
-from sordini.testing.packs.pack_format import Header, PackedSlice, PackedTopic
-from sordini.testing.packs.pack_reader import open_pack, records_of
-from sordini.testing.packs.pack_writer import PackWriter
 
 
 class Given(NamedTuple):

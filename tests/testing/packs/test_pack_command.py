@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from sordini.packs.pack_reader import open_pack, records_of
 from sordini.protocol.records.batch import Record
 from sordini.testing import Kafka, KitRecord, read_pack
-from sordini.testing.packs.pack_reader import open_pack, records_of
 from tests.testing.clients import producer
 from tests.testing.packs.conftest import pack, refused, run
 from tests.testing.packs.made_packs import Given, write

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sordini.packs import pack_writer
+from sordini.packs.pack_format import BATCH, BEGINNING, FRAME, framed, gap
+from sordini.packs.pack_reader import batches_of, open_pack
 from sordini.protocol.records.batch import Record
 from sordini.protocol.records.compression import GZIP, NO_CODEC, ZSTD
 from sordini.testing import PackError, read_pack
-from sordini.testing.packs import pack_writer
-from sordini.testing.packs.pack_format import BATCH, BEGINNING, FRAME, framed, gap
-from sordini.testing.packs.pack_reader import batches_of, open_pack
 from tests.testing.packs.made_packs import Given, givens, plain, read, write
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -7,6 +7,7 @@ import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -17,6 +18,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -211,6 +213,36 @@ class FaultsOverHttp {
                 late.seek(new TopicPartition(group, 0), 0);
                 say("expire", raised(() -> late.poll(Duration.ofSeconds(20))));
             }
+        }
+
+        var fenced = topic(1);
+        try (var reader = consumer(Map.of("group.id", "fenced", "heartbeat.interval.ms", 50))) {
+            var lost = new ArrayList<TopicPartition>();
+            reader.subscribe(List.of(fenced), new ConsumerRebalanceListener() {
+                public void onPartitionsRevoked(Collection<TopicPartition> partitions) {}
+
+                public void onPartitionsAssigned(Collection<TopicPartition> partitions) {}
+
+                public void onPartitionsLost(Collection<TopicPartition> partitions) {
+                    lost.addAll(partitions);
+                }
+            });
+            while (reader.assignment().isEmpty()) reader.poll(Duration.ofMillis(50));
+            var member = reader.groupMetadata().memberId();
+            var known = field(ask("GET", "/groups/fenced", ""), "members").contains(member);
+            ask("POST", "/groups/fenced/fence", "{\"member\": \"" + member + "\"}");
+            while (lost.isEmpty() || reader.assignment().isEmpty()) reader.poll(Duration.ofMillis(50));
+            say("fence member", known + " " + lost.size());
+            var held = ask("POST", "/groups/fenced/hold-heartbeats", "{\"member\": \"" + reader.groupMetadata().memberId() + "\"}");
+            while (field(ask("GET", "/faults/" + field(held, "id"), ""), "used").equals("0")) reader.poll(Duration.ofMillis(50));
+            ask("POST", "/faults/" + field(held, "id") + "/release", "");
+            say("hold heartbeats", field(ask("DELETE", "/faults/" + field(held, "id"), ""), "used").equals("0"));
+        }
+        try (var reader = consumer(Map.of("group.id", "refused"))) {
+            ask("POST", "/groups/refused/refuse-assignor", "{\"assignor\": \"range\"}");
+            reader.subscribe(List.of(fenced));
+            say("refuse assignor", raised(() -> reader.poll(Duration.ofSeconds(20))));
+            ask("DELETE", "/faults", "");
         }
 
         try (var producer = producer(Map.of("transactional.id", "till 7"))) {

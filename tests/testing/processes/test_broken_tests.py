@@ -14,6 +14,8 @@ from uuid import uuid4
 
 import pytest
 
+from tests.support.parts import part_of
+
 SAMPLE = """
 import json, os, time
 from pathlib import Path
@@ -40,6 +42,9 @@ def test_orders(kafka, make_kafka):
     time.sleep(600)
 """
 EXIT = {"assertion": 1, "exception": 1, "interrupt": 2, "kill": -9}
+WAYS = [("thread", "kill"), ("process", "interrupt"), ("process", "kill"), ("thread", "assertion")]
+WAYS += [("process", "exception"), ("thread", "interrupt"), ("process", "assertion"), ("thread", "exception")]
+"""Every isolation with every end: a run has three of them (`tests/support/parts.py`)."""
 PATIENCE_S = 20.0
 
 
@@ -66,8 +71,7 @@ def is_open(address: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("end", EXIT)
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize(("isolation", "end"), part_of(WAYS, 3))
 def test_a_broken_test_leaves_no_process_port_or_file(tmp_path: Path, isolation: str, end: str) -> None:
     mark = uuid4().hex
     work, scratch, ready = tmp_path / "work", tmp_path / "scratch", tmp_path / "ready"

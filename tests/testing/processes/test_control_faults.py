@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from tests.support.group_consumer import joined, poll_until
 from tests.testing.clients import producer
 from tests.testing.conftest import Controlled
 
@@ -213,6 +215,51 @@ def test_a_member_is_expelled_and_joins_again(controlled: Controlled) -> None:
     assert len(controlled.post("/groups/shop/expel")["expelled"]) == 1
     wait_for(lambda: reader.poll(0.05) is None and len(assigned) == 2)
     reader.close()
+
+
+@pytest.mark.parametrize(("protocol", "code"), [("classic", "ILLEGAL_GENERATION"), ("consumer", "FENCED_MEMBER_EPOCH")])
+def test_a_member_is_described_and_fenced_and_its_heartbeats_are_held(
+    controlled: Controlled, protocol: str, code: str
+) -> None:
+    orders, group = topic(controlled, partitions=2), f"shop {protocol}"
+    settings = {"group.protocol": protocol} | ({"heartbeat.interval.ms": 50} if protocol == "classic" else {})
+    path = f"/groups/{quote(group)}"
+    with joined(controlled.bootstrap_servers, group, orders, **settings) as member:
+        poll_until([member], lambda: member.partitions == [0, 1])
+        found = controlled.get(path)
+        both = [{"topic": orders, "partition": 0}, {"topic": orders, "partition": 1}]
+        (row,) = found["members"]
+        assert (found["protocol"], found["state"], row["id"]) == (protocol, "Stable", member.member_id)
+        assert (row["assigned"], row["target"], row["instance_id"]) == (both, both, None)
+        assert row["epoch"] == found["epoch"] == found["assignment_epoch"]
+        assert (row["epoch"] is None) == (protocol == "classic")
+
+        (fault,) = controlled.post(f"{path}/fence", member=member.member_id)["faults"]
+        assert (fault["code"], fault["times"], fault["member_id"]) == (code, 1, member.member_id)
+        poll_until([member], lambda: member.losses == 1 and member.partitions == [0, 1])
+        assert controlled.used(fault["id"]) == 1
+
+        held = controlled.post(f"{path}/hold-heartbeats")["faults"]
+        assert {each["api"] for each in held} == {"Heartbeat", "ConsumerGroupHeartbeat"}
+        poll_until([member], lambda: sum(controlled.used(each["id"]) for each in held) == 1)
+        for each in held:
+            controlled.post(f"/faults/{each['id']}/release")
+        controlled.delete("/faults")
+
+
+def test_an_assignor_is_refused_to_a_group(controlled: Controlled) -> None:
+    orders = topic(controlled)
+    faults = controlled.post("/groups/refused/refuse-assignor", assignor="range")["faults"]
+    assert {(each["api"], each["code"], each["assignor"]) for each in faults} == {
+        ("ConsumerGroupHeartbeat", "UNSUPPORTED_ASSIGNOR", "range"),
+        ("JoinGroup", "INCONSISTENT_GROUP_PROTOCOL", "range"),
+    }
+    with joined(controlled.bootstrap_servers, "refused", orders, **{"group.remote.assignor": "range"}) as member:
+        poll_until([member], lambda: member.errors != [])
+        assert [error.code() for error in member.errors] == [KafkaError._FATAL]
+    controlled.delete("/faults")
+    with joined(controlled.bootstrap_servers, "refused", orders, **{"group.remote.assignor": "range"}) as member:
+        poll_until([member], lambda: member.partitions == [0])
 
 
 def test_a_transactional_producer_is_fenced(controlled: Controlled) -> None:

@@ -20,6 +20,7 @@ from tests.outside.ports import free_port
 from tests.outside.processes import DevProcess
 from tests.outside.versions import APACHE_KAFKA, FRANZ_GO, GO, go_module
 from tests.process.image import environment
+from tests.support.group_consumer import joined, poll_until
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "control.md"
@@ -55,6 +56,24 @@ def test_the_commands_of_curl_do_what_the_page_says(dev: DevProcess) -> None:
     assert (killed["running"], started["running"]) == (False, True)
     assert clock["now_ms"] > 0
     assert [broker["running"] for broker in brokers] == [True] * 3
+
+
+def test_the_commands_about_groups_do_what_the_page_says(dev: DevProcess) -> None:
+    need_program("curl", "curl")
+    script = next(one for one in blocks("sh") if "/groups/shop/fence" in one)
+    script = script.replace("localhost:9080", dev.control).replace("curl -s", "curl -sS --fail-with-body")
+    servers = ask(dev.control, "GET", "/")["bootstrap_servers"]
+    orders = ask(dev.control, "POST", "/topics")["name"]
+    with joined(servers, "shop", orders, **{"group.instance.id": "till-1"}) as member:
+        poll_until([member], lambda: member.partitions == [0])
+        done = subprocess.run(["bash", "-e", "-c", script], capture_output=True, text=True, timeout=120, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    group, fenced, held, clock, undone = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["instance_id"] for row in group["members"]] == ["till-1"]
+    assert [fault["member_id"] for fault in fenced["faults"]] == [group["members"][0]["id"]]
+    assert [fault["before"] for fault in held["faults"]] == [True, True]
+    assert clock["now_ms"] > 0
+    assert [fault["in_force"] for fault in undone] == [False] * 3
 
 
 def test_the_program_in_java_runs_as_it_is_written(dev: DevProcess, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -18,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from sordini.broker.configuration.settings import ConfigError
 from sordini.testing import Kafka, KitError, SiteFailed, make_kafka
 from sordini.testing.control.remote_site import REPORT_S, START_S, RemoteSite
+from tests.support.group_consumer import GroupConsumer, joined, poll_until
 from tests.testing.clients import producer
 
 
@@ -25,13 +27,6 @@ from tests.testing.clients import producer
 def site() -> Iterator[Kafka]:
     with make_kafka(3, isolation="process", topics={"there": 2}) as made:
         yield made
-
-
-@pytest.fixture
-def cluster(site: Kafka) -> Iterator[Kafka]:
-    site.begin_test()
-    yield site
-    site.end_test()
 
 
 def is_there(process_id: int) -> bool:
@@ -84,14 +79,15 @@ def test_a_held_request_is_let_go_by_its_rule(cluster: Kafka) -> None:
 
 @pytest.mark.parametrize("choice", ["delay", "drop_answer", "drop_request", "close_connection", "corrupt"])
 def test_every_fault_crosses_with_what_it_was_given(cluster: Kafka, choice: str) -> None:
-    rule = cluster.on("OffsetCommit", topic="a", partition=3, group="g", client_id="c", broker=2, times=4, after=5)
+    selected: dict[str, Any] = {"topic": "a", "partition": 3, "group": "g", "member_id": "m", "client_id": "c"}
+    rule = cluster.on("OffsetCommit", **selected, broker=2, times=4, after=5)
     if choice == "delay":
         rule.delay(250)
     else:
         getattr(rule, choice)()
     (found,) = cluster._cluster.ask("GET", "/faults")  # type: ignore[attr-defined]
     assert found["text"] == rule.text()
-    expected = {"topic": "a", "partition": 3, "group": "g", "client_id": "c", "broker": 2, "times": 4, "after": 5}
+    expected = {**selected, "broker": 2, "times": 4, "after": 5}
     assert {name: found[name] for name in expected} == expected
     assert (found["do"], found["used"]) == (choice, 0)
 
@@ -124,6 +120,27 @@ def test_brokers_are_killed_paused_cut_off_and_their_disks_fill(cluster: Kafka) 
     cluster.assert_produced(orders, ["one", "two"])
     assert any("killed" in line for line in cluster.report().splitlines())
     assert cluster.log_lines(5)
+
+
+def test_a_member_is_fenced_and_its_heartbeats_are_held_in_the_other_process(cluster: Kafka) -> None:
+    orders = cluster.topic(partitions=2)
+    group = cluster.group("fenced")
+    with joined(cluster.bootstrap_servers, "fenced", orders) as member:
+        poll_until([member], lambda: member.partitions == [0, 1])
+        (found,) = cluster.members("fenced")
+        assert (found.id, found.protocol, len(found.assigned)) == (member.member_id, "consumer", 2)
+        with group.fence(found) as fault:
+            poll_until([member], lambda: member.losses == 1 and member.partitions == [0, 1])
+        assert fault.used == 1
+        with group.hold_heartbeats() as fault:
+            poll_until([member], lambda: fault.used == 1)
+            fault.release()
+        said = f"of group fenced, member id {member.member_id} fails with FENCED_MEMBER_EPOCH, used 1 of 1 times"
+        assert said in cluster.report()
+    with cluster.group("refused").refuse_assignor("range"):
+        member = GroupConsumer(cluster.bootstrap_servers, "refused", orders, **{"group.remote.assignor": "range"})
+        poll_until([member], lambda: member.errors != [])
+        member.close()
 
 
 def test_members_are_expelled_producers_fenced_and_topics_expired(cluster: Kafka) -> None:

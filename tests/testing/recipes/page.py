@@ -1,4 +1,4 @@
-"""docs/testing-recipes.md, block by block."""
+"""The recipes of docs/testing.md, block by block."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs" / "testing-recipes.md"
+PAGE = ROOT / "docs" / "testing.md"
+RECIPES = "\n## Recipes\n"
 BLOCK = re.compile(r"^```(?:python|yaml) (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INSTALL = re.compile(r"^pip install (.*)$", re.MULTILINE)
 
@@ -16,6 +17,7 @@ TESTS_OF = {
     "test_aiokafka.py": 1,
     "test_pytest_asyncio.py": 1,
     "test_confluent_kafka.py": 1,
+    "test_registry.py": 1,
     "test_faststream.py": 2,
     "test_unittest.py": 1,
 }
@@ -27,9 +29,15 @@ GITLAB = ".gitlab-ci.yml"
 
 
 @cache
+def recipes() -> str:
+    """The page from its recipes on."""
+    return PAGE.read_text(encoding="utf-8").partition(RECIPES)[2]
+
+
+@cache
 def files() -> dict[str, str]:
-    """The text of each file that the page has, by its path."""
-    return dict(BLOCK.findall(PAGE.read_text(encoding="utf-8")))
+    """The text of each file that the recipes have, by its path."""
+    return dict(BLOCK.findall(recipes()))
 
 
 def write(directory: Path, *names: str) -> None:

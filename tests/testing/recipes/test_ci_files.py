@@ -2,7 +2,8 @@
 
 The commands are run in their order in a directory with one recipe, in an environment that has the libraries of these
 tests, but not Sordini: `pip install` is given no index, and installs what is committed here from the clone that a job
-makes. What else a service does for a job (`uses`, `image`, `cache`, `artifacts`) is not run.
+makes. What else a service does for a job (`uses`, `image`, `cache`, `artifacts`) is not run. A run has one service's,
+`make recipes` those of both.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import subprocess
 import sysconfig
 import venv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tests.support.parts import part_of
 from tests.testing.recipes.page import GITHUB, GITLAB, ROOT, files, write
 
+IS_LONG = os.environ.get("SORDINI_RECIPES") == "all"
 RECIPE = "test_confluent_kafka.py"
 SCHEMAS = {
     "vendor.github-workflows": (GITHUB, "examples/ci/containers.yml", "examples/ci/release.yml"),
@@ -102,19 +105,28 @@ def run(commands: Sequence[str], directory: Path, programs: Path) -> tuple[int, 
     return done.returncode, done.stdout
 
 
-def test_the_commands_for_github_run_the_recipe(bare: Path, tmp_path: Path) -> None:
-    write(tmp_path / "project", RECIPE)
+def github_runs_it(project: Path, programs: Path) -> None:
     commands = github_commands(yaml.safe_load(files()[GITHUB]))
     assert [command.split()[0] for command in commands] == ["git", "pip", "pytest"]
-    code, output = run(commands, tmp_path / "project", bare)
+    code, output = run(commands, project, programs)
     assert code == 0, output
     assert "1 passed" in output
 
 
-def test_the_commands_for_gitlab_run_the_recipe_and_write_its_report(bare: Path, tmp_path: Path) -> None:
-    write(tmp_path / "project", RECIPE)
+def gitlab_runs_it_and_writes_its_report(project: Path, programs: Path) -> None:
     pipeline = yaml.safe_load(files()[GITLAB])
-    code, output = run(gitlab_commands(pipeline), tmp_path / "project", bare)
+    code, output = run(gitlab_commands(pipeline), project, programs)
     assert code == 0, output
-    report = tmp_path / "project" / pipeline["tests"]["artifacts"]["reports"]["junit"]
+    report = project / pipeline["tests"]["artifacts"]["reports"]["junit"]
     assert 'tests="1"' in report.read_text()
+
+
+SERVICES = [gitlab_runs_it_and_writes_its_report, github_runs_it]
+
+
+@pytest.mark.parametrize("runs", SERVICES if IS_LONG else part_of(SERVICES, 1), ids=lambda runs: runs.__name__)
+def test_the_commands_for_a_service_run_the_recipe(
+    bare: Path, tmp_path: Path, runs: Callable[[Path, Path], None]
+) -> None:
+    write(tmp_path / "project", RECIPE)
+    runs(tmp_path / "project", bare)

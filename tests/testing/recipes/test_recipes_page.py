@@ -1,4 +1,4 @@
-"""docs/testing-recipes.md, pasted file by file, as its readers do: what takes seconds. See test_longer_recipes.py, too."""
+"""The recipes of docs/testing.md, pasted as its readers do: what takes seconds. See test_longer_recipes.py, too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.testing.recipes.page import GITHUB, GITLAB, INSTALL, LONGER_TESTS_OF, PAGE, TESTS_OF, files, write
+from tests.testing.recipes import page
+from tests.testing.recipes.page import GITHUB, GITLAB, INSTALL, LONGER_TESTS_OF, TESTS_OF, files, write
 from tests.testing.test_plugin import environment, run_pytest
 
 OUTCOME = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED) (\S+\.py)::(\S+)", re.MULTILINE)
@@ -59,7 +60,7 @@ def test_the_recipe_of_unittest_runs_without_pytest(tmp_path: Path) -> None:
 
 
 def test_what_the_page_installs_is_what_its_recipes_ran_with() -> None:
-    lines = INSTALL.findall(PAGE.read_text(encoding="utf-8"))
+    lines = INSTALL.findall(page.recipes())
     assert len(lines) == len(TESTS_OF) + len(LONGER_TESTS_OF)
     # A clone beside the project is named by its path.
     packages = {Path(word.partition("[")[0]).name for line in lines for word in shlex.split(line)} - ELSEWHERE

@@ -15,6 +15,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from sordini.testing import Fault, FaultKind, Scenario, SimulationFailed, search, simulate
 from sordini.testing.simulation.app_loop import OutOfTime
 from sordini.testing.simulation.run import SimulationNested
+from sordini.testing.simulation.search import Search
 
 
 async def idle(bootstrap_servers: str, scenario: Scenario) -> None:
@@ -67,11 +68,10 @@ def test_a_right_service_comes_to_rest_under_faults_of_every_kind():
 
 
 def test_the_same_seed_is_the_same_run_and_another_seed_is_another():
-    first = simulate(copy_orders, seed=5, **COPYING)
-    assert first.replay().digest == first.digest
-    assert first.replay().transcript == first.transcript
-    assert simulate(copy_orders, seed=5, **COPYING).digest == first.digest
-    assert simulate(copy_orders, seed=6, **COPYING).digest != first.digest
+    first, another = (simulate(copy_orders, seed=seed, **COPYING) for seed in (5, 6))
+    again = first.replay()
+    assert again.digest == first.digest != another.digest
+    assert again.transcript == first.transcript
 
 
 def test_a_transcript_has_more_lines_with_a_lower_level_of_logging(monkeypatch: pytest.MonkeyPatch):
@@ -210,7 +210,7 @@ def test_an_instance_with_a_handler_of_sigterm_is_stopped_by_it():
 
 
 def test_a_quiet_application_takes_few_turns_of_the_loop():
-    """What a run costs, in what no other program changes; docs/simulation.md has the seconds of an idle machine."""
+    """What a run costs, in what no other program changes; docs/evidence/simulation.md has the seconds."""
 
     async def consume(bootstrap_servers: str, scenario: Scenario) -> None:
         consumer = AIOKafkaConsumer(
@@ -220,15 +220,26 @@ def test_a_quiet_application_takes_few_turns_of_the_loop():
         async for _ in consumer:
             pass
 
-    result = simulate(consume, seed=1, faults=(), duration=600, topics={"orders": 1}).check()
+    result = simulate(consume, seed=1, faults=(), duration=200, topics={"orders": 1}).check()
     assert result.outcome.steps / result.outcome.virtual_s < 120
 
 
-def test_a_search_ends_at_the_first_seed_with_findings_and_shrinks_it():
+@pytest.fixture(scope="module")
+def searched() -> tuple[Search, list[str]]:
+    """A search that finds something, and its lines of progress."""
+
     async def settled(scenario: Scenario) -> None:
         scenario.expect(scenario.state["starts"] == 1, "it was started again")
 
-    found = search(counts_starts, range(20), settled=settled, duration=30)
+    lines: list[str] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("sordini.testing.simulation.search.PROGRESS_S", 0.0)
+        found = search(counts_starts, range(20), settled=settled, duration=15, progress=lines.append)
+    return found, lines
+
+
+def test_a_search_ends_at_the_first_seed_with_findings_and_shrinks_it(searched: tuple[Search, list[str]]):
+    found, _ = searched
     assert found.failure is not None
     assert found.found is not None
     assert len(found.failure.schedule) == 1
@@ -242,17 +253,12 @@ def test_a_search_ends_at_the_first_seed_with_findings_and_shrinks_it():
     assert " fault: " in text
 
 
-def test_a_search_says_how_far_it_is_while_it_searches_and_shrinks(monkeypatch: pytest.MonkeyPatch):
-    async def settled(scenario: Scenario) -> None:
-        scenario.expect(scenario.state["starts"] == 1, "it was started again")
-
-    monkeypatch.setattr("sordini.testing.simulation.search.PROGRESS_S", 0.0)
-    lines: list[str] = []
-    found = search(counts_starts, range(20), settled=settled, duration=30, progress=lines.append)
+def test_a_search_says_how_far_it_is_while_it_searches_and_shrinks(searched: tuple[Search, list[str]]):
+    found, lines = searched
     assert found.found is not None
     seed = found.found.seed
-    searched = [f"search: seed {one}; {one} of 20 seeds in " for one in range(seed + 1)]
-    assert [line.startswith(start) for line, start in zip(lines, searched, strict=False)] == [True] * (seed + 1)
+    expected = [f"search: seed {one}; {one} of 20 seeds in " for one in range(seed + 1)]
+    assert [line.startswith(start) for line, start in zip(lines, expected, strict=False)] == [True] * (seed + 1)
     assert lines[seed + 1].startswith(f"search: seed {seed} has findings, and is made smaller: it was started again; ")
     assert lines[seed + 2].startswith(f"search: attempt 1 of 40 to make seed {seed} smaller: ")
     assert lines[-1].partition(";")[0].endswith(f" smaller: {len(found.failure.schedule)} faults")

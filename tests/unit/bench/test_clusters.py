@@ -9,7 +9,7 @@ import pytest
 from bench import controller, failover, outage, partitions, replication
 from bench.failover import Gap, Gaps
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "evidence" / "benchmarks.md"
 
 
 @pytest.mark.parametrize("part", [controller, failover, outage, partitions, replication])

@@ -109,9 +109,9 @@ def test_a_name_that_no_row_has_is_refused_with_the_names_there_are() -> None:
 
 
 def test_the_table_has_its_place_on_the_page(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
+    page = tmp_path / PAGE.name
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    table.write(page, small_requests.PART, "what it said")
+    table.write(tmp_path, small_requests.PART, "what it said")
     assert "what it said" in page.read_text(encoding="utf-8")
 
 

@@ -6,11 +6,12 @@ import pytest
 
 from sordini.client.blocking import BlockingConnection
 from sordini.client.connection import ClientConnection
-from sordini.client.errors import ConnectionLost, InvalidResponse
+from sordini.client.errors import Disconnected, InvalidResponse
 from sordini.client.versions import negotiate
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from sordini.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from sordini.protocol.served_apis import APIS
 from tests.unit.client.test_connection import HEARTBEAT, responded
 
 
@@ -76,11 +77,11 @@ def test_all_of_a_response_has_to_come_within_the_time_limit(transport: FakeTran
 
 def test_the_end_of_the_stream_is_a_lost_connection(transport: FakeTransport) -> None:
     connection = transport.connection()
-    with pytest.raises(ConnectionLost, match="closed the connection"):
+    with pytest.raises(Disconnected, match="closed the connection"):
         connection.request(HeartbeatRequest(), HEARTBEAT)
     assert transport.is_closed
     for use in (lambda: connection.send(HeartbeatRequest(), HEARTBEAT), connection.receive):
-        with pytest.raises(ConnectionLost, match="is closed"):
+        with pytest.raises(Disconnected, match="is closed"):
             use()
 
 
@@ -93,7 +94,7 @@ def test_an_invalid_response_or_a_failed_socket_closes_the_connection(transport:
     other = FakeTransport()
     other.failure = TimeoutError("full")
     connection = other.connection()
-    with pytest.raises(TimeoutError):
+    with pytest.raises(Disconnected, match="the broker gave no answer within 30 s"):
         connection.send(HeartbeatRequest(), HEARTBEAT)
     assert not connection.is_open
     assert other.is_closed

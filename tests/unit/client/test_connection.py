@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from sordini.client import connection
 from sordini.client.connection import API_OF, ClientConnection, decode_response, encode_request
 from sordini.client.errors import InvalidLength, InvalidResponse
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.headers import read_request_header
 from sordini.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from sordini.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from sordini.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from sordini.protocol.served_apis import APIS
 from tests.support.response_headers import response_header
 
 FETCH = 12
@@ -31,7 +32,7 @@ def responded(frame: bytes | bytearray, message: Any, *, correlation_id: int | N
     header, _ = read_request_header(memoryview(frame)[4:])
     number = header.correlation_id if correlation_id is None else correlation_id
     body = response_header(APIS[header.api_key], header.api_version, number)
-    body += schema.encode(message, header.api_version)
+    body += codecs.encode(message, header.api_version)
     return struct.pack(">i", len(body)) + body
 
 
@@ -68,7 +69,7 @@ def test_a_request_frame_is_its_length_its_header_and_its_message() -> None:
         assert struct.unpack_from(">i", frame)[0] == len(frame) - 4
         header, position = read_request_header(memoryview(frame)[4:])
         assert header == (ApiKey.HEARTBEAT, HEARTBEAT, number, "me")
-        assert schema.decode(HeartbeatRequest, HEARTBEAT, memoryview(frame)[4:], position)[0].group_id == "g"
+        assert codecs.decode(HeartbeatRequest, HEARTBEAT, memoryview(frame)[4:], position)[0].group_id == "g"
     assert client.in_flight == 2
 
 
@@ -166,7 +167,7 @@ def test_a_refused_version_of_api_versions_is_read_in_version_0() -> None:
     client = ClientConnection("me", LIMIT)
     frame = client.send(ApiVersionsRequest(), 3)
     body = response_header(APIS[ApiKey.API_VERSIONS], 0, 1)
-    body += schema.encode(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION), 0)
+    body += codecs.encode(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION), 0)
     [response] = feed(client, struct.pack(">i", len(body)) + body, [3])
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert len(frame)
@@ -178,6 +179,6 @@ def test_frames_without_a_connection_are_the_same_as_on_one(group: str, correlat
     frame = encode_request(api, HEARTBEAT, correlation_id, "me", HeartbeatRequest(group_id=group))
     header, position = read_request_header(memoryview(frame)[4:])
     assert header.correlation_id == correlation_id
-    assert schema.decode(HeartbeatRequest, HEARTBEAT, memoryview(frame)[4:], position)[0].group_id == group
+    assert codecs.decode(HeartbeatRequest, HEARTBEAT, memoryview(frame)[4:], position)[0].group_id == group
     response = responded(frame, HeartbeatResponse(error_code=7))
     assert decode_response(api, HEARTBEAT, memoryview(response)[4:]).error_code == 7

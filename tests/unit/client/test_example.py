@@ -8,7 +8,7 @@ from typing import Any
 
 import sordini.client
 from sordini.broker.network.sockets import SystemNetwork
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from sordini.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from tests.support.scripted_peer import Asked, ScriptedPeer, response

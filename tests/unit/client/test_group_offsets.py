@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sordini.client.group_offsets import COMMITS, FETCHES, commit_request, fetch_request, group_in, partitions_in
-from sordini.protocol import schema
+from sordini.protocol import codecs
 from sordini.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -28,8 +28,8 @@ OFFSETS = {TopicPartition("orders", 0): 3, TopicPartition("sales", 1): 7, TopicP
 
 @pytest.mark.parametrize("version", range(COMMITS["at_least"], COMMITS["at_most"] + 1))
 def test_a_commit_has_each_offset_below_its_topic_and_names_no_member(version: int) -> None:
-    data = memoryview(schema.encode(commit_request("reports", OFFSETS), version))
-    request: OffsetCommitRequest = schema.decode(OffsetCommitRequest, version, data, 0)[0]
+    data = memoryview(codecs.encode(commit_request("reports", OFFSETS), version))
+    request: OffsetCommitRequest = codecs.decode(OffsetCommitRequest, version, data, 0)[0]
     assert (request.group_id, request.member_id, request.generation_id_or_member_epoch) == ("reports", "", -1)
     assert [topic.name for topic in request.topics] == ["orders", "sales"]
     assert {one: row.committed_offset for one, row in partitions_in(request)} == OFFSETS
@@ -37,8 +37,8 @@ def test_a_commit_has_each_offset_below_its_topic_and_names_no_member(version: i
 
 @pytest.mark.parametrize("version", range(FETCHES["at_least"], FETCHES["at_most"] + 1))
 def test_a_fetch_is_for_all_partitions_of_the_group(version: int) -> None:
-    data = memoryview(schema.encode(fetch_request("reports"), version))
-    request: OffsetFetchRequest = schema.decode(OffsetFetchRequest, version, data, 0)[0]
+    data = memoryview(codecs.encode(fetch_request("reports"), version))
+    request: OffsetFetchRequest = codecs.decode(OffsetFetchRequest, version, data, 0)[0]
     found = request.groups[0] if request.groups else request
     assert (found.group_id, found.topics) == ("reports", None)
 

@@ -18,7 +18,7 @@ from sordini.client.routing import (
     metadata_request,
     partition_leaders,
 )
-from sordini.protocol import schema
+from sordini.protocol import codecs
 from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from sordini.protocol.messages.metadata import (
     MetadataResponse,
@@ -45,7 +45,7 @@ def test_a_metadata_request_creates_no_topic(topics: list[str] | None, names: li
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6])
 def test_a_coordinator_is_found_in_every_version(version: int) -> None:
-    sent = schema.decode(FindCoordinatorRequest, version, memoryview(schema.encode(coordinator_request("g"), version)))
+    sent = codecs.decode(FindCoordinatorRequest, version, memoryview(codecs.encode(coordinator_request("g"), version)))
     assert sent[0].key == "g" if version < 4 else sent[0].coordinator_keys == ["g"]
     where = {"node_id": 2, "host": "h", "port": 9}
     if version < 4:

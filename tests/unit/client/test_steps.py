@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sordini.client.authentication import SaslCredentials, authenticate
-from sordini.client.errors import AuthenticationFailed, UnsupportedVersion
+from sordini.client.errors import NotServed, Unauthorized
 from sordini.client.versions import ServedVersions, Steps, T, negotiate
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from sordini.protocol.messages.sasl import (
@@ -18,6 +18,7 @@ from sordini.protocol.messages.sasl import (
     SaslAuthenticateResponse,
     SaslHandshakeResponse,
 )
+from sordini.protocol.served_apis import APIS
 from tests.unit.client.test_scram import FINAL, FIRST, NONCE, VERIFIED
 
 METADATA = APIS[ApiKey.METADATA]
@@ -67,12 +68,12 @@ def test_the_version_of_a_request_is_the_newest_within_all_bounds(
     if expected is not None:
         assert versions.highest(METADATA, **bounds) == expected
         return
-    with pytest.raises(UnsupportedVersion, match=f"versions {served[0]} to {served[1]} of Metadata requests"):
+    with pytest.raises(NotServed, match=f"versions {served[0]} to {served[1]} of Metadata requests"):
         versions.highest(METADATA, **bounds)
 
 
 def test_a_request_that_is_not_served_has_no_version() -> None:
-    with pytest.raises(UnsupportedVersion, match="the broker serves no Metadata requests"):
+    with pytest.raises(NotServed, match="the broker does not serve Metadata requests"):
         ServedVersions({}).highest(METADATA)
 
 
@@ -107,7 +108,7 @@ def test_scram_proves_the_password_and_checks_the_server_s_proof() -> None:
     tokens = {b"n,,n=user,r=" + NONCE.encode(): FIRST, FINAL: VERIFIED}
     assert carried_out(steps, Broker(tokens).answer)[0] == 0
     steps = authenticate(SaslCredentials("SCRAM-SHA-256", "user", "pencil"), EVERYTHING, "h:1", NONCE)
-    with pytest.raises(AuthenticationFailed, match="authenticating at h:1 as 'user'"):
+    with pytest.raises(Unauthorized, match="authenticating at h:1 as 'user'"):
         carried_out(steps, Broker(tokens | {FINAL: b"v=AAAA"}).answer)
 
 
@@ -138,7 +139,7 @@ def test_a_refused_token_is_answered_before_the_refusal_is_reported(fails_at_onc
                 )
         return broker.answer(request, version)
 
-    with pytest.raises(AuthenticationFailed, match=r"h:1 refuses the token \(OAUTHBEARER\)") as refused:
+    with pytest.raises(Unauthorized, match=r"h:1 refuses the token \(OAUTHBEARER\)") as refused:
         carried_out(authenticate(BEARER, EVERYTHING, "h:1", NONCE), answer)
     assert answered == [BEARER_FIRST, b"\x01"]
     assert "a.b.c" not in str(refused.value)
@@ -162,7 +163,7 @@ def test_a_refused_token_is_answered_before_the_refusal_is_reported(fails_at_onc
 )
 def test_a_refusal_is_reported_in_the_broker_s_words(broker: Broker, text: str) -> None:
     steps = authenticate(SaslCredentials("PLAIN", "a", "b"), EVERYTHING, "h:1", NONCE)
-    with pytest.raises(AuthenticationFailed, match=text):
+    with pytest.raises(Unauthorized, match=text):
         carried_out(steps, broker.answer)
 
 
@@ -170,7 +171,7 @@ def test_a_broker_without_sasl_authenticate_is_too_old() -> None:
     steps = authenticate(
         SaslCredentials("PLAIN", "a", "b"), ServedVersions({ApiKey.SASL_HANDSHAKE: (0, 0)}), "h", NONCE
     )
-    with pytest.raises(UnsupportedVersion, match="SaslHandshake"):
+    with pytest.raises(NotServed, match="SaslHandshake"):
         next(steps)
 
 

@@ -73,11 +73,31 @@ def test_tables_with_everything_in_them_agree_with_the_generator() -> None:
     assert found.doubles == 0
 
 
-@pytest.mark.parametrize("name", ["events", "dead_letters", "pages"])
+@pytest.mark.parametrize("name", ["events", "dead_letters", "pages", "visits"])
 def test_one_row_lost_or_doubled_in_any_table_is_reported(name: str) -> None:
     for change in (without_row, with_row_twice):
         changed = TABLES._replace(**{name: change(getattr(TABLES, name), 3)})
         assert differences(findings(changed), COUNTS)
+
+
+def test_a_visit_whose_row_is_not_its_newest_view_is_reported() -> None:
+    old = TABLES.events.filter(pc.equal(TABLES.events["topic"], "page-views")).slice(0, 1)
+    session = old["session_id"][0]
+    others = TABLES.visits.filter(pc.not_equal(TABLES.visits["session_id"], session))
+    assert others.num_rows == TABLES.visits.num_rows - 1
+    before = old.set_column(
+        old.schema.get_field_index("event_time"),
+        old.schema.field("event_time"),
+        pc.subtract(old["event_time"], pa.scalar(timedelta(days=1))).cast(old.schema.field("event_time").type),
+    )
+    found = findings(TABLES._replace(visits=pa.concat_tables([others, before])))
+    assert differences(found, COUNTS) == ["1 visits have another last page than their newest view's"]
+
+
+def test_the_page_shows_the_last_pages_of_visits(reported: str) -> None:
+    found = findings(TABLES)
+    assert f"one row for each of {found.visits:,} visits" in reported
+    assert f"<code>{found.last_pages.index[0]}</code>" in reported
 
 
 def test_a_window_that_counts_an_event_twice_is_reported() -> None:

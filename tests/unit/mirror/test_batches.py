@@ -22,8 +22,8 @@ from sordini.protocol.records.batch import (
 )
 from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
-from sordini.protocol.records.legacy import write_messages
-from sordini.protocol.records.produce_validation import check_produced
+from sordini.protocol.records.legacy_writing import write_messages
+from sordini.protocol.records.produced_records import check_produced
 from tests.support.builders import BASE_TIMESTAMP, RULES, a_batch, some_records
 
 LARGE = b"x" * SMALL_BYTES

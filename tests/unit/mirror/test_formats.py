@@ -30,7 +30,7 @@ ORDERS = TopicPartition("orders", 3)
 
 def test_a_heartbeat_has_both_aliases_in_its_key_and_a_version_before_its_time() -> None:
     written = heartbeat("a", "bc", 1_700_000_000_000)
-    assert written == (b"\0\1a\0\2bc", b"\0\0" + struct.pack(">q", 1_700_000_000_000))
+    assert written == KeyValue(b"\0\1a\0\2bc", b"\0\0" + struct.pack(">q", 1_700_000_000_000))
     assert read_heartbeat(written) == ("a", "bc", 1_700_000_000_000)
 
 
@@ -85,6 +85,10 @@ def test_a_producer_is_read_back_and_a_position_is_none() -> None:
         (read_offset_sync, KeyValue(b"\0\2\xff\xff\0\0\0\3", bytes(16))),
         (read_heartbeat, KeyValue(b"\0\1a\0\2bc", None)),
         (read_position, KeyValue(b"{", b"{}")),
+        (read_position, KeyValue(b"[" * 200_000, b"{}")),
+        (read_position, KeyValue(b'["MirrorSourceConnector",{"topic":"a","partition":0}]', b'{"offset":1e999}')),
+        (read_position, KeyValue(b'["MirrorSourceConnector",{"topic":"a","partition":0}]', b'{"offset":-2}')),
+        (read_position, KeyValue(b'["MirrorSourceConnector",{"topic":"a","partition":0}]', b'{"offset":%d}' % 2**63)),
         (read_position, KeyValue(b'["MirrorSourceConnector",{}]', b"{}")),
         (read_position, KeyValue(b'["MirrorSourceConnector",{"topic":"a","partition":0}]', b"[]")),
     ],

@@ -8,13 +8,15 @@ import pytest
 from kafka.partitioner.default import murmur2  # type: ignore[import-untyped]
 
 from sordini.client.addresses import Address
+from sordini.client.cluster import Link
+from sordini.client.cluster_core import Session
 from sordini.client.pipelined_connection import PipelinedConnection
 from sordini.client.versions import ServedVersions
-from sordini.mirror.cluster import Cluster, Link
+from sordini.mirror.cluster import Cluster
 from sordini.mirror.formats import KeyValue
 from sordini.mirror.internal_topics import batches_of, partition_of
 from sordini.mirror.sessions import has_transactions
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.records.batch import read_header, read_records
 from sordini.protocol.types import TopicPartition
 
@@ -32,7 +34,7 @@ def test_records_are_one_batch_for_each_partition_in_their_order() -> None:
     found = batches_of("t", 3, records)
     assert found.keys() == {TopicPartition("t", number) for number in range(3)}
     for partition, (count, batch) in found.items():
-        own = [record for record in records if partition_of(record.key, 3) == partition.partition]
+        own = [(record.key, record.value) for record in records if partition_of(record.key, 3) == partition.partition]
         assert count == len(own)
         assert [(one.key, one.value) for one in read_records(batch, read_header(batch))] == own
 
@@ -44,7 +46,8 @@ class OneBroker:
         self._versions = ServedVersions(dict.fromkeys(keys, (0, 3)))
 
     async def any_broker(self) -> Link:
-        return Link(Address("broker", 9092), cast("PipelinedConnection", None), self._versions)
+        session = Session(self._versions, float("inf"))
+        return Link(Address("broker", 9092), cast("PipelinedConnection", None), session, None)
 
 
 @pytest.mark.parametrize("missing", [ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN, None])

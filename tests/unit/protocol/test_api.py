@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from sordini.protocol.api import ALL_APIS, APIS, FIRST_OWN_KEY, OWN_APIS, ApiKey
+from sordini.protocol.api_keys import FIRST_OWN_KEY, ApiKey
 from sordini.protocol.declare import NEVER
+from sordini.protocol.served_apis import ALL_APIS, APIS, OWN_APIS
 
 
 def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> None:
@@ -22,6 +23,7 @@ def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> Non
         "SYNC_GROUP": (0, 5, 4),
         "DESCRIBE_GROUPS": (0, 6, 5),
         "LIST_GROUPS": (0, 5, 3),
+        "CONSUMER_GROUP_DESCRIBE": (0, 1, 0),
         "CONSUMER_GROUP_HEARTBEAT": (0, 1, 0),
         "SASL_HANDSHAKE": (0, 1, NEVER),
         "SASL_AUTHENTICATE": (0, 2, 2),
@@ -47,6 +49,8 @@ def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> Non
         "ALTER_CONFIGS": (0, 2, 2),
         "INCREMENTAL_ALTER_CONFIGS": (0, 1, 1),
         "LIST_CONFIG_RESOURCES": (0, 1, 0),
+        "GET_TELEMETRY_SUBSCRIPTIONS": (0, 0, 0),
+        "PUSH_TELEMETRY": (0, 0, 0),
         "DELETE_GROUPS": (0, 3, 2),
         "OFFSET_DELETE": (0, 0, NEVER),
         "DESCRIBE_CLUSTER": (0, 2, 0),

@@ -14,6 +14,7 @@ from sordini.protocol.framing import (
     BufferPool,
     FrameReader,
 )
+from tests.support.parts import examples
 
 MAX = 104_857_600
 
@@ -46,7 +47,7 @@ bodies = st.lists(sizes, min_size=1, max_size=8).map(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(bodies, st.data())
 def test_chunking_does_not_matter(expected, data):
     stream = b"".join(framed(body) for body in expected)
@@ -64,7 +65,7 @@ def test_chunking_does_not_matter(expected, data):
 steps = st.lists(st.tuples(st.integers(1, 20_000), st.booleans(), st.booleans()), max_size=20)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(bodies, steps)
 def test_frames_that_must_wait_are_found_again_in_order(expected, script):
     reader = FrameReader(MAX, BufferPool())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.protocol.api import APIS, ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import WireError
 from sordini.protocol.headers import (
     RequestHeader,
@@ -15,6 +15,7 @@ from sordini.protocol.headers import (
     request_header,
     request_header_version,
 )
+from sordini.protocol.served_apis import APIS
 from tests.support.response_headers import response_header
 
 PRODUCE, FETCH, API_VERSIONS = APIS[ApiKey.PRODUCE], APIS[ApiKey.FETCH], APIS[ApiKey.API_VERSIONS]

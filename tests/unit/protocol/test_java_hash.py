@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import pytest
 
-from sordini.heritage.errors import ConfigError
-from sordini.heritage.partitions import Partitioner
+from examples.heritage.errors import ConfigError
+from examples.heritage.partitions import Partitioner
 from sordini.protocol.java_hash import bytes_hash, number_hash, text_hash
 
 OF_TEXT = [

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from sordini.protocol import primitives, schema
-from sordini.protocol.api import ALL_APIS, Api
+from sordini.protocol import codecs, primitives
 from sordini.protocol.declare import ArrayOf, Field, Kind, Struct
 from sordini.protocol.headers import request_header
+from sordini.protocol.served_apis import ALL_APIS, Api
 from tests.support.message_samples import present_fields, sample
 from tests.support.response_headers import response_header
 
@@ -42,7 +42,7 @@ class Spelling:
                 if isinstance(field.kind, Struct) and field.is_nullable_in(self.version):
                     yield f"{name} (is there)", b"\x01"
                 yield from self.value(field.kind, value, name)
-            elif value != schema.EMPTY and value != field.spec.default:
+            elif value != codecs.EMPTY and value != field.spec.default:
                 tagged.append((field, value, name))
         if self.flexible:
             yield f"{path}(tags)", primitives.varint(len(tagged))
@@ -109,8 +109,8 @@ def test_the_wire_is_as_the_golden_file_spells_it(api: Api, version: int) -> Non
     text = path.read_text()
     for cls, body in zip((api.request, api.response), golden_bodies(text), strict=True):
         message = sample(cls, version)
-        assert schema.encode(message, version) == body
-        assert schema.decode(cls, version, memoryview(body)) == (message, len(body))
+        assert codecs.encode(message, version) == body
+        assert codecs.decode(cls, version, memoryview(body)) == (message, len(body))
     assert spelled(api, version) == text
 
 

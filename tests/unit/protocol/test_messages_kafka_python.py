@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from sordini.protocol import schema
-from sordini.protocol.api import APIS, INTER_BROKER_APIS, ApiKey
+from sordini.protocol import codecs
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.declare import ArrayOf, Field, Struct
 from sordini.protocol.messages.api_versions import ApiVersionsResponse
 from sordini.protocol.primitives import Fixed
+from sordini.protocol.served_apis import APIS, INTER_BROKER_APIS
 from tests.support.message_samples import MESSAGES, every_version, present_fields, sample
 
 with warnings.catch_warnings():  # It loads its definitions through a deprecated function of importlib.
@@ -64,7 +65,9 @@ def converted_value(field: Field, value: Any, their_field: Any, version: int) ->
 
 
 def test_kafka_python_knows_every_message_that_a_client_sends() -> None:
-    others = [APIS[key] for key in (*INTER_BROKER_APIS, ApiKey.CONSUMER_GROUP_HEARTBEAT)]  # KIP-848 it does not speak.
+    kip_848 = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)  # It does not speak these.
+    kip_714 = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
+    others = [APIS[key] for key in (*INTER_BROKER_APIS, *kip_848, *kip_714)]
     assert {cls.__name__ for cls in UNKNOWN} <= {cls.__name__ for api in others for cls in (api.request, api.response)}
 
 
@@ -74,7 +77,7 @@ def test_kafka_python_writes_the_bytes_we_write_and_each_reads_the_others(cls: t
     if cls is ApiVersionsResponse:
         message.error_code = 0  # It reads one with an error as v0, whatever the version.
     same = converted(message, theirs(cls), version)
-    written = schema.encode(message, version)
+    written = codecs.encode(message, version)
     assert written == bytes(same.encode(version=version))
-    assert schema.decode(cls, version, memoryview(written)) == (message, len(written))
+    assert codecs.decode(cls, version, memoryview(written)) == (message, len(written))
     assert theirs(cls).decode(written, version=version).to_dict() == same.to_dict()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sordini.protocol import schema
+from sordini.protocol import codecs
 from sordini.protocol.errors import MessageTooCostly, WireError
 from sordini.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -36,9 +36,9 @@ def versions(cls: type) -> st.SearchStrategy[int]:
 def test_what_was_written_is_read_back(cls: type, data: st.DataObject) -> None:
     version = data.draw(versions(cls))
     message = data.draw(messages(cls, version))
-    written = schema.encode(message, version)
+    written = codecs.encode(message, version)
     behind = data.draw(st.binary(max_size=3))
-    read, end = schema.decode(cls, version, memoryview(b"\x55" + written + behind), 1)
+    read, end = codecs.decode(cls, version, memoryview(b"\x55" + written + behind), 1)
     assert read == message
     assert end == 1 + len(written)
 
@@ -48,7 +48,7 @@ def test_what_was_written_is_read_back(cls: type, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_bytes_that_were_damaged_are_a_message_or_a_wire_error(cls: type, data: st.DataObject) -> None:
     version = data.draw(versions(cls))
-    frame = bytearray(schema.encode(sample(cls, version), version))
+    frame = bytearray(codecs.encode(sample(cls, version), version))
     if frame:
         for _ in range(data.draw(st.integers(1, 4))):
             frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
@@ -64,7 +64,7 @@ def test_any_bytes_are_a_message_or_a_wire_error(cls: type, data: st.DataObject)
 
 def read_or_refuse(cls: type, version: int, frame: bytes) -> None:
     try:
-        _, end = schema.decode(cls, version, memoryview(frame))
+        _, end = codecs.decode(cls, version, memoryview(frame))
     except WireError:
         return
     assert 0 <= end <= len(frame)
@@ -74,18 +74,18 @@ def read_or_refuse(cls: type, version: int, frame: bytes) -> None:
 def test_a_message_cut_anywhere_is_a_wire_error(cls: type) -> None:
     for known, version in every_version():
         if known is cls:
-            written = memoryview(schema.encode(sample(cls, version), version))
+            written = memoryview(codecs.encode(sample(cls, version), version))
             for size in range(len(written)):
                 with pytest.raises(WireError):
-                    schema.decode(cls, version, written[:size])
+                    codecs.decode(cls, version, written[:size])
 
 
 @by_class
 def test_a_default_message_can_be_written_in_every_version(cls: type) -> None:
     for known, version in every_version():
         if known is cls:
-            written = schema.encode(cls(), version)
-            assert schema.decode(cls, version, memoryview(written)) == (cls(), len(written))
+            written = codecs.encode(cls(), version)
+            assert codecs.decode(cls, version, memoryview(written)) == (cls(), len(written))
 
 
 @by_class
@@ -94,8 +94,8 @@ def test_a_hostile_count_costs_no_memory(cls: type) -> None:
     claims = [b"\x7f\xff\xff\xff", b"\x02\xfa\xf0\x80", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x7f\xff"]
     own = [version for known, version in every_version() if known is cls]
     for version in {own[0], own[-1]}:
-        frame = schema.encode(sample(cls, version), version)
-        schema.decoder(cls, version)
+        frame = codecs.encode(sample(cls, version), version)
+        codecs.decoder(cls, version)
         tracemalloc.start()
         try:
             for at in range(0, len(frame), 1 + len(frame) // 60):
@@ -111,16 +111,16 @@ def test_a_message_has_a_bounded_number_of_elements_in_all_its_arrays_together()
     count = COST_MAX // ROW_COST + 1
     frame = memoryview(b"\x00" + varint(count + 1) + b"\x01" * count + b"\x00")
     with pytest.raises(MessageTooCostly, match="coordinator_keys: the elements of one message are too many"):
-        schema.decode(FindCoordinatorRequest, 4, frame)
+        codecs.decode(FindCoordinatorRequest, 4, frame)
 
 
 @pytest.mark.parametrize("in_steps", [False, True])
 def test_elements_count_by_what_they_cost_objects_as_much_as_ten_numbers(in_steps: bool) -> None:
     def decode(message: Any, left: int) -> Any:
-        frame = memoryview(schema.encode(message, 7))
+        frame = memoryview(codecs.encode(message, 7))
         if in_steps:
-            return finished(schema.decoder_in_steps(CreateTopicsRequest, 7)(frame, 0, left))[0]
-        return schema.decoder(CreateTopicsRequest, 7)(frame, 0, left)[0]
+            return finished(codecs.decoder_in_steps(CreateTopicsRequest, 7)(frame, 0, left))[0]
+        return codecs.decoder(CreateTopicsRequest, 7)(frame, 0, left)[0]
 
     nested = CreateTopicsRequest(topics=[CreatableTopic(assignments=[CreatableReplicaAssignment()] * 4)] * 3)
     assert decode(nested, (3 + 3 * 4) * ROW_COST) == nested
@@ -137,12 +137,12 @@ def test_elements_count_by_what_they_cost_objects_as_much_as_ten_numbers(in_step
 def test_in_steps_messages_are_read_and_written_as_in_one_go(cls: type) -> None:
     own = [version for known, version in every_version() if known is cls]
     for version in {own[0], own[-1]}:
-        frame = schema.encode(sample(cls, version), version)
-        message, end = finished(schema.decoder_in_steps(cls, version)(memoryview(frame), 0, COST_MAX))
-        assert (message, end) == schema.decode(cls, version, memoryview(frame))
+        frame = codecs.encode(sample(cls, version), version)
+        message, end = finished(codecs.decoder_in_steps(cls, version)(memoryview(frame), 0, COST_MAX))
+        assert (message, end) == codecs.decode(cls, version, memoryview(frame))
         out = bytearray()
-        slices: schema.Slices = []
-        finished(schema.encoder_in_steps(cls, version)(message, out, slices))
+        slices: codecs.Slices = []
+        finished(codecs.encoder_in_steps(cls, version)(message, out, slices))
         assert (bytes(out), slices) == (frame, [])
 
 

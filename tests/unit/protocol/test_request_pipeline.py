@@ -10,8 +10,8 @@ FETCH = memoryview(b"\x00\x01\x00\x0cfetch")
 STRANGE = memoryview(b"\x00")
 
 
-def order_with(*frames, parked_max=10, parked_bytes_max=1000):
-    order = RequestPipeline(parked_max, parked_bytes_max)
+def order_with(*frames, pending_max=10, pending_bytes_max=1000):
+    order = RequestPipeline(pending_max, pending_bytes_max)
     turns = []
     for frame in frames:
         turn = ResponseSlot()
@@ -78,7 +78,7 @@ def test_a_request_without_a_response_keeps_its_slot_but_sends_nothing():
 
 
 def test_the_number_of_parked_requests_is_bounded():
-    order, turns = order_with(PRODUCE, PRODUCE, parked_max=2)
+    order, turns = order_with(PRODUCE, PRODUCE, pending_max=2)
     assert not order.may_start_any()
     assert not order.may_start(PRODUCE)
     answer(turns[0], "a")
@@ -87,7 +87,7 @@ def test_the_number_of_parked_requests_is_bounded():
 
 
 def test_the_bytes_of_parked_requests_are_bounded():
-    order, turns = order_with(PRODUCE, parked_bytes_max=len(PRODUCE))
+    order, turns = order_with(PRODUCE, pending_bytes_max=len(PRODUCE))
     assert order.parked_bytes == len(PRODUCE)
     assert not order.may_start(PRODUCE)
     answer(turns[0], "a")
@@ -106,7 +106,7 @@ def test_what_is_abandoned_is_handed_back_oldest_first():
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=60))
 def test_whatever_is_answered_when_answers_keep_the_order_and_only_produces_overlap(script):
-    order = RequestPipeline(parked_max=5, parked_bytes_max=10_000)
+    order = RequestPipeline(pending_max=5, pending_bytes_max=10_000)
     unanswered, sent, started = [], [], 0
     for wants_produce, which in script:
         frame = PRODUCE if wants_produce else FETCH

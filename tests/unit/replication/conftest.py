@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from sordini.broker.coordination_store.embedded import EmbeddedStore
-from sordini.broker.coordination_store.embedded_session import EmbeddedSession
+from sordini.coordination_store.embedded import EmbeddedStore
+from sordini.coordination_store.embedded_session import EmbeddedSession
 from sordini.protocol.types import BrokerId
-from sordini.replication.cluster_model import Answer, Broker, Command
+from sordini.replication.cluster_model import Broker, Command, CommandAnswer
 from sordini.replication.metadata_store.registration import ensure_base_paths
 
 T = TypeVar("T")
@@ -61,11 +61,11 @@ class Brokers:
     def set_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
         self.alive = brokers
 
-    def send(self, broker_id: BrokerId, command: Command, answered: Callable[[Answer], None]) -> None:
+    def send(self, broker_id: BrokerId, command: Command, answered: Callable[[CommandAnswer], None]) -> None:
         assert broker_id in self.alive
         self.sent.append((broker_id, command))
         if broker_id not in self.silent:
-            asyncio.get_running_loop().call_soon(answered, Answer())
+            asyncio.get_running_loop().call_soon(answered, CommandAnswer())
 
     def commands(self, kind: type[T]) -> list[T]:
         return [command for _, command in self.sent if isinstance(command, kind)]

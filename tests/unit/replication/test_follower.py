@@ -11,15 +11,12 @@ from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
-from sordini.replication.follower import (
+from sordini.replication.follower import EpochEndRequest, FetchErrorAction, Follower, follower_high_watermark
+from sordini.replication.follower_truncation import (
     EpochEnd,
-    EpochEndRequest,
     FetchPosition,
     FetchStart,
-    Follower,
-    Reaction,
     find_divergence,
-    follower_high_watermark,
     start_when_out_of_range,
 )
 from sordini.storage.epoch_cache import EpochCache
@@ -59,21 +56,21 @@ def test_without_an_epoch_there_is_nothing_to_ask_before_the_first_fetch() -> No
 
 def test_a_follower_that_the_leader_fenced_sends_no_more_fetches() -> None:
     for follower in (a_follower(), a_follower(truncates_before_fetch=True)):
-        assert follower.on_error(ErrorCode.FENCED_LEADER_EPOCH) is Reaction.WAIT
+        assert follower.on_error(ErrorCode.FENCED_LEADER_EPOCH) is FetchErrorAction.WAIT
         assert follower.next_request(a_cache((2, 0)), Offset(1)) is None
 
 
 @pytest.mark.parametrize(
     ("code", "reaction"),
     [
-        (ErrorCode.OFFSET_OUT_OF_RANGE, Reaction.FIND_START),
-        (ErrorCode.UNKNOWN_LEADER_EPOCH, Reaction.RETRY),
-        (ErrorCode.NOT_LEADER_OR_FOLLOWER, Reaction.RETRY),
-        (ErrorCode.KAFKA_STORAGE_ERROR, Reaction.RETRY),
-        (999, Reaction.RETRY),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, FetchErrorAction.FIND_START),
+        (ErrorCode.UNKNOWN_LEADER_EPOCH, FetchErrorAction.RETRY),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, FetchErrorAction.RETRY),
+        (ErrorCode.KAFKA_STORAGE_ERROR, FetchErrorAction.RETRY),
+        (999, FetchErrorAction.RETRY),
     ],
 )
-def test_any_other_refusal_leaves_the_term_in_force(code: int, reaction: Reaction) -> None:
+def test_any_other_refusal_leaves_the_term_in_force(code: int, reaction: FetchErrorAction) -> None:
     follower = a_follower()
     assert follower.on_error(code) is reaction
     assert follower.next_request(a_cache(), Offset(0)) is not None

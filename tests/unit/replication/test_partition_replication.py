@@ -10,16 +10,20 @@ from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from sordini.replication.follower import EpochEnd, FetchPosition, FetchStart
+from sordini.replication.follower_log import append_fetched_records, restart_at, truncate_to_divergence
+from sordini.replication.follower_truncation import EpochEnd, FetchPosition, FetchStart
 from sordini.replication.leader import IsrProposal, Term
 from sordini.replication.partition import Partition
-from sordini.replication.partition_deps import Peers
+from sordini.replication.partition_deps import IsrChangeCounts, Peers
 from sordini.replication.ports import IsrGrant, IsrRefusal
 from sordini.replication.purgatory import DelayedOperation
+from sordini.replication.state_change_log import IsrChangeLog
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch
-from tests.support.fake_ports import ListLog
+from tests.support.fake_ports import ListLog, StillClock
 from tests.support.partitions import ME, NAME, OTHER, SETTINGS, TOPIC_ID, checked, logs_on
+from tests.support.parts import examples
+from tests.support.unit_broker import Timers
 
 THIRD = BrokerId(3)
 ALL_REPLICAS = (ME, OTHER, THIRD)
@@ -79,14 +83,14 @@ def fetch(leader: Partition, follower: Partition, who: BrokerId, now_ms: int = 0
     assert follower.follower is not None
     parted = leader.update_follower_fetch_state(who, asked, now_ms)
     if parted is not None:
-        follower.truncate_to_divergence(follower.follower, parted, 0)
+        truncate_to_divergence(follower, follower.follower, parted, 0)
         return parted
     piece = leader.read_replica(asked.fetch_offset, 1_000_000, whole_first=True)
     records = b"" if piece is None else piece.read()
     watermark, start = leader.require_leader().high_watermark, leader.log.log_start_offset
     if piece is not None:
         piece.release()
-    follower.append_fetched_records(follower.follower, asked.fetch_offset, memoryview(records), watermark, start, 0)
+    append_fetched_records(follower, follower.follower, asked.fetch_offset, memoryview(records), watermark, start, 0)
     return None
 
 
@@ -220,7 +224,7 @@ def test_a_diverged_follower_converges_to_the_leaders_bytes() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["append", "fetch", "elect"]), st.sampled_from([0, 1, 2])), max_size=40))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_all_replicas_become_equal_in_the_end_whichever_replica_leads_next(steps: list[tuple[str, int]]) -> None:
     """Clean elections only: the next leader is one that has everything below the watermark."""
     copies = {ME: a_leader()[0], OTHER: a_follower(), THIRD: a_follower()}
@@ -260,21 +264,26 @@ def test_a_replica_that_has_come_to_the_watermark_and_the_epochs_start_is_propos
     assert leader.require_leader().partition_epoch == 1
 
 
-def test_granted_changes_of_the_in_sync_set_are_logged_by_the_leader() -> None:
-    log = ListLog()
-    leader, controller = a_leader((ME, OTHER), lag_ms_max=100, log=log)
+def test_granted_changes_of_the_in_sync_set_are_logged_and_counted_by_the_leader() -> None:
+    log, counts, timers = ListLog(), IsrChangeCounts(), Timers()
+    changes = IsrChangeLog(log, StillClock(), timers.call_later)
+    leader, controller = a_leader((ME, OTHER), lag_ms_max=100, log=changes, counts=counts)
     follower = a_follower()
     leader.append(checked(), 0, all_replicas=True)
     leader.maybe_shrink_isr(101)
+    timers.fire()
     assert log.lines == [], "proposed and not granted"
     controller.grant()
     for _ in range(2):
         fetch(leader, follower, OTHER, 200)
     controller.answer(IsrRefusal.INELIGIBLE)
+    timers.fire()
     assert [event for event, _ in log.at("info")] == ["ISR shrunk"], "a refused proposal changes nothing"
+    assert (counts.shrinks, counts.expansions) == (1, 0)
     leader.require_leader().clear_refusals()
     fetch(leader, follower, OTHER, 200)
     controller.grant()
+    timers.fire()
     assert log.at("info") == [
         (
             "ISR shrunk",
@@ -285,6 +294,15 @@ def test_granted_changes_of_the_in_sync_set_are_logged_by_the_leader() -> None:
             {"partition": "orders-0", "isr": [ME, OTHER], "joined": [OTHER], "partition_epoch": 2, "leader_epoch": 0},
         ),
     ]
+
+
+def test_changes_of_the_in_sync_set_are_counted_by_their_direction() -> None:
+    counts = IsrChangeCounts()
+    one, two, three = BrokerId(1), BrokerId(2), BrokerId(3)
+    counts.changed((one, two), (one,))
+    counts.changed((one,), (one, two, three))
+    counts.changed((one, two), (three, one))
+    assert (counts.shrinks, counts.expansions) == (2, 2)
 
 
 def test_a_broker_that_is_not_alive_is_not_proposed() -> None:
@@ -364,12 +382,12 @@ def test_an_answer_from_another_term_or_for_another_offset_is_thrown_away() -> N
     assert former is not None
     sent = memoryview(a_batch(3, leader_epoch=0))
     follower.become_follower(OTHER, Term(LeaderEpoch(1), ALL_REPLICAS, ALL_REPLICAS))
-    assert follower.append_fetched_records(former, 0, sent, 3, 0, 0) == 0
+    assert append_fetched_records(follower, former, 0, sent, 3, 0, 0) == 0
     assert follower.follower is not None
-    assert follower.append_fetched_records(follower.follower, 2, sent, 3, 0, 0) == 0
+    assert append_fetched_records(follower, follower.follower, 2, sent, 3, 0, 0) == 0
     assert (follower.log.log_end_offset, follower.log.high_watermark) == (0, 0)
-    assert follower.truncate_to_divergence(former, EpochEnd(0, 0), 0) is None
-    follower.restart_at(former, FetchStart(Offset(50), truncate_fully=True), 0)
+    assert truncate_to_divergence(follower, former, EpochEnd(0, 0), 0) is None
+    restart_at(follower, former, FetchStart(Offset(50), truncate_fully=True), 0)
     assert follower.log.log_end_offset == 0
 
 
@@ -377,9 +395,9 @@ def test_a_followers_watermark_never_passes_its_log_and_never_falls() -> None:
     follower = a_follower()
     term = follower.follower
     assert term is not None
-    follower.append_fetched_records(term, 0, memoryview(a_batch(3, leader_epoch=0)), 99, 0, 0)
+    append_fetched_records(follower, term, 0, memoryview(a_batch(3, leader_epoch=0)), 99, 0, 0)
     assert follower.log.high_watermark == 3
-    follower.append_fetched_records(term, 3, memoryview(b""), 1, 0, 0)
+    append_fetched_records(follower, term, 3, memoryview(b""), 1, 0, 0)
     assert follower.log.high_watermark == 3
 
 
@@ -387,7 +405,7 @@ def test_the_leaders_log_start_is_taken_up_to_what_counts_here() -> None:
     follower = a_follower()
     term = follower.follower
     assert term is not None
-    follower.append_fetched_records(term, 0, memoryview(a_batch(3, leader_epoch=0)), 2, 3, 0)
+    append_fetched_records(follower, term, 0, memoryview(a_batch(3, leader_epoch=0)), 2, 3, 0)
     assert follower.log.log_start_offset == 2
 
 
@@ -395,8 +413,8 @@ def test_an_empty_log_begins_where_the_leaders_first_batch_does() -> None:
     follower = a_follower()
     term = follower.follower
     assert term is not None
-    follower.restart_at(term, FetchStart(Offset(11), truncate_fully=True), 0)
-    follower.append_fetched_records(term, 11, memoryview(a_batch(5, base_offset=8, leader_epoch=0)), 13, 11, 0)
+    restart_at(follower, term, FetchStart(Offset(11), truncate_fully=True), 0)
+    append_fetched_records(follower, term, 11, memoryview(a_batch(5, base_offset=8, leader_epoch=0)), 13, 11, 0)
     assert (follower.log.log_start_offset, follower.log.log_end_offset) == (11, 13)
 
 
@@ -433,10 +451,10 @@ def test_a_log_that_ends_in_the_middle_of_the_leaders_batch_takes_it_whole(start
     follower = a_follower()
     term = follower.follower
     assert term is not None
-    follower.append_fetched_records(term, 0, memoryview(a_batch(5, leader_epoch=0)), 4, start, 0)
+    append_fetched_records(follower, term, 0, memoryview(a_batch(5, leader_epoch=0)), 4, start, 0)
     follower.log.truncate_to(5)
-    follower.append_fetched_records(term, 5, memoryview(a_batch(2, base_offset=5, leader_epoch=0)), 6, start, 0)
+    append_fetched_records(follower, term, 5, memoryview(a_batch(2, base_offset=5, leader_epoch=0)), 6, start, 0)
     whole = a_batch(5, leader_epoch=0) + a_batch(9, base_offset=5, leader_epoch=0, value=b"one batch there")
-    follower.append_fetched_records(term, 7, memoryview(whole[len(a_batch(5)) :]), 14, start, 0)
+    append_fetched_records(follower, term, 7, memoryview(whole[len(a_batch(5)) :]), 14, start, 0)
     assert (stored(follower), follower.log.log_end_offset, follower.log.high_watermark) == (whole, 14, 14)
     assert follower.log.log_start_offset == start

@@ -1,4 +1,4 @@
-"""DelayedResponse appends complete in offset order, once, and not before they are committed."""
+"""Pending appends complete in offset order, once, and not before they are committed."""
 
 from __future__ import annotations
 

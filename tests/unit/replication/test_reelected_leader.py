@@ -7,7 +7,7 @@ import pytest
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, Offset
 from sordini.replication.cluster_model import PartitionInfo, PartitionState
-from sordini.replication.follower import FetchPosition
+from sordini.replication.follower_truncation import FetchPosition
 from sordini.replication.partition import Partition
 from sordini.replication.replica_set import ReplicaSet
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk

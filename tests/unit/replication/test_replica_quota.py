@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.types import TopicPartition
-from sordini.replication.replica_quota import RateMeter, ReplicaQuota
+from sordini.replication.replica_throttling import RateMeter, ReplicaQuota
 
 LISTED, OTHER = TopicPartition("moving", 0), TopicPartition("orders", 0)
 

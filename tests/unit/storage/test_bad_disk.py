@@ -10,8 +10,8 @@ import pytest
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicPartition
 from sordini.storage.appending import LogAppendInfo
+from sordini.storage.directory_failure import REFUSED
 from sordini.storage.errors import StorageError
-from sordini.storage.log_dir_handle import REFUSED
 from tests.support.builders import an_idempotent_batch
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager, contents
 from tests.unit.storage.test_log import a_log, code_of, log_file, put

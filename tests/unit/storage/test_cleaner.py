@@ -10,7 +10,7 @@ import pytest
 
 from sordini.protocol.types import TopicPartition
 from sordini.storage.cleaner import FAILURES_MAX, FailureKind, LogCleaner, WorkerFailed
-from sordini.storage.compaction.policy import CleanerConfig
+from sordini.storage.compaction.log_selection import CleanerConfig
 from sordini.storage.compaction.task import CleaningResult, CleaningTask
 from sordini.storage.log import Log
 from tests.support.compacted_logs import COMPACTED, Compacting, fill, held_by, put_pairs, text_of

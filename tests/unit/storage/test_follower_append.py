@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records import legacy
+from sordini.protocol.records import legacy_writing
 from sordini.protocol.records.control import ABORT, Marker, build_marker
 from sordini.protocol.records.fetch_validation import check_fetched
 from sordini.storage import batch_scan
@@ -19,6 +19,7 @@ from sordini.testing.brokers.loop_processes import Died
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import BASE_TIMESTAMP, a_batch, an_idempotent_batch, some_records, writable
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
+from tests.support.parts import examples
 
 
 def a_log(disk: ForgetfulDisk | None = None, **changes: object) -> Log:
@@ -58,7 +59,7 @@ def test_what_begins_below_the_end_is_refused_and_nothing_is_written() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2), st.integers(0, 1), st.integers(0, 400)), max_size=12))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_however_the_records_are_split_into_answers_the_log_is_the_same(
     pieces: list[tuple[int, int, int, int]],
 ) -> None:
@@ -93,7 +94,7 @@ def test_messages_of_old_formats_leave_no_epochs() -> None:
     log = a_log()
     take(log, a_batch(1, leader_epoch=3))
     assert log.epochs.latest == 3
-    take(log, legacy.write_messages(some_records(2, base_offset=1), magic=1))
+    take(log, legacy_writing.write_messages(some_records(2, base_offset=1), magic=1))
     assert (log.epochs.entries, log.log_end_offset) == ([], 3)
 
 

@@ -14,6 +14,7 @@ from sordini.storage.log import Log
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import a_batch
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
+from tests.support.parts import examples
 from tests.unit.storage.test_log import put
 
 DIRECTORY = "/data/orders-3"
@@ -158,7 +159,7 @@ async def test_an_index_damaged_while_stopped_is_rebuilt(suffix: str, damage: ob
         assert disk.contents(path) == right[path], f"{path} is as it was before"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.data(),
     st.lists(st.lists(st.integers(0, 200), min_size=1, max_size=3), min_size=30, max_size=60),
@@ -210,7 +211,7 @@ async def test_an_offset_index_that_leads_past_a_record_does_not_hide_it_from_a_
         assert (None if found is None else found.offset) == expected, timestamp
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 async def test_no_byte_written_over_a_time_index_of_rising_times_hides_a_record(data: st.DataObject) -> None:
     disk, scanned = await a_stopped_log(RISING)
@@ -223,7 +224,7 @@ async def test_no_byte_written_over_a_time_index_of_rising_times_hides_a_record(
     agree(reopened(disk), scanned, list(range(0, 620, 5)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=4), min_size=1, max_size=60))
 async def test_offsets_and_times_are_found_as_by_a_linear_scan(times: list[list[int]]) -> None:
     disk, scanned = await a_stopped_log(times)

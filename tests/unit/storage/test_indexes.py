@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.storage.index_entries import UNWRITTEN_BYTES_MAX
-from sordini.storage.offset_index import DamagedIndex, OffsetIndex
+from sordini.storage.index_entries import UNWRITTEN_BYTES_MAX, DamagedIndex
+from sordini.storage.offset_index import OffsetIndex
 from sordini.storage.open_files import Handle, OpenFiles
 from sordini.storage.time_index import TimeIndex
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk

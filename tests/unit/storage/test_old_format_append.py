@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records import legacy
+from sordini.protocol.records import legacy, legacy_writing
 from sordini.protocol.records.batch import Record, crc_is_right, read_header
 from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY
 from sordini.protocol.records.legacy_validation import LegacyMessages
-from sordini.protocol.records.produce_validation import CheckedBatches, check_produced
+from sordini.protocol.records.produce_validation import CheckedBatches
+from sordini.protocol.records.produced_records import check_produced
 from sordini.storage import batch_scan
 from sordini.storage.appending import LogAppendInfo
 from sordini.storage.log import Log
@@ -27,6 +28,7 @@ from sordini.storage.old_format_append import append_old_messages
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.builders import BASE_TIMESTAMP, RULES, a_batch, some_records, writable
 from tests.support.log_model import PARTITION, SMALL, TOPIC_ID, a_disk, a_manager
+from tests.support.parts import examples
 
 DIRECTORY = "/data/orders-3"
 WIDE = SMALL._replace(segment_bytes=100_000)
@@ -58,7 +60,7 @@ def fill(log: Log, pieces: list[Piece]) -> list[Record]:
         data = (
             a_batch(records, codec=piece.codec)
             if piece.magic == 2
-            else legacy.write_messages(records, piece.magic, codec=piece.codec)
+            else legacy_writing.write_messages(records, piece.magic, codec=piece.codec)
         )
         assert append(log, data, piece.magic) == LogAppendInfo(start, start + piece.count, -1, 0, False)
         expected += [
@@ -120,7 +122,7 @@ pieces = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(pieces, st.data())
 async def test_a_log_of_any_formats_is_read_from_every_offset_and_again_after_any_stop(
     written: list[Piece], data: st.DataObject
@@ -140,7 +142,7 @@ async def test_a_log_of_any_formats_is_read_from_every_offset_and_again_after_an
         assert read_from(again, start) == expected[start:]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(pieces, st.data())
 def test_a_time_is_found_exactly_wherever_it_stands(written: list[Piece], data: st.DataObject) -> None:
     _, _, log = a_log()
@@ -156,7 +158,7 @@ def test_a_time_is_found_exactly_wherever_it_stands(written: list[Piece], data: 
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(pieces, st.data())
 def test_truncation_leaves_whole_entries_and_ends_where_the_first_removed_one_began(
     written: list[Piece], data: st.DataObject
@@ -252,7 +254,7 @@ def test_zeros_and_garbage_behind_old_messages_are_truncated(tail: bytes) -> Non
 async def test_a_log_whose_last_entry_is_the_smallest_there_is_ends_behind_it() -> None:
     disk, manager, log = a_log(WIDE)
     append(log, a_batch(2), 2)
-    append(log, legacy.write_messages([Record(0, -1, None, None)], 0), 0)
+    append(log, legacy_writing.write_messages([Record(0, -1, None, None)], 0), 0)
     assert log.size - 26 == len(a_batch(2))
     assert [record.offset for record in read_from(log, 2)] == [2]
     assert log.read(2, 10, 3, whole_first=True).size == 26  # type: ignore[union-attr]
@@ -295,7 +297,7 @@ def test_retention_goes_by_the_times_of_format_1_and_by_the_file_where_there_are
 
 def test_a_segment_of_messages_without_times_rolls_by_the_clock() -> None:
     _, _, log = a_log(SMALL._replace(segment_ms=1_000))
-    message = legacy.write_messages([Record(0, -1, None, b"v")], 0)
+    message = legacy_writing.write_messages([Record(0, -1, None, b"v")], 0)
     append(log, message, 0, now_ms=4_000)
     log.roll(5_000)
     append(log, message, 0, now_ms=5_000)
@@ -311,7 +313,7 @@ def test_old_messages_carry_no_epochs_so_the_log_forgets_those_it_knew() -> None
     buffer = writable(a_batch(2))
     log.append(buffer, [(0, read_header(buffer))], 4, 0)
     assert log.epochs.entries == [(4, 0)]
-    fill_end = append(log, legacy.write_messages(some_records(2), 1), 1).end_offset
+    fill_end = append(log, legacy_writing.write_messages(some_records(2), 1), 1).end_offset
     assert (log.epochs.entries, log.epochs.changed) == ([], True)
     buffer = writable(a_batch(2))
     log.append(buffer, [(0, read_header(buffer))], 4, 0)
@@ -327,16 +329,16 @@ def test_what_an_old_append_refuses_leaves_the_log_as_it_was() -> None:
             append(log, data, 1)
         return refusal.value.code
 
-    too_much = legacy.write_messages(some_records(20, value=bytes(60)), 1)
+    too_much = legacy_writing.write_messages(some_records(20, value=bytes(60)), 1)
     assert code_of(too_much) == ErrorCode.RECORD_LIST_TOO_LARGE
     disk.fail_while(lambda kind, _: kind == "write", errno.ENOSPC)
-    assert code_of(legacy.write_messages(some_records(2), 1)) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(legacy_writing.write_messages(some_records(2), 1)) == ErrorCode.KAFKA_STORAGE_ERROR
     disk.heal_faults()
-    assert append(log, legacy.write_messages(some_records(2), 1), 1).base_offset == 3
+    assert append(log, legacy_writing.write_messages(some_records(2), 1), 1).base_offset == 3
     log.truncate_to(3)
     assert read_from(log, 0) == expected
     log.close_without_flush()
-    assert code_of(legacy.write_messages(some_records(2), 1)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(legacy_writing.write_messages(some_records(2), 1)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_wrapper_that_cannot_be_opened_is_still_served_and_passed_over() -> None:
@@ -358,7 +360,7 @@ def test_a_wrapper_that_cannot_be_opened_is_still_served_and_passed_over() -> No
 
 def test_many_old_appends_are_found_without_keeping_all_their_places() -> None:
     _, _, log = a_log(WIDE._replace(segment_index_bytes=1 << 20))
-    message = legacy.write_messages([Record(0, 5, None, b"v")], 1)
+    message = legacy_writing.write_messages([Record(0, 5, None, b"v")], 1)
     for _ in range(1_200):
         append(log, message, 1)
     assert len(log.segments.recent) <= 600
@@ -367,7 +369,10 @@ def test_many_old_appends_are_found_without_keeping_all_their_places() -> None:
 
 def test_checked_messages_say_nothing_before_they_are_placed() -> None:
     checked = check_produced(
-        writable(legacy.write_messages(some_records(3), 0, codec=GZIP)), RULES._replace(magic=0), 0, produce_version=2
+        writable(legacy_writing.write_messages(some_records(3), 0, codec=GZIP)),
+        RULES._replace(magic=0),
+        0,
+        produce_version=2,
     )
     assert isinstance(checked, LegacyMessages)
     assert checked.batches == []

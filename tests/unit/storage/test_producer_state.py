@@ -99,14 +99,14 @@ def test_an_open_transaction_bounds_the_stable_offset_until_its_marker_is_below_
     state = ProducerState()
     state.apply(1, 0, sent(0, offset=10), is_transactional=True)
     state.apply(2, 0, sent(0, offset=11), is_transactional=True)
-    assert state.first_unstable_offset(12) == 10
+    assert state.unstable.first_unstable_offset(12) == 10
     assert state.apply_marker(1, 0, 12, 0, 5, commit=True) is None
-    assert state.first_unstable_offset(12) == 10
-    assert state.first_unstable_offset(13) == 11
+    assert state.unstable.first_unstable_offset(12) == 10
+    assert state.unstable.first_unstable_offset(13) == 11
     aborted = state.apply_marker(2, 0, 13, 0, 5, commit=False)
     assert aborted is not None
     assert tuple(aborted) == (2, 11, 13, 14)
-    assert state.first_unstable_offset(14) is None
+    assert state.unstable.first_unstable_offset(14) is None
 
 
 def test_an_aborted_transaction_names_the_first_open_one_as_stable_offset() -> None:
@@ -174,7 +174,7 @@ def test_a_snapshot_and_the_batches_after_it_give_the_state_again(
     assert restored is not None
     play(restored, cut, len(script))
     assert sorted(restored.entries()) == sorted(live.entries())
-    assert restored.first_unstable_offset(10_000) == live.first_unstable_offset(10_000)
+    assert restored.unstable.first_unstable_offset(10_000) == live.unstable.first_unstable_offset(10_000)
 
 
 def test_the_end_of_a_transaction_is_judged_by_the_epochs_of_its_producer_and_of_its_coordinator() -> None:

@@ -29,7 +29,8 @@ def on_windows(code: str, directory: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "module",
     [
-        "sordini.broker.clock",
+        "sordini.broker.network.principal",
+        "sordini.coordination_store.kazoo_values",
         "sordini.storage.disk",
         "sordini.client.tls.contexts",
         "sordini.broker.wiring.server",

@@ -8,7 +8,8 @@ import os
 import pytest
 
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
-from sordini.broker.configuration.settings import ConfigError, ValueKind, matching, read_properties
+from sordini.broker.configuration.properties_file import read_properties
+from sordini.broker.configuration.settings import ConfigError, ValueKind, matching
 
 
 def test_defaults_are_apache_kafkas_except_where_the_logs_are() -> None:

@@ -12,7 +12,7 @@ from sordini.broker.configuration.config import SETTINGS, build_config
 from sordini.broker.configuration.config_providers import DIRECTORY, FILE, FILE_BYTES_MAX, VARIABLES
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
 from sordini.broker.configuration.edits import Edit, Operation, edit_broker, edit_topic
-from sordini.broker.configuration.settings import ConfigError, Password, Provided
+from sordini.broker.configuration.settings import ConfigError, Password, ProvidedText
 from sordini.broker.process.config_loading import load_config, resolved
 
 SECRET = "hush-hush"
@@ -48,7 +48,7 @@ def test_a_reference_is_a_key_of_a_file_a_file_of_a_directory_or_a_variable(tmp_
     assert value(entries, both, {"APP_X": "7"}) == "u=alice\n p=7;"
     found = resolved({**entries, "a": "plain", "b": "${env:APP_X}"}, {"APP_X": "plain"})
     assert found == {"a": "plain", "b": "plain"}, "the keys of providers are not the broker's"
-    assert [isinstance(one, Provided) for one in found.values()] == [False, True]
+    assert [isinstance(one, ProvidedText) for one in found.values()] == [False, True]
 
 
 def test_without_providers_nothing_is_a_reference(tmp_path: Path) -> None:
@@ -165,15 +165,15 @@ def refusal_of(entries: dict[str, str]) -> str:
 @pytest.mark.parametrize("key", [key for key, (_, one) in SETTINGS.items() if one.rule.kind.name != "STRING"])
 def test_no_error_shows_a_value_that_was_read(key: str) -> None:
     for text in (SECRET, f"PLAINTEXT://{SECRET}:1", f"{SECRET},{SECRET}"):
-        assert SECRET not in refusal_of({key: Provided(text)})
+        assert SECRET not in refusal_of({key: ProvidedText(text)})
 
 
 @pytest.mark.parametrize("key", ["listeners", "zookeeper.set.acl", "quota.producer.default", "log.cleanup.policy"])
 def test_an_error_names_the_key_of_a_value_that_was_read(key: str) -> None:
     with pytest.raises(ConfigError, match=rf"^{key}=\(hidden\)"):
-        load_config({key: Provided(SECRET)})
+        load_config({key: ProvidedText(SECRET)})
     with pytest.raises(ConfigError, match=r"^broker.id=\(hidden\) is not valid"):
-        load_config({"broker.id": Provided("1001")})
+        load_config({"broker.id": ProvidedText("1001")})
 
 
 def test_values_of_the_wire_and_of_the_store_are_no_references(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_values_of_the_wire_and_of_the_store_are_no_references(tmp_path: Path) -
 
 
 def test_a_password_that_was_read_is_a_password() -> None:
-    config = load_config({"ssl.keystore.password": Provided(SECRET)}).config
+    config = load_config({"ssl.keystore.password": ProvidedText(SECRET)}).config
     assert config.ssl_keystore_password == Password(SECRET)
     assert config.provided_keys == {"ssl.keystore.password"}
     assert SECRET not in repr(config)

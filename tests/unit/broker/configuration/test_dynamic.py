@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sordini.broker.configuration.config import SETTINGS, Config, build_config
 from sordini.broker.configuration.dynamic import CORDON, LAYERS, ConfigSource, DynamicConfig
-from sordini.broker.configuration.ignored_keys import IGNORED_DYNAMIC, IGNORED_STATIC, WITHOUT_EFFECT
+from sordini.broker.configuration.keys.ignored_keys import IGNORED_DYNAMIC, IGNORED_STATIC, WITHOUT_EFFECT
 from sordini.broker.configuration.settings import Change, ConfigError
 from sordini.broker.configuration.topic_config import TOPIC_SETTINGS
 
@@ -98,10 +98,13 @@ def test_every_dynamic_key_that_topics_do_not_inherit_has_a_listener() -> None:
     alone = {key for key, (_, declared) in SETTINGS.items() if declared.change is Change.ANYWHERE} - inherited
     # The record job queue reads its own at each job, the cleaner listens to its own, the network to those of
     # connections, throttles and fetchers to those of replication, the log manager to the cordon, the gate of transactions
-    # reads its own at each append, and the settings of partitions take the others.
+    # reads its own at each append, the settings of groups and their coordinator read those of groups, and the settings of
+    # partitions take the others.
     assert alone == {
         "cordoned.log.dirs",
         "follower.replication.throttled.rate",
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.assignor.offload.enable",
         "leader.replication.throttled.rate",
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
@@ -116,7 +119,7 @@ def test_every_dynamic_key_that_topics_do_not_inherit_has_a_listener() -> None:
         "num.replica.fetchers",
         "producer.id.expiration.ms",
         "sordini.expanded.bytes.max",
-        "sordini.record.waiting.bytes.max",
+        "sordini.record.workers.queue.bytes.max",
         "sordini.record.workers",
         "sordini.validate.compressed",
         "transaction.partition.verification.enable",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sordini.broker.configuration.config import SETTINGS
 from sordini.broker.configuration.environment import environment_entries, key_of, unknown_names
-from sordini.broker.configuration.ignored_keys import WITHOUT_EFFECT
+from sordini.broker.configuration.keys.ignored_keys import WITHOUT_EFFECT
 from sordini.broker.process.config_loading import read_entries
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
 from sordini.broker.configuration.edits import Edit, Operation, edit_broker
+from sordini.broker.configuration.keys.password_encoder_keys import CIPHER, ITERATIONS_MAX, PASSWORDS_MAX
 from sordini.broker.configuration.password_encoder import PasswordEncoder
-from sordini.broker.configuration.password_encoder_keys import CIPHER, ITERATIONS_MAX, PASSWORDS_MAX
 from sordini.broker.configuration.settings import ConfigError
 from sordini.protocol.errors import BrokerError, ErrorCode
 

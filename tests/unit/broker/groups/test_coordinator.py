@@ -10,7 +10,7 @@ import pytest
 
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import DelayedResponse
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
 from sordini.protocol.types import LeaderEpoch, Offset, TopicPartition
@@ -21,7 +21,7 @@ from sordini.replication.cluster_model import (
     PartitionState,
     UpdateMetadata,
 )
-from sordini.replication.follower import FetchPosition
+from sordini.replication.follower_truncation import FetchPosition
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.group_requests import (
     ONE_PARTITION,
@@ -418,6 +418,19 @@ async def test_a_new_leader_epoch_of_the_same_leader_keeps_pending_requests() ->
         await in_sync(broker, ME, epoch=1)
         assert not waiting.is_answered
         assert not broker.tasks
+
+
+async def test_a_leader_loads_again_when_another_broker_may_have_led_since_its_last_epoch() -> None:
+    async with a_coordinator() as broker:
+        joined = a_stable_group(broker)
+        waiting = pending_response(broker, ApiKey.JOIN_GROUP, 3, join_request())
+        await in_sync(broker, ME, epoch=1)
+        assert not waiting.is_answered
+        await in_sync(broker, ME, epoch=3)
+        assert answer_of(waiting, ApiKey.JOIN_GROUP, 3).error_code == ErrorCode.NOT_COORDINATOR
+        await broker.settled()
+        assert heartbeat(broker, joined) == ErrorCode.NONE
+        assert [event for event, _ in broker.log.at("info")].count("groups loaded") == 1
 
 
 # Time.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sordini.broker.network.ports import DelayedResponse
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
 from sordini.protocol.messages.describe_groups import DescribeGroupsRequest

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from sordini.broker.groups.machine.events import (
     GroupLimits,
+    GroupReply,
     Join,
     Leave,
     Now,
     RebalanceCompleted,
-    Reply,
     Sync,
     SyncAnswer,
 )
@@ -28,6 +28,7 @@ from sordini.broker.groups.machine.state import NO_CALLER, Group, GroupState, Me
 from sordini.protocol.errors import ErrorCode
 from tests.scenarios.test_group_history import assignment
 from tests.support.groups_world import World
+from tests.support.parts import examples
 from tests.unit.broker.groups.test_machine_laws import LIMITS, STEP, Judge
 
 NOW = Now(5_000, 1_700_000_005_000)
@@ -57,7 +58,7 @@ def completed_in(world: World) -> int:
     return sum(isinstance(action, RebalanceCompleted) for action in world.logged)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(LIMITS, st.lists(STEP, max_size=60), st.sampled_from((0, 1, 3, 50)))
 def test_every_completed_rebalance_has_one_entry_and_the_history_keeps_its_bounds(
     limits: GroupLimits, steps: list[tuple[str, str | int]], entries_max: int
@@ -169,5 +170,5 @@ def test_a_late_assignment_of_a_rebalance_without_room_changes_no_entry_before_i
     history.begin(before, RebalanceCaused(RebalanceCause.LEADER_REJOINED, member, ""), NOW)
     history.abandon()
     synced = Sync(NO_CALLER, "a", None, 2, None, None, {})
-    history.observe(before, before, synced, [Reply(NO_CALLER, SyncAnswer(ErrorCode.NONE))], NOW)
+    history.observe(before, before, synced, [GroupReply(NO_CALLER, SyncAnswer(ErrorCode.NONE))], NOW)
     assert list(history.entries) == [entry]

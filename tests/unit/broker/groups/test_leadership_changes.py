@@ -10,7 +10,7 @@ import pytest
 from sordini.broker.coordinators.partitioning import partition_for
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import DelayedResponse
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity

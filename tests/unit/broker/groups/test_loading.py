@@ -13,7 +13,7 @@ from sordini.broker.groups.machine import records
 from sordini.broker.groups.machine.state import CommittedOffset
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.protocol.errors import ErrorCode
-from sordini.protocol.records import legacy
+from sordini.protocol.records import message_down_conversion
 from sordini.protocol.records.batch import Record, build_batch, read_header
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from sordini.protocol.records.produce_validation import CheckedBatches
@@ -150,7 +150,7 @@ async def test_a_failing_disk_ends_the_loading_with_the_leadership() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 async def test_messages_of_old_formats_are_loaded(magic: int) -> None:
     async with a_coordinator() as broker:
-        messages = legacy.down_convert(batch_of([offset_line(0, 5), offset_line(1, 6)]), magic)
+        messages = message_down_conversion.down_convert(batch_of([offset_line(0, 5), offset_line(1, 6)]), magic)
         partition = broker.parts.replicas.partition(OFFSETS_TOPIC, 0)
         ports = broker.parts.groups._ports
         loading = _LogReader(partition, ports, 1, lambda: True)

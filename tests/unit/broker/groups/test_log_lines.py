@@ -10,7 +10,8 @@ import pytest
 from sordini.broker.groups.machine.events import GroupLimits, MemberFenced, RebalanceCompleted
 from sordini.broker.groups.machine.state import GroupState
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
+from sordini.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.group_requests import a_coordinator, a_stable_group, commit, join, leave, sync_request
 from tests.support.groups_world import World
@@ -76,6 +77,24 @@ async def test_groups_loaded_and_unloaded_are_counted_and_timed() -> None:
         partition = f"{OFFSETS_TOPIC}-0"
         assert lines(broker, "groups loaded") == [{"partition": partition, "groups": 1, "records": 3, "took_ms": 0}]
         assert lines(broker, "groups unloaded") == [{"partition": partition, "groups": 1, "took_ms": 0}]
+
+
+async def test_groups_of_both_kinds_are_counted_when_they_are_loaded() -> None:
+    disk = ForgetfulDisk()
+    async with a_coordinator(disk=disk) as broker:
+        a_stable_group(broker)
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="another",
+            member_id="m",
+            rebalance_timeout_ms=1_000,
+            subscribed_topic_names=["orders"],
+            topic_partitions=[],
+        )
+        assert broker.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request).error_code == 0
+    async with a_coordinator(disk=disk.killed()) as broker:
+        broker.parts.replicas.resign_all()
+        assert [line["groups"] for line in lines(broker, "groups loaded")] == [2]
+        assert [line["groups"] for line in lines(broker, "groups unloaded")] == [2]
 
 
 def a_rebalance(*names: str, limits: GroupLimits | None = None) -> World:

@@ -6,22 +6,22 @@ import pytest
 
 from sordini.broker.groups.machine import machine, static_members
 from sordini.broker.groups.machine.events import (
-    Answer,
     DeleteGroup,
+    GroupAnswer,
     GroupLimits,
+    GroupReply,
+    GroupWrite,
     Heartbeat,
     LeavingMember,
     Now,
-    Reply,
     Tick,
     Unload,
-    Write,
     WriteCompleted,
 )
 from sordini.broker.groups.machine.member_sessions import GRACE_MS_MIN
 from sordini.broker.groups.machine.persistent_state import persistent_value, restore_group
 from sordini.broker.groups.machine.state import Caller, Group, GroupState
-from sordini.broker.groups.machine.transition import Transition
+from sordini.broker.groups.machine.transition import GroupTransition
 from sordini.protocol.errors import ErrorCode
 from tests.support.groups_world import Client, World
 
@@ -222,13 +222,13 @@ def test_requests_that_wait_for_the_disk_are_answered_when_the_group_is_unloaded
     assert world.clients["A"].error is ErrorCode.NOT_COORDINATOR
     group, _ = machine.step(Group("g", generation_id=3), DeleteGroup(Caller(1)), Now(0, 0), GroupLimits())
     group, actions = machine.step(group, Unload(), Now(0, 0), GroupLimits())
-    assert actions == [Reply(Caller(1), Answer(ErrorCode.NOT_COORDINATOR))]
+    assert actions == [GroupReply(Caller(1), GroupAnswer(ErrorCode.NOT_COORDINATOR))]
     assert machine.is_finished(group)
 
 
 def test_an_invalid_state_transition_is_a_bug() -> None:
     with pytest.raises(AssertionError):
-        Transition(Group("g"), Now(0, 0), GroupLimits()).transition_to(GroupState.STABLE)
+        GroupTransition(Group("g"), Now(0, 0), GroupLimits()).transition_to(GroupState.STABLE)
 
 
 def test_a_restored_group_is_what_was_written() -> None:
@@ -280,7 +280,7 @@ def test_the_record_of_an_assignment_has_the_time_of_its_generations_start() -> 
     world.now_ms = 3_000
     world.disk_waits = True
     world.sync(world.client("A"), {"A": b"all"})
-    assert isinstance(world.writes[0], Write)
+    assert isinstance(world.writes[0], GroupWrite)
     assert world.writes[0].value is not None
     assert world.writes[0].value.state_since_ms == 1_700_000_000_000
 

@@ -13,6 +13,7 @@ from sordini.broker.groups.machine.events import GroupLimits, LeavingMember
 from sordini.broker.groups.machine.state import GroupState, Protocol
 from sordini.protocol.errors import ErrorCode
 from tests.support.groups_world import Client, World
+from tests.support.parts import examples
 
 NAMES = ("A", "B", "C", "D")
 INSTANCES = {"C": "c", "D": "d"}
@@ -111,7 +112,7 @@ class Judge:
             world.restart()
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(LIMITS, st.lists(STEP, max_size=60))
 @example(  # A deadline that is set within a grace period, and ends before it, must not cause endless ticks.
     GroupLimits(members_max=2, initial_rebalance_delay_ms=0),
@@ -130,7 +131,7 @@ def test_invariants_hold_requests_are_answered_once_and_the_records_are_the_grou
         judge.record_assignments()
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(LIMITS, st.lists(STEP, max_size=60))
 def test_no_request_waits_forever_and_silent_members_are_removed(
     limits: GroupLimits, steps: list[tuple[str, str | int]]
@@ -186,7 +187,7 @@ class Consumer:
             self.world.heartbeat(self.client)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(
         st.tuples(
@@ -221,7 +222,7 @@ def test_a_member_that_sends_heartbeats_in_time_survives_any_stall_of_the_broker
         assert consumer.is_waiting or consumer.client.member_id in world.group.members
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(LIMITS, st.lists(STEP, max_size=40))
 def test_every_assignment_that_was_sent_had_been_written(
     limits: GroupLimits, steps: list[tuple[str, str | int]]

@@ -9,7 +9,7 @@ import pytest
 
 from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit, ShardMemoryUsage
 from sordini.broker.groups.machine.offset_table import OffsetTable
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
 from sordini.protocol.messages.join_group import JoinGroupRequestProtocol
@@ -37,7 +37,7 @@ def recounted(broker: UnitBroker) -> int:
     """The size of everything that is kept, computed from scratch."""
     fresh = ShardMemoryUsage(GroupMemoryLimit(1 << 60))
     for shard in broker.parts.groups.runtime.shards():
-        for group in shard.state.groups.values():
+        for group in shard.state.classic.groups.values():
             fresh.group_changed(None, group, None)
         for history in shard.state.histories._histories.values():
             fresh.change(history.held_bytes)

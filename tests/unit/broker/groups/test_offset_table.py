@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.groups.machine.offset_table import OffsetTable, is_subscribed, subscribed_topics
+from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.broker.groups.machine.state import CommittedOffset, Group, GroupState, Member, Protocol
+from sordini.broker.groups.machine.subscriptions import is_subscribed, subscribed_topics
 from sordini.protocol.types import TopicPartition
 
 RETENTION_MS = 1_000

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.broker.groups.machine import records
-from sordini.broker.groups.machine.records import GroupKey, OffsetKey, UnknownKey
+from sordini.broker.groups.machine.records import GroupKey, OffsetKey, UnknownGroupKey
 from sordini.broker.groups.machine.state import CommittedOffset, GroupValue, MemberValue
 from sordini.protocol.records.versioned import Damaged
 
@@ -116,7 +116,7 @@ def test_every_version_of_a_group_is_read(version: int) -> None:
 
 @pytest.mark.parametrize("version", [3, 4, 12, 32767])
 def test_keys_of_newer_kinds_of_groups_are_distinguished(version: int) -> None:
-    assert records.read_key(version.to_bytes(2, "big") + b"anything") == UnknownKey(version)
+    assert records.read_key(version.to_bytes(2, "big") + b"anything") == UnknownGroupKey(version)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\xff\xff", b"\x80\x00\x00\x01g"])
@@ -168,7 +168,7 @@ def test_members_without_a_protocol_are_damaged_and_a_group_without_either_is_no
 @given(st.binary(max_size=200), st.integers(0, 5))
 def test_no_bytes_raise(data: bytes, version: int) -> None:
     for data_ in (data, version.to_bytes(2, "big") + data):
-        assert isinstance(records.read_key(data_), OffsetKey | GroupKey | UnknownKey | Damaged)
+        assert isinstance(records.read_key(data_), OffsetKey | GroupKey | UnknownGroupKey | Damaged)
         assert isinstance(records.read_offset(data_), CommittedOffset | Damaged)
         assert isinstance(records.read_group(data_), GroupValue | Damaged)
 

@@ -6,7 +6,7 @@ import pytest
 
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import DelayedResponse
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
 from sordini.protocol.messages.offset_delete import (

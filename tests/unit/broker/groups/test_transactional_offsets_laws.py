@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -17,6 +17,7 @@ from sordini.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from tests.support.group_requests import commit, fetch
+from tests.support.parts import examples
 from tests.support.transaction_requests import (
     UNVERIFIED,
     Producer,
@@ -159,7 +160,7 @@ def check(broker: UnitBroker, naive: Naive) -> None:
         assert (offset, code) == expected
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=examples(250))
 @given(STEPS)
 def test_visible_offsets_are_those_of_a_naive_reading(steps: list[Step]) -> None:
     async def run() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sordini.broker.metrics.exporter import FAMILIES, ROWS_PER_SLICE, render
-from sordini.broker.metrics.families import Histogram, Kind, MetricFamily, Sample
+from sordini.broker.metrics.exporter import FAMILIES, LINES_PER_SLICE, render
+from sordini.broker.metrics.families import Histogram, MetricFamily, MetricKind, Sample
 from sordini.broker.metrics.latency import BITS
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "metrics.md"
@@ -23,7 +23,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def family_of(
-    rows: list[Sample], labels: tuple[str, ...] = (), kind: Kind = Kind.GAUGE, name: str = "a_thing"
+    rows: list[Sample], labels: tuple[str, ...] = (), kind: MetricKind = MetricKind.GAUGE, name: str = "a_thing"
 ) -> MetricFamily:
     return MetricFamily(name, kind, "What it is.", labels, lambda _: rows)
 
@@ -44,7 +44,7 @@ def read(text: str) -> Samples:
 async def test_numbers_come_out_as_they_went_in() -> None:
     text = await rendered(
         family_of([((), 2.5)]),
-        family_of([(("x",), 3), (("y",), 4)], ("kind",), Kind.COUNTER, "things_total"),
+        family_of([(("x",), 3), (("y",), 4)], ("kind",), MetricKind.COUNTER, "things_total"),
     )
     assert read(text) == {
         ("a_thing", ()): 2.5,
@@ -65,7 +65,7 @@ async def test_a_histogram_has_its_buckets_count_and_sum() -> None:
     counts = [0] * (BITS + 1)
     counts[14], counts[40] = 3, 1
     rows: list[Sample] = [(("FETCH",), Histogram(counts, 2_000_000_000))]
-    samples = read(await rendered(family_of(rows, ("api",), Kind.HISTOGRAM)))
+    samples = read(await rendered(family_of(rows, ("api",), MetricKind.HISTOGRAM)))
     assert samples["a_thing_count", (("api", "FETCH"),)] == 4
     assert samples["a_thing_sum", (("api", "FETCH"),)] == 2.0
     assert samples["a_thing_bucket", (("api", "FETCH"), ("le", "8.192e-06"))] == 0
@@ -73,7 +73,9 @@ async def test_a_histogram_has_its_buckets_count_and_sum() -> None:
     assert samples["a_thing_bucket", (("api", "FETCH"), ("le", "+Inf"))] == 4
 
 
-@pytest.mark.parametrize("count", [0, 1, ROWS_PER_SLICE - 1, ROWS_PER_SLICE, ROWS_PER_SLICE + 1, 3 * ROWS_PER_SLICE])
+@pytest.mark.parametrize(
+    "count", [0, 1, LINES_PER_SLICE - 1, LINES_PER_SLICE, LINES_PER_SLICE + 1, 3 * LINES_PER_SLICE]
+)
 async def test_a_family_of_any_size_is_announced_once_and_whole(count: int) -> None:
     rows: list[Sample] = [((str(number),), number) for number in range(count)]
     text = await rendered(family_of(rows, ("n",)))
@@ -98,9 +100,9 @@ async def test_ten_thousand_partitions_do_not_keep_the_loop_for_longer_than_one_
             await asyncio.sleep(0)
 
     turning = asyncio.ensure_future(others())
-    await render([MetricFamily("a_thing", Kind.GAUGE, "What it is.", ("n",), rows)], NOTHING)
+    await render([MetricFamily("a_thing", MetricKind.GAUGE, "What it is.", ("n",), rows)], NOTHING)
     turning.cancel()
-    assert 0 < most <= ROWS_PER_SLICE
+    assert 0 < most <= LINES_PER_SLICE
 
 
 async def test_the_process_itself_is_described_under_the_usual_names() -> None:
@@ -113,7 +115,7 @@ def test_names_follow_the_conventions_and_texts_are_sentences() -> None:
     assert len({family.name for family in FAMILIES}) == len(FAMILIES)
     for family in FAMILIES:
         assert re.fullmatch(r"sordini_[a-z_]+", family.name)
-        assert family.name.endswith("_total") == (family.kind is Kind.COUNTER), family.name
+        assert family.name.endswith("_total") == (family.kind is MetricKind.COUNTER), family.name
         assert re.fullmatch(r"[A-Z0-9].{10,}\.", family.meaning), family.meaning
 
 

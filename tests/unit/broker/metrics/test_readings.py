@@ -8,17 +8,19 @@ from typing import Any, cast
 
 import pytest
 
+from sordini.broker.cluster.peer_clocks import PeerClocks
+from sordini.broker.groups.consumer.machine.state import ConsumerGroup, ConsumerMember
 from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.broker.groups.machine.state import CommittedOffset, Group, GroupState
-from sordini.broker.membership.peer_clocks import PeerClocks
 from sordini.broker.metrics.broker_families import BROKER_FAMILIES
 from sordini.broker.metrics.families import MetricSources, Sample
+from sordini.broker.metrics.lag_families import LAG_FAMILIES
 from sordini.broker.metrics.latency import TimedService
 from sordini.broker.metrics.log_families import LOG_FAMILIES
-from sordini.broker.network.limits import Listener
+from sordini.broker.network.listener import Listener
 from sordini.broker.network.server import SocketServer
 from sordini.broker.network.watchdog import Watchdog
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.fetch import FetchRequest
 from sordini.protocol.messages.metadata import MetadataRequest
@@ -30,7 +32,7 @@ from tests.support.fake_ports import UnconnectedNetwork, WarmCache
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker
 
 MEMBER: Any = None  # Only counted.
-FAMILIES = {family.name: family for family in (*BROKER_FAMILIES, *LOG_FAMILIES)}
+FAMILIES = {family.name: family for family in (*BROKER_FAMILIES, *LOG_FAMILIES, *LAG_FAMILIES)}
 
 
 class GroupsOfATest:
@@ -38,14 +40,14 @@ class GroupsOfATest:
 
     def __init__(self) -> None:
         self.committed: dict[str, dict[TopicPartition, int]] = {}
-        self.listed: list[Group] = []
+        self.listed: list[Group | ConsumerGroup] = []
 
     def add(self, name: str, state: GroupState, members: int, committed: dict[TopicPartition, int]) -> None:
         some = {f"member-{number}": MEMBER for number in range(members)}
         self.listed.append(Group(name, state, members=MappingProxyType(some)))
         self.committed[name] = committed
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[Group | ConsumerGroup]:
         return self.listed
 
     def offsets(self, group_id: str) -> OffsetTable:
@@ -78,10 +80,13 @@ class Scraped:
             clocks=cast("PeerClocks", SimpleNamespace(differences_ms={2: 1_500, 3: -20})),
             contact=broker.contact,
             tls=None,
+            broker_id=ME,
+            monotonic_ms=broker.clock.monotonic_ms,
+            group_partitions_max=10,
         )
 
     def __getitem__(self, name: str) -> dict[tuple[str, ...], Any]:
-        rows: list[Sample] = list(FAMILIES[name].read(self.sources))
+        rows: list[Sample] = [step for step in FAMILIES[name].read(self.sources) if step is not None]
         found = dict(rows)
         assert len(found) == len(rows), "the same labels twice"
         return found
@@ -192,14 +197,61 @@ async def test_a_group_is_read_with_its_lag_behind_what_can_be_read(scraped: Scr
     }
 
 
-async def test_the_loops_worst_lag_is_that_since_the_last_scrape(scraped: Scraped) -> None:
+async def test_a_lag_in_time_is_the_age_of_the_next_unread_offset_as_far_as_it_was_seen(scraped: Scraped) -> None:
+    await scraped.broker.lead("orders")
+    appends, clock = scraped.broker.parts.lag.appends, scraped.broker.clock
+    await appends.sample(clock.monotonic_ms())
+    scraped.produce("orders", 1)
+    clock.ms += 1_000
+    await appends.sample(clock.monotonic_ms())
+    clock.ms += 30_000
+    scraped.groups.add("behind", GroupState.STABLE, 1, {TopicPartition("orders", 0): 1})
+    scraped.groups.add("done", GroupState.STABLE, 1, {TopicPartition("orders", 0): 3})
+    assert scraped["sordini_group_lag_seconds"] == {("behind", "orders", "0"): 30, ("done", "orders", "0"): 0}
+
+
+async def test_series_of_lag_are_bounded_and_what_is_left_out_is_counted(scraped: Scraped) -> None:
+    await scraped.broker.lead("orders", 12)
+    scraped.groups.add("b", GroupState.EMPTY, 0, {TopicPartition("orders", number): 0 for number in range(8)})
+    scraped.groups.add("a", GroupState.EMPTY, 0, {TopicPartition("orders", number): 0 for number in range(4)})
+    for name in ("sordini_group_committed_offset", "sordini_group_lag", "sordini_group_lag_seconds"):
+        groups = [labels[0] for labels in scraped[name]]
+        assert (groups.count("a"), groups.count("b")) == (4, 6), name
+    assert scraped["sordini_group_partitions_omitted"] == {(): 2}
+
+
+async def test_groups_of_both_kinds_are_counted_by_their_states(scraped: Scraped) -> None:
+    members = MappingProxyType({"a": ConsumerMember("a", epoch=4), "b": ConsumerMember("b", epoch=3)})
+    scraped.groups.add("classic", GroupState.STABLE, 1, {})
+    scraped.groups.listed += [
+        ConsumerGroup("reconciling", epoch=4, assignment_epoch=4, members=members),
+        ConsumerGroup("assigning", epoch=5, assignment_epoch=4, members=members),
+        ConsumerGroup("stable", epoch=4, assignment_epoch=4, members=MappingProxyType({"a": members["a"]})),
+        ConsumerGroup("empty"),
+    ]
+    assert scraped["sordini_groups"] == {
+        ("Assigning",): 1,
+        ("Empty",): 1,
+        ("Reconciling",): 1,
+        ("Stable",): 2,
+    }
+    assert scraped["sordini_group_members"] == {
+        ("classic",): 1,
+        ("reconciling",): 2,
+        ("assigning",): 2,
+        ("stable",): 1,
+        ("empty",): 0,
+    }
+
+
+async def test_the_loops_worst_lag_is_there_for_every_scrape(scraped: Scraped) -> None:
     watchdog = scraped.watchdog
-    watchdog.lag_ms, watchdog.lag_ms_max, watchdog.lag_ms_total, watchdog.beats, watchdog.stalls = 3, 250, 400, 9, 1
+    watchdog.lag_ms, watchdog.lag_ms_max, watchdog.lag_ms_total, watchdog.checks, watchdog.stalls = 3, 250, 400, 9, 1
     assert scraped["sordini_loop_lag_max_seconds"] == {(): 0.25}
-    assert scraped["sordini_loop_lag_max_seconds"] == {(): 0}
+    assert scraped["sordini_loop_lag_max_seconds"] == {(): 0.25}
     assert scraped["sordini_loop_lag_seconds"] == {(): 0.003}
     assert scraped["sordini_loop_lag_seconds_total"] == {(): 0.4}
-    assert scraped["sordini_loop_beats_total"] == {(): 9}
+    assert scraped["sordini_loop_checks_total"] == {(): 9}
     assert scraped["sordini_loop_stalls_total"] == {(): 1}
 
 
@@ -207,7 +259,7 @@ async def test_what_is_about_the_whole_broker(scraped: Scraped) -> None:
     scraped.sockets.bind([Listener("PLAINTEXT", "127.0.0.1", 0)])
     assert scraped["sordini_clock_difference_seconds"] == {("2",): 1.5, ("3",): -0.02}
     assert scraped["sordini_uptime_seconds"] == {(): 1.5}
-    assert scraped["sordini_log_lines_lost_total"] == {(): 7}
+    assert scraped["sordini_log_lines_dropped_total"] == {(): 7}
     assert scraped["sordini_controller_active"] == {(): 1}
     assert scraped["sordini_store_silent_seconds"] == {(): 0}
     assert scraped["sordini_coordination_store_lost"] == {(): 0}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.handlers.offsets import OffsetsHandler
-from sordini.broker.handlers.records import RecordsHandler
+from sordini.broker.records.delete_records_handler import RecordsHandler
+from sordini.broker.records.list_offsets_handler import ListOffsetsHandler
 from sordini.broker.requests.error_responses import ROWS_PER_PIECE, error_response_in_steps, split
 from sordini.broker.requests.slice_scheduler import SliceScheduler
 from sordini.protocol.errors import ErrorCode
@@ -56,8 +56,8 @@ async def test_a_refusal_in_steps_names_all_that_one_in_one_go_names() -> None:
     request = of_topics(*[3] * ROWS_PER_PIECE, 5 * ROWS_PER_PIECE)
     slices = SliceScheduler()
     code = ErrorCode.NOT_CONTROLLER
-    refused = await slices.run(error_response_in_steps(OffsetsHandler.epochs_error_response, request, code))
-    whole = OffsetsHandler.epochs_error_response(request, code)
+    refused = await slices.run(error_response_in_steps(ListOffsetsHandler.epochs_error_response, request, code))
+    whole = ListOffsetsHandler.epochs_error_response(request, code)
     assert rows_of(refused) == rows_of(whole)
     assert slices.slices > 3
 

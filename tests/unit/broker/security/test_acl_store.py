@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination_store.embedded import EmbeddedStore
-from sordini.broker.coordination_store.session_proxy import SessionProxy
 from sordini.broker.security.acls.acl_store import AclStore
 from sordini.broker.security.acls.authorizer import Authorizer
+from sordini.coordination_store.embedded import EmbeddedStore
+from sordini.coordination_store.session_proxy import SessionProxy
 from sordini.replication.metadata_store.acl_model import (
     AclEntry,
     AclOperation,

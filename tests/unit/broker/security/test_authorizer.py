@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sordini.broker.network.principal import Principal
 from sordini.broker.security.acls import authorizer as module
 from sordini.broker.security.acls.authorizer import Authorizer
-from sordini.broker.security.principal import Principal
 from sordini.replication.metadata_store.acl_model import (
     IMPLIED_BY,
     AclBinding,

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from sordini.broker.network.ports import DelayedResponse
-from sordini.broker.requests.fetch_sessions import FetchSessions
-from sordini.broker.security.principal import Principal
-from sordini.broker.security.rules.table import rules
-from sordini.protocol.api import ALL_APIS, ApiKey
+from sordini.broker.network.principal import Principal
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
 from sordini.protocol.messages import (
     add_offsets_to_txn,
@@ -44,6 +42,7 @@ from sordini.protocol.messages import (
     produce,
     txn_offset_commit,
 )
+from sordini.protocol.served_apis import ALL_APIS, TELEMETRY_APIS
 from sordini.replication.metadata_store.acl_model import (
     CLUSTER_NAME,
     AclEntry,
@@ -53,6 +52,7 @@ from sordini.replication.metadata_store.acl_model import (
     ResourceType,
 )
 from tests.support.builders import a_batch, an_idempotent_batch
+from tests.support.routes import rules
 from tests.support.unit_broker import UnitBroker, a_broker, answer_of, read_answer, topic_id_of
 
 SETTINGS = {
@@ -97,7 +97,7 @@ async def answered(broker: UnitBroker, key: ApiKey, version: int, request: Any) 
 
 
 def test_every_api_has_its_rule() -> None:
-    assert rules(FetchSessions(1, lambda: 1, lambda _: None)).keys() == ALL_APIS.keys()
+    assert rules().keys() == ALL_APIS.keys()
 
 
 def codes(message: Any) -> set[int]:
@@ -222,9 +222,10 @@ CASES: list[tuple[ApiKey, int, Any, set[int]]] = [
             resources=[
                 describe_configs.DescribeConfigsResource(resource_type=2, resource_name=TOPIC),
                 describe_configs.DescribeConfigsResource(resource_type=4, resource_name="1"),
+                describe_configs.DescribeConfigsResource(resource_type=32, resource_name="g"),
             ]
         ),
-        {NO_TOPIC, NO_CLUSTER},
+        {NO_TOPIC, NO_CLUSTER, NO_GROUP},
     ),
     (
         ApiKey.ALTER_CONFIGS,
@@ -233,6 +234,14 @@ CASES: list[tuple[ApiKey, int, Any, set[int]]] = [
             resources=[alter_configs.AlterConfigsResource(resource_type=2, resource_name=TOPIC)]
         ),
         {NO_TOPIC},
+    ),
+    (
+        ApiKey.ALTER_CONFIGS,
+        2,
+        alter_configs.AlterConfigsRequest(
+            resources=[alter_configs.AlterConfigsResource(resource_type=32, resource_name="g")]
+        ),
+        {NO_GROUP},
     ),
     (ApiKey.INIT_PRODUCER_ID, 4, init_producer_id.InitProducerIdRequest(transactional_id=None), {NO_CLUSTER}),
     (ApiKey.INIT_PRODUCER_ID, 4, init_producer_id.InitProducerIdRequest(transactional_id="t"), {NO_ID}),
@@ -320,8 +329,8 @@ async def test_without_an_entry_everything_is_refused(
     "key",
     [
         key
-        for key, rule in rules(FetchSessions(1, lambda: 1, lambda _: None)).items()
-        if rule is not None and key not in {ApiKey.DESCRIBE_CLUSTER, *(case[0] for case in CASES)}
+        for key, rule in rules().items()
+        if rule is not None and key not in {ApiKey.DESCRIBE_CLUSTER, *TELEMETRY_APIS, *(case[0] for case in CASES)}
     ],
     ids=lambda key: key.name,
 )
@@ -600,6 +609,36 @@ async def test_groups_that_may_not_be_described_are_not_listed() -> None:
         assert await listed() == ["g"]
         allow(broker, Kind.CLUSTER, CLUSTER_NAME, Op.DESCRIBE)
         assert await listed() == ["g", "h"]
+
+
+async def test_settings_of_a_group_need_the_operation_on_that_group_and_to_change_them_implies_to_describe_them() -> (
+    None
+):
+    def described() -> Any:
+        resources = [describe_configs.DescribeConfigsResource(resource_type=32, resource_name=name) for name in "gh"]
+        return describe_configs.DescribeConfigsRequest(resources=resources)
+
+    def altered() -> Any:
+        entry = alter_configs.AlterableConfig(name="consumer.session.timeout.ms", value="50000")
+        resources = [
+            alter_configs.AlterConfigsResource(resource_type=32, resource_name=name, configs=[entry]) for name in "gh"
+        ]
+        return alter_configs.AlterConfigsRequest(resources=resources)
+
+    async with guarded() as broker:
+
+        async def codes_of(key: ApiKey, request: Any) -> dict[str, int]:
+            answer = await answered(broker, key, 2, request)
+            rows = answer.results if key is ApiKey.DESCRIBE_CONFIGS else answer.responses
+            return {row.resource_name: row.error_code for row in rows}
+
+        allow(broker, Kind.GROUP, "g", Op.DESCRIBE_CONFIGS)
+        assert await codes_of(ApiKey.DESCRIBE_CONFIGS, described()) == {"g": 0, "h": NO_GROUP}
+        assert await codes_of(ApiKey.ALTER_CONFIGS, altered()) == {"g": NO_GROUP, "h": NO_GROUP}
+        allow(broker, Kind.GROUP, "h", Op.ALTER_CONFIGS)
+        assert await codes_of(ApiKey.DESCRIBE_CONFIGS, described()) == {"g": 0, "h": 0}
+        assert await codes_of(ApiKey.ALTER_CONFIGS, altered()) == {"g": NO_GROUP, "h": 0}
+        assert broker.parts.group_configs.group_ids == ["h"]
 
 
 async def test_the_operations_that_a_peer_may_do_to_the_cluster_are_its_own() -> None:

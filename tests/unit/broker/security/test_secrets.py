@@ -12,7 +12,7 @@ from sordini.broker.configuration.settings import Password
 from sordini.broker.security.sasl.exchanges import LoginRefused, PlainExchange
 
 ROOT = Path(__file__).resolve().parents[4]
-FOLDERS = ("broker/security", "broker/handlers", "broker/configuration", "client", "cli")
+FOLDERS = ("broker/security", "broker/administration", "broker/configuration", "client", "cli")
 SECRETS = frozenset(
     {"password", "passwords", "secret", "proof", "signature", "stored_key", "server_key", "client_key", "salted"}
 )

@@ -10,6 +10,7 @@ import pytest
 from sordini.broker.configuration.config import build_config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.topic_configs import TopicConfigs
+from sordini.broker.topics.auto_creation import AutoCreation
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.topics.topic_admin import TopicAdmin
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -46,8 +47,13 @@ class AdminScene:
             TopicConfigs(DynamicConfig(config, frozenset(entries)), lambda topic: read_config(broker.session, topic)),
             config,
             lambda: self.ids.pop(0),
-            broker.spawn,
         )
+        self.internal_created = 0
+        internal = {"__consumer_offsets": self._create_internal}
+        self.auto_creation = AutoCreation(self.admin, self.metadata, config, broker.spawn, internal)
+
+    def _create_internal(self) -> None:
+        self.internal_created += 1
 
     def appear(self, name: str, partitions: int = 1, leader: BrokerId = ME) -> None:
         for index in range(partitions):
@@ -184,7 +190,7 @@ async def test_deletion_can_be_disabled() -> None:
 async def test_an_unknown_topic_is_auto_created_once_however_often_it_is_requested() -> None:
     async with a_broker() as broker:
         scene = AdminScene(broker)
-        codes = {scene.admin.auto_create("orders") for _ in range(100)}
+        codes = {scene.auto_creation.start("orders") for _ in range(100)}
         assert codes == {ErrorCode.LEADER_NOT_AVAILABLE}
         assert len(broker.tasks) == 1
         await scene.written()
@@ -192,7 +198,7 @@ async def test_an_unknown_topic_is_auto_created_once_however_often_it_is_request
         await broker.settled()
         assert await scene.topics() == ["orders"]
         scene.vanish("orders")
-        scene.admin.auto_create("orders")
+        scene.auto_creation.start("orders")
         assert len(broker.tasks) == 1, "and again after it was deleted"
         for task in broker.tasks:
             task.cancel()
@@ -203,7 +209,7 @@ async def test_a_failed_auto_creation_can_be_requested_again() -> None:
     async with a_broker(entries={}) as broker:
         scene = AdminScene(broker, zookeeper_session_timeout_ms="1")
         for _ in range(2):
-            assert scene.admin.auto_create("orders") == ErrorCode.LEADER_NOT_AVAILABLE
+            assert scene.auto_creation.start("orders") == ErrorCode.LEADER_NOT_AVAILABLE
             await broker.settled()  # Once it takes too long, once it is there already.
         assert await scene.topics() == ["orders"]
 
@@ -212,29 +218,38 @@ async def test_a_failed_auto_creation_can_be_requested_again() -> None:
 async def test_an_invalid_name_is_not_auto_created(name: str) -> None:
     async with a_broker() as broker:
         scene = AdminScene(broker)
-        assert scene.admin.auto_create(name) == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert scene.auto_creation.start(name) == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert not broker.tasks
 
 
 async def test_auto_creation_can_be_disabled() -> None:
     async with a_broker() as broker:
         scene = AdminScene(broker, auto_create_topics_enable="false")
-        assert scene.admin.auto_create("orders") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert scene.admin.auto_create("../x") == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert scene.auto_creation.start("orders") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert scene.auto_creation.start("../x") == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert not broker.tasks
+
+
+@pytest.mark.parametrize(("is_enabled", "created"), [("true", 1), ("false", 0)])
+async def test_an_internal_topic_is_auto_created_with_its_own_settings_if_at_all(is_enabled: str, created: int) -> None:
+    async with a_broker() as broker:
+        scene = AdminScene(broker, auto_create_topics_enable=is_enabled)
+        code = scene.auto_creation.start("__consumer_offsets")
+        assert code == (ErrorCode.LEADER_NOT_AVAILABLE if created else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        assert (scene.internal_created, len(broker.tasks)) == (created, 0)
 
 
 async def test_concurrent_auto_creations_are_bounded() -> None:
     async with a_broker() as broker:
         scene = AdminScene(broker, sordini_create_partitions_max="9", num_partitions="3")
-        codes = {scene.admin.auto_create(f"topic-{number}") for number in range(50)}
+        codes = {scene.auto_creation.start(f"topic-{number}") for number in range(50)}
         assert codes == {ErrorCode.LEADER_NOT_AVAILABLE}, "clients of the others have to retry"
         assert len(broker.tasks) == 3
         await scene.written(3)
         for number in range(3):
             scene.appear(f"topic-{number}", 3)
         await broker.settled()
-        scene.admin.auto_create("topic-40")
+        scene.auto_creation.start("topic-40")
         assert len(broker.tasks) == 1
         await scene.written(4)
         scene.appear("topic-40", 3)
@@ -293,5 +308,5 @@ async def test_auto_creation_works_while_some_brokers_have_no_rack() -> None:
         set_rack_of_one_broker(scene)
         assert refused(lambda: scene.admin.plan(creatable())) == ErrorCode.UNKNOWN_SERVER_ERROR
         assert scene.admin.plan(creatable(), needs_racks=False).replicas
-        assert scene.admin.auto_create("orders") == ErrorCode.LEADER_NOT_AVAILABLE
+        assert scene.auto_creation.start("orders") == ErrorCode.LEADER_NOT_AVAILABLE
         await scene.written()

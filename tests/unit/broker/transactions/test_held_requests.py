@@ -13,7 +13,7 @@ from sordini.broker.topics.metadata_cache import PartitionMetadata
 from sordini.broker.transactions import held_requests
 from sordini.broker.transactions.held_requests import HELD_MS_MAX
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from sordini.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.linear_pattern import DEPTH_MAX, RE2
+from sordini.broker.configuration.linear_pattern import DEPTH_MAX, RE2
 from sordini.broker.transactions.id_pattern import IdPattern
 from sordini.protocol.errors import BrokerError, ErrorCode
 

@@ -13,11 +13,13 @@ from itertools import pairwise
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sordini.broker.transactions.machine.events import Producer, TransactionLimits
-from sordini.broker.transactions.machine.state import RAISES_EPOCH, VALID_BEFORE, TransactionState
+from sordini.broker.requests.features import RAISES_EPOCH
+from sordini.broker.transactions.machine.events import ProducerIdentity, TransactionLimits
+from sordini.broker.transactions.machine.state import VALID_BEFORE, TransactionState
 from sordini.broker.transactions.records import EMPTY_STATE, NO_PRODUCER_ID, TransactionValue
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import TopicPartition
+from tests.support.parts import examples
 from tests.support.transactions_world import World
 
 CLIENTS = ("A", "B", "C")
@@ -41,14 +43,14 @@ FIRST_EPOCHS = st.sampled_from((None, 0, 32_764, 32_766, 32_767))
 class Judge:
     """A simulated transactional id, and what its clients were told."""
 
-    def __init__(self, first_epoch: int | None, *, is_pure: bool) -> None:
-        self.world = World(limits=TransactionLimits(expiration_ms=100_000), is_pure=is_pure)
-        self.world.client_version = RAISES_EPOCH if is_pure else 0
+    def __init__(self, first_epoch: int | None, *, is_exclusive: bool) -> None:
+        self.world = World(limits=TransactionLimits(expiration_ms=100_000), is_exclusive=is_exclusive)
+        self.world.client_version = RAISES_EPOCH if is_exclusive else 0
         if first_epoch is not None:
             value = TransactionValue(1000, first_epoch, 60_000, EMPTY_STATE, (), self.world.now_ms)
             self.world.history.append(value)
             self.world.load(value)
-        self.holders: dict[Producer, str] = {}
+        self.holders: dict[ProducerIdentity, str] = {}
 
     def carry_out(self, verb: str, what: str | int) -> None:
         world = self.world
@@ -104,7 +106,7 @@ class Judge:
         if world.errors[-1] is not ErrorCode.NONE:
             return
         # Repeated: the answer is what the producer has now.
-        assert world.producer(client) == Producer(before.producer_id, before.producer_epoch)
+        assert world.producer(client) == ProducerIdentity(before.producer_id, before.producer_epoch)
 
     def log(self, how: str) -> None:
         if how in ("waits", "works"):
@@ -137,30 +139,31 @@ class Judge:
         assert world.transaction.state.is_idle
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(FIRST_EPOCHS, st.lists(STEP, max_size=50))
 @example(None, [("init", "A"), ("add", "A"), ("log", "waits"), ("commit", "A"), ("restart", ""), ("abort", "A")])
 @example(32_766, [("init", "A"), ("add", "A"), ("init", "B"), ("init", "B"), ("raise", "A")])
 def test_whatever_happens_the_records_are_the_state_and_each_transaction_ends_one_way(
     first_epoch: int | None, steps: list[tuple[str, str | int]]
 ) -> None:
-    run(Judge(first_epoch, is_pure=False), steps)
+    run(Judge(first_epoch, is_exclusive=False), steps)
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(FIRST_EPOCHS, st.lists(STEP_OF_2, max_size=60))
 @example(32_765, [("init", "A"), ("add", "A"), ("commit", "A"), ("late commit", "A"), ("add", "A"), ("abort", "A")])
 @example(0, [("init", "A"), ("add", "A"), ("commit", "A"), ("restart", ""), ("late commit", "A"), ("late abort", "A")])
 @example(32_764, [("init", "A"), ("add", "A"), ("wait", 61_000), ("abort", "A"), ("commit", "A")])
 @example(32_765, [("init", "A"), ("add", "A"), ("wait", 61_000), ("abort", "A"), ("commit", "A")])
 @example(0, [("init", "A"), ("speak", 0), ("init", "B"), ("add", "B"), ("commit", "B"), ("speak", 2), ("commit", "A")])
+@example(None, [("init", "A"), ("abort", "A"), ("speak", 0), ("abort", "A")])
 @example(
     32_765, [("init", "A"), ("add", "A"), ("markers", "waits"), ("commit", "A"), ("add", "A"), ("markers", "answers")]
 )
 def test_epochs_rise_with_each_end_and_an_end_of_an_earlier_epoch_changes_nothing(
     first_epoch: int | None, steps: list[tuple[str, str | int]]
 ) -> None:
-    run(Judge(first_epoch, is_pure=True), steps)
+    run(Judge(first_epoch, is_exclusive=True), steps)
 
 
 def run(judge: Judge, steps: list[tuple[str, str | int]]) -> None:

@@ -13,7 +13,7 @@ from sordini.broker.coordinators.ports import Ports
 from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.topics.metadata_cache import BrokerMetadata, MetadataCache, PartitionMetadata
 from sordini.broker.transactions.local_markers import LocalMarkers
-from sordini.broker.transactions.machine.events import Producer, SendMarkers
+from sordini.broker.transactions.machine.events import ProducerIdentity, SendMarkers
 from sordini.broker.transactions.marker_sender import MarkerSender
 from sordini.broker.transactions.markers import MarkerLog
 from sordini.broker.transactions.remote_markers import RemoteMarkers
@@ -31,6 +31,7 @@ from sordini.replication.ports import Unreachable
 from sordini.testing.simulation.virtual_loop import SimClock, SimLoop, elapse
 from tests.support.fake_peers import FakeLinks, Sent, in_virtual_time
 from tests.support.fake_ports import ListLog
+from tests.support.parts import examples
 from tests.support.unit_broker import CLUSTER_ID, ME, a_broker
 
 SECOND, THIRD = BrokerId(2), BrokerId(3)
@@ -61,7 +62,7 @@ class Bench:
             self.metadata.set_partition(topic, NO_TOPIC_ID, index, row)
 
     def end(self, name: str, *partitions: TopicPartition, producer_id: int = 7, commits: bool = True) -> TransactionEnd:
-        markers = SendMarkers(Producer(producer_id, 2), commits, frozenset(partitions))
+        markers = SendMarkers(ProducerIdentity(producer_id, 2), commits, frozenset(partitions))
         end = TransactionEnd(name, markers, lambda: self.epoch, lambda: self.done.append(name))
         self.sender.send(end)
         return end
@@ -249,7 +250,7 @@ CODES = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([SECOND, THIRD, BrokerId(-1)]), CODES), max_size=12), st.booleans())
 def test_whatever_leaders_answer_every_partition_gets_the_marker_of_the_decision_and_no_other(
     weather: list[tuple[BrokerId, ErrorCode | None]], commits: bool
@@ -283,7 +284,7 @@ def test_whatever_leaders_answer_every_partition_gets_the_marker_of_the_decision
 
 def test_the_answer_of_a_leader_counts_once() -> None:
     done: list[str] = []
-    markers = SendMarkers(Producer(1, 0), True, frozenset(ORDERS[:1]))
+    markers = SendMarkers(ProducerIdentity(1, 0), True, frozenset(ORDERS[:1]))
     end = TransactionEnd("t", markers, lambda: 0, lambda: done.append("t"))
     end.done(ORDERS[:1])
     end.done(ORDERS[:1])
@@ -292,6 +293,6 @@ def test_the_answer_of_a_leader_counts_once() -> None:
 
 def test_a_marker_has_the_transaction_version_of_its_producer() -> None:
     for version in (0, 2):
-        markers = SendMarkers(Producer(1, 3), True, frozenset(ORDERS[:1]), version)
+        markers = SendMarkers(ProducerIdentity(1, 3), True, frozenset(ORDERS[:1]), version)
         marker = TransactionEnd("t", markers, lambda: 5, lambda: None).marker(ORDERS[:1])
         assert (marker.producer_epoch, marker.coordinator_epoch, marker.transaction_version) == (3, 5, version)

@@ -12,9 +12,10 @@ import pytest
 from sordini.broker.coordinators.journal import TransactionalProducer
 from sordini.broker.topics.metadata_cache import MetadataCache, TopicMetadata
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
-from sordini.broker.transactions.remote_verification import Question, RemoteVerifications
+from sordini.broker.transactions.remote_verification import RemoteVerifications
+from sordini.broker.transactions.verification import PartitionsQuestion
 from sordini.broker.transactions.verifier import CoordinatorVerifier
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -106,7 +107,7 @@ class World:
             self.answered.append((transactional_id, dict(codes)))
 
         producer = TransactionalProducer(7, 3)
-        self.remote.ask(OTHER, Question(transactional_id, producer, partitions or (A,), on_done, adds))
+        self.remote.ask(OTHER, PartitionsQuestion(transactional_id, producer, partitions or (A,), on_done, adds))
 
     async def settled(self) -> None:
         while self.tasks:
@@ -227,38 +228,43 @@ async def test_a_closed_connection_answers_what_was_asked() -> None:
     assert world.answered == [("t", {A: ErrorCode.NETWORK_EXCEPTION})]
 
 
-class Recorded:
-    """A coordinator that only notes what it is asked, here or elsewhere."""
+class Here:
+    """A coordinator that only notes what it is asked."""
 
     def __init__(self) -> None:
         self.asked: list[object] = []
 
-    def verify(self, *question: object) -> None:
-        self.asked.append(question[:3])
+    def ask(self, question: PartitionsQuestion) -> None:
+        self.asked.append((*question[:2], question.adds))
 
-    def add(self, *question: object) -> None:
-        self.asked.append(("add", *question[:3]))
 
-    def ask(self, broker_id: int, question: Question) -> None:
-        self.asked.append((broker_id, question.transactional_id, question.producer, question.adds))
+class Others:
+    """The same elsewhere."""
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+
+    def ask(self, broker_id: int, question: PartitionsQuestion) -> None:
+        self.asked.append((broker_id, *question[:2], question.adds))
 
 
 def test_the_coordinator_is_the_leader_of_the_ids_partition() -> None:
     metadata = MetadataCache("c", uses_topic_ids=True)
-    here, others, answers = Recorded(), Recorded(), list[Any]()
+    here, others, answers = Here(), Others(), list[Any]()
     verifier = CoordinatorVerifier(ME, metadata, here, others)  # type: ignore[arg-type] # Of a port.
-    verifier.verify("t", 7, 3, [A], answers.append)
+    question = PartitionsQuestion("t", TransactionalProducer(7, 3), [A], answers.append)
+    verifier.ask(question)
     assert answers == [{A: ErrorCode.COORDINATOR_NOT_AVAILABLE}]
     metadata.brokers |= {ME: known_broker(ME), OTHER: known_broker(OTHER)}
     for leader, wanted in ((ME, here), (OTHER, others)):
         metadata.topics[TRANSACTIONS_TOPIC] = TopicMetadata(
             TRANSACTIONS_TOPIC, topic_id_of(TRANSACTIONS_TOPIC), {0: led(leader)}
         )
-        verifier.verify("t", 7, 3, [A], answers.append)
-        verifier.add("t", 7, 3, [A], answers.append)
+        verifier.ask(question)
+        verifier.ask(question._replace(adds=True))
         assert len(wanted.asked) == 2
-    assert here.asked == [("t", 7, 3), ("add", "t", 7, 3)]
+    assert here.asked == [("t", (7, 3), False), ("t", (7, 3), True)]
     assert others.asked == [(OTHER, "t", (7, 3), False), (OTHER, "t", (7, 3), True)]
     del metadata.brokers[OTHER]
-    verifier.verify("t", 7, 3, [A], answers.append)
+    verifier.ask(question)
     assert answers[-1] == {A: ErrorCode.COORDINATOR_NOT_AVAILABLE}

@@ -16,7 +16,7 @@ from sordini.broker.transactions.records import (
     STATE_NAMES,
     TransactionKey,
     TransactionValue,
-    UnknownKey,
+    UnknownTransactionKey,
     read_key,
     read_value,
     transaction_key,
@@ -100,7 +100,7 @@ def test_a_tagged_field_of_a_newer_release_is_skipped() -> None:
 
 @given(st.binary(max_size=60))
 def test_bytes_of_any_kind_raise_nothing(data: bytes) -> None:
-    assert isinstance(read_key(data), TransactionKey | UnknownKey | Damaged)
+    assert isinstance(read_key(data), TransactionKey | UnknownTransactionKey | Damaged)
     assert isinstance(read_value(data), TransactionValue | Damaged)
 
 
@@ -130,4 +130,4 @@ def test_what_no_coordinator_writes_is_damaged(data: bytes) -> None:
 
 
 def test_keys_of_other_kinds_are_unknown() -> None:
-    assert read_key(b"\0\x01abc") == UnknownKey(1)
+    assert read_key(b"\0\x01abc") == UnknownTransactionKey(1)

@@ -35,7 +35,8 @@ async def test_the_listener_between_brokers_is_protected_where_there_are_others(
 def test_the_rates_of_listeners_are_in_force_at_the_start_and_after_a_change() -> None:
     dynamic = DynamicConfig(build_config(TWO | {RATE: "100", f"listener.name.clients.{RATE}": "7"})[0])
     server, log = a_server(), ListLog()
-    throttle(server, client_quotas(dynamic.config, log), ScriptedService(), dynamic, StillClock())
+    service = ScriptedService()
+    throttle(server, client_quotas(dynamic.config, log), service, server.serve_by, dynamic, StillClock())
     rates = server.quotas.rates
     assert rates is not None
     assert (rates.per_second_max, rates.per_second_by_listener) == (100, {"CLIENTS": 7, "BROKERS": 100})

@@ -9,18 +9,18 @@ import pytest
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.coordination_store.embedded import EmbeddedStore
-from sordini.broker.coordination_store.embedded_session import EmbeddedSession
 from sordini.broker.wiring.startup import StartRefused, cluster_settings_of, policy_of, refuse_incompatible_cluster
+from sordini.coordination_store.embedded import EmbeddedStore
+from sordini.coordination_store.embedded_session import EmbeddedSession
 from sordini.protocol.types import BrokerId
-from sordini.replication.cluster_model import Broker, ClusterSettings, Endpoint
+from sordini.replication.cluster_model import Broker, BrokerEndpoint, ClusterSettings
 from sordini.replication.controller.policy import LeaderRebalance
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.registration import EndpointTaken, ensure_base_paths
 from tests.support.fake_ports import StillClock
 from tests.support.unit_broker import inline
 
-ME = Broker(BrokerId(1), 0, (Endpoint("PLAINTEXT", "a", 9092),))
+ME = Broker(BrokerId(1), 0, (BrokerEndpoint("PLAINTEXT", "a", 9092),))
 
 
 @pytest.fixture
@@ -37,9 +37,11 @@ def speaking(protocol: str, **entries: str) -> Config:
     return build_config({"inter.broker.protocol.version": protocol, **old, **entries})[0]
 
 
-async def others(session: EmbeddedSession, *broker_ids: int, is_pure: bool = False) -> None:
+async def others(session: EmbeddedSession, *broker_ids: int, is_exclusive: bool = False) -> None:
     for number in broker_ids:
-        broker = Broker(BrokerId(number), 0, (Endpoint("PLAINTEXT", f"host-{number}", 9092),), is_pure=is_pure)
+        broker = Broker(
+            BrokerId(number), 0, (BrokerEndpoint("PLAINTEXT", f"host-{number}", 9092),), is_exclusive=is_exclusive
+        )
         await session.create(paths.broker(broker.broker_id), znodes.encode_broker(broker, 0))
 
 
@@ -62,35 +64,39 @@ async def test_from_2_7_on_a_broker_joins_others(session: EmbeddedSession, proto
 
 
 async def test_a_pure_broker_joins_pure_ones_only(session: EmbeddedSession) -> None:
-    pure = ME._replace(is_pure=True)
-    config = speaking("3.9", **{"sordini.cluster.pure": "true"})
-    await others(session, 2, is_pure=True)
+    pure = ME._replace(is_exclusive=True)
+    config = speaking("3.9", **{"sordini.cluster.exclusive": "true"})
+    await others(session, 2, is_exclusive=True)
     await refuse_incompatible_cluster(config, session, pure)
-    with pytest.raises(StartRefused, match=r"broker 2 is registered with sordini.cluster.pure=true, .* without it"):
+    with pytest.raises(
+        StartRefused, match=r"broker 2 is registered with sordini.cluster.exclusive=true, .* without it"
+    ):
         await refuse_incompatible_cluster(speaking("3.9"), session, ME)
     await others(session, 3)
-    with pytest.raises(StartRefused, match=r"broker 3 is registered without sordini.cluster.pure=true, .* with it"):
+    with pytest.raises(
+        StartRefused, match=r"broker 3 is registered without sordini.cluster.exclusive=true, .* with it"
+    ):
         await refuse_incompatible_cluster(config, session, pure)
 
 
 def test_the_controller_of_a_pure_cluster_finalizes_the_transaction_version() -> None:
-    assert cluster_settings_of(speaking("3.9", **{"sordini.cluster.pure": "true"})).is_pure
-    assert not cluster_settings_of(speaking("3.9")).is_pure
+    assert cluster_settings_of(speaking("3.9", **{"sordini.cluster.exclusive": "true"})).is_exclusive
+    assert not cluster_settings_of(speaking("3.9")).is_exclusive
 
 
 def test_a_protocol_for_brokers_of_apache_kafka_2_7_is_refused_in_a_pure_cluster() -> None:
-    speaking("2.8-IV0", **{"sordini.cluster.pure": "true"})
+    speaking("2.8-IV0", **{"sordini.cluster.exclusive": "true"})
     with pytest.raises(
-        ConfigError, match=r"sordini.cluster.pure=true .* inter.broker.protocol.version=2.7-IV2, .*2.8-IV0"
+        ConfigError, match=r"sordini.cluster.exclusive=true .* inter.broker.protocol.version=2.7-IV2, .*2.8-IV0"
     ):
-        speaking("2.7-IV2", **{"sordini.cluster.pure": "true"})
+        speaking("2.7-IV2", **{"sordini.cluster.exclusive": "true"})
 
 
 async def test_an_address_of_another_broker_is_refused(session: EmbeddedSession) -> None:
     await others(session, 2)
     with pytest.raises(EndpointTaken, match="host-2:9092 is registered by broker 2"):
         await refuse_incompatible_cluster(
-            speaking("3.9"), session, Broker(BrokerId(1), 0, (Endpoint("INTERNAL", "host-2", 9092),))
+            speaking("3.9"), session, Broker(BrokerId(1), 0, (BrokerEndpoint("INTERNAL", "host-2", 9092),))
         )
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.clock import utc_ms, utc_text
+from sordini.admin.selections import selected_partitions
 from sordini.cli.common.argument_types import (
     DURATION,
     parse_duration_ms,
@@ -16,10 +16,10 @@ from sordini.cli.common.argument_types import (
     parse_setting,
     parse_start,
     parse_topic_partitions,
-    selected_partitions,
 )
 from sordini.client.addresses import Address, parse_bootstrap
 from sordini.protocol.types import TopicPartition
+from sordini.system.clock import utc_ms, utc_text
 
 
 @pytest.mark.parametrize(

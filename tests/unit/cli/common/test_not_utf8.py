@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sordini.broker.configuration.settings import ConfigError, decode_properties
+from sordini.admin.failure import Failure
+from sordini.broker.configuration.properties_file import decode_properties
+from sordini.broker.configuration.settings import ConfigError
 from sordini.broker.process.config_loading import read_entries
-from sordini.cli.common.client_security import read_client_security
 from sordini.cli.common.input_files import read_text
-from sordini.cli.common.options import Failure
+from sordini.cli.common.security_file import read_client_security
 from sordini.cli.common.settings_tree import SettingsFileError, read_tree
 
 LATIN = "# one\nkey=1\n# caf\xe9 secret\n".encode("latin-1")

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sordini.admin.failure import Failure
 from sordini.cli.__main__ import main
-from sordini.cli.broker_connection import Refused
-from sordini.cli.common.options import Client, ClientCommand, Failure, report_each
+from sordini.cli.common.options import Client, ClientCommand, report_each
 from sordini.cli.common.output import (
     PROGRESS_MS,
     ProgressLine,
@@ -25,6 +25,7 @@ from sordini.cli.common.output import (
     size_text,
     table,
 )
+from sordini.client.errors import Refused
 from sordini.protocol.errors import ErrorCode
 from tests.reference.commands import commands_below
 

@@ -6,24 +6,27 @@ from collections.abc import Iterator
 
 import pytest
 
-from sordini.cli.broker_connection import NotServed, Refused, Unreachable
-from sordini.cli.cluster_client import ClusterClient
-from sordini.cli.common.options import Client, Failure
+from sordini.admin.cluster_client import ClusterClient
+from sordini.admin.failure import Failure
+from sordini.cli.common.options import Client
 from sordini.cli.common.polling import after_wait_text, poll_until
+from sordini.client.errors import ClientError, NotServed, Refused, Unreachable
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
+from sordini.protocol.served_apis import APIS
 
 UNREACHABLE_CLIENT = Client("127.0.0.1:1", as_json=False, timeout_s=5.0)
 MOMENT_S = 0.01
 
 
 class Looks:
-    """What one look after the other finds: a number, or a Failure; the last again and again."""
+    """What one look after the other finds: a number, or an error; the last again and again."""
 
-    def __init__(self, *found: int | Failure) -> None:
+    def __init__(self, *found: int | ClientError) -> None:
         self.count = 0
         self._found = self._one_after_another(found)
 
-    def _one_after_another(self, found: tuple[int | Failure, ...]) -> Iterator[int | Failure]:
+    def _one_after_another(self, found: tuple[int | ClientError, ...]) -> Iterator[int | ClientError]:
         yield from found
         while True:
             yield found[-1]
@@ -31,7 +34,7 @@ class Looks:
     async def __call__(self, cluster: ClusterClient) -> int:
         self.count += 1
         outcome = next(self._found)
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, ClientError):
             raise outcome
         return outcome
 
@@ -67,8 +70,11 @@ def test_a_wait_in_vain_for_a_cluster_that_cannot_be_asked_says_why() -> None:
     assert looks.count == 2
 
 
-@pytest.mark.parametrize("refusal", [Refused("topic x", ErrorCode.INVALID_TOPIC_EXCEPTION), NotServed("Fetch")])
-def test_a_refusal_ends_the_wait_at_once(refusal: Failure) -> None:
+@pytest.mark.parametrize(
+    "refusal",
+    [Refused("topic x", ErrorCode.INVALID_TOPIC_EXCEPTION), NotServed("h:1", APIS[ApiKey.FETCH], 0, -1)],
+)
+def test_a_refusal_ends_the_wait_at_once(refusal: ClientError) -> None:
     looks = Looks(refusal)
     with pytest.raises(type(refusal)):
         until(3600.0, looks)

@@ -39,11 +39,37 @@ def test_check_says_what_a_job_file_means_and_hides_secrets(tmp_path: Path) -> N
         "location": str(tmp_path / "tables/views"),
         "partition_by": [],
         "options": {},
+        "upsert": None,
+        "files_per_batch": 0,
+        "upkeep": {
+            "small_files_max": 100,
+            "cluster_by": [],
+            "versions_max": None,
+            "vacuum_seconds": 86400,
+            "target_bytes": 134217728,
+        },
     }
     code, said = run("check", str(path))
     assert code == 0
     assert "mode: json" in said
     assert "secret" not in said
+
+
+def test_explain_says_what_is_committed_when_and_check_does_so_without_a_broker(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        JOB.split("  options", maxsplit=1)[0]
+        + "decode: {mode: json, schema: page_view}\nsink: {location: tables/views}\n"
+    )
+    code, said = run("check", str(path), "--explain", "--bootstrap", "127.0.0.1:1")
+    assert code == 0
+    assert "position      not known: cannot reach 127.0.0.1:1: connection refused" in said
+    numbered = [line.split(". ", 1)[1] for line in said.splitlines() if line.startswith("    ")]
+    words = ("intent.json", "rows' files", "dead letters", "in one commit of delta", "done.json")
+    assert [word in line for word, line in zip(words, numbered, strict=True)] == [True] * 5
+    code, said = run("load", str(path), "--explain", "--bootstrap", "127.0.0.1:1")
+    assert (code, said) == (1, "sordini: cannot reach 127.0.0.1:1: connection refused\n")
+    assert not (tmp_path / ".sordini").exists()
 
 
 @pytest.mark.parametrize("command", ["check", "load", "stream", "aggregate", "backfill", "audit", "compact", "status"])

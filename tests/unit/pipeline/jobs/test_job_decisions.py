@@ -20,7 +20,8 @@ from sordini.pipeline.jars.lock import NoConnector
 from sordini.pipeline.jobs.audit import compare, read_counts
 from sordini.pipeline.jobs.graceful_stop import BatchGate, Stopped
 from sordini.pipeline.jobs.job import Decode, Job, JobSource, SourceFormat, SparkSettings
-from sordini.pipeline.jobs.load import LoadPiece, distance
+from sordini.pipeline.jobs.load import distance
+from sordini.pipeline.jobs.load_pieces import LoadPiece
 from sordini.pipeline.jobs.metrics import Metrics, lags
 from sordini.pipeline.jobs.session import _standard_error_to, check_connector, java_version, settings
 from sordini.pipeline.jobs.source_topics import starting
@@ -55,10 +56,10 @@ def test_counts_of_several_producers_and_finer_windows_are_added_up(tmp_path: Pa
     )
     path = tmp_path / "counts.jsonl"
     path.write_text(lines)
-    assert read_counts(path, 60) == {("views", 0): 7, ("views", 60): 5}
+    assert read_counts(str(path), 60) == {("views", 0): 7, ("views", 60): 5}
     table = tmp_path / "counts.csv"
     table.write_text("topic,window_start,count\nviews,1970-01-01T00:00:00Z,3\nviews,1970-01-01T00:00:59Z,4\n")
-    assert read_counts(table, 60) == {("views", 0): 7}
+    assert read_counts(str(table), 60) == {("views", 0): 7}
 
 
 @pytest.mark.parametrize("line", ["{", '{"topic": "t"}', '{"topic": "t", "window_start": "x", "count": 1}', "3"])
@@ -66,9 +67,9 @@ def test_a_count_that_is_none_is_reported_with_its_line(tmp_path: Path, line: st
     path = tmp_path / "counts.jsonl"
     path.write_text(f'{{"topic": "t", "window_start": "1970-01-01", "count": 1}}\n{line}\n')
     with pytest.raises(PipelineError, match=r"counts\.jsonl:2: not a count"):
-        read_counts(path, 60)
+        read_counts(str(path), 60)
     with pytest.raises(PipelineError, match="cannot be read"):
-        read_counts(tmp_path / "none", 60)
+        read_counts(str(tmp_path / "none"), 60)
 
 
 OFFSETS = st.dictionaries(

@@ -7,6 +7,7 @@ import pytest
 
 from sordini.pipeline.jobs.job import DecodeMode, Job, JobFileError, SinkKind, SourceFormat
 from sordini.pipeline.jobs.job_file import read_job
+from sordini.pipeline.tables.object_storage import NOWHERE, Implicit, Keys, ObjectStorage, Provider
 
 SMALL = """\
 name: views
@@ -153,14 +154,15 @@ location = "tables/views"
         (("mode: json", "mode: jsn"), ":5: decode.mode is 'jsn'; it can be raw, json, key_value, schema_id_prefix (did you mean json?)"),
         (("mode: json", "mode: raw"), ":6: decode.schema says nothing where the mode is raw"),
         (("schema: page_view", "schema: pageview"), ":6: decode.schema is 'pageview': neither one of page_view"),
-        (("schema: page_view", "schema: {fields: {offset: long}}"), ":6: decode.schema.fields cannot be a schema: a field cannot be called 'offset'"),
-        (("schema: page_view", "schema: {fields: {a: integer}}"), ":6: decode.schema.fields cannot be a schema: a: 'integer' is not one of"),
+        (("schema: page_view", "schema: {fields: {offset: long}}"), ":6: decode.schema cannot be: a field cannot be called 'offset'"),
+        (("schema: page_view", "schema: {fields: {a: integer}}"), ":6: decode.schema.fields.a cannot be a field: 'integer' is not one of"),
         (("schema: page_view", "schema: missing.avsc"), ":6: decode.schema is 'missing.avsc':"),
         (("mode: json", "mode: schema_id_prefix"), ":5: decode.schemas is missing"),
         (("schema: page_view", "schema: page_view\n  keep: [value]"), ":7: decode.keep has 'value'"),
         (("schema: page_view", "schema: page_view\n  between: ;"), ":5: decode has between or equals"),
         (("location: tables/views", "kind: delta"), ":8: sink.location is missing"),
-        (("location: tables/views", "kind: kafka\n  location: t\n  options: {kafka.transactional.id: x}"), ":10: sink.options has kafka.transactional.id"),
+        (("location: tables/views", "kind: kafka\n  location: t\n  options: {kafka.transactional.id: ''}"), ":10: sink.options cannot be: kafka.transactional.id is empty"),
+        (("location: tables/views", "kind: kafka\n  location: t\n  options: {kafka.transactional.id: x}\ndead_letters:\n  options: {kafka.transactional.id: x}"), "dead_letters.options has kafka.transactional.id=x, as the sink has"),
         (("sink:\n  location: tables/views\n", ""), ":1: has neither a sink nor aggregates"),
         (("sink:", "transform: no function\nsink:"), ":7: transform is 'no function'"),
         (("sink:", "name: again\nsink:"), ":7: 'name' is set twice"),
@@ -178,7 +180,14 @@ location = "tables/views"
         (("location: tables/views", "location: t\n  options: {compresion: zstd}"), ":9: sink.options cannot be: tables of kind 'delta' have no option compresion; they have compression, file_bytes, storage.* (did you mean compression?)"),
         (("location: tables/views", "kind: kafka\n  location: t\n  options: {kafka.ack: all}"), ":10: sink.options.kafka.ack cannot be: no Kafka client has such an option"),
         (("location: tables/views", "kind: kafka\n  location: t\n  options: {key: pge}"), ":10: sink.options key has 'pge', and the rows have no such column; they have event_id"),
-        (("location: tables/views", "kind: parquet\n  location: s3://lake/t"), ":9: sink.location cannot be: 's3://lake/t' is no folder"),
+        (("location: tables/views", "kind: parquet\n  location: t"), ":8: sink.kind is 'parquet'; it can be delta, iceberg, kafka"),
+        (("location: tables/views", "location: t\n  files_per_batch: few"), ":9: sink.files_per_batch is 'few'"),
+        (("location: tables/views", "location: t\n  upkeep: {vacuum_every: sometimes}"), ":9: sink.upkeep.vacuum_every is 'sometimes'"),
+        (("location: tables/views", "location: t\n  upkeep: {vacuum: 1 day}"), ":9: sink.upkeep.vacuum is not known here (did you mean vacuum_every?)"),
+        (("location: tables/views", "location: t\n  upkeep: {small_files_max: 1}"), ":9: sink.upkeep.small_files_max is 1: every batch would be rewritten"),
+        (("location: tables/views", "location: t\n  upkeep: {cluster_by: [pge]}"), ":9: sink.upkeep.cluster_by has 'pge', and the rows have no such column"),
+        (("location: tables/views", "location: t\n  upkeep: {cluster_by: [a, b, c, d, e]}"), ":9: sink.upkeep.cluster_by names 5 columns: at most 4"),
+        (("location: tables/views", "kind: kafka\n  location: t\n  upkeep: {versions_max: 1}"), ":10: sink.upkeep says nothing where the sink is a topic"),
         (("sink:", "audit: {counts: c, time: event_tim}\nsink:"), ":7: audit.time has 'event_tim', and the rows have no such column"),
         (("sink:", "dead_letters: {options: {x: 1}}\nsink:"), ":7: dead_letters.options cannot be: tables of kind 'delta' have no option x"),
         (("sink:", "dead_letters: {partition_by: page}\nsink:"), ":7: dead_letters.partition_by has 'page', and the rows have no such column; they have reason, topic"),
@@ -248,7 +257,6 @@ def test_dead_letters_are_kept_as_the_sinks_rows_unless_the_file_says_otherwise(
         ("{", "clicks.avsc is not JSON"),
         ('{"type": "record", "name": "c"}', 'clicks.avsc is not an Avro record: an object with "type": "record"'),
         ('{"type": "record", "fields": [{"name": "page", "type": "txt"}]}', 'clicks.avsc: page: "txt" has no column here; a field can be string'),
-        ('{"type": "record", "fields": [{"name": "offset", "type": "long"}]}', "clicks.avsc: a field cannot be called 'offset'"),
         ('{"type": "record", "fields": [{"name": "a"}]}', "clicks.avsc: {'name': 'a'} is not a field of Avro's"),
         ('{"type": "record", "fields": []}', "clicks.avsc: clicks has no fields"),
     ],
@@ -310,3 +318,68 @@ def test_a_job_reads_the_topics_it_names_or_those_whose_whole_names_fit_its_patt
     fitting = read(tmp_path, LARGE).source
     assert fitting.reads("views-de")
     assert not fitting.reads("page-views-de")
+
+
+STORED = f"""\
+{SMALL}\
+storage:
+  endpoint: https://minio:9000
+  region: eu-central-1
+  credentials: {{access_key: AKID, secret_key: '${{HUSH}}'}}
+  path_style: false
+  options: {{adls.account-name: lake}}
+  working_folder: work
+"""
+
+
+def test_one_section_says_how_everything_in_object_stores_is_reached(tmp_path: Path) -> None:
+    job = read(tmp_path, STORED, environment={"HUSH": "hush"})
+    assert job.sink is not None
+    assert job.dead_letters is not None
+    assert job.sink.storage == job.dead_letters.storage == job.storage
+    assert job.storage == ObjectStorage(
+        "https://minio:9000",
+        "eu-central-1",
+        Keys("AKID", "hush"),
+        path_style=False,
+        options={"adls.account-name": "lake"},
+        working_folder=str(tmp_path / "work"),
+    )
+    assert "hush" not in f"{job}"
+
+
+def test_what_the_section_leaves_out_is_in_the_environment(tmp_path: Path) -> None:
+    environment = {"AWS_ENDPOINT_URL": "http://minio:9000", "AWS_REGION": "eu-west-1", "AWS_ALLOW_HTTP": "true"}
+    storage = read(tmp_path, SMALL, environment=environment).storage
+    assert storage == ObjectStorage("http://minio:9000", "eu-west-1", allow_http=True)
+    assert read(tmp_path, SMALL).storage == NOWHERE
+    # What is written here is allowed here: a variable that is set for others says nothing about this address.
+    environment = {"AWS_ALLOW_HTTP": "true"}
+    with pytest.raises(JobFileError, match="is not encrypted"):
+        read(tmp_path, f"{SMALL}storage: {{endpoint: 'http://minio:9000'}}\n", environment=environment)
+
+
+def test_credentials_are_the_environments_a_functions_a_groups_or_none(tmp_path: Path) -> None:
+    def credentials(written: str) -> object:
+        return read(tmp_path, f"{SMALL}storage: {{credentials: {written}}}\n").storage.credentials
+
+    assert [credentials("environment"), credentials("anonymous")] == list(Implicit)
+    assert credentials("vault:keys") == Provider("vault:keys", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
+        ("storage: {endpoint: minio}", "storage.endpoint cannot be: 'minio' is no URL"),
+        ("storage: {credentials: AKIDSECRET}", "storage.credentials is none of environment, anonymous"),
+        ("storage: {credentials: {access_key: a}}", "storage.credentials.secret_key is missing"),
+        ("storage: {pathstyle: true}", "storage.pathstyle is not known here (did you mean path_style?)"),
+        ("storage: {allow_http: 1}", "storage.allow_http is 1, neither true nor false"),
+    ],
+)
+def test_what_is_wrong_in_the_storage_is_reported_and_no_key_is_repeated(
+    tmp_path: Path, text: str, reported: str
+) -> None:
+    said = wrong(tmp_path, f"{SMALL}{text}\n")
+    assert said.startswith(f":9: {reported}")
+    assert "AKIDSECRET" not in said

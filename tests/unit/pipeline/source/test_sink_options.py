@@ -40,6 +40,13 @@ def test_options_of_how_javas_producer_goes_about_it_are_taken_without_effect() 
     assert read_sink_options(given, {"value": "string"}) == read_sink_options(BASE, {"value": "string"})
 
 
+def test_a_stream_in_transactions_stages_below_its_checkpoint_unless_another_place_is_given() -> None:
+    given = {**BASE, "kafka.transactional.id": "x", "checkpointLocation": "here/"}
+    assert read_sink_options(given, {"value": "string"}).transaction == ("x", 60_000, "here/sordini-sink")
+    elsewhere = {**given, "stagingLocation": "there", "kafka.transaction.timeout.ms": "5000"}
+    assert read_sink_options(elsewhere, {"value": "string"}).transaction == ("x", 5000, "there")
+
+
 @pytest.mark.parametrize(
     ("given", "columns", "complaint"),
     [
@@ -48,7 +55,16 @@ def test_options_of_how_javas_producer_goes_about_it_are_taken_without_effect() 
         ({}, {"value": "string", "partition": "bigint"}, "partition is bigint, it has to be int"),
         ({}, {"value": "string", "headers": "map<string,binary>"}, "it has to be array<struct"),
         ({}, {"value": "string", "event_id": "string"}, "a record has no column 'event_id'"),
-        ({"kafka.transactional.id": "x"}, {"value": "string"}, "tasks cannot share a transaction"),
+        ({"kafka.transactional.id": "x"}, {"value": "string"}, "kafka.transactional.id needs stagingLocation"),
+        ({"kafka.transactional.id": " "}, {"value": "string"}, "kafka.transactional.id is empty"),
+        ({"kafka.transactional.id": "x", "kafka.acks": "1"}, {"value": "string"}, "needs kafka.acks=all"),
+        ({"stagingLocation": "x"}, {"value": "string"}, "there is no transaction without kafka.transactional.id"),
+        ({"kafka.transaction.timeout.ms": "9"}, {"value": "string"}, "no transaction without kafka.transactional.id"),
+        (
+            {"kafka.transactional.id": "x", "stagingLocation": "s", "kafka.transaction.timeout.ms": "0"},
+            {"value": "string"},
+            "is '0', which is no number of milliseconds",
+        ),
         ({"kafka.acks": "2"}, {"value": "string"}, "kafka.acks is '2': this sink supports 0, 1, all, -1"),
         ({"kafka.acks": "0", "kafka.enable.idempotence": "true"}, {"value": "string"}, "needs kafka.acks=all"),
         ({"kafka.compression.type": "lzo"}, {"value": "string"}, "'lzo': this sink supports none, gzip"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
 
-from sordini.pipeline.errors import Unreachable
+from sordini.client.errors import Unreachable
 from sordini.pipeline.source.batch_planning import DataLost
 from sordini.pipeline.source.options import read_options
 from sordini.pipeline.source.stream import StreamPorts, StreamReader

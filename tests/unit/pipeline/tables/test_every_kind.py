@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sordini.pipeline.errors import BadSetting
-from sordini.pipeline.tables import Table, WrongBatch, open_table
+from sordini.pipeline.tables import Table, Written, WrongBatch, open_table
 from sordini.pipeline.tables.table import SchemaConflict
 from tests.support.frames import KINDS, frame, plain_ids, plain_rows
 
@@ -58,7 +58,7 @@ def test_a_batch_that_is_repeated_is_skipped_also_by_a_new_process_s_table(
     opened: Opener, kind: str, location: str
 ) -> None:
     opened().append(frame(range(10)), 4, {"t": {0: 10}})
-    assert opened().append(frame(range(10)), 4, {"t": {0: 10}}) == (0, 0, 0, True)
+    assert opened().append(frame(range(10)), 4, {"t": {0: 10}}) == Written(0, 0, 0, was_there=True)
     assert plain_ids(kind, location) == list(range(10))
 
 
@@ -93,7 +93,7 @@ def test_an_empty_batch_is_noted(opened: Opener, kind: str, location: str) -> No
     table.append(frame([]), 0, {"t": {0: 0}})
     assert table.last() == (0, {"t": {0: 0}})
     table.append(frame(range(2)), 1, {"t": {0: 2}})
-    assert table.append(frame([]), 2, {"t": {0: 3}}) == (0, 0, 0, False)
+    assert table.append(frame([]), 2, {"t": {0: 3}}) == Written(0, 0, 0, was_there=False)
     assert (table.last(), plain_ids(kind, location)) == ((2, {"t": {0: 3}}), [0, 1])
 
 
@@ -127,9 +127,8 @@ def test_an_added_column_is_null_in_older_rows_and_a_missing_one_in_newer(
     schema = table.schema()
     assert schema is not None
     assert schema.names == ["id", "value", "time", "site", "extra"]
-    if kind != "parquet":
-        rows = sorted(plain_rows(kind, location).to_pylist(), key=lambda row: row["id"])
-        assert [row["extra"] for row in rows] == [None, None, "x", "x", None, None]
+    rows = sorted(plain_rows(kind, location).to_pylist(), key=lambda row: row["id"])
+    assert [row["extra"] for row in rows] == [None, None, "x", "x", None, None]
 
 
 def test_a_column_of_another_type_is_refused_and_nothing_is_written(opened: Opener, kind: str, location: str) -> None:
@@ -267,7 +266,7 @@ def test_when_a_batch_is_in_what_earlier_attempts_at_it_left_is_gone_and_nothing
     def staged() -> int:
         """How many files of whatever attempt there are that are not the table's."""
         named = {Path(path).name for path in opened().files()}
-        return sum(path.name.removesuffix(".staged") not in named for path in Path(location).rglob("part-*"))
+        return sum(path.name not in named for path in Path(location).rglob("part-*"))
 
     opened().append(frame(range(4)), 0)
     attempt("app", 1)
@@ -284,7 +283,6 @@ def test_when_a_batch_is_in_what_earlier_attempts_at_it_left_is_gone_and_nothing
     assert not [path for path in Path(location, "_sordini").rglob("*") if len(path.name) > 32], "no note is left"
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_what_compaction_replaced_stays_for_readers_of_older_versions_when_attempts_are_tidied_up(
     opened: Opener,
 ) -> None:
@@ -317,3 +315,58 @@ def test_an_unknown_option_or_kind_is_reported(opened: Opener, kind: str, locati
         opened("")
     with pytest.raises(BadSetting, match="'orc' is no kind of table"):
         open_table("orc", location, app_id="app")
+
+
+def test_compaction_clusters_each_new_file(opened: Opener, kind: str, location: str) -> None:
+    import pyarrow.parquet as pq
+
+    table = opened()
+    for batch_id, number in enumerate((3, 1, 2, 0)):
+        table.append(frame(range(number * 6, number * 6 + 6)), batch_id, {"t": {0: batch_id}})
+    assert table.small_files(1_000_000) == 8
+    assert table.small_files(100) == 0
+    done = table.compact(1_000_000, ["id"])
+    assert (done.files_before, done.files_after, table.small_files(1_000_000)) == (8, 1, 1)
+    [path] = table.files()
+    assert pq.ParquetFile(path).read(columns=["id"])["id"].to_pylist() == list(range(24))
+    assert plain_ids(kind, location) == list(range(24))
+    assert opened().last() == (3, {"t": {0: 3}})
+
+
+def test_clustering_stays_within_partitions_and_takes_up_later_columns(
+    opened: Opener, kind: str, location: str
+) -> None:
+    table = opened(partition_by=("site",))
+    table.append(frame(range(9)), 0)
+    table.append(frame(range(9, 18), extra="x"), 1)
+    before = plain_rows(kind, location).sort_by("id").to_pylist()
+    assert table.compact(1_000_000, ["time", "id"]).files_after == 3
+    assert plain_rows(kind, location).sort_by("id").to_pylist() == before
+    assert table.compact(1_000_000, ["time", "id"]).files_before == 0
+
+
+def test_rows_that_came_while_files_were_clustered_stay(opened: Opener, kind: str, location: str) -> None:
+    table, other = opened(), opened("other")
+    table.append(frame(range(4)), 0)
+    other.append(frame(range(4, 8), meanwhile=lambda: table.compact(1_000_000, ["id"])), 0)
+    assert plain_ids(kind, location) == list(range(8))
+
+
+def test_dropping_old_versions_keeps_rows_positions_and_the_newest_versions(
+    opened: Opener, kind: str, location: str
+) -> None:
+    table = opened()
+    for number in range(24):
+        table.append(frame([number, number + 100]), number, {"t": {0: number}})
+    opened("other").append(frame([900, 901]), 3, {"u": {0: 1}})
+    assert table.drop_versions(3) >= 19
+    assert table.drop_versions(3) == 0
+    assert (opened().last(), opened("other").last()) == ((23, {"t": {0: 23}}), (3, {"u": {0: 1}}))
+    assert plain_ids(kind, location) == sorted([*range(24), *range(100, 124), 900, 901])
+    assert table.append(frame([23, 123]), 23, {"t": {0: 23}}).was_there
+    table.append(frame([24, 124]), 24, {"t": {0: 24}})
+    assert len(plain_ids(kind, location)) == 52
+    if kind == "delta":
+        from deltalake import DeltaTable
+
+        assert DeltaTable(location, version=22).to_pyarrow_table().num_rows == 46

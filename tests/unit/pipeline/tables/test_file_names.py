@@ -2,21 +2,9 @@ from __future__ import annotations
 
 import datetime as dt
 
-import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from sordini.pipeline.tables.file_names import (
-    DATA_FILE,
-    NULL_FOLDER,
-    file_name,
-    folder,
-    new_attempt,
-    plain_folder,
-    text_of,
-)
+from sordini.pipeline.tables.file_names import DATA_FILE, file_name, new_attempt, plain_folder, text_of
 
 
 def test_values_of_partitions_are_written_as_delta_and_spark_write_them() -> None:
@@ -24,23 +12,9 @@ def test_values_of_partitions_are_written_as_delta_and_spark_write_them() -> Non
     assert [text_of(value) for value in values] == ["a", "true", "false", "-7", "2026-11-22", None, None]
 
 
-def test_folders_are_named_by_hive_s_convention() -> None:
-    assert folder({"day": "2026-11-22", "site": "a b/ü=%"}) == "day=2026-11-22/site=a%20b%2Fü%3D%25"
-    assert folder({"site": None}) == "site=__HIVE_DEFAULT_PARTITION__"
-    assert folder({}) == ""
-
-
 def test_a_folder_for_people_s_eyes_is_left_out_where_readers_would_differ() -> None:
     assert plain_folder({"day": "2026-11-22"}) == "day=2026-11-22"
     assert [plain_folder({"site": value}) for value in ("a b", "ü", None)] == ["", "", ""]
-
-
-@given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(lambda text: text != NULL_FOLDER))
-def test_a_reader_gets_every_value_back_from_its_folder(text: str) -> None:
-    name = folder({"site": text})
-    assert "/" not in name
-    partitioning = ds.HivePartitioning(pa.schema([("site", pa.string())]))
-    assert ds.get_partition_keys(partitioning.parse(f"{name}/part.parquet")) == {"site": text}
 
 
 def test_files_of_all_tasks_and_attempts_have_different_names() -> None:

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.pipeline.tables.delta import RemoteOutputs as DeltaOutputs
-from sordini.pipeline.tables.iceberg import RemoteOutputs as IcebergOutputs
+from sordini.pipeline.tables.delta.delta_lake import RemoteOutputs as DeltaOutputs
+from sordini.pipeline.tables.iceberg.iceberg_table import RemoteOutputs as IcebergOutputs
 from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.staging import OPEN_FILES_MAX, FileSettings, Outputs, Staged, StagingPlan, write
 from tests.support.frames import batch
 
 
 def plan(folder: Path, rows: pa.RecordBatch, *partition_by: str, **more: Any) -> StagingPlan:
-    return StagingPlan(LocalOutputs(str(folder), synced=True), "0" * 32, rows.schema, partition_by, **more)
+    return StagingPlan(LocalOutputs(str(folder)), "0" * 32, rows.schema, partition_by, **more)
 
 
 def read(folder: Path, staged: list[Staged]) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def test_every_row_is_in_the_file_of_its_values_and_nowhere_else(pairs: list[tup
     )
     outputs = InMemory()
     halves = [rows.slice(0, len(pairs) // 2), rows.slice(len(pairs) // 2)]
-    wanted = StagingPlan(outputs, "0" * 32, rows.schema, ("site", "n"), hive=True)
+    wanted = StagingPlan(outputs, "0" * 32, rows.schema, ("site", "n"))
     found = []
     for staged in write(halves, wanted):
         table = pq.read_table(pa.BufferReader(outputs.files[staged.path]))

@@ -23,6 +23,7 @@ from sordini.protocol.records.batch import (
 )
 from sordini.protocol.records.compression import CODEC_NAMES
 from tests.support.builders import a_batch, an_idempotent_batch, some_records, writable
+from tests.support.parts import examples
 
 with warnings.catch_warnings():
     # kafka-python reads its own resources in a way that Python calls deprecated.
@@ -131,7 +132,7 @@ def test_the_append_time_replaces_every_records_time_and_nothing_else(codec: int
     assert list(read_records(buffer, header)) == [record._replace(timestamp=1234) for record in records]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.sampled_from(CODECS), st.data())
 def test_any_flipped_bit_that_the_crc_covers_is_noticed(codec: int, data: st.DataObject) -> None:
     batch = bytearray(a_batch(5, codec=codec, value=b"v" * 50))
@@ -140,7 +141,7 @@ def test_any_flipped_bit_that_the_crc_covers_is_noticed(codec: int, data: st.Dat
     assert not crc_is_right(batch, 0, read_header(batch))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.sampled_from(CODECS), st.data())
 def test_records_cut_short_are_refused_whatever_the_codec(codec: int, data: st.DataObject) -> None:
     batch = a_batch(5, codec=codec, value=b"v" * 50)
@@ -151,7 +152,7 @@ def test_records_cut_short_are_refused_whatever_the_codec(codec: int, data: st.D
     assert refusal.value.code in {ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE}
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.binary(max_size=120), st.integers(0, 7), st.integers(-1, 2**31 - 1))
 def test_no_bytes_make_reading_fail_in_another_way(body: bytes, codec: int, count: int) -> None:
     header = read_header(a_batch())._replace(attributes=codec, record_count=count, size=HEADER_SIZE + len(body))

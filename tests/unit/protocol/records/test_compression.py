@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records import compression
-from sordini.protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress, decompress
+from sordini.protocol.records import lz4_checksums
+from sordini.protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
+from sordini.protocol.records.expansion import decompress
+from tests.support.parts import examples
 
 REAL_CODECS = [GZIP, SNAPPY, LZ4, ZSTD]
 
@@ -69,13 +71,13 @@ def outcome(codec: int, data: bytes) -> ErrorCode:
 OUTCOMES = {ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.sampled_from(REAL_CODECS), st.binary(max_size=200))
 def test_garbage_is_corrupt_and_nothing_worse(codec: int, data: bytes) -> None:
     assert outcome(codec, data) in OUTCOMES
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.sampled_from(REAL_CODECS), st.data())
 def test_damaged_data_is_corrupt_or_expands_within_the_bound(codec: int, data: st.DataObject) -> None:
     wrong = bytearray(compress(codec, b"some records, some more records " * 30))
@@ -139,20 +141,20 @@ def test_a_snappy_frame_with_a_wrong_block_length_is_corrupt(length: int) -> Non
 def test_an_lz4_header_is_mended_and_broken_as_format_0_wants_it() -> None:
     for options in ({}, {"store_size": True}, {"store_size": False, "content_checksum": True}):
         frame = lz4.frame.compress(b"abc" * 101, **options)
-        broken = compression.lz4_with_format_0_checksum(frame)
+        broken = lz4_checksums.lz4_with_format_0_checksum(frame)
         assert broken != frame
         assert refused(LZ4, broken) == ErrorCode.CORRUPT_MESSAGE
-        assert compression.lz4_with_frame_checksum(broken) == frame
+        assert lz4_checksums.lz4_with_frame_checksum(broken) == frame
     for wrong in (b"", b"\x04\x22\x4d\x18\x68", b"abcdefghijkl"):
         with pytest.raises(BrokerError):
-            compression.lz4_with_frame_checksum(wrong)
+            lz4_checksums.lz4_with_frame_checksum(wrong)
 
 
 def test_the_header_checksum_is_xxhash() -> None:
     # From the specification's reference implementation.
-    assert compression._xxh32_short(b"") == 0x02CC5D05
-    assert compression._xxh32_short(b"a") == 0x550D7456
-    assert compression._xxh32_short(b"abc") == 0x32D153FF
+    assert lz4_checksums._xxh32_short(b"") == 0x02CC5D05
+    assert lz4_checksums._xxh32_short(b"a") == 0x550D7456
+    assert lz4_checksums._xxh32_short(b"abc") == 0x32D153FF
     for size in range(0, 60_000, 997):
         frame = lz4.frame.compress(bytes(size))
-        assert compression.lz4_with_frame_checksum(frame) == frame
+        assert lz4_checksums.lz4_with_frame_checksum(frame) == frame

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records import legacy
+from sordini.protocol.records import legacy_writing
 from sordini.protocol.records.batch import stamp
 from sordini.protocol.records.fetch_validation import check_fetched
 from tests.support.builders import a_batch, some_records, writable
@@ -66,7 +66,7 @@ def test_an_offset_beyond_sixty_four_bits_is_refused() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_messages_of_old_formats_are_taken_one_by_one(magic: int) -> None:
-    messages = legacy.write_messages(some_records(3, base_offset=4), magic=magic)
+    messages = legacy_writing.write_messages(some_records(3, base_offset=4), magic=magic)
     fetched = check_fetched(writable(messages + a_batch(2, base_offset=7)))
     assert [(header.magic, header.base_offset) for _, header in fetched.batches] == [
         (magic, 4), (magic, 5), (magic, 6), (2, 7),

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
 from sordini.protocol.records import legacy
 from sordini.protocol.records.batch import Record, build_batch, read_header
-from sordini.protocol.records.compression import compress, decompress
+from sordini.protocol.records.compression import compress
+from sordini.protocol.records.expansion import decompress
 from sordini.protocol.records.jobs import (
     GROUP_BYTES,
     CheckJob,
@@ -24,14 +25,17 @@ from sordini.protocol.records.jobs import (
     run_job,
     with_offsets,
 )
-from sordini.protocol.records.legacy import down_convert, write_messages
 from sordini.protocol.records.legacy_validation import LegacyMessages, OffsetMessages, WrongBaseOffset
-from sordini.protocol.records.produce_validation import CheckedBatches, check_produced
+from sordini.protocol.records.legacy_writing import write_messages
+from sordini.protocol.records.message_down_conversion import down_convert
+from sordini.protocol.records.produce_validation import CheckedBatches
+from sordini.protocol.records.produced_records import check_produced
 from sordini.protocol.records.timestamp_search import first_at_or_after
 from sordini.protocol.records.work_budget import INLINE_STEPS, BudgetExceeded, WorkBudget
 from tests.support import worst_batches
 from tests.support.builders import BASE_TIMESTAMP, RULES
 from tests.support.inline_record_jobs import as_if_sent
+from tests.support.parts import examples
 
 RECORDS = st.lists(
     st.tuples(st.integers(0, 5_000), st.none() | st.binary(max_size=8), st.none() | st.binary(max_size=40)),
@@ -61,7 +65,7 @@ def records_of(rows: list[tuple[int, bytes | None, bytes | None]]) -> list[Recor
     return [Record(number, BASE_TIMESTAMP + time, key, value) for number, (time, key, value) in enumerate(rows)]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     RECORDS,
     st.sampled_from([0, 1, 2]),

@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records import legacy
+from sordini.protocol.records import legacy, legacy_writing, message_down_conversion
 from sordini.protocol.records.batch import Record, read_header, stamp
-from sordini.protocol.records.compression import compress, decompress
+from sordini.protocol.records.compression import compress
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
+from sordini.protocol.records.expansion import decompress
 from tests.support.builders import a_batch, some_records, writable
+from tests.support.parts import examples
 
 BOUND = 1 << 20
 
@@ -55,7 +57,7 @@ def test_messages_read_back_as_they_were_written(
     contents: list[tuple[bytes | None, bytes | None, int]], magic: int, codec: int, base: int
 ) -> None:
     records = [Record(base + index, time, key, value) for index, (key, value, time) in enumerate(contents)]
-    written = legacy.write_messages(records, magic, codec=codec)
+    written = legacy_writing.write_messages(records, magic, codec=codec)
     assert len(list(legacy.entries(written))) == (1 if codec else len(records))
     assert read_all(written) == as_format(records, magic)
 
@@ -64,7 +66,7 @@ def test_messages_read_back_as_they_were_written(
 @pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)])
 def test_aiokafka_reads_what_we_write(magic: int, codec: int) -> None:
     records = some_records(20, base_offset=500, key=b"k")
-    theirs = MemoryRecords(legacy.write_messages(records, magic, codec=codec))
+    theirs = MemoryRecords(legacy_writing.write_messages(records, magic, codec=codec))
     read: list[Record] = []
     while (batch := theirs.next_batch()) is not None:
         assert batch.validate_crc()
@@ -87,22 +89,22 @@ def test_offsets_survive_down_conversion_and_headers_do_not(magic: int, codec: i
     first = [record._replace(headers=(("h", b"v"),)) for record in some_records(3, base_offset=40)]
     second = some_records(2, base_offset=50)
     log = a_batch(first, base_offset=40, codec=codec) + a_batch(second, base_offset=50, codec=codec)
-    assert read_all(legacy.down_convert(log, magic)) == as_format([*first, *second], magic)
+    assert read_all(message_down_conversion.down_convert(log, magic)) == as_format([*first, *second], magic)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_batch_around_the_fetch_offset_loses_its_first_messages_unless_compressed(magic: int) -> None:
     records = some_records(5, base_offset=10)
-    plain = legacy.down_convert(a_batch(records, base_offset=10), magic, start=13)
+    plain = message_down_conversion.down_convert(a_batch(records, base_offset=10), magic, start=13)
     assert [record.offset for record in read_all(plain)] == [13, 14]
-    packed = legacy.down_convert(a_batch(records, base_offset=10, codec=1), magic, start=13)
+    packed = message_down_conversion.down_convert(a_batch(records, base_offset=10, codec=1), magic, start=13)
     assert [record.offset for record in read_all(packed)] == [10, 11, 12, 13, 14]
-    assert legacy.down_convert(a_batch(records, base_offset=10), magic, start=15) == b""
+    assert message_down_conversion.down_convert(a_batch(records, base_offset=10), magic, start=15) == b""
 
 
 def test_gaps_that_compaction_left_stay_in_a_wrapper_of_format_1() -> None:
     records = [Record(10, 1, None, b"a"), Record(14, 1, None, b"b"), Record(15, 1, None, b"c")]
-    converted = legacy.down_convert(a_batch(records, base_offset=10, codec=3), 1)
+    converted = message_down_conversion.down_convert(a_batch(records, base_offset=10, codec=3), 1)
     assert [record.offset for record in read_all(converted)] == [10, 14, 15]
     [wrapper] = legacy.entries(converted)
     assert struct.unpack_from(">q", converted, wrapper.position) == (15,)
@@ -110,7 +112,7 @@ def test_gaps_that_compaction_left_stay_in_a_wrapper_of_format_1() -> None:
 
 @pytest.mark.parametrize(("magic", "first"), [(0, 10), (1, 0)])
 def test_offsets_inside_a_wrapper_are_absolute_in_format_0_and_count_from_0_in_format_1(magic: int, first: int) -> None:
-    wrapper = legacy.write_messages(some_records(3, base_offset=10), magic, codec=1)
+    wrapper = legacy_writing.write_messages(some_records(3, base_offset=10), magic, codec=1)
     value = wrapper[legacy._FIELDS_START[magic] + 8 :]
     inner = decompress(1, value)
     assert [struct.unpack_from(">q", inner, one.position)[0] for one in legacy.entries(inner)] == list(
@@ -121,38 +123,38 @@ def test_offsets_inside_a_wrapper_are_absolute_in_format_0_and_count_from_0_in_f
 def test_control_batches_are_left_out_and_a_cut_tail_is_dropped() -> None:
     marker = build_marker(Marker(COMMIT, 0), producer_id=1, producer_epoch=0, timestamp_ms=1, base_offset=3)
     log = a_batch(3) + marker + a_batch(2, base_offset=4)
-    assert [record.offset for record in read_all(legacy.down_convert(log, 1))] == [0, 1, 2, 4, 5]
-    assert [record.offset for record in read_all(legacy.down_convert(log[:-1], 1))] == [0, 1, 2]
-    assert legacy.down_convert(log[:30], 1) == b""
+    assert [record.offset for record in read_all(message_down_conversion.down_convert(log, 1))] == [0, 1, 2, 4, 5]
+    assert [record.offset for record in read_all(message_down_conversion.down_convert(log[:-1], 1))] == [0, 1, 2]
+    assert message_down_conversion.down_convert(log[:30], 1) == b""
 
 
 def test_the_logs_own_time_goes_into_the_messages() -> None:
     records = [Record(index, 99, None, b"v") for index in range(3)]
     for codec in (0, 1):
-        converted = legacy.down_convert(a_batch(records, codec=codec, log_append_time=True), 1)
+        converted = message_down_conversion.down_convert(a_batch(records, codec=codec, log_append_time=True), 1)
         assert read_all(converted) == records
         assert converted[17] & 0x08
 
 
 def test_what_is_old_enough_is_copied_and_format_1_becomes_0() -> None:
-    old = legacy.write_messages(some_records(3), 0)
-    newer = legacy.write_messages(some_records(3, base_offset=3), 1, codec=1)
-    assert legacy.down_convert(old + newer, 1) == old + newer
-    converted = legacy.down_convert(old + newer, 0)
+    old = legacy_writing.write_messages(some_records(3), 0)
+    newer = legacy_writing.write_messages(some_records(3, base_offset=3), 1, codec=1)
+    assert message_down_conversion.down_convert(old + newer, 1) == old + newer
+    converted = message_down_conversion.down_convert(old + newer, 0)
     assert converted.startswith(old)
     assert read_all(converted) == as_format(some_records(6), 0)
 
 
 def test_zstd_has_no_old_format() -> None:
     with pytest.raises(BrokerError) as refusal:
-        legacy.down_convert(a_batch(codec=4), 1)
+        message_down_conversion.down_convert(a_batch(codec=4), 1)
     assert refusal.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 def test_a_stamped_batch_converts_with_the_offsets_it_was_given() -> None:
     buffer = writable(a_batch(3, codec=2))
     stamp(buffer, 0, 1000, 5)
-    assert [record.offset for record in read_all(legacy.down_convert(buffer, 0))] == [1000, 1001, 1002]
+    assert [record.offset for record in read_all(message_down_conversion.down_convert(buffer, 0))] == [1000, 1001, 1002]
     assert read_header(buffer).base_offset == 1000
 
 
@@ -180,7 +182,7 @@ def test_offsets_inside_a_wrapper_of_format_1_count_back_from_its_own() -> None:
 
 
 def test_a_wrapper_with_the_logs_time_gives_it_to_its_messages() -> None:
-    wrapped = a_message(compress(1, legacy.write_messages(some_records(2), 1)), attributes=0x09)
+    wrapped = a_message(compress(1, legacy_writing.write_messages(some_records(2), 1)), attributes=0x09)
     assert [record.timestamp for record in read_all(wrapped)] == [77, 77]
 
 
@@ -207,10 +209,10 @@ def test_damaged_messages_are_corrupt() -> None:
         assert refused(struct.pack(">qi", 0, length) + bytes(30)) == ErrorCode.CORRUPT_MESSAGE
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(st.sampled_from([0, 1]), st.sampled_from([0, 1, 2, 3]), st.data())
 def test_a_flipped_bit_is_corrupt_or_only_moves_an_offset(magic: int, codec: int, data: st.DataObject) -> None:
-    written = bytearray(legacy.write_messages(some_records(1), magic, codec=codec))
+    written = bytearray(legacy_writing.write_messages(some_records(1), magic, codec=codec))
     at = data.draw(st.integers(0, len(written) - 1))
     written[at] ^= 1 << data.draw(st.integers(0, 7))
     try:
@@ -224,12 +226,12 @@ def test_a_flipped_bit_is_corrupt_or_only_moves_an_offset(magic: int, codec: int
 
 
 def test_aiokafka_agrees_on_the_checksum_of_a_message() -> None:
-    assert LegacyRecordBatch(legacy.write_messages(some_records(1), 1), 1).validate_crc()
+    assert LegacyRecordBatch(legacy_writing.write_messages(some_records(1), 1), 1).validate_crc()
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_what_cannot_be_a_whole_message_has_no_header(magic: int) -> None:
-    data = legacy.write_messages([Record(0, 5, None, None)], magic)
+    data = legacy_writing.write_messages([Record(0, 5, None, None)], magic)
     assert len(data) == (26, 34)[magic]
     header = legacy.message_header(data, 0, len(data))
     assert header is not None
@@ -269,5 +271,5 @@ def test_a_batch_with_offsets_beyond_sixty_four_bits_cannot_be_converted(codec: 
     batch = bytearray(a_batch(some_records(3), codec=codec))
     stamp(batch, 0, 2**63 - 1, 0)
     with pytest.raises(BrokerError, match="beyond 64 bits") as refusal:
-        legacy.down_convert(bytes(batch), 1)
+        message_down_conversion.down_convert(bytes(batch), 1)
     assert refusal.value.code == ErrorCode.CORRUPT_MESSAGE

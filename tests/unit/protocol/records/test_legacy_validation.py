@@ -14,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
-from sordini.protocol.records import legacy
+from sordini.protocol.records import legacy, legacy_writing, message_down_conversion
 from sordini.protocol.records.batch import Record, build_batch, crc_is_right, read_header
 from sordini.protocol.records.compression import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
 from sordini.protocol.records.legacy_validation import LegacyMessages
-from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, accept_own_batch, check_produced
+from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules
+from sordini.protocol.records.produced_records import accept_own_batch, check_produced
 from tests.support.builders import BASE_TIMESTAMP, RULES, a_batch, an_idempotent_batch, some_records, writable
+from tests.support.parts import examples
 
 NOW = BASE_TIMESTAMP + 5000
 OLD_CODECS = (NO_CODEC, GZIP, SNAPPY, LZ4)
@@ -28,7 +30,11 @@ BASE = 5_000
 
 def sent(records: Sequence[Record], magic: int, codec: int = NO_CODEC) -> bytes:
     numbered = [record._replace(offset=number) for number, record in enumerate(records)]
-    return build_batch(numbered, codec=codec) if magic == 2 else legacy.write_messages(numbered, magic, codec=codec)
+    return (
+        build_batch(numbered, codec=codec)
+        if magic == 2
+        else legacy_writing.write_messages(numbered, magic, codec=codec)
+    )
 
 
 def check(data: bytes, rules: ProduceRules, *, version: int | None = None) -> CheckedBatches | LegacyMessages:
@@ -73,7 +79,7 @@ contents = st.lists(st.tuples(strings, strings, st.integers(-1, 2**40)), min_siz
 codecs = st.sampled_from(OLD_CODECS)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     contents,
     st.sampled_from([0, 1, 2]),
@@ -116,7 +122,7 @@ def test_any_records_of_any_format_and_codec_are_stored_in_any_old_format_and_re
             ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(contents, st.sampled_from([0, 1, 2]), codecs, st.sampled_from([0, 1]))
 def test_what_is_stored_converts_down_to_what_storing_it_in_the_older_format_gives(
     records: list[tuple[bytes | None, bytes | None, int]], source: int, codec: int, target: int
@@ -124,7 +130,7 @@ def test_what_is_stored_converts_down_to_what_storing_it_in_the_older_format_giv
     given_records = [Record(0, time, key, value) for key, value, time in records]
     newer = stored(sent(given_records, source, codec), RULES._replace(magic=1))
     older = stored(sent(given_records, source, codec), RULES._replace(magic=target))
-    assert read_all(legacy.down_convert(newer, target)) == read_all(older)
+    assert read_all(message_down_conversion.down_convert(newer, target)) == read_all(older)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -279,7 +285,7 @@ def test_messages_that_grow_beyond_the_limit_when_rewritten_are_too_large(magic:
 
 def test_a_client_may_not_claim_the_brokers_time_in_format_1() -> None:
     for data in (
-        legacy.write_messages(some_records(1), 1, log_append_time=True),
+        legacy_writing.write_messages(some_records(1), 1, log_append_time=True),
         wrapper(sent(some_records(2), 1), attributes=9),
     ):
         for rules in (RULES, RULES._replace(magic=1), RULES._replace(magic=1, log_append_time=True)):
@@ -289,7 +295,7 @@ def test_a_client_may_not_claim_the_brokers_time_in_format_1() -> None:
 
 
 def test_a_wrapper_in_a_wrapper_is_refused_from_a_client_and_read_from_a_log() -> None:
-    inner = legacy.write_messages(some_records(2), 1)
+    inner = legacy_writing.write_messages(some_records(2), 1)
     nested = wrapper(wrapper(inner, offset=1) + wrapper(inner, offset=3), offset=BASE + 3)
     for magic in (0, 1, 2):
         with pytest.raises(BrokerError) as refusal:
@@ -301,7 +307,7 @@ def test_a_wrapper_in_a_wrapper_is_refused_from_a_client_and_read_from_a_log() -
         (BASE + 2, b"value-0"),
         (BASE + 3, b"value-1"),
     ]
-    assert [record.offset for record in read_all(legacy.down_convert(nested, 0))] == [
+    assert [record.offset for record in read_all(message_down_conversion.down_convert(nested, 0))] == [
         BASE,
         BASE + 1,
         BASE + 2,
@@ -315,7 +321,7 @@ def test_old_messages_for_brokers_that_do_not_know_zstd_yet_are_not_stored_in_it
         (old, a_batch(codec=ZSTD)),
         (old._replace(codec=ZSTD), a_batch(codec=ZSTD)),
         (old._replace(codec=ZSTD), a_batch()),
-        (old._replace(codec=ZSTD), legacy.write_messages(some_records(1), 1)),
+        (old._replace(codec=ZSTD), legacy_writing.write_messages(some_records(1), 1)),
     ):
         with pytest.raises(BrokerError) as refusal:
             check(data, rules)
@@ -346,7 +352,7 @@ def test_a_request_that_cannot_be_written_to_is_copied() -> None:
     assert [record.offset for record in read_all(bytes(checked.buffer))] == [BASE, BASE + 1]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.sampled_from([0, 1]), st.sampled_from([0, 1]), codecs, st.data())
 def test_damaged_sets_are_refused_with_a_code_and_never_stored_wrong(
     source: int, target: int, codec: int, data: st.DataObject
@@ -364,7 +370,7 @@ def test_damaged_sets_are_refused_with_a_code_and_never_stored_wrong(
     assert values == [record.value for record in original][: len(values)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sampled_from([0, 1]), st.sampled_from([0, 1, 2]), codecs, st.booleans(), st.data())
 def test_lies_with_a_right_crc_are_refused_or_stored_as_what_can_be_read(
     source: int, target: int, codec: int, wrapped: bool, data: st.DataObject

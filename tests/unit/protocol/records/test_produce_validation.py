@@ -22,9 +22,11 @@ from sordini.protocol.records.batch import (
 )
 from sordini.protocol.records.compression import compress
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
-from sordini.protocol.records.legacy import write_messages
-from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules, accept_own_batch, check_produced
+from sordini.protocol.records.legacy_writing import write_messages
+from sordini.protocol.records.produce_validation import CheckedBatches, ProduceRules
+from sordini.protocol.records.produced_records import accept_own_batch, check_produced
 from tests.support.builders import BASE_TIMESTAMP, RULES, a_batch, an_idempotent_batch, some_records, writable
+from tests.support.parts import examples
 
 NOW = BASE_TIMESTAMP + 5000
 STRICT = RULES._replace(check_compressed=True)
@@ -71,7 +73,7 @@ def test_a_batch_in_bytes_that_cannot_be_written_is_copied() -> None:
     assert records_of(check_produced(memoryview(a_batch()), RULES, NOW, produce_version=9)) == some_records()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.data())
 def test_any_flipped_bit_is_refused_or_outside_what_a_producer_says(data: st.DataObject) -> None:
     batch = bytearray(a_batch(4, value=b"v" * 30))
@@ -83,7 +85,7 @@ def test_any_flipped_bit_is_refused_or_outside_what_a_producer_says(data: st.Dat
         assert refused(bytes(batch)) in {ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.binary(max_size=100), st.integers(0, 13))
 def test_no_bytes_fail_in_another_way(data: bytes, version: int) -> None:
     with contextlib.suppress(BrokerError):

@@ -11,6 +11,7 @@ from sordini.protocol.records import compiled_reader, record_scan
 from sordini.protocol.records.batch import HEADER_SIZE, Record, build_batch
 from sordini.protocol.records.record_runs import find_run
 from sordini.protocol.records.varint import read_varint, varint
+from tests.support.parts import examples
 
 
 def a_body(records: list[Record]) -> bytes:
@@ -64,7 +65,7 @@ def test_right_records_pass_every_way_with_one_answer(records: list[Record]) -> 
     assert by_the_letter(body, count) == expected
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(120))
 @given(st.sampled_from([(3, 3), (40, 3), (70, 20), (90, 64)]), st.data())
 def test_a_changed_byte_is_judged_as_the_letter_judges_it(shape: tuple[int, int], data: st.DataObject) -> None:
     count, size = shape
@@ -93,7 +94,7 @@ def test_attributes_are_one_byte_whatever_it_is(attributes: bytes, size: int) ->
     assert by_the_letter(body, 30) == scanned(body, 30) == (0, 0, False)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(record_lists(), st.data())
 def test_changed_bytes_of_records_of_many_shapes_are_judged_alike_by_all_three_ways(
     records: list[Record], data: st.DataObject
@@ -114,7 +115,7 @@ def test_changed_bytes_of_records_of_many_shapes_are_judged_alike_by_all_three_w
         assert by_the_letter(bytes(body[:end]), taken) == seen
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(
     st.lists(st.integers(-70, 70) | st.integers(0, 20_000), min_size=24, max_size=200),
     st.booleans(),
@@ -128,7 +129,7 @@ def test_the_times_of_a_run_have_the_range_that_reading_each_gives(times: list[i
 TWO_BYTES = st.integers(64, 8_191)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     st.lists(TWO_BYTES | TWO_BYTES.map(lambda time: -time - 1), min_size=40, max_size=63),
     st.sampled_from(["as they are", "in order", "one earlier", "one later", "one negative"]),
@@ -154,7 +155,7 @@ def test_a_run_ends_where_a_time_differs_beyond_its_two_lowest_bytes() -> None:
     assert scanned(body, 61) == (0, 40_000, True)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.binary(max_size=200), st.integers(-2, 30))
 def test_any_bytes_are_judged_as_the_letter_judges_them(body: bytes, count: int) -> None:
     if count > 0:

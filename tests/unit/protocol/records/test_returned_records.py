@@ -8,7 +8,7 @@ from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.aborted_transactions import Aborted
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
-from sordini.protocol.records.legacy import write_messages
+from sordini.protocol.records.legacy_writing import write_messages
 from sordini.protocol.records.returned_records import returned_batches
 
 

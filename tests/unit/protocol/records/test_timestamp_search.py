@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.protocol.records.batch import BatchHeader, Record, build_batch, read_header
-from sordini.protocol.records.legacy import message_header, read_any, write_messages
+from sordini.protocol.records.legacy import message_header, read_any
+from sordini.protocol.records.legacy_writing import write_messages
 from sordini.protocol.records.timestamp_search import first_at_or_after
 from sordini.protocol.records.varint import VARLONG_BYTES_MAX, read_varint
 from sordini.protocol.records.work_budget import BudgetExceeded, WorkBudget

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination_store.embedded import EmbeddedStore
-from sordini.broker.coordination_store.embedded_session import EmbeddedSession
+from sordini.coordination_store.embedded import EmbeddedStore
+from sordini.coordination_store.embedded_session import EmbeddedSession
 from sordini.protocol.types import BrokerId, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     Broker,
-    Endpoint,
+    BrokerEndpoint,
     LeaderAndIsr,
     PartitionState,
     StopReplica,
@@ -28,7 +28,7 @@ Settled = Callable[[Any], Awaitable[None]]
 
 
 async def register(session: EmbeddedSession, broker_id: int, clock: Any, log: Any) -> int:
-    broker = Broker(BrokerId(broker_id), 0, (Endpoint("PLAINTEXT", "h", 9092 + broker_id),))
+    broker = Broker(BrokerId(broker_id), 0, (BrokerEndpoint("PLAINTEXT", "h", 9092 + broker_id),))
     return await Registration(session, broker, clock, log, session_timeout_ms=1000).register()
 
 
@@ -200,7 +200,7 @@ async def test_a_registration_that_cannot_be_decoded_affects_no_other_broker(
     assert (await state_of(session, "t")).leader == 0
     assert (await session.get(paths.CONTROLLER_EPOCH))[0] == b"1"
     # Repaired, it is registered.
-    good = znodes.encode_broker(Broker(BrokerId(6), 0, (Endpoint("PLAINTEXT", "h", 1),)), 0)
+    good = znodes.encode_broker(Broker(BrokerId(6), 0, (BrokerEndpoint("PLAINTEXT", "h", 1),)), 0)
     await session.set("/brokers/ids/6", good)
     await settled(controller)
     assert sorted(brokers.alive) == [0, 6]

@@ -20,6 +20,7 @@ from sordini.replication.controller.machine.events import (
 )
 from sordini.replication.metadata_store import paths
 from tests.support.controller_machine_harness import MachineHarness
+from tests.support.parts import examples
 
 BROKERS = (1, 2, 3)
 TOPICS = ("a", "b")
@@ -267,7 +268,7 @@ def settle(harness: MachineHarness) -> None:
             alter(harness, TopicPartition(name, partition), replicas, None, 0, 0, 0)  # Moves end.
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(TROUBLE, min_size=5, max_size=25))
 @example([("alter", "a", (2,), None, 0, 0, 0)])  # Rejected by the current state, which is as old as the topic.
 @example(  # The accepted ISR was written by the leader itself, and has been replaced.
@@ -298,7 +299,7 @@ def test_the_store_never_contains_an_invalid_state_and_contains_every_accepted_i
         leaders.check(harness)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
 def test_no_epoch_has_two_leaders_and_every_leader_is_in_sync(steps: list[tuple[object, ...]]) -> None:
     harness, leaders = MachineHarness(), LeadershipChecker()
@@ -312,7 +313,7 @@ def test_no_epoch_has_two_leaders_and_every_leader_is_in_sync(steps: list[tuple[
     leaders.check(harness)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
 def test_states_sent_to_brokers_are_in_the_store_already(steps: list[tuple[object, ...]]) -> None:
     harness = MachineHarness()
@@ -332,7 +333,7 @@ def test_states_sent_to_brokers_are_in_the_store_already(steps: list[tuple[objec
                         assert stored is None or stored.version > info.partition_epoch
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
 def test_once_all_events_are_processed_every_partition_is_led_or_deleted_and_a_new_controller_has_the_same_state(
     steps: list[tuple[object, ...]],

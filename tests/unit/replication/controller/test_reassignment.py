@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from sordini.replication.cluster_model import Command, LeaderAndIsr, PartitionState, StopReplica, UpdateMetadata
-from sordini.replication.controller.machine.events import IsrChange, IsrChangesRequested, ReassignmentsRequested, Write
+from sordini.replication.controller.machine.events import (
+    IsrChange,
+    IsrChangesRequested,
+    ReassignmentsRequested,
+    StoreWrite,
+)
 from sordini.replication.metadata_store import paths
 from tests.support.controller_machine_harness import MachineHarness
+from tests.support.parts import examples
 
 ORDERS = TopicPartition("orders", 0)
 BROKERS = (1, 2, 3, 4)
@@ -69,7 +75,7 @@ def die_at_write(harness: MachineHarness, which: int) -> None:
     """Another controller is elected just before this write, and all following writes fail."""
     left = iter(range(which))
 
-    def usurp_once(_: Write) -> None:
+    def usurp_once(_: StoreWrite) -> None:
         if next(left, None) is None:
             harness.before_write = lambda _: None
             harness.elect_other_controller()
@@ -101,7 +107,7 @@ def writes_of(target: Sequence[int]) -> int:
     harness = a_world()
     count = 0
 
-    def counted(_: Write) -> None:
+    def counted(_: StoreWrite) -> None:
         nonlocal count
         count += 1
 
@@ -173,7 +179,7 @@ def test_an_added_replica_is_commanded_even_if_another_writer_changed_the_state_
     harness = a_world()
     shrunk = PartitionState(BrokerId(1), LeaderEpoch(0), ids(1), 1)
 
-    def shrink(write: Write) -> None:
+    def shrink(write: StoreWrite) -> None:
         if write.operation.path == paths.state(ORDERS):
             harness.before_write = lambda _: None
             harness.write_state(ORDERS, shrunk)
@@ -312,7 +318,7 @@ def assert_sound(harness: MachineHarness) -> None:
     assert assignment.replicas[0]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(STEPS, TARGET)
 def test_under_all_faults_no_needed_replica_is_deleted_and_the_last_target_is_reached(
     steps: list[tuple[str, object]], last: tuple[BrokerId, ...]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination_store.embedded import EmbeddedStore
+from sordini.coordination_store.embedded import EmbeddedStore
 from sordini.protocol.types import BrokerId, LeaderEpoch
 from sordini.replication.cluster_model import ClusterSettings, KnownState, PartitionState, StopReplica
 from sordini.replication.controller.controller import Controller

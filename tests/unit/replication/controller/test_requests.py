@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination_store.embedded import EmbeddedStore
-from sordini.broker.coordination_store.embedded_session import EmbeddedSession
+from sordini.coordination_store.embedded import EmbeddedStore
+from sordini.coordination_store.embedded_session import EmbeddedSession
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from sordini.replication.cluster_model import (
     Broker,
+    BrokerEndpoint,
     ClusterSettings,
-    Endpoint,
     KnownState,
     LeaderAndIsr,
     PartitionState,
@@ -26,7 +26,7 @@ from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.machine.events import IsrChange, IsrChangesRequested
 from sordini.replication.controller.policy import Policy
 from sordini.replication.controller.requests import ControllerRequests
-from sordini.replication.metadata_store import notifications, paths, topics, znodes
+from sordini.replication.metadata_store import log_dir_notifications, paths, topics, znodes
 from sordini.replication.metadata_store.registration import Registration
 from sordini.replication.metadata_store.znodes import ProducerIdBlock
 from sordini.replication.ports import (
@@ -70,7 +70,7 @@ class ActiveController:
     async def register(self, broker_id: int) -> None:
         if broker_id not in self.sessions:
             self.sessions[broker_id] = await self.store.open_session()
-        broker = Broker(BrokerId(broker_id), 0, (Endpoint("PLAINTEXT", "h", 9000 + broker_id),))
+        broker = Broker(BrokerId(broker_id), 0, (BrokerEndpoint("PLAINTEXT", "h", 9000 + broker_id),))
         registration = Registration(self.sessions[broker_id], broker, self._clock, self._log, session_timeout_ms=1000)
         self.epochs[broker_id] = await registration.register()
 
@@ -283,7 +283,7 @@ async def test_a_state_written_by_its_leader_is_read_by_its_notification(
 
 async def test_a_broker_whose_log_directory_failed_is_surveyed(active: ActiveController, settled: Settled) -> None:
     await active.session.create(paths.LOG_DIR_EVENT_PREFIX, b"{}", sequential=True)
-    await notifications.notify_log_dir_failure(active.session, BrokerId(2))
+    await log_dir_notifications.notify_log_dir_failure(active.session, BrokerId(2))
     assert active.controller is not None
     await settled(active.controller)
     assert [b for b, command in active.brokers.sent if isinstance(command, LeaderAndIsr)] == [2]
@@ -308,13 +308,13 @@ async def test_the_notification_of_a_failed_directory_waits_for_the_store(
     active: ActiveController, settled: Settled
 ) -> None:
     flaky: Any = Flaky(active.session)
-    await notifications.notify_log_dir_failure(flaky, BrokerId(2), retry_delay_s=0)
+    await log_dir_notifications.notify_log_dir_failure(flaky, BrokerId(2), retry_delay_s=0)
     assert active.controller is not None
     await settled(active.controller)
     assert [b for b, command in active.brokers.sent if isinstance(command, LeaderAndIsr)] == [2]
     closed = await active.store.open_session()
     await closed.close()
-    await notifications.notify_log_dir_failure(closed, BrokerId(2), retry_delay_s=0)
+    await log_dir_notifications.notify_log_dir_failure(closed, BrokerId(2), retry_delay_s=0)
 
 
 async def test_all_notifications_due_while_the_store_is_unavailable_share_one_task(
@@ -322,7 +322,7 @@ async def test_all_notifications_due_while_the_store_is_unavailable_share_one_ta
 ) -> None:
     flaky: Any = Flaky(active.session)
     spawned: list[Any] = []
-    notifier = notifications.LogDirFailureNotifier(flaky, BrokerId(2), spawned.append, retry_delay_s=0)
+    notifier = log_dir_notifications.LogDirFailureNotifier(flaky, BrokerId(2), spawned.append, retry_delay_s=0)
     for _ in range(10):
         notifier.notify()
     (task,) = spawned
@@ -369,7 +369,7 @@ async def test_a_broker_without_the_inter_broker_listener_is_left_out_and_electi
 async def test_a_broker_whose_id_does_not_fit_the_wire_format_is_left_out(
     active: ActiveController, settled: Settled
 ) -> None:
-    sound = znodes.encode_broker(Broker(BrokerId(9), 0, (Endpoint("PLAINTEXT", "h", 1),)), 0)
+    sound = znodes.encode_broker(Broker(BrokerId(9), 0, (BrokerEndpoint("PLAINTEXT", "h", 1),)), 0)
     for name in ("2147483648", "9" * 5_000, "nine", "-9", "٩"):
         await active.session.create(f"{paths.BROKER_IDS}/{name}", sound, ephemeral=True)
     assert active.controller is not None
@@ -382,13 +382,13 @@ async def test_in_a_pure_cluster_the_transaction_version_is_finalized_and_a_brok
 ) -> None:
     assert active.controller is not None
     await active.controller.stop()
-    pure = Broker(BrokerId(9), 0, (Endpoint("PLAINTEXT", "h", 1),), is_pure=True)
+    pure = Broker(BrokerId(9), 0, (BrokerEndpoint("PLAINTEXT", "h", 1),), is_exclusive=True)
     await active.session.create(f"{paths.BROKER_IDS}/9", znodes.encode_broker(pure, 0), ephemeral=True)
-    controller = await active.start(ClusterSettings(is_pure=True))
+    controller = await active.start(ClusterSettings(is_exclusive=True))
     await settled(controller)
     assert sorted(active.brokers.alive) == [9]
-    assert (await active.session.get(paths.FEATURE))[0] == znodes.encode_features(2, is_pure=True)
-    assert "broker ignored, it differs in sordini.cluster.pure" in log.events
+    assert (await active.session.get(paths.FEATURE))[0] == znodes.encode_features(2, is_exclusive=True)
+    assert "broker ignored, it differs in sordini.cluster.exclusive" in log.events
     await controller.stop()
     await settled(await active.start(ClusterSettings()))
     assert sorted(active.brokers.alive) == [1, 2, 3]
@@ -425,7 +425,7 @@ async def test_notifications_left_without_a_controller_are_deleted_and_later_one
     assert active.controller is not None
     await active.controller.stop()
     await active.session.multi([Create(paths.ISR_CHANGE_PREFIX, b"{}", sequential=True)])
-    await notifications.notify_log_dir_failure(active.session, BrokerId(2))
+    await log_dir_notifications.notify_log_dir_failure(active.session, BrokerId(2))
     controller = await active.start()
     assert await active.session.children(paths.ISR_CHANGES) == await active.session.children(paths.LOG_DIR_EVENTS) == []
     await settled(controller)

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from sordini.protocol.types import NO_TOPIC_ID, TopicPartition
 from sordini.replication.fetching.messages import FetchSettings
-from sordini.replication.inter_broker import InterBrokerVersions, versions_for
+from sordini.replication.inter_broker_versions import InterBrokerVersions, versions_for
 from sordini.testing.simulation.virtual_loop import SimLoop, elapse
 from tests.support.builders import a_batch
 from tests.support.partitions import checked
+from tests.support.parts import examples
 from tests.support.replica_pair import LEADER, NAME, Pair, in_virtual_time
 
 SECOND = TopicPartition("orders", 1)
@@ -82,7 +83,7 @@ def elect(pair: Pair, name: TopicPartition, epochs: dict[TopicPartition, int], *
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @given(st.lists(STEPS, max_size=25), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_whatever_is_lost_late_or_over_the_logs_become_equal(
     protocol: str, steps: list[tuple[str, Any, Any]], has_latency: bool
 ) -> None:

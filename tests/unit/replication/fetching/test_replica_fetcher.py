@@ -14,9 +14,9 @@ from sordini.protocol.messages.list_offsets import ListOffsetsRequest
 from sordini.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from sordini.protocol.types import NO_TOPIC_ID, LeaderEpoch, TopicPartition
 from sordini.replication.fetching.messages import FetchSettings
-from sordini.replication.inter_broker import versions_for
+from sordini.replication.inter_broker_versions import versions_for
 from sordini.replication.leader import Term
-from sordini.replication.replica_quota import ReplicaQuota
+from sordini.replication.replica_throttling import ReplicaQuota
 from sordini.testing.simulation.virtual_loop import SimLoop, elapse
 from tests.support.builders import a_batch
 from tests.support.partitions import checked

@@ -7,7 +7,7 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordini.broker.requests.fetch_sessions import FetchSessions
+from sordini.broker.records.fetch_sessions import FetchSessions
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, Offset
 from sordini.replication.fetching.messages import FetchSettings, fetch_request
@@ -18,6 +18,7 @@ from sordini.replication.fetching.session import (
     SessionRequest,
     TopicIdPartition,
 )
+from tests.support.parts import examples
 from tests.support.replica_pair import topic_id_of
 
 PARTITIONS = [TopicIdPartition(topic, topic_id_of(topic), index) for topic in ("a", "b") for index in (0, 1)]
@@ -140,7 +141,7 @@ ACTS = st.lists(
 
 
 @given(ACTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_both_ends_of_a_session_always_agree_on_the_partitions(
     acts: list[tuple[str, TopicIdPartition | None, int]],
 ) -> None:

@@ -12,8 +12,8 @@ from sordini.protocol.records.enclosing import length_field
 from sordini.protocol.types import NO_TOPIC_ID, TopicPartition
 from sordini.replication.fetching.messages import FetchSettings
 from sordini.replication.fetching.tail_rounds import FRAME_BYTES_MAX, STREAK_MIN, TailRounds
-from sordini.replication.inter_broker import InterBrokerVersions, versions_for
-from sordini.replication.replica_quota import ReplicaQuota
+from sordini.replication.inter_broker_versions import InterBrokerVersions, versions_for
+from sordini.replication.replica_throttling import ReplicaQuota
 from sordini.testing.simulation.virtual_loop import SimLoop, elapse
 from tests.support.replica_pair import LEADER, NAME, Pair, in_virtual_time
 

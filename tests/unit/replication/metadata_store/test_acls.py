@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.coordination_store.embedded_session import EmbeddedSession
+from sordini.coordination_store.embedded_session import EmbeddedSession
 from sordini.replication.cluster_model import Malformed
 from sordini.replication.metadata_store import paths
 from sordini.replication.metadata_store.acl_model import (

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination_store.embedded_session import EmbeddedSession
+from sordini.coordination_store.embedded_session import EmbeddedSession
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
-from sordini.replication.cluster_model import Answer, Broker, Endpoint, Malformed
+from sordini.replication.cluster_model import Broker, BrokerEndpoint, CommandAnswer, Malformed
 from sordini.replication.controller.controller import Controller
 from sordini.replication.controller.controller_election import CONTROLLER_EPOCH_RAISE
 from sordini.replication.controller.policy import Policy
@@ -143,7 +143,7 @@ async def test_a_tree_that_disappears_during_an_election_gets_no_controller(cand
 
 
 async def test_a_registration_is_created_only_while_its_conditions_hold(session: EmbeddedSession) -> None:
-    broker = Broker(BrokerId(1), 0, (Endpoint("PLAINTEXT", "h", 9092),))
+    broker = Broker(BrokerId(1), 0, (BrokerEndpoint("PLAINTEXT", "h", 9092),))
     registration = Registration(
         session, broker, StoppedClock(), Lines(), session_timeout_ms=1000, conditions=(Check(paths.CLUSTER_ID),)
     )
@@ -164,13 +164,13 @@ async def test_an_elected_controller_has_an_epoch_above_all_that_this_broker_has
 async def test_a_controller_epoch_that_a_broker_refuses_is_raised_above_it(candidate: Candidate) -> None:
     session, obeyed = candidate.session, 1_500
 
-    def send(broker_id: BrokerId, command: Any, answered: Callable[[Answer], None]) -> None:
+    def send(broker_id: BrokerId, command: Any, answered: Callable[[CommandAnswer], None]) -> None:
         stale = command.controller_epoch < obeyed
-        answered(Answer(error=ErrorCode.STALE_CONTROLLER_EPOCH) if stale else Answer())
+        answered(CommandAnswer(error=ErrorCode.STALE_CONTROLLER_EPOCH) if stale else CommandAnswer())
 
     candidate.brokers.send = send  # type: ignore[method-assign]
     await set_id(session)
-    broker = Broker(BrokerId(1), 0, (Endpoint("PLAINTEXT", "h", 9092),))
+    broker = Broker(BrokerId(1), 0, (BrokerEndpoint("PLAINTEXT", "h", 9092),))
     await session.create(paths.broker(broker.broker_id), znodes.encode_broker(broker, 0), ephemeral=True)
     controller = await candidate.stand()
     assert controller.is_active
@@ -180,13 +180,13 @@ async def test_a_controller_epoch_that_a_broker_refuses_is_raised_above_it(candi
 async def test_a_broker_that_refuses_every_epoch_does_not_keep_elections_going(candidate: Candidate) -> None:
     session, refused = candidate.session, list[int]()
 
-    def send(broker_id: BrokerId, command: Any, answered: Callable[[Answer], None]) -> None:
+    def send(broker_id: BrokerId, command: Any, answered: Callable[[CommandAnswer], None]) -> None:
         refused.append(command.controller_epoch)
-        answered(Answer(error=ErrorCode.STALE_CONTROLLER_EPOCH))
+        answered(CommandAnswer(error=ErrorCode.STALE_CONTROLLER_EPOCH))
 
     candidate.brokers.send = send  # type: ignore[method-assign]
     await set_id(session)
-    broker = Broker(BrokerId(1), 0, (Endpoint("PLAINTEXT", "h", 9092),))
+    broker = Broker(BrokerId(1), 0, (BrokerEndpoint("PLAINTEXT", "h", 9092),))
     await session.create(paths.broker(broker.broker_id), znodes.encode_broker(broker, 0), ephemeral=True)
     assert (await candidate.stand()).is_active
     for _ in range(10):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination_store.embedded_session import EmbeddedSession
+from sordini.coordination_store.embedded_session import EmbeddedSession
 from sordini.replication.metadata_store import change_notifications, paths
 from sordini.replication.metadata_store.configs import (
     SETTINGS_BYTES_MAX,

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.coordination_store.current_session import CurrentSession
-from sordini.broker.coordination_store.embedded import EmbeddedStore
-from sordini.broker.coordination_store.embedded_session import EmbeddedSession
+from sordini.broker.cluster.peers.producer_ids_in_store import StoreProducerIdBlocks
 from sordini.broker.coordinators.producer_id_manager import ProducerIdManager
-from sordini.broker.peers.producer_ids_in_store import StoreProducerIdBlocks
+from sordini.coordination_store.current_session import CurrentSession
+from sordini.coordination_store.embedded import EmbeddedStore
+from sordini.coordination_store.embedded_session import EmbeddedSession
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import BrokerId
-from sordini.replication.cluster_model import Broker, Endpoint
+from sordini.replication.cluster_model import Broker, BrokerEndpoint
 from sordini.replication.metadata_store import paths, znodes
 from sordini.replication.metadata_store.change_notifications import NOTIFICATIONS_KEPT_MS
 from sordini.replication.metadata_store.configs import ConfigChanges, read_config
@@ -31,7 +31,7 @@ from sordini.replication.metadata_store.registration import (
 from sordini.replication.ports import StoreUnusable
 from tests.support.fake_ports import ListLog
 
-BROKER = Broker(BrokerId(4), 0, (Endpoint("PLAINTEXT", "h", 9092),))
+BROKER = Broker(BrokerId(4), 0, (BrokerEndpoint("PLAINTEXT", "h", 9092),))
 
 
 async def test_a_registration_ends_with_its_session_and_its_epoch_is_its_creation(
@@ -113,7 +113,7 @@ async def test_the_epoch_is_known_with_the_registration_itself(
 async def test_the_node_has_exactly_the_content_of_apache_kafkas(
     session: EmbeddedSession, clock: Any, log: Any
 ) -> None:
-    me = Broker(BrokerId(4), 0, (*BROKER.endpoints, Endpoint("IN", "::1", 9093, "SASL_SSL")), "r1")
+    me = Broker(BrokerId(4), 0, (*BROKER.endpoints, BrokerEndpoint("IN", "::1", 9093, "SASL_SSL")), "r1")
     await Registration(session, me, clock, log, session_timeout_ms=0).register()
     assert json.loads((await session.get("/brokers/ids/4"))[0]) == {
         "features": {},
@@ -151,12 +151,21 @@ async def test_the_other_brokers_are_all_registered_ones_decodable_or_not(
 def test_an_address_of_another_broker_is_refused_whatever_its_listener_is_called(
     listener: str, host: str, port: int, taken: bool
 ) -> None:
-    other = Broker(BrokerId(3), 7, (Endpoint("INTERNAL", "h", 1), Endpoint(listener, host, port)))
+    other = Broker(BrokerId(3), 7, (BrokerEndpoint("INTERNAL", "h", 1), BrokerEndpoint(listener, host, port)))
     if not taken:
         check_endpoints_free(BROKER, [other])
         return
     with pytest.raises(EndpointTaken, match=r"h:9092 is registered by broker 3: .* advertised\.listeners"):
         check_endpoints_free(BROKER, [other])
+
+
+def test_an_address_by_rule_of_another_broker_is_refused() -> None:
+    """Clients would reach one broker in place of the other."""
+    rule = (BrokerEndpoint("HOST", "localhost", 9092),)
+    mine, other = BROKER._replace(rule_endpoints=rule), Broker(BrokerId(3), 7, (), rule_endpoints=rule)
+    with pytest.raises(EndpointTaken, match=r"localhost:9092 is registered by broker 3: .*listeners\.rules"):
+        check_endpoints_free(mine, [other])
+    check_endpoints_free(BROKER, [other])
 
 
 async def test_registering_twice_in_one_session_is_one_registration(

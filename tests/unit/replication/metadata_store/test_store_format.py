@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sordini.broker.coordination_store.embedded_session import EmbeddedSession
+from sordini.coordination_store.embedded_session import EmbeddedSession
 from sordini.replication.metadata_store.store_format import FORMAT, ensure_format
 from sordini.replication.ports import StoreUnusable
 

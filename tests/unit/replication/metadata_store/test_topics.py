@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.coordination_store.embedded_session import EmbeddedSession
+from sordini.coordination_store.embedded_session import EmbeddedSession
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import BrokerId, TopicId
 from sordini.replication.cluster_model import TopicAssignment
 from sordini.replication.metadata_store import paths, topics, znodes
-from sordini.replication.metadata_store.replica_placement import without_racks
+from sordini.replication.replica_placement import without_racks
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
 BROKERS = [BrokerId(b) for b in (0, 1, 2)]

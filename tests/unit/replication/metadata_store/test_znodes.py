@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordini.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition, topic_id_text
-from sordini.replication.cluster_model import Broker, Endpoint, Malformed, PartitionState, TopicAssignment
+from sordini.replication.cluster_model import Broker, BrokerEndpoint, Malformed, PartitionState, TopicAssignment
 from sordini.replication.metadata_store import znodes
+from tests.support.parts import examples
 
 PARTITION = TopicPartition("t", 0)
-BROKER = Broker(BrokerId(3), 77, (Endpoint("PLAINTEXT", "h", 9092),))
+BROKER = Broker(BrokerId(3), 77, (BrokerEndpoint("PLAINTEXT", "h", 9092),))
 
 
 def test_a_broker_is_written_as_version_five() -> None:
@@ -25,7 +26,7 @@ def test_a_broker_is_written_as_version_five() -> None:
 
 
 def test_a_broker_without_a_plaintext_endpoint_has_no_host_for_old_readers_and_keeps_its_rack() -> None:
-    broker = Broker(BrokerId(1), 5, (Endpoint("INTERNAL", "::1", 9093, "SASL_SSL"),), rack="r1")
+    broker = Broker(BrokerId(1), 5, (BrokerEndpoint("INTERNAL", "::1", 9093, "SASL_SSL"),), rack="r1")
     value = json.loads(znodes.encode_broker(broker, 0))
     assert (value["host"], value["port"], value["rack"]) == (None, -1, "r1")
     assert value["endpoints"] == ["INTERNAL://[::1]:9093"]
@@ -52,6 +53,22 @@ def test_a_malformed_broker_is_a_malformed_value(data: bytes) -> None:
     assert isinstance(broker, Malformed)
     assert broker.path == "/brokers/ids/3"
     assert broker.reason
+
+
+def test_addresses_by_rule_have_a_key_of_their_own_and_none_without_rules() -> None:
+    rules = (BrokerEndpoint("HOST", "localhost", 19092), BrokerEndpoint("SIX", "::1", 1))
+    plain = Broker(BrokerId(1), 7, (BrokerEndpoint("SECURE", "h", 9093, "SSL"),))
+    written = znodes.encode_broker(plain._replace(rule_endpoints=rules), 5)
+    assert json.loads(written)["sordini_rule_endpoints"] == ["HOST://localhost:19092", "SIX://[::1]:1"]
+    assert json.loads(written)["endpoints"] == ["SECURE://h:9093"]
+    assert znodes.decode_broker(BrokerId(1), written, 7) == plain._replace(rule_endpoints=rules)
+    assert "sordini_rule_endpoints" not in json.loads(znodes.encode_broker(plain, 5))
+
+
+@pytest.mark.parametrize("rules", ['["x"]', '["A://h:99999"]', "[1]", '"A://h:1"', "{}", "null"])
+def test_malformed_addresses_by_rule_are_left_out_and_the_broker_stays(rules: str) -> None:
+    data = f'{{"version":5,"endpoints":["PLAINTEXT://h:9092"],"sordini_rule_endpoints":{rules}}}'
+    assert znodes.decode_broker(BrokerId(3), data.encode(), 77) == BROKER
 
 
 def test_a_topic_is_written_as_version_three_with_its_id() -> None:
@@ -124,21 +141,21 @@ def test_features_have_the_version_of_the_protocol() -> None:
 
 def test_a_pure_cluster_has_finalized_the_transaction_version() -> None:
     old = b'{"features":{"transaction.version":{"min_version_level":1,"max_version_level":2}},"version":1,"status":1}'
-    assert znodes.encode_features(1, is_pure=True) == old
-    assert znodes.encode_features(2, is_pure=True) == (
+    assert znodes.encode_features(1, is_exclusive=True) == old
+    assert znodes.encode_features(2, is_exclusive=True) == (
         b'{"features":{"transaction.version":{"max_version_level":2}},"version":2,"status":1}'
     )
     for version in (1, 2):
-        assert znodes.decode_features(znodes.encode_features(version, is_pure=True)) == (version, True)
+        assert znodes.decode_features(znodes.encode_features(version, is_exclusive=True)) == (version, True)
 
 
 def test_a_broker_of_a_pure_cluster_registers_the_transaction_version() -> None:
-    pure = Broker(BrokerId(1), 7, (Endpoint("PLAINTEXT", "host", 9092),), is_pure=True)
+    pure = Broker(BrokerId(1), 7, (BrokerEndpoint("PLAINTEXT", "host", 9092),), is_exclusive=True)
     data = znodes.encode_broker(pure, 0)
     assert b'"features":{"transaction.version":{"min_version":1,"max_version":2}}' in data
     assert znodes.decode_broker(BrokerId(1), data, 7) == pure
     other = data.replace(b'"max_version":2', b'"max_version":1')
-    assert znodes.decode_broker(BrokerId(1), other, 7) == pure._replace(is_pure=False)
+    assert znodes.decode_broker(BrokerId(1), other, 7) == pure._replace(is_exclusive=False)
 
 
 def test_a_state_is_written_as_version_one() -> None:
@@ -233,7 +250,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_bytes_in_a_node_raise(data: bytes) -> None:
     znodes.decode_broker(BrokerId(1), data, 1)

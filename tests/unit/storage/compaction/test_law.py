@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sordini.protocol.records.batch import CURRENT_MAGIC, Record
 from sordini.protocol.records.batch_filter import delete_horizon_ms
 from tests.support.compaction_history import RETENTION_MS, Found, History
+from tests.support.parts import examples
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"d" * 63, b"d" * 64, b"e" * 200, b"", None])
 VALUES = st.one_of(st.none(), st.integers(0, 99).map(lambda number: b"%d" % number), st.just(b"v" * 70))
@@ -159,7 +160,7 @@ def newest(records: list[Record]) -> dict[bytes | None, Record]:
     return {record.key: record for record in records}
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(st.lists(STEPS, max_size=40))
 def test_a_reader_of_a_cleaned_log_learns_the_newest_value_of_every_key(steps: list[tuple[object, ...]]) -> None:
     history = History()

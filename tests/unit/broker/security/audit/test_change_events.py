@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sordini.broker.network.ports import DelayedResponse
-from sordini.broker.requests.fetch_sessions import FetchSessions
+from sordini.broker.network.principal import Principal
 from sordini.broker.security.audit.change_events import (
     ROWS_PER_LINE,
     ChangeEvents,
@@ -17,10 +17,8 @@ from sordini.broker.security.audit.change_events import (
     operations_of,
 )
 from sordini.broker.security.audit.shown_messages import ITEMS_MAX
-from sordini.broker.security.principal import Principal
-from sordini.broker.security.rules.simple_rules import OnCluster
-from sordini.broker.security.rules.table import rules
-from sordini.protocol.api import ApiKey
+from sordini.broker.security.rules.simple_rules import on_cluster
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages import (
     alter_configs,
     alter_partition_reassignments,
@@ -38,6 +36,7 @@ from sordini.protocol.messages import (
 )
 from sordini.replication.metadata_store.acl_model import AclOperation
 from tests.support.audit_lines import AuditLines
+from tests.support.routes import routes
 from tests.support.unit_broker import UnitBroker, a_broker
 from tests.unit.broker.security.test_rules import SETTINGS, Kind, Op, allow, answered
 
@@ -90,12 +89,13 @@ async def alter(broker: UnitBroker, kind: int, name: str, rows: list[Any]) -> An
 
 def test_the_apis_that_change_something_follow_from_their_rules() -> None:
     """A new one is audited by its rule; here it is only noticed."""
-    assert administrative_apis(rules(FetchSessions(1, lambda: 1, lambda _: None))) == ADMINISTRATIVE
+    assert administrative_apis(routes()) == ADMINISTRATIVE
 
 
 def test_a_new_rule_is_audited_by_the_operation_that_it_asks_for() -> None:
-    table = {ApiKey.HEARTBEAT: OnCluster(AclOperation.ALTER), ApiKey.FETCH: OnCluster(AclOperation.DESCRIBE)}
-    assert administrative_apis(table) == {ApiKey.HEARTBEAT, ApiKey.WRITE_TXN_MARKERS}
+    needs = {ApiKey.HEARTBEAT: AclOperation.ALTER, ApiKey.FETCH: AclOperation.DESCRIBE}
+    changed = [route._replace(rule=on_cluster(needs[route.key])) for route in routes() if route.key in needs]
+    assert administrative_apis(changed) == {ApiKey.HEARTBEAT, ApiKey.WRITE_TXN_MARKERS}
     assert operations_of(None) == frozenset()
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from sordini.broker.network.principal import Principal
 from sordini.broker.security.audit.denials import NOTED_MAX
 from sordini.broker.security.audit.line_limiter import BOUNDS
-from sordini.broker.security.principal import Principal
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages import create_topics, delete_groups, find_coordinator, list_groups, metadata, produce
 from tests.support.audit_lines import AuditLines
 from tests.support.unit_broker import UnitBroker, a_broker

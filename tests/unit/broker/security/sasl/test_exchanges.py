@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.security.sasl.exchanges import LoginRefused, PlainExchange, Progress, ScramExchange
+from sordini.broker.security.sasl.exchanges import ExchangeStep, LoginRefused, PlainExchange, ScramExchange
 from sordini.broker.security.sasl.scram_credential import (
     HASHES,
     ScramCredential,
@@ -158,7 +158,7 @@ def test_a_plain_token_that_is_wrong_is_refused(token: bytes, reason: str) -> No
 @pytest.mark.parametrize("authorization_id", ["", "alice"])
 def test_a_plain_token_with_the_password_logs_its_user_in(authorization_id: str) -> None:
     token = f"{authorization_id}\0alice\0secret".encode()
-    assert PlainExchange({"alice": "secret"}.get).step(token) == Progress(b"", "alice")
+    assert PlainExchange({"alice": "secret"}.get).step(token) == ExchangeStep(b"", "alice")
 
 
 @pytest.mark.parametrize("mechanism", HASHES)

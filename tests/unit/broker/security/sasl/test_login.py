@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from sordini.broker.network.ports import DelayedResponse, Peer
-from sordini.broker.security.principal import ANONYMOUS, Principal
+from sordini.broker.network.principal import ANONYMOUS, Principal
 from sordini.broker.security.sasl.login import Login
 from sordini.broker.security.sasl.scram_credential import salted
 from sordini.broker.security.sasl.users import user_entity
 from sordini.client.scram import Scram
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode, WireError
 from sordini.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sordini.admin.security.user_requests import SALT_BYTES
 from sordini.broker.security.sasl.made_up_credentials import (
     DEFAULT_SHAPE,
     SHAPES_MAX,
@@ -21,7 +22,6 @@ from sordini.broker.security.sasl.made_up_credentials import (
 )
 from sordini.broker.security.sasl.scram_credential import HASHES, ScramCredential
 from sordini.broker.security.sasl.users import ScramUsers, user_entity
-from sordini.cli.commands.security.user_requests import SALT_BYTES
 from tests.support.fake_ports import ListLog
 
 MECHANISM = "SCRAM-SHA-256"

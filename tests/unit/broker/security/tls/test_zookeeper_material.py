@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from sordini.broker.configuration.keys.zookeeper_keys import read_zookeeper_settings
 from sordini.broker.configuration.settings import ConfigError
-from sordini.broker.configuration.zookeeper_keys import read_zookeeper_settings
-from sordini.broker.coordination_store.zookeeper_access import OPEN, ZooKeeperAccess
 from sordini.broker.security.tls.zookeeper_material import PASSWORD_BYTES_MAX, access_of
+from sordini.coordination_store.zookeeper_access import OPEN, ZooKeeperAccess
 from sordini.storage.disk import SystemDisk
 from tests.support.certificates import PASSWORD, Authority
 

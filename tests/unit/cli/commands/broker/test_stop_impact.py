@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sordini.cli.commands.broker.stop_impact import PartitionReplicas, assess_stop, stop_impact_lines
 from sordini.protocol.types import TopicPartition
+from tests.support.parts import examples
 
 BROKERS = (1, 2, 3)
 
@@ -77,7 +78,7 @@ COPIES = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(COPIES)
 def test_a_stop_affects_a_partition_exactly_if_the_remaining_replicas_cannot_do_what_all_did(
     copies: PartitionReplicas,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sordini.broker.membership.health_keys import SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER, UNREACHED
+from sordini.broker.cluster.health_keys import SERVING, STORE_BROKERS, STORE_CONTACT, STORE_CONTROLLER, UNREACHED
 from sordini.cli.commands.cluster.cluster_problems import (
     EXAMPLES_MAX,
     NO_WITNESS,

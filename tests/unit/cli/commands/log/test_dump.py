@@ -29,7 +29,7 @@ from sordini.cli.commands.log.dump.kafka_text import LISTED_MAX, DamageAt, Findi
 from sordini.cli.commands.log.files.segment_walk import WINDOW, SegmentWalk
 from sordini.protocol.records.batch import HEADER_SIZE, Record, read_header
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
-from sordini.protocol.records.legacy import write_messages
+from sordini.protocol.records.legacy_writing import write_messages
 from sordini.protocol.types import TopicPartition
 from sordini.storage.checkpoints import write_offsets
 from sordini.storage.disk import SystemDisk

@@ -15,11 +15,10 @@ from sordini.cli.commands.log.dump.file_items import UnknownFile, read_file
 from sordini.cli.commands.log.dump.group_records import decoded
 from sordini.cli.commands.log.dump.items import Item, as_json, as_text
 from sordini.cli.common.output import json_line
-from sordini.protocol.consumer_assignment import AssignedTopic, ConsumerAssignment
+from sordini.protocol.consumer_assignment import written_assignment
 from sordini.protocol.records.batch import Record, read_header
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
-from sordini.protocol.records.legacy import write_messages
-from sordini.protocol.schema import encode
+from sordini.protocol.records.legacy_writing import write_messages
 from sordini.protocol.types import TopicPartition
 from sordini.storage.checkpoints import write_epochs, write_meta, write_offsets, write_topic_id
 from sordini.storage.log import Log
@@ -264,7 +263,7 @@ def test_offsets_and_groups_are_decoded() -> None:
     assert committed.kind == "committed"
     assert as_text(committed) == "  0  1970-01-01T00:00:01.000Z  group g  orders-2  committed 42  metadata 'meta'"
     assert as_text(decode_one(key, None)).endswith("group g  orders-2  removed")
-    assignment = encode(ConsumerAssignment(topics=[AssignedTopic(name="orders", partitions=[2])]), 0)
+    assignment = written_assignment(0, [("orders", [2])])
     member = MemberValue("m-1", None, "client", "/h", 1, 2, b"", assignment)
     group = GroupValue("consumer", 5, "range", "m-1", 1_000, (member,))
     shown = decode_one(group_records.group_key("g"), group_records.group_value(group))

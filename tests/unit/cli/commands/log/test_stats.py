@@ -19,7 +19,7 @@ from sordini.cli.commands.log.stats.stats_report import Statistics
 from sordini.protocol.records.batch import HEADER_SIZE, Record, assemble_batch, read_header
 from sordini.protocol.records.compression import GZIP, NO_CODEC
 from sordini.protocol.records.control import ABORT, Marker, build_marker
-from sordini.protocol.records.legacy import write_messages
+from sordini.protocol.records.legacy_writing import write_messages
 from tests.support.builders import a_batch, some_records
 from tests.support.damaged_logs import BASES, DATA, DIRECTORY, END, a_store
 from tests.support.log_model import a_disk

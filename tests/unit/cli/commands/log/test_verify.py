@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sordini.admin.failure import Failure
 from sordini.cli.commands.log.verify.findings import KINDS, Finding
 from sordini.cli.commands.log.verify.repair import copy_tree
 from sordini.cli.commands.log.verify.verification import RepairOfCopy, Verification
-from sordini.cli.common.options import Failure
 from sordini.protocol.records.batch import Record, read_header
 from sordini.protocol.records.compression import GZIP
-from sordini.protocol.records.legacy import write_messages
+from sordini.protocol.records.legacy_writing import write_messages
 from sordini.protocol.types import TopicPartition
 from sordini.storage import names
 from sordini.storage.checkpoints import write_epochs, write_offsets

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sordini.admin.failure import Failure
 from sordini.cli.commands.mirror.mirror_file import read_mirror_file
-from sordini.cli.common.options import Failure
 from sordini.client.addresses import Address
 from sordini.mirror.naming import Naming
 from sordini.mirror.plan import Delivery, Plan, Start, SyncsIn

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sordini.cli.commands.reassign.broker_drain import balance_choices, drain_brokers
 from sordini.cli.commands.reassign.reassignment_plan import ReassignmentPlan, Replicas
 from sordini.protocol.types import BrokerId, TopicPartition
-from sordini.replication.metadata_store.replica_placement import Racks
+from sordini.replication.replica_placement import Racks
 from tests.unit.cli.commands.reassign.test_reassignment_plan import a_plan
 
 SQUARES_TRIED_MAX = 20_000

@@ -7,10 +7,10 @@ from types import MappingProxyType
 
 import pytest
 
+from sordini.admin.failure import Failure
 from sordini.cli.commands.reassign.plan_execution import check_complete
 from sordini.cli.commands.reassign.plan_progress import PlanProgress, progress_of
 from sordini.cli.commands.reassign.reassignment_plan import ReassignmentPlan, ReplicaAssignment
-from sordini.cli.common.options import Failure
 from sordini.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

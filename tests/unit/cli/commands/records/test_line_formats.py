@@ -9,24 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.cli.broker_connection import Refused
-from sordini.cli.cluster_client import ClusterClient
+from sordini.admin.partition_offsets import OffsetRange
 from sordini.cli.commands.records.line_formats import (
     BadLine,
     LineFormat,
     OutgoingRecord,
+    from_json,
     key_value_line,
     read_json,
     record_line,
+    to_json,
     value_line,
     with_headers,
 )
 from sordini.cli.commands.records.record_consumer import start_in
-from sordini.cli.common.partition_offsets import OffsetRange
-from sordini.protocol.consumer_assignment import AssignedTopic, ConsumerAssignment, read_assignment
+from sordini.cli.common.command_cluster import command_cluster
+from sordini.client.errors import Refused
+from sordini.protocol.consumer_assignment import read_assignment, written_assignment
 from sordini.protocol.errors import ErrorCode
-from sordini.protocol.schema import encode
 from sordini.protocol.types import TopicPartition
+from sordini.schemas.avro import AvroCodec
 
 
 class Received(NamedTuple):
@@ -58,6 +60,13 @@ def test_what_consume_prints_in_json_produce_sends_again(record: Received) -> No
     timestamp = None if record.timestamp == -1 else record.timestamp
     sent = OutgoingRecord(record.key, record.value, list(record.headers), record.partition, timestamp)
     assert read_json(line[:-1]) == sent
+
+
+def test_a_tombstone_has_no_value_to_encode() -> None:
+    key, value = from_json(AvroCodec("int")), from_json(AvroCodec("string"))
+    line = record_line(Received(b"\x06", None), to_json(AvroCodec("int")), to_json(AvroCodec("string")))
+    assert json.loads(line)["key"] == 3
+    assert read_json(line, key, value)[:2] == (b"\x06", None)
 
 
 def test_the_names_in_json_stay_the_same() -> None:
@@ -136,16 +145,17 @@ def test_structures_in_json_are_sent_as_json() -> None:
     )
 
 
+NO_USER_DATA = b"\xff\xff\xff\xff"
 ASSIGNMENTS = st.sets(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 9)))
 
 
 @given(ASSIGNMENTS, st.integers(0, 3), st.binary())
 def test_an_assignment_is_read_whatever_follows_it(assigned: set[Any], version: int, rest: bytes) -> None:
     topics = [
-        AssignedTopic(name=name, partitions=[partition for topic, partition in assigned if topic == name])
+        (name, [partition for topic, partition in assigned if topic == name])
         for name in sorted({topic for topic, _ in assigned})
     ]
-    data = encode(ConsumerAssignment(version=version, topics=topics), 0)
+    data = written_assignment(version, topics).removesuffix(NO_USER_DATA)
     assert read_assignment(data + rest) == sorted(TopicPartition(*one) for one in assigned)
 
 
@@ -171,7 +181,7 @@ def test_reading_starts_within_the_log(kind: str, number: int, offset: int) -> N
 
 
 async def test_an_error_that_passes_is_tried_again_and_another_is_not() -> None:
-    cluster = ClusterClient([])
+    cluster = command_cluster([])
     answers = [ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_CONFIG]
 
     async def attempt() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sordini.admin.failure import Failure
+from sordini.admin.partition_offsets import OffsetRange
 from sordini.cli.commands.records.record_consumer import outside_notices, start_in
-from sordini.cli.common.options import Failure
-from sordini.cli.common.partition_offsets import OffsetRange
 from sordini.protocol.types import TopicPartition
 
 ENDS = {TopicPartition("orders", 0): OffsetRange(2, 10), TopicPartition("orders", 1): OffsetRange(0, 5)}

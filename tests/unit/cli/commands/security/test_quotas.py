@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sordini.admin.failure import Failure
 from sordini.cli.commands.security import quotas
-from sordini.cli.common.options import Failure
 
 
 @pytest.mark.parametrize(

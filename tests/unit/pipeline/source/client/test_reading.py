@@ -6,6 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.source.client import (
     Client,
     Fetched,
@@ -374,5 +375,5 @@ def test_a_client_that_is_closed_reads_no_more(world: FakeWorld) -> None:
     with a_client(world) as client:
         fetches = client.read(ORDERS, 0, 100)
         next(fetches)
-    with pytest.raises(Unreachable, match="closed"):
+    with pytest.raises(PipelineError, match="closed"):
         list(fetches)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sordini.client.addresses import Address
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.source.client import (
     EARLIEST,
@@ -21,7 +22,7 @@ from sordini.pipeline.source.client import (
     UnknownTopic,
     Unreachable,
 )
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import (
     Coordinator,
@@ -171,6 +172,24 @@ def test_a_broker_that_hangs_up_at_every_first_request_may_want_a_login(world: F
     with a_client(world) as client, pytest.raises(Unauthorized, match="may require authentication"):
         client.topics()
     assert len(world.pauses) == 2
+
+
+def test_an_answer_between_two_hang_ups_means_that_no_login_is_wanted(world: FakeWorld) -> None:
+    answers = iter([False, False, True, False, False, True])
+
+    def hang_up(broker: int, version: int, request: Any) -> Any:
+        if type(request).__name__ != "ApiVersionsRequest" and not next(answers):
+            world.down = {1, 2}
+            world.on_pause = [world.down.clear]
+        return FakeWorld.answer(world, broker, version, request)
+
+    world.answer = hang_up  # type: ignore[method-assign]
+    with a_client(world) as client:
+        assert client.topics() == [TOPIC]
+        for port in (1, 2):
+            client._pool.forget(Address("fake", port))
+        assert client.topics() == [TOPIC]
+    assert len(world.pauses) == 4
 
 
 def log_in(world: FakeWorld, *, code: int = 0, lifetime_ms: int = 0) -> list[bytes]:

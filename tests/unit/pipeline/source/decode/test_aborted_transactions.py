@@ -12,6 +12,7 @@ from sordini.pipeline.source.decode import Aborted, BrokenRecords, Decoder
 from sordini.protocol.records.batch import Record, build_batch
 from sordini.protocol.records.control import ABORT, COMMIT, Marker, build_marker
 from tests.support.decoded_logs import TIME, decode, wanted, with_wrong_crc
+from tests.support.parts import examples
 
 
 class Transaction(NamedTuple):
@@ -87,7 +88,7 @@ def transactional_logs(draw: st.DrawFn) -> Log:
     return Log(batches, starts, sorted(committed), transactions, offset)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(transactional_logs(), st.data())
 def test_what_was_committed_is_given_and_what_was_aborted_is_not(log: Log, data: st.DataObject) -> None:
     reader, found, number = Decoder(wanted(read_committed=True)), [], 0

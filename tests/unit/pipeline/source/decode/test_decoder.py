@@ -12,9 +12,16 @@ from kafka.record import MemoryRecordsBuilder
 
 from sordini.pipeline.source.decode import COLUMNS, BrokenRecords, Decoder, arrow_schema, decoder
 from sordini.protocol.records.batch import HEADER_SIZE, BatchHeader, Record, assemble_batch, build_batch, read_header
-from sordini.protocol.records.compression import CODEC_NAMES, GZIP, LZ4, SNAPPY, ZSTD, compress
+from sordini.protocol.records.compression import (
+    CODEC_NAMES,
+    GZIP,
+    LZ4,
+    SNAPPY,
+    ZSTD,
+    compress,
+)
 from sordini.protocol.records.control import COMMIT, Marker, build_marker
-from sordini.protocol.records.legacy import write_messages
+from sordini.protocol.records.legacy_writing import write_messages
 from tests.support.decoded_logs import (
     ALL,
     CODECS,
@@ -28,6 +35,7 @@ from tests.support.decoded_logs import (
     with_right_crc,
     with_wrong_crc,
 )
+from tests.support.parts import examples
 
 
 def some(count: int, base: int = 0, **fields: object) -> bytes:
@@ -42,7 +50,7 @@ def header_of(base: int, last_delta: int, count: int, *, attributes: int = 0) ->
 # -- laws
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(logs())
 def test_the_rows_are_those_that_an_independent_reader_reads(log: list[bytes]) -> None:
     assert decoded(b"".join(log)) == judged(b"".join(log))

@@ -10,6 +10,7 @@ from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.batch import HEADER_SIZE, BatchHeader, Record, build_batch, read_header, read_records
 from sordini.protocol.records.varint import varint
 from tests.support.decoded_logs import TIME, Row, decoded, records, with_right_crc
+from tests.support.parts import examples
 
 
 def by_the_letter(batch: bytes) -> list[Row] | int:
@@ -42,7 +43,7 @@ def read_or_refused(log: bytes) -> list[Row] | int:
         return broken.offset
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(records(0, (1, 2, 5)), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4))
 def test_damaged_records_are_read_as_they_stand_or_reported_by_the_offset_of_the_first(
     found: list[Record], damage: list[tuple[int, int]]

@@ -12,6 +12,7 @@ from sordini.pipeline.source.decode.framing import Body, find_starts
 from sordini.protocol.records.batch import HEADER_SIZE, Record, build_batch
 from sordini.protocol.records.varint import read_varint
 from tests.support.decoded_logs import TIME, decoded, judged
+from tests.support.parts import examples
 
 
 def laid_out(batches: list[bytes]) -> tuple[np.ndarray, list[Body]]:
@@ -45,7 +46,7 @@ def a_batch(sizes: list[int], base: int = 0) -> bytes:
 SIZES = st.lists(st.sampled_from([0, 1, 50, 55, 56, 57, 100, 8180]), min_size=1, max_size=5)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(SIZES, st.integers(1, 30)), min_size=1, max_size=70))
 def test_lanes_and_runs_lead_where_the_chain_leads(drawn: list[tuple[list[int], int]]) -> None:
     batches = [a_batch([size for size in sizes for _ in range(times)]) for sizes, times in drawn]

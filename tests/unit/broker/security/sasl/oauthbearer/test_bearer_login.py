@@ -9,9 +9,9 @@ import pytest
 
 from sordini.broker.network.peer_log_limiter import PeerLogLimiter
 from sordini.broker.network.ports import Peer, Service
+from sordini.broker.network.principal import Principal
 from sordini.broker.security.audit.audit_log import AuditLog
 from sordini.broker.security.audit.login_events import LoginEvents
-from sordini.broker.security.principal import Principal
 from sordini.broker.security.sasl.exchanges import LoginRefused
 from sordini.broker.security.sasl.failed_logins import FailedLogins
 from sordini.broker.security.sasl.login import Login, LoginDeps, LoginRules
@@ -19,7 +19,7 @@ from sordini.broker.security.sasl.oauthbearer.claims import TokenRules
 from sordini.broker.security.sasl.oauthbearer.exchange import REFUSAL, BearerExchange
 from sordini.broker.security.sasl.oauthbearer.key_set import KeySet, read_key_set
 from sordini.broker.security.sasl.oauthbearer.tokens import TokenVerifier
-from sordini.protocol.api import ApiKey
+from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode, WireError
 from tests.support.fake_ports import ListLog, StillClock
 from tests.support.token_issuer import AUDIENCE, ISSUER, claims, key_set, token

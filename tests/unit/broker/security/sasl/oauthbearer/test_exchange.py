@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordini.broker.security.sasl.exchanges import LoginRefused, Progress
+from sordini.broker.security.sasl.exchanges import ExchangeStep, LoginRefused
 from sordini.broker.security.sasl.oauthbearer.claims import AcceptedToken, TokenRefused
 from sordini.broker.security.sasl.oauthbearer.exchange import BearerExchange, ClientMessage, read_message
 
@@ -99,7 +99,7 @@ def test_extensions_are_what_was_sent_wherever_the_token_stands(extensions: dict
 
 
 def test_an_accepted_token_completes_the_exchange_for_its_principal_and_until_its_end() -> None:
-    assert BearerExchange(accept).step(GOOD) == Progress(b"", "al,i=ce", 5_000)
+    assert BearerExchange(accept).step(GOOD) == ExchangeStep(b"", "al,i=ce", 5_000)
 
 
 def test_an_authorization_id_is_the_principal_or_empty() -> None:
@@ -114,7 +114,7 @@ def test_an_authorization_id_is_the_principal_or_empty() -> None:
 def test_a_refused_token_is_answered_with_its_status_and_fails_whatever_the_client_sends_then(answer: bytes) -> None:
     exchange = BearerExchange(accept)
     progress = exchange.step(GOOD.replace(b"a.b.c", b"a.b.d"))
-    assert progress == Progress(b'{"status":"invalid_token"}', failure="its signature is wrong")
+    assert progress == ExchangeStep(b'{"status":"invalid_token"}', failure="its signature is wrong")
     for _ in range(2):
         with pytest.raises(LoginRefused, match=r'^{"status":"invalid_token"}$'):
             exchange.step(answer)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sordini.broker.security.sasl.oauthbearer.claims import AcceptedToken, TokenRefused, TokenRules
 from sordini.broker.security.sasl.oauthbearer.key_set import ALGORITHMS, KeySet, read_key_set
 from sordini.broker.security.sasl.oauthbearer.tokens import TOKEN_BYTES_MAX, TokenVerifier
+from tests.support.parts import examples
 from tests.support.token_issuer import (
     AUDIENCE,
     ISSUER,
@@ -66,7 +67,7 @@ def test_the_list_has_neither_none_nor_hmac() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_no_token_that_is_altered_in_a_byte_is_accepted(algorithm: str, data: st.DataObject) -> None:
     text = token(claims(NOW_S), algorithm)
@@ -84,14 +85,14 @@ def test_the_last_character_of_the_signature_has_one_form_only(algorithm: str) -
     assert set(reasons) == {"a part of it is not in the only form of base64url", "its signature is wrong"}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(max_size=300) | st.text(ALPHABET + ".", max_size=300))
 def test_any_text_is_refused_and_nothing_else_is_raised(text: str) -> None:
     with pytest.raises(TokenRefused):
         verifier().accept(text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=12).filter(lambda name: name not in ALGORITHMS))
 def test_every_algorithm_outside_the_list_is_refused(name: str) -> None:
     assert reason(forged(claims(NOW_S), {"alg": name, "kid": "rsa"}, b"secret")) == "its algorithm (alg) is not allowed"

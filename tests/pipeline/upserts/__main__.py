@@ -1,0 +1,58 @@
+"""`python -m tests.pipeline.upserts`: the suite by itself, at any scale."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+
+from tests.outside.processes import SordiniProcess
+from tests.pipeline.topics import Place
+from tests.pipeline.upserts.postgres import Postgres
+from tests.pipeline.upserts.suite import PARTITIONS, TOPIC, Scale, Suite
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make upserts ARGS=...", description=__doc__)
+    parser.add_argument("--changes", type=int, default=500_000)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--without-spark", action="store_true", help="leave Spark's reader out")
+    given = parser.parse_args()
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        sys.stdout.write(f"{time.monotonic() - began:7.0f} s  {text}\n")
+        sys.stdout.flush()
+
+    with tempfile.TemporaryDirectory(prefix="upserts-") as name:
+        folder = Path(name)
+        broker = SordiniProcess(folder / "broker").start()
+        try:
+            Place(broker.bootstrap).make_topic(PARTITIONS, name=TOPIC, configs={"retention.ms": "-1"})
+            with Postgres(folder / "postgres") as postgres:
+                scale = Scale(given.changes, given.keys, given.kills)
+                suite = Suite(folder, broker.bootstrap, postgres, scale, Random(given.seed), say)
+                kills = suite.run()
+                spark = None if given.without_spark else _session(suite)
+                outcome = suite.compare(spark)
+        finally:
+            broker.stop()
+    say(f"{outcome.records:,} records, kills {kills}, {outcome.rows:,} rows, {outcome.dead} dead letters")
+    for reader, found in outcome.differences.items():
+        say(f"{reader}: {'; '.join(found) or 'equal'}")
+    return int(any(outcome.differences.values()) or outcome.dead > 0)
+
+
+def _session(suite: Suite) -> object:
+    from sordini.pipeline.jobs.session import open_session
+
+    return open_session([suite.job])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""The suite: rounds of changes are sent while a stream upserts them and is killed; in the end all readers compare."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Final, NamedTuple
+
+from confluent_kafka import Producer
+
+from sordini.pipeline.jobs.batch_writer import open_sink_table
+from sordini.pipeline.jobs.compact import compact
+from sordini.pipeline.jobs.job import Job
+from sordini.pipeline.jobs.job_file import read_job
+from tests.outside.spark import driver_options
+from tests.pipeline.upserts import readers
+from tests.pipeline.upserts.debezium import Record, records_of
+from tests.pipeline.upserts.killed_stream import VICTIMS, Stream
+from tests.pipeline.upserts.postgres import Postgres
+from tests.pipeline.upserts.workload import COLUMNS, FIELDS, TABLE, round_of
+
+TOPIC: Final = "people"
+PARTITIONS: Final = 4
+TAKEN_MAX: Final = 200_000
+REPEATED_SHARE: Final = 0.02
+COMPACT_ROUNDS: Final = 5
+STARTING_SHARE: Final = 0.2
+FIRST_BATCH_SECONDS_MAX: Final = 300.0
+END_SECONDS_MAX: Final = 3600.0
+JOB: Final = f"""\
+name: people
+source: {{bootstrap: %s, topics: [{TOPIC}], records_max: %d}}
+decode:
+  mode: json
+  changes: debezium
+  schema: {{fields: {FIELDS}}}
+  columns: {{lsn: source.lsn long}}
+sink: {{location: tables/people, mode: upsert, keys: id, sequence: lsn}}
+spark:
+  master: local[2]
+  config: {{spark.driver.memory: 1g, spark.driver.extraJavaOptions: "{driver_options()}"}}
+"""
+
+
+class Scale(NamedTuple):
+    """How much is done; a kill has a round of changes."""
+
+    changes: int
+    keys: int
+    kills: int
+    records_max: int = 100_000
+    seconds_max: float = 5.0
+    """A stream is killed within so many seconds after its first batch, or after its start."""
+
+
+class Outcome(NamedTuple):
+    """What was done, and how the readers' tables differ from PostgreSQL's."""
+
+    records: int
+    kills: dict[str, int]
+    rows: int
+    dead: int
+    differences: dict[str, Sequence[str]]
+
+
+class Suite:
+    """One run of the suite in a folder."""
+
+    def __init__(
+        self, folder: Path, bootstrap: str, postgres: Postgres, scale: Scale, random: Random, say: Callable[[str], None]
+    ) -> None:
+        self._folder = folder
+        self._postgres = postgres
+        self._scale = scale
+        self._random = random
+        self._say = say
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "enable.idempotence": True})
+        self._file = folder / "job.yaml"
+        self._file.write_text(JOB % (bootstrap, scale.records_max))
+        self.job: Job = read_job(self._file, {})
+        self.records = 0
+
+    def run(self) -> dict[str, int]:
+        """All rounds, and then a load of what is left; how often which process was killed."""
+        self._postgres.run(TABLE)
+        self._postgres.create_slot()
+        kills: dict[str, int] = {}
+        for number in range(self._scale.kills):
+            stream = Stream(self._folder / "stream.log", "stream", str(self._file))
+            reached = self.reached
+            self._send_round(number)
+            if number % COMPACT_ROUNDS == COMPACT_ROUNDS - 1:
+                list(compact(self.job, 32 << 20, clean_up=True))
+            self._wait(stream, reached)
+            victim = stream.kill(self._random.choice(VICTIMS), self._random)
+            kills[victim] = kills.get(victim, 0) + 1
+            self._say(
+                f"kill {number + 1} of {self._scale.kills} ({victim}); {self.records:,} records, {self.reached:,} read"
+            )
+        Stream(self._folder / "stream.log", "load", str(self._file)).wait(END_SECONDS_MAX)
+        return kills
+
+    def compare(self, spark: object | None = None) -> Outcome:
+        """What all readers see beside PostgreSQL's rows."""
+        assert self.job.sink is not None
+        path = self._folder / "people.csv"
+        self._postgres.export(f"SELECT {', '.join(COLUMNS)} FROM people", path)
+        expected = readers.of_postgres(path)
+        location = self.job.sink.location
+        found = {name: readers.differences(expected, read(location)) for name, read in readers.READERS.items()}
+        if spark is not None:
+            found["Spark"] = readers.differences(expected, readers.by_spark(location, spark))
+        assert self.job.dead_letters is not None
+        dead = open_sink_table(self.job.dead_letters, self.job.name)
+        letters = readers.count(self.job.dead_letters.location) if dead.schema() else 0
+        return Outcome(self.records, {}, expected.num_rows, letters, found)
+
+    @property
+    def reached(self) -> int:
+        """How many records the table has, by its own note."""
+        assert self.job.sink is not None
+        last = open_sink_table(self.job.sink, self.job.name).last()
+        return 0 if last is None else sum(last[1][TOPIC].values())
+
+    def _wait(self, stream: Stream, reached: int) -> None:
+        """For a moment at which to kill: sometimes while Spark starts, else within the batches after the first one."""
+        seconds = self._random.uniform(0.0, self._scale.seconds_max)
+        deadline = time.monotonic() + seconds
+        if self._random.random() >= STARTING_SHARE:
+            last = time.monotonic() + FIRST_BATCH_SECONDS_MAX
+            while stream.is_running and self.reached == reached:
+                assert time.monotonic() < last, "no batch was written"
+                time.sleep(0.1)
+            deadline = time.monotonic() + seconds
+        while stream.is_running and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def _send_round(self, number: int) -> None:
+        left = self._scale.changes // self._scale.kills
+        self._postgres.run(round_of(number, left, self._scale.keys))
+        while lines := list(self._postgres.take_changes(TAKEN_MAX)):
+            self._send(records_of(lines))
+            if self._random.random() < REPEATED_SHARE * 10:
+                # A connector that crashed sends its last changes again.
+                self._send(records_of(lines[-round(len(lines) * REPEATED_SHARE) :]))
+        self._producer.flush(60)
+
+    def _send(self, records: Iterable[Record]) -> None:
+        for record in records:
+            while True:
+                try:
+                    self._producer.produce(TOPIC, record.value, record.key)
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+            self.records += 1
+            if self.records % 1000 == 0:
+                self._producer.poll(0)

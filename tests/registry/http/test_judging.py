@@ -1,0 +1,122 @@
+"""Schemas that are parsed in child processes: what comes of them, and of those that take too long or too much."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+import pytest
+
+from sordini.registry.judging.inline import JudgeHere
+from sordini.registry.judging.judges import OF_A_CLIENT_MAX, Judge, JudgingChildren
+from sordini.registry.judging.wire import judged_as_wire, judged_from_wire, task_as_wire, task_from_wire
+from sordini.registry.schema_rules import judge
+from sordini.registry.state.refusals import Refusal
+from sordini.registry.state.registering import Judged, prepare
+from sordini.registry.state.registry_state import RegistryState
+from sordini.registry.state.submission import Submission
+from sordini.schemas.registered.types import Reference, SchemaType
+from tests.support.registries import RegistryWorld
+
+BASE = json.dumps({"type": "record", "name": "Base", "fields": []})
+BOTH = json.dumps(
+    {"type": "record", "name": "Both", "fields": [{"name": name, "type": "Base"} for name in ("one", "two")]}
+)
+COUNTING = """
+import json, os, sys
+for line in sys.stdin:
+    text = json.loads(line)["schemas"][-1]["text"]
+    if text == "die":
+        os._exit(3)
+    print(json.dumps({"text": str(os.getpid()), "problems": []}), flush=True)
+"""
+
+
+def prepared(text: str):  # type: ignore[no-untyped-def]
+    return prepare(RegistryState(), Submission("s", text))
+
+
+async def test_a_child_judges_as_this_process_does() -> None:
+    world = RegistryWorld(judge=JudgingChildren())
+    await world.registry.register(Submission("base", BASE), "me")
+    both = Submission("both", BOTH, references=(Reference("Base", "base", 1),))
+    record = await world.registry.register(both, "me")
+    here = judge(task_from_wire(task_as_wire(prepare(world.state, both._replace(subject="other")))))
+    assert here.text == record.text
+    with pytest.raises(Refusal, match="Invalid schema") as refused:
+        await world.registry.register(Submission("s", "{"), "me")
+    assert refused.value.code == 42201
+    await world.registry.close()
+
+
+@pytest.mark.parametrize(
+    "text", ['syntax = "proto3"; message A { int32 x = 1; }', 'syntax = "proto3"; message A { B x = 1; }']
+)
+async def test_a_child_compiles_protobuf_as_a_process_of_its_own_does(text: str) -> None:
+    judging, here = JudgingChildren(), JudgeHere()
+    made = prepare(RegistryState(), Submission("s", text, SchemaType.PROTOBUF))
+
+    async def outcome(judge: Judge) -> str:
+        try:
+            return (await judge.judge(made, "me")).text
+        except Refusal as refusal:
+            return refusal.text
+
+    assert await outcome(judging) == await outcome(here)
+    await judging.close()
+
+
+async def test_a_child_is_there_before_the_first_schema() -> None:
+    judging = JudgingChildren([sys.executable, "-c", COUNTING])
+    await judging.prepare()
+    (child_id,) = (child.pid for child in judging._children._idle)
+    first = await judging.judge(prepared("one"), "me")
+    assert (await judging.judge(prepared("two"), "me")).text == first.text == str(child_id)
+    await judging.close()
+
+
+async def test_a_schema_that_takes_too_long_is_refused_and_its_process_killed() -> None:
+    judging = JudgingChildren(patience_s=0.001)
+    with pytest.raises(Refusal, match=r"takes more than 0\.001 s"):
+        await judging.judge(prepared('"int"'), "me")
+    await judging.close()
+
+
+async def test_a_schema_that_ends_its_process_is_refused_and_the_next_one_is_not() -> None:
+    judging = JudgingChildren([sys.executable, "-c", COUNTING])
+    with pytest.raises(Refusal, match="limits of memory"):
+        await judging.judge(prepared("die"), "me")
+    assert (await judging.judge(prepared("live"), "me")).text.isdigit()
+    await judging.close()
+
+
+async def test_a_client_has_few_processes_at_once_and_what_came_of_a_schema_is_kept() -> None:
+    judging = JudgingChildren([sys.executable, "-c", COUNTING])
+    answers = await asyncio.gather(*(judging.judge(prepared(f"schema {number}"), "me") for number in range(8)))
+    assert len({answer.text for answer in answers}) <= OF_A_CLIENT_MAX
+    count = judging.count
+    assert await judging.judge(prepared("schema 0"), "me") == answers[0]
+    assert judging.count == count
+    await judging.close()
+
+
+def test_what_is_sent_between_the_processes_is_what_arrives() -> None:
+    made = prepared('"int"')
+    task = task_from_wire(json.loads(json.dumps(task_as_wire(made))))
+    assert (task.source, task.level, task.normalizes, task.format) == (made.source, made.level, False, "")
+    judged = Judged("text", ("one", "two"))
+    assert judged_from_wire(json.loads(json.dumps(judged_as_wire(judged)))) == judged
+
+
+def test_a_schema_that_several_refer_to_is_sent_once() -> None:
+    source = prepared('"int"').source
+    shared = source._replace(text=BASE)
+    referring = source._replace(
+        text=BOTH,
+        references=(Reference("a", "a", 1), Reference("b", "b", 1)),
+        resolved={"a": shared, "b": shared},
+    )
+    wire = task_as_wire(prepared('"int"')._replace(source=referring))
+    assert len(wire["schemas"]) == 2
+    assert task_from_wire(json.loads(json.dumps(wire))).source == referring

@@ -1,0 +1,94 @@
+"""Job files that are proposed for a sample: they can be read, and the sample's records are rows by them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sordini.pipeline.jobs.infer import job_file
+from sordini.pipeline.jobs.job import Job
+from sordini.pipeline.jobs.job_file import read_job
+from sordini.pipeline.schemas.decoding import json_rows, pair_rows
+from sordini.pipeline.schemas.inference import infer
+
+EXAMPLES = 500 if os.environ.get("SORDINI_PIPELINE") == "all" else 30
+TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS
+    | st.dates().map(str),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+NAMES = TEXTS | st.sampled_from(["a", "b", "offset", "Timestamp", "event_time"])
+
+
+def proposed(folder: Path, values: list[bytes | None]) -> Job:
+    file = folder / "job.yaml"
+    file.write_text(job_file("some.topic", "127.0.0.1:9092", infer(values), {}, "delta"))
+    return read_job(file, {})
+
+
+@given(st.lists(st.dictionaries(NAMES, VALUES, min_size=1, max_size=4), min_size=1, max_size=4))
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_objects_of_json_are_rows_by_the_job_that_is_proposed_for_them(
+    tmp_path: Path, objects: list[dict[str, Any]]
+) -> None:
+    values = [json.dumps(one).encode() for one in objects]
+    job = proposed(tmp_path, [*values, None])
+    if job.decode.schema is not None:
+        read = json_rows(job.decode.schema)
+        assert [read(value)[1] for value in values] == [None] * len(values)
+
+
+def test_what_is_proposed_says_what_was_seen_and_has_nested_kinds(tmp_path: Path) -> None:
+    lines = [{"sku": "a", "count": 1}, {"sku": "b", "count": 1.5, "at": "2026-11-22T08:00:00Z"}]
+    order = {"id": 1, "timestamp": 5, "lines": lines, "ship to": {"zip": "8000"}, "tags": [], "ok": True}
+    values = [json.dumps(order).encode(), json.dumps({**order, "id": None}).encode(), None]
+    text = job_file("shop.orders", "", infer(values), {}, "iceberg")
+    assert text.startswith("# 3 records were read, 1 of them without a value.\n# 2 of 2 values are JSON objects.\n")
+    job = proposed(tmp_path, values)
+    assert job.name == "some_topic"
+    assert job.decode.record.timestamp == "kafka_timestamp"
+    assert job.decode.schema is not None
+    assert {field.name: (field.kind, field.sources) for field in job.decode.schema.fields} == {
+        "id": ("long", ()),
+        "timestamp": ("long", ()),
+        "lines": ("list<struct<sku: string, count: double, at: timestamp>>", ()),
+        "ship_to": ("struct<zip: string>", ("ship to",)),
+        "tags": ("list<string>", ()),
+        "ok": ("boolean", ()),
+    }
+
+
+def test_pairs_are_proposed_with_the_kinds_of_their_texts(tmp_path: Path) -> None:
+    values: list[bytes | None] = [b"page=/home&n=7&ratio=1", b"page=/&n=8&ratio=1.5&day=2026-11-22"]
+    job = proposed(tmp_path, values)
+    assert job.decode.schema is not None
+    kinds = {field.name: field.kind for field in job.decode.schema.fields}
+    assert kinds == {"page": "string", "n": "long", "ratio": "double", "day": "date"}
+    read = pair_rows(job.decode.schema, "&", "=")
+    assert [read(value or b"")[1] for value in values] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("values", "seen"),
+    [
+        ([b"\0\0\0\0\7x", b"\0\0\0\0\7y"], "values begin with the ids of schemas (7): --registry URL"),
+        ([b"\xff", b"{}"], "1 of 2 values are JSON objects, 0 pairs: bytes are kept"),
+        ([None], "1 records were read, 1 of them without a value"),
+    ],
+)
+def test_what_has_no_form_is_kept_as_bytes(tmp_path: Path, values: list[bytes | None], seen: str) -> None:
+    assert infer(values).mode == "raw"
+    assert seen in job_file("t", "", infer(values), {}, "delta")
+    assert proposed(tmp_path, values).decode.schema is None

@@ -1,0 +1,164 @@
+"""Tables that other programs change between two batches and during one: nothing is lost, twice, or half written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
+from pyiceberg.catalog import load_catalog
+from pyiceberg.types import StringType
+
+from sordini.pipeline.tables import TableError, open_table
+from sordini.pipeline.tables.table import SchemaConflict
+from tests.support.frames import frame, plain_ids
+
+pytestmark = [
+    # Of pyiceberg: its catalogs keep a connection to SQLite for as long as they live.
+    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
+]
+
+
+def optimize(location: str) -> None:
+    DeltaTable(location).optimize.compact()
+
+
+def z_order(location: str) -> None:
+    DeltaTable(location).optimize.z_order(["id"])
+
+
+def vacuum(location: str) -> None:
+    # Without its safeguard a vacuum deletes files that are being written, too: `full` is what a careful stranger avoids.
+    DeltaTable(location).vacuum(0, dry_run=False, enforce_retention_duration=False)
+
+
+def clean_up_log(location: str) -> None:
+    DeltaTable(location).create_checkpoint()
+    for commit in sorted(Path(location, "_delta_log").glob("*.json"))[:-1]:
+        commit.unlink()
+
+
+def add_column(location: str) -> None:
+    DeltaTable(location).alter.add_columns([Field("theirs", PrimitiveType("string"))])
+
+
+def iceberg(location: str) -> Iterator[Any]:
+    with load_catalog("sordini", type="sql", uri=f"sqlite:///{location}/catalog.db") as catalog:
+        yield catalog.load_table("default.events")
+
+
+def add_iceberg_column(location: str) -> None:
+    for table in iceberg(location):
+        with table.update_schema() as update:
+            update.add_column("theirs", StringType())
+
+
+def rewrite_iceberg(location: str) -> None:
+    for table in iceberg(location):
+        table.overwrite(table.scan().to_arrow())
+
+
+def expire_iceberg(location: str) -> None:
+    for table in iceberg(location):
+        current = table.current_snapshot().snapshot_id
+        old = [each.snapshot_id for each in table.snapshots() if each.snapshot_id != current]
+        table.maintenance.expire_snapshots().by_ids(old).commit()
+
+
+DEEDS: list[tuple[str, Callable[[str], None]]] = [
+    ("delta", optimize),
+    ("delta", z_order),
+    ("delta", vacuum),
+    ("delta", clean_up_log),
+    ("delta", add_column),
+    ("iceberg", add_iceberg_column),
+    ("iceberg", rewrite_iceberg),
+    ("iceberg", expire_iceberg),
+]
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> str:
+    return str(tmp_path / "events")
+
+
+@pytest.mark.parametrize(("kind", "deed"), DEEDS)
+def test_a_stranger_s_maintenance_between_batches_and_during_one_loses_and_repeats_nothing(
+    kind: str, deed: Callable[[str], None], location: str
+) -> None:
+    table = open_table(kind, location, app_id="app")
+    for number in range(2):
+        table.append(frame(range(number * 4, number * 4 + 4)), number, {"t": {0: number * 4 + 4}})
+    deed(location)
+    assert table.append(frame(range(4, 8)), 1, {"t": {0: 8}}).was_there
+    table.append(frame(range(8, 12)), 2, {"t": {0: 12}})
+    during = frame(range(12, 16), meanwhile=lambda: None if deed.__name__.startswith("add_") else deed(location))
+    table.append(during, 3, {"t": {0: 16}})
+    assert plain_ids(kind, location) == list(range(16))
+    assert open_table(kind, location, app_id="app").last() == (3, {"t": {0: 16}})
+
+
+@pytest.mark.parametrize(("kind", "deed"), [("delta", add_column), ("iceberg", add_iceberg_column)])
+def test_a_column_that_a_stranger_adds_during_a_batch_stays_and_is_null_in_its_rows(
+    kind: str, deed: Callable[[str], None], location: str
+) -> None:
+    table = open_table(kind, location, app_id="app")
+    table.append(frame(range(4)), 0)
+    table.append(frame(range(4, 8), meanwhile=lambda: deed(location), ours=1), 1)
+    schema = table.schema()
+    assert schema is not None
+    assert {"theirs", "ours"} <= set(schema.names)
+    assert plain_ids(kind, location) == list(range(8))
+
+
+def test_a_column_that_a_stranger_makes_another_type_during_a_batch_stops_it_with_nothing_half_written(
+    location: str,
+) -> None:
+    table = open_table("delta", location, app_id="app")
+    table.append(frame(range(4)), 0)
+
+    def theirs() -> None:
+        DeltaTable(location).alter.add_columns([Field("extra", PrimitiveType("integer"))])
+
+    with pytest.raises(SchemaConflict, match="column 'extra' is string in the rows and int32 in the table"):
+        table.append(frame(range(4, 8), theirs, extra="x"), 1)
+    assert (plain_ids("delta", location), table.last()) == (list(range(4)), (0, {}))
+
+
+def test_a_restored_delta_table_continues_after_the_batch_that_it_has(location: str) -> None:
+    app, other = (open_table("delta", location, app_id=name) for name in ("app", "other"))
+    for number in range(3):
+        app.append(frame(range(number * 4, number * 4 + 4)), number, {"t": {0: number * 4 + 4}})
+    DeltaTable(location).restore(0)
+    other.append(frame(range(100, 102)), 0, {"u": {0: 2}})
+    assert app.last() == (0, {"t": {0: 4}})
+    assert not app.append(frame(range(4, 8)), 1, {"t": {0: 8}}).was_there
+    app.append(frame(range(8, 12)), 2, {"t": {0: 12}})
+    assert (app.last(), other.last()) == ((2, {"t": {0: 12}}), (0, {"u": {0: 2}}))
+    assert plain_ids("delta", location) == [*range(12), 100, 101]
+
+
+def test_a_delta_table_that_is_restored_during_a_batch_is_read_again_and_the_batch_is_refused(location: str) -> None:
+    table = open_table("delta", location, app_id="app")
+    for number in range(3):
+        table.append(frame(range(number * 4, number * 4 + 4)), number, {"t": {0: number * 4 + 4}})
+    with pytest.raises(TableError, match="was restored or rolled back"):
+        table.append(frame(range(12, 16), lambda: DeltaTable(location).restore(0)), 3, {"t": {0: 16}})
+    assert (plain_ids("delta", location), table.last()) == (list(range(4)), (0, {"t": {0: 4}}))
+
+
+def test_a_restored_delta_table_whose_log_of_that_version_is_gone_is_one_sentence(location: str) -> None:
+    table = open_table("delta", location, app_id="app")
+    for number in range(3):
+        table.append(frame(range(number * 4, number * 4 + 4)), number, {"t": {0: number * 4 + 4}})
+    theirs = DeltaTable(location)
+    theirs.restore(0)
+    DeltaTable(location).create_checkpoint()
+    for version in range(2):
+        Path(location, "_delta_log", f"{version:020}.json").unlink()
+    with pytest.raises(TableError, match=r"was restored to version 0 after batch 2 of 'app', and the log of"):
+        table.append(frame(range(12, 16)), 3, {"t": {0: 16}})
+    assert plain_ids("delta", location) == list(range(4))

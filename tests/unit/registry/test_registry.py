@@ -1,0 +1,146 @@
+"""A registry: what happens when requests meet, the journal fails, or another registry writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from sordini.registry.ports import NotTheWriter
+from sordini.registry.records import NoopKey, Record, decode
+from sordini.registry.state.deleting import delete_subject
+from sordini.registry.state.refusals import Refusal
+from sordini.registry.state.registering import Judged, Prepared
+from sordini.registry.state.settings import set_config
+from sordini.registry.state.submission import Submission
+from tests.support.registries import RegistryWorld, append, compacted, replayed_state
+
+
+class HeldJudge:
+    """Implements `Judge`: each text is canonical, and compatible with none but itself; the answers can be held."""
+
+    def __init__(self) -> None:
+        self.seconds, self.count = 0.0, 0
+        self.released = asyncio.Event()
+        self.released.set()
+        self.judged: list[tuple[str, list[str]]] = []
+
+    async def judge(self, prepared: Prepared, client: str) -> Judged:
+        del client
+        earlier = [record.text for record in prepared.earlier]
+        self.judged.append((prepared.source.text, earlier))
+        await self.released.wait()
+        return Judged(prepared.source.text, tuple(text for text in earlier if text != prepared.source.text))
+
+    async def prepare(self) -> None:
+        return
+
+    async def close(self) -> None:
+        return
+
+
+async def settled() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_of_two_that_are_not_compatible_and_arrive_together_one_is_refused() -> None:
+    judge = HeldJudge()
+    world = RegistryWorld(judge=judge)
+    judge.released.clear()
+    both = [asyncio.create_task(world.registry.register(Submission("s", text), "me")) for text in ("one", "two")]
+    await settled()
+    judge.released.set()
+    outcomes = await asyncio.gather(*both, return_exceptions=True)
+    assert [getattr(outcome, "code", None) for outcome in outcomes] == [None, 409]
+    assert judge.judged == [("one", []), ("two", []), ("two", ["one"])], "the second is compared with the first"
+    assert len(world.journal.log) == 1
+
+
+async def test_the_same_schema_from_many_has_one_id_and_one_record() -> None:
+    world = RegistryWorld(judge=HeldJudge())
+    records = await asyncio.gather(*(world.registry.register(Submission("s", "one"), "me") for _ in range(20)))
+    assert {record.id for record in records} == {1}
+    assert len(world.journal.log) == 1
+
+
+async def test_a_text_that_is_registered_already_is_not_parsed_again() -> None:
+    judge = HeldJudge()
+    world = RegistryWorld(judge=judge)
+    await world.registry.register(Submission("s", "one"), "me")
+    await world.registry.register(Submission("s", "one"), "me")
+    await world.registry.find_schema(Submission("s", "one"), "me", deleted=False)
+    assert len(judge.judged) == 1
+
+
+async def test_a_change_that_cannot_be_written_is_answered_with_the_reason() -> None:
+    world = RegistryWorld()
+    world.journal.failure = "NOT_ENOUGH_REPLICAS"
+    with pytest.raises(Refusal, match="NOT_ENOUGH_REPLICAS") as refused:
+        await world.registry.change(lambda state: set_config(state, None, {"compatibility": "NONE"}))
+    assert refused.value.code == 50001
+
+
+async def test_a_registry_that_does_not_write_names_the_one_that_does() -> None:
+    world = RegistryWorld()
+    world.journal.is_writer, world.journal.writer = False, "http://other:8081"
+    with pytest.raises(NotTheWriter, match="http://other:8081"):
+        await world.registry.register(Submission("s", '"int"'), "me")
+
+
+async def test_decisions_are_made_one_after_the_other() -> None:
+    """The second is decided on a state that has all records of the first."""
+    world = RegistryWorld()
+    world.journal.gate = asyncio.Event()
+    seen: list[int] = []
+
+    async def change(level: str) -> None:
+        def decide(state):  # type: ignore[no-untyped-def]
+            seen.append(len(state.configs))
+            return set_config(state, level.lower(), {"compatibility": level})
+
+        await world.registry.change(decide)
+
+    both = [asyncio.create_task(change(level)) for level in ("NONE", "FULL")]
+    await settled()
+    assert seen == [0]
+    world.journal.gate.set()
+    await asyncio.gather(*both)
+    assert seen == [0, 1]
+
+
+async def test_a_change_whose_caller_is_gone_is_completed() -> None:
+    world = RegistryWorld()
+    world.journal.gate = asyncio.Event()
+    change = asyncio.create_task(
+        world.registry.change(lambda state: set_config(state, None, {"compatibility": "NONE"}))
+    )
+    await settled()
+    change.cancel()
+    await asyncio.wait([change])
+    world.journal.gate.set()
+    await world.registry.close()
+    assert len(world.journal.log) == 1
+
+
+async def test_a_writer_that_took_over_notes_the_highest_id_again_before_it_gives_one() -> None:
+    world = RegistryWorld(judge=HeldJudge())
+    await world.registry.register(Submission("s", "one"), "me")
+    for permanent in (False, True):
+        await world.registry.change(lambda state, p=permanent: delete_subject(state, "s", permanent=p))  # type: ignore[misc]
+    append(world.state, Record(NoopKey(), None), world.journal.log)
+    await world.journal.wait_until_current()
+    record = await world.registry.register(Submission("t", "two"), "me")
+    assert record.id == 2
+    kept = compacted(world.journal.log)
+    assert [type(decode(*stored).key).__name__ for stored in kept] == ["DeleteSubjectKey", "NoopKey", "SchemaKey"]
+    assert json.loads(kept[1][1] or b"") == {"highestIds": {".": 1}}
+    assert replayed_state(kept).next_id(".") == 3
+
+
+async def test_a_read_only_registry_refuses_changes_and_does_not_forward_them() -> None:
+    world = RegistryWorld(is_read_only=True)
+    world.journal.is_writer, world.journal.writer = False, "http://other:8081"
+    answer = await world.json("PUT", "/config", {"compatibility": "NONE"})
+    assert answer["error_code"] == 42205
