@@ -40,14 +40,20 @@ RUN PYTHONPATH=/build-tools python -m pip wheel --no-cache-dir --require-hashes 
 FROM libraries AS build
 COPY pyproject.toml README.md LICENSE __init__.py __main__.py py.typed ./
 COPY scripts/package_metadata.py scripts/
+COPY admin admin
 COPY broker broker
 COPY cli cli
 COPY client client
 COPY config config
-COPY heritage heritage
+COPY console console
+COPY coordination_store coordination_store
+COPY doctor doctor
 COPY mirror mirror
+COPY packs packs
 COPY protocol protocol
+COPY registry registry
 COPY replication replication
+COPY schemas schemas
 COPY storage storage
 COPY system system
 COPY testing testing

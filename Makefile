@@ -2,9 +2,11 @@
 # make cluster  ZooKeeper and three brokers on 127.0.0.1:9092 to 9094, their data in ./data/cluster, until Ctrl-C
 # make test   everything the tests need, then the tests; ARGS="-k idempotent" narrows them
 # make check  before a commit: lint and the fast tests, without Java and programs; ARGS="-k idempotent" narrows them
+# make parts  all seeds, cases and examples of which `make test` has a part; a quarter of an hour
 # make crash  crash tests of the log with 20,000 seeds; ARGS="--seeds 5-5" for some, ARGS=--planted for planted bugs
-# make model  replication and transactions explored exhaustively, and older rules that do harm; ARGS=--planted for bugs
+# make model  replication, transactions and consumer groups explored exhaustively, and older rules that do harm; ARGS=--planted for bugs
 # make interchange  log directories of Sordini and Apache Kafka 2.7.2 and 3.9.1 opened by each other; ten minutes
+# make moved-groups  consumer groups whose coordinator's log is moved to Apache Kafka 4.4.0 and back; three minutes
 # make mixed  clusters of Sordini and Apache Kafka 2.7.2 and 3.9.1 brokers, either as controller; half an hour
 # make originals  the Scala clients of Kafka 1.1.1 before Sordini and Apache Kafka 2.7.2, with kills; four minutes
 # make heritage  the documents' clients in Python, members stopped and cut off from ZooKeeper again and again; two minutes
@@ -12,13 +14,28 @@
 # make spin   which rows end the wait of a Fetch, and requests of every client library in states of error; five minutes
 # make tools   every call of the newest tools of Apache Kafka before three brokers, with what it must print; a minute
 # make stall  every request at its largest 1 MiB body: CPU, and how long another client waits; ARGS="--api METADATA"
+# make consumer-groups  situations of consumer groups before Apache Kafka 4.4.0, as recorded; UPDATE=1 records; two minutes
+# make shares  the machine of a share partition beside Apache Kafka 4.4.0, call by call; five minutes
+# make churn  members of both protocols in one group, killed as the broker is, for ten minutes
 # make hostile  hostile requests to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
 # make chaos  three brokers and transactions under 37 faults in ten minutes, two outages of ZooKeeper too; ARGS="--minutes 2"
 # make exactly-once  consume-transform-produce in eight programs, brokers and programs killed; twenty minutes
 # make aiokafka-suite  aiokafka's own tests on the test kit; six minutes; AIOKAFKA_REPOSITORY=CLONE takes a local Git clone
-# make recipes  all recipes of docs/testing-recipes.md, with Quix Streams and Spark; two minutes
+# make franz-go-suite  franz-go's own tests of groups by both protocols, and of transactions; Go fetches them; two minutes
+# make librdkafka-suite  librdkafka's own tests of consumers by both group protocols; LIBRDKAFKA_REPOSITORY=CLONE; an hour
+# make confluent-suite  confluent-kafka's own tests by both group protocols; ARGS=--apache before Apache Kafka 4.4.0; CONFLUENT_REPOSITORY=CLONE; ten minutes
+# make flink  Flink's own source and sink before Sordini and Apache Kafka 4.4.0, with a failure and a savepoint; two minutes
+# make recipes  all recipes of docs/testing.md, with Quix Streams and Spark; two minutes
 # make mirror  clusters copied into one: fifty kills of mirror and brokers, two ways for ten minutes; half an hour
+# make registry  one id for each schema: registration by several clients while registries and brokers fail; ten minutes
+# make registry-judge  Karapace answers the requests of tests/registry/judge anew; ARGS="--source FOLDER --python PATH"; two minutes
+# make doctor  every planted fault named, and clients run into each for what they print; half an hour
+# make console  the console's pages in Debian's Chromium, and axe-core; SORDINI_PICTURES=all writes the pictures; five minutes
+# make upserts   a PostgreSQL's changes upserted into a table while its writers are killed, ARGS='--changes N --keys N --kills N'
 # make pipeline  Spark's Kafka source and Sordini's in all scenarios, jobs killed while they write; half an hour
+# make sink-kills  Spark from topic to topic in transactions, drivers and workers killed a hundred times, two ways; ninety minutes
+# make orchestrators  the examples for Airflow and Dagster by their own runners, in environments of their own; five minutes
+# make slow   the tests marked slow, which `make test` leaves out, as others have their subject; ten minutes
 # make docker  the images and compose files under a Docker engine of its own: faults, restarts, pages; root; ten minutes
 # make demo   activity of a web site, from topics through Spark to tables and a report; five to fifteen minutes
 # make sim    seeds of a simulated broker, a cluster, transactions; ARGS, CLUSTER_ARGS, TRANSACTION_ARGS="--seeds 0-9999"
@@ -33,7 +50,7 @@
 # make audit-dependencies  known vulnerabilities of what is locked; needs the index's vulnerability service
 # make dist   dist/sordini-VERSION.tar.gz and the wheel, checked; SORDINI_REPOSITORY=https://... is the address of the repository
 # make lint   style, types, import contracts
-# make bench  side by side with Apache Kafka; prints the table of docs/benchmarks.md
+# make bench  side by side with Apache Kafka; prints the tables of docs/benchmarks.md and docs/evidence/benchmarks.md
 # make clean  remove the environment and all caches; ./data stays
 
 # One that was built with profile-guided optimisation, if there is one.
@@ -45,7 +62,7 @@ WORKERS ?= 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test check crash model interchange mixed originals heritage matrix spin tools stall hostile chaos exactly-once mirror aiokafka-suite recipes pipeline docker demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
+.PHONY: help run cluster test check parts crash model interchange moved-groups mixed originals heritage matrix spin tools stall consumer-groups shares churn hostile chaos exactly-once mirror registry registry-judge doctor console aiokafka-suite franz-go-suite librdkafka-suite confluent-suite flink recipes pipeline upserts sink-kills orchestrators slow docker demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
 	clean
 
 help:
@@ -64,9 +81,16 @@ test: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadscope $(ARGS)
 
-FAST = tests/unit tests/scenarios tests/outside/test_processes.py tests/test_tidy.py tests/test_documents.py
+# Without what takes half a minute of it: every request at its largest, and tests of the benchmark and the examples.
+FAST = --ignore=tests/unit/broker/requests/test_longest_requests.py --ignore=tests/unit/bench --ignore=tests/unit/examples \
+	tests/unit tests/scenarios tests/outside/test_processes.py tests/test_tidy.py tests/test_documents.py
 check: lint
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope -q $(FAST) $(ARGS)
+
+PARTED = tests/unit tests/sim tests/fuzz tests/testing/processes tests/testing/recipes/test_ci_files.py
+parts: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_PART=all $(BIN)/python -m pytest --numprocesses 2 --dist loadscope $(PARTED) $(ARGS)
 
 crash: .venv/.installed-dev
 	$(BIN)/python -m tests.crash $(ARGS)
@@ -76,11 +100,15 @@ model: .venv/.installed-dev
 
 interchange: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	SORDINI_INTERCHANGE=all $(BIN)/python -m pytest tests/compat/interchange tests/compat/test_raised_epochs.py $(ARGS)
+	SORDINI_INTERCHANGE=all SORDINI_PART=all $(BIN)/python -m pytest tests/compat/interchange tests/compat/test_raised_epochs.py $(ARGS)
+
+moved-groups: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_MOVED_GROUPS=all $(BIN)/python -m pytest tests/compat/interchange/test_moved_groups.py $(ARGS)
 
 mixed: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	SORDINI_MIXED=all $(BIN)/python -m pytest tests/cluster $(ARGS)
+	SORDINI_MIXED=all SORDINI_PART=all $(BIN)/python -m pytest tests/cluster $(ARGS)
 
 originals: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
@@ -88,7 +116,7 @@ originals: .venv/.installed-dev
 
 heritage: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	SORDINI_HERITAGE=all $(BIN)/python -m pytest tests/heritage $(ARGS)
+	SORDINI_HERITAGE=all SORDINI_PART=all $(BIN)/python -m pytest tests/heritage $(ARGS)
 
 matrix: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
@@ -96,7 +124,7 @@ matrix: .venv/.installed-dev
 
 spin: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	SORDINI_SPIN=all $(BIN)/python -m pytest tests/compat/test_fetch_waits.py tests/compat/test_spin.py -s $(ARGS)
+	SORDINI_SPIN=all SORDINI_PART=all $(BIN)/python -m pytest tests/compat/test_fetch_waits.py tests/compat/test_spin.py -s $(ARGS)
 
 tools: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
@@ -105,6 +133,17 @@ tools: .venv/.installed-dev
 stall: .venv/.installed-dev
 	$(BIN)/python -m tests.support.longest_requests $(ARGS)
 	SORDINI_STALL=all $(BIN)/python -m pytest tests/unit/broker/requests/test_longest_requests.py
+
+consumer-groups: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py newest
+	SORDINI_CONSUMER_GROUPS=all SORDINI_PART=all $(BIN)/python -m pytest tests/compat/test_consumer_groups.py $(ARGS)
+
+shares: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py newest
+	SORDINI_SHARES=100 $(BIN)/python -m pytest tests/compat/test_share_partitions.py $(ARGS)
+
+churn: .venv/.installed-dev
+	SORDINI_MIXED_CHURN_S=600 $(BIN)/python -m pytest tests/compat/test_mixed_churn.py -s $(ARGS)
 
 hostile: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
@@ -117,11 +156,28 @@ chaos: .venv/.installed-dev
 exactly-once: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	@$(PYTHON) scripts/outside.py streams
-	SORDINI_EXACTLY_ONCE=all $(BIN)/python -m pytest tests/exactly_once -s $(ARGS)
+	SORDINI_EXACTLY_ONCE=all SORDINI_PART=all $(BIN)/python -m pytest tests/exactly_once -s $(ARGS)
 
 aiokafka-suite: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py aiokafka-suite
 	$(BIN)/python -m tests.client_suites $(ARGS)
+
+franz-go-suite: .venv/.installed-dev
+	$(BIN)/python -m tests.client_suites.franz_go_suite $(ARGS)
+
+librdkafka-suite: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py librdkafka-suite
+	$(BIN)/python -m tests.client_suites.librdkafka_suite $(ARGS)
+
+confluent-suite: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py newest
+	@$(PYTHON) scripts/outside.py confluent-suite
+	$(BIN)/python -m tests.client_suites.confluent_suite $(ARGS)
+
+flink: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py newest
+	@$(PYTHON) scripts/outside.py flink
+	SORDINI_FLINK=all $(BIN)/python -m pytest tests/compat/flink $(ARGS)
 
 recipes: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
@@ -130,11 +186,45 @@ recipes: .venv/.installed-dev
 
 mirror: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	SORDINI_MIRROR=all $(BIN)/python -m pytest tests/mirror -s $(ARGS)
+	SORDINI_MIRROR=all SORDINI_PART=all $(BIN)/python -m pytest tests/mirror -s $(ARGS)
+
+registry: .venv/.installed-dev
+	SORDINI_REGISTRY=all $(BIN)/python -m pytest tests/registry -s $(ARGS)
+
+registry-judge: .venv/.installed-dev
+	$(BIN)/python -m tests.registry.judge.record $(ARGS)
+
+doctor: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_DOCTOR=all SORDINI_PART=all $(BIN)/python -m pytest tests/doctor tests/unit/doctor $(ARGS)
+
+console: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py console
+	SORDINI_CONSOLE=all SORDINI_PART=all $(BIN)/python -m pytest tests/console tests/unit/console $(ARGS)
 
 pipeline: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	SORDINI_PIPELINE=all $(BIN)/python -m pytest tests/pipeline $(ARGS)
+	@$(PYTHON) scripts/outside.py iceberg
+	@$(PYTHON) scripts/outside.py unbounded-spark
+	SORDINI_PIPELINE=all SORDINI_PART=all $(BIN)/python -m pytest tests/pipeline $(ARGS)
+
+sink-kills: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_SINK_KILLS=100 SORDINI_PIPELINE=all $(BIN)/python -m pytest tests/pipeline/test_sink_under_kills.py -s $(ARGS)
+
+upserts: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	@$(PYTHON) scripts/outside.py postgres
+	$(BIN)/python -m tests.pipeline.upserts $(ARGS)
+
+orchestrators: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	@$(PYTHON) scripts/outside.py orchestrators
+	SORDINI_ORCHESTRATORS=all $(BIN)/python -m pytest tests/pipeline/test_orchestrators.py $(ARGS)
+
+slow: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_PART=all $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadscope -m slow $(ARGS)
 
 docker: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py docker
