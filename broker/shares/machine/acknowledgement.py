@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from sordini.broker.shares.machine.in_flight import Part
-from sordini.broker.shares.machine.record_states import AFTER, AckType, RecordState
+from sordini.broker.shares.machine.record_states import AFTER, AckType, DeathReason, RecordState
 from sordini.broker.shares.machine.share_partition import Change, SharePartition
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.system.named_tuple import NamedTuple
@@ -39,7 +39,7 @@ def acknowledge(
                 if kind is AckType.RENEW:
                     renewed.append(part)
                 else:
-                    marked.append(partition.begin(part, _state_after(partition, part, kind)))
+                    marked.append(_marked(partition, part, kind))
     except BrokerError:
         partition.roll_back(Change(partition.start, tuple(marked)))
         raise
@@ -48,8 +48,12 @@ def acknowledge(
     return Change(partition.start, tuple(marked)) if marked else None
 
 
-def _state_after(partition: SharePartition, part: Part, kind: AckType) -> RecordState:
-    return partition.state_when_released(part) if kind is AckType.RELEASE else AFTER[kind]
+def _marked(partition: SharePartition, part: Part, kind: AckType) -> Part:
+    if kind is AckType.RELEASE:
+        return partition.begin_release(part)
+    if kind is AckType.REJECT:
+        return partition.begin_end(part, DeathReason.REJECTED)
+    return partition.begin(part, AFTER[kind])
 
 
 def _held(partition: SharePartition, member: str, said: Acknowledgement) -> Iterator[tuple[Part, AckType]]:

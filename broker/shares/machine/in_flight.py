@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from sordini.broker.shares.machine.record_states import DONE, RecordState
+from sordini.broker.shares.machine.record_states import DONE, DeathReason, RecordState
 from sordini.system.named_tuple import NamedTuple
 
 
@@ -23,6 +23,8 @@ class Part(NamedTuple):
     """When the lock ends, if they are acquired."""
     after: RecordState | None = None
     """The state they will have when that is written; until then they are neither handed out nor acknowledged."""
+    reason: DeathReason | None = None
+    """Why they are ARCHIVING, or will be."""
 
     @property
     def is_available(self) -> bool:

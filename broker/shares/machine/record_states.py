@@ -21,6 +21,15 @@ DONE: Final = frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
 """States that a record does not leave."""
 
 
+class DeathReason(IntEnum):
+    """Why a record becomes a dead letter (KIP-1191)."""
+
+    REJECTED = 0
+    """By a member."""
+    DELIVERIES_EXCEEDED = 1
+    """It came back from its last delivery."""
+
+
 class AckType(IntEnum):
     """The numbers are those of the requests."""
 
@@ -35,6 +44,5 @@ class AckType(IntEnum):
 AFTER: Final = {
     AckType.GAP: RecordState.ARCHIVED,
     AckType.ACCEPT: RecordState.ACKNOWLEDGED,
-    AckType.RELEASE: RecordState.AVAILABLE,
-    AckType.REJECT: RecordState.ARCHIVED,
 }
+"""Of types after which the state does not depend on the group's settings or the number of deliveries."""

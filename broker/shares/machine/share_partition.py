@@ -4,6 +4,10 @@ A change (acknowledgement, release, expiry) marks its parts first, is then writt
 force when that has been answered; if it cannot be written it has not happened. Acquiring changes nothing that is
 stored: a leader that fails has delivered once more than it is written that it has.
 
+Records that are not delivered any more are archived or, in a group with dead letters, archiving until these are written
+(KIP-1191): `take_dead_letters`, then `archive`. A leader that fails in between leaves them archiving, and the next one
+writes their dead letters again.
+
 Invariants: batches do not overlap and lie between `start` and `end`; `done` is the number of their records that are
 done; nothing below `hint` is available; every lock is in `locks` with its deadline.
 """
@@ -14,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
 from sordini.broker.shares.machine.in_flight import InFlightBatch, InFlightBatches, Part
-from sordini.broker.shares.machine.record_states import RecordState
+from sordini.broker.shares.machine.record_states import DeathReason, RecordState
 from sordini.system.named_tuple import NamedTuple
 
 
@@ -27,6 +31,8 @@ class ShareLimits(NamedTuple):
     """share.partition.max.record.locks"""
     lock_ms: int
     """share.record.lock.duration.ms"""
+    has_dead_letters: bool = False
+    """Whether errors.deadletterqueue.topic.name is set."""
 
 
 class StoredState(NamedTuple):
@@ -43,6 +49,15 @@ class Change(NamedTuple):
     parts: tuple[Part, ...]
 
 
+class DeadLetters(NamedTuple):
+    """Records on their way to the dead letters; offsets are half-open."""
+
+    first: int
+    end: int
+    deliveries: int
+    reason: DeathReason
+
+
 class SharePartition:
     """All that is known of it between two requests."""
 
@@ -55,10 +70,19 @@ class SharePartition:
         self.hint = stored.start
         self._locks: list[tuple[int, int, int]] = []
         """Deadline, first, end; some are no longer true."""
+        self._dead_letters: list[DeadLetters] = []
         for part in stored.parts:
             if part.end > stored.start:
-                self.add(InFlightBatch([part._replace(first=max(part.first, stored.start))]))
+                self._add_stored(part._replace(first=max(part.first, stored.start)))
         self.advance()
+
+    def _add_stored(self, part: Part) -> None:
+        """What a former leader left archiving is continued; why it died is not stored."""
+        if part.state is RecordState.ARCHIVING:
+            is_exceeded = part.deliveries >= self.limits.delivery_count_max
+            part = part._replace(reason=DeathReason.DELIVERIES_EXCEEDED if is_exceeded else DeathReason.REJECTED)
+            self._die(part)
+        self.add(InFlightBatch([part]))
 
     @property
     def in_flight(self) -> int:
@@ -117,17 +141,23 @@ class SharePartition:
         return Change(self.start, tuple(self._released(held))) if held else None
 
     def _released(self, held: Sequence[Part]) -> list[Part]:
-        return [self.begin(part, self.state_when_released(part)) for part in held]
+        return [self.begin_release(part) for part in held]
 
-    def state_when_released(self, part: Part) -> RecordState:
-        """Available, or archived after the last delivery and below the start offset."""
+    def begin_release(self, part: Part) -> Part:
+        """Mark records as available, or after their last delivery as ended."""
         if part.deliveries >= self.limits.delivery_count_max:
-            return RecordState.ARCHIVED
-        return RecordState.AVAILABLE
+            return self.begin_end(part, DeathReason.DELIVERIES_EXCEEDED)
+        return self.begin(part, RecordState.AVAILABLE)
 
-    def begin(self, part: Part, state: RecordState) -> Part:
+    def begin_end(self, part: Part, reason: DeathReason) -> Part:
+        """Mark records that are not delivered any more as archived, or as archiving if they become dead letters."""
+        if self.limits.has_dead_letters:
+            return self.begin(part, RecordState.ARCHIVING, reason)
+        return self.begin(part, RecordState.ARCHIVED)
+
+    def begin(self, part: Part, state: RecordState, reason: DeathReason | None = None) -> Part:
         """Mark records with the state that they will have."""
-        marked = part._replace(after=state)
+        marked = part._replace(after=state, reason=reason)
         self._put(marked)
         return marked
 
@@ -140,19 +170,44 @@ class SharePartition:
         for part in self._present(change):
             assert part.after is not None
             changed = Part(part.first, part.end, part.after, part.deliveries)
+            if part.after is RecordState.ARCHIVING:
+                changed = changed._replace(reason=part.reason)
+                self._die(changed)
             self._put(changed)
             if changed.is_done:
                 self.done += changed.end - changed.first
-            else:
+            elif changed.is_available:
                 self.hint = min(self.hint, changed.first)
         self.advance()
 
+    def _die(self, part: Part) -> None:
+        assert part.reason is not None
+        self._dead_letters.append(DeadLetters(part.first, part.end, part.deliveries, part.reason))
+
+    def take_dead_letters(self) -> list[DeadLetters]:
+        """The dead letters to write, each once: those since the last call, and first those that were stored."""
+        taken, self._dead_letters = self._dead_letters, []
+        return taken
+
+    def archive(self, first: int, end: int) -> Change | None:
+        """Archive records whose dead letters are written, or are not to be; None if there are none at these offsets."""
+        archiving = [
+            part
+            for batch in self.batches.overlapping(first, end)
+            for part in batch.within(first, end)
+            if part.state is RecordState.ARCHIVING and part.after is None
+        ]
+        marked = tuple([self.begin(part, RecordState.ARCHIVED, part.reason) for part in archiving])
+        return Change(self.start, marked) if marked else None
+
     def roll_back(self, change: Change) -> None:
-        """A change could not be written: its records are held as before."""
+        """A change could not be written: its records are held, or archiving, as before."""
         for part in self._present(change):
-            restored = part._replace(after=None)
+            is_archiving = part.state is RecordState.ARCHIVING
+            restored = part._replace(after=None, reason=part.reason if is_archiving else None)
             self._put(restored)
-            self.lock(restored)
+            if not is_archiving:
+                self.lock(restored)
 
     def _present(self, change: Change) -> Iterator[Part]:
         """Its parts without what was forgotten meanwhile."""
