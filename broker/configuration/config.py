@@ -36,6 +36,7 @@ from sordini.broker.configuration.keys.password_encoder_keys import PasswordEnco
 from sordini.broker.configuration.keys.quota_keys import QuotaSettings
 from sordini.broker.configuration.keys.replica_keys import ReplicaSettings, check_replica
 from sordini.broker.configuration.keys.security_keys import SecuritySettings
+from sordini.broker.configuration.keys.share_group_keys import ShareGroupSettings, check_share_groups
 from sordini.broker.configuration.keys.telemetry_keys import TelemetrySettings
 from sordini.broker.configuration.keys.tracing_keys import TracingSettings
 from sordini.broker.configuration.keys.transaction_keys import TransactionSettings
@@ -82,6 +83,7 @@ class Config(
     CleanerSettings,
     GroupSettings,
     ConsumerGroupSettings,
+    ShareGroupSettings,
     TransactionSettings,
     AuthorizationSettings,
     QuotaSettings,
@@ -317,6 +319,7 @@ def build_config(entries: Mapping[str, str]) -> tuple[Config, list[str]]:
     config = Config(**values, listener_overrides=as_overrides(entries), provided_keys=provided)
     check_cleaner(config)
     check_consumer_groups(config)
+    check_share_groups(config)
     if not config.log_directories or entries.get("log.dirs", ".").strip() == "":
         key = "log.dir" if config.log_dirs is None else "log.dirs"
         raise ConfigError(f"{key}={entries[key]!r} is not valid: allowed is at least one directory")

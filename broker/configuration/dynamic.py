@@ -30,6 +30,7 @@ from sordini.broker.configuration.keys.consumer_group_keys import check_consumer
 from sordini.broker.configuration.keys.listener_keys import LISTENER_PREFIX, as_overrides, find_listener_key, merged
 from sordini.broker.configuration.keys.password_encoder_keys import PASSWORDS_MAX
 from sordini.broker.configuration.keys.security_keys import SecuritySettings
+from sordini.broker.configuration.keys.share_group_keys import check_share_groups
 from sordini.broker.configuration.password_encoder import PasswordEncoder
 from sordini.broker.configuration.protection.protection import is_without_effect, requested_protection
 from sordini.broker.configuration.renamed_keys import of_the_store
@@ -139,6 +140,7 @@ class DynamicConfig:
         changed = self._combine({**self._usable, source: usable})
         check_cleaner_change(self.config, changed)
         check_consumer_groups(changed)
+        check_share_groups(changed)
         check_connections_change(self.config.connections, changed.connections)
         for validator in self._validators:
             validator(changed)

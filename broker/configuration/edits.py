@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
 from sordini.broker.configuration.client_metrics_config import CLIENT_METRICS_SETTINGS, read_client_metrics
-from sordini.broker.configuration.config import SETTINGS, find_setting, is_password
+from sordini.broker.configuration.config import SETTINGS, Config, find_setting, is_password
 from sordini.broker.configuration.group_config import GROUP_SETTINGS, check_group_config, unusable_settings
-from sordini.broker.configuration.keys.consumer_group_keys import ConsumerGroupSettings
 from sordini.broker.configuration.keys.listener_keys import LISTENER_PREFIX
 from sordini.broker.configuration.keys.password_encoder_keys import PASSWORDS_MAX
 from sordini.broker.configuration.keys.protection_keys import TABLE, KeyTreatment, Protection
@@ -87,12 +86,12 @@ def edit_topic(overrides: Mapping[str, str], edits: Sequence[Edit]) -> dict[str,
     return edited
 
 
-def edit_group(overrides: Mapping[str, str], edits: Sequence[Edit], broker: ConsumerGroupSettings) -> dict[str, str]:
+def edit_group(overrides: Mapping[str, str], edits: Sequence[Edit], broker: Config) -> dict[str, str]:
     """A group's own settings after the edits; raises BrokerError INVALID_CONFIG.
 
     `broker` has the bounds. Settings in the store that nothing can use stay, and do not prevent the change.
     """
-    defaults = {key: str(declared.interval.value(broker)) for key, declared in GROUP_SETTINGS.items()}
+    defaults = {key: value_text(declared.inherited(broker)) for key, declared in GROUP_SETTINGS.items()}
     edited = _apply(overrides, edits, {key: known.rule for key, known in GROUP_SETTINGS.items()}, defaults)
     useless = {entry.key for entry in unusable_settings(edited)} - {edit.key for edit in edits}
     try:

@@ -6,7 +6,7 @@ of a dictionary, so a coordinator makes one at each request instead of keeping w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from sordini.broker.configuration.config import Config
@@ -37,6 +37,7 @@ class GroupConfigs:
         self._log = log
         self._own: dict[str, GroupConfig] = {}
         self._timings: dict[str, GroupTimings] = {}
+        self._observers: list[Callable[[str], None]] = []
         self._inherited = GroupConfig(broker, {})
         self._default_timings = self._inherited.timings
         broker.on_change(self._inherit)
@@ -46,12 +47,20 @@ class GroupConfigs:
         """The groups that have settings of their own, sorted."""
         return sorted(self._own)
 
+    def on_change(self, observer: Callable[[str], None]) -> None:
+        """Call with the id of each group whose settings have changed."""
+        self._observers.append(observer)
+
+    def has_own(self, group_id: str) -> bool:
+        """Whether a group has settings of its own."""
+        return group_id in self._own
+
     def config_of(self, group_id: str) -> GroupConfig:
         """A group's configuration, for descriptions."""
         return self._own.get(group_id, self._inherited)
 
     def timings_of(self, group_id: str) -> GroupTimings:
-        """A group's values in force now."""
+        """A consumer group's values in force now."""
         return self._timings.get(group_id, self._default_timings)
 
     def check_room(self, group_id: str) -> None:
@@ -74,6 +83,8 @@ class GroupConfigs:
         else:
             self._own.pop(group_id, None)
             self._timings.pop(group_id, None)
+        for observer in self._observers:
+            observer(group_id)
 
     def _inherit(self, _: Config) -> None:
         self._timings = {group_id: config.timings for group_id, config in self._own.items()}

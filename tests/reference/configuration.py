@@ -23,6 +23,7 @@ from sordini.broker.configuration.keys.quota_keys import QuotaSettings
 from sordini.broker.configuration.keys.replica_keys import ReplicaSettings
 from sordini.broker.configuration.keys.sasl_keys import SaslSettings
 from sordini.broker.configuration.keys.security_keys import SecuritySettings
+from sordini.broker.configuration.keys.share_group_keys import ShareGroupSettings
 from sordini.broker.configuration.keys.telemetry_keys import TelemetrySettings
 from sordini.broker.configuration.keys.tracing_keys import TracingSettings
 from sordini.broker.configuration.keys.transaction_keys import TransactionSettings
@@ -45,6 +46,7 @@ SECTIONS: dict[type, str] = {
     CleanerSettings: "Compaction",
     GroupSettings: "Consumer groups",
     ConsumerGroupSettings: "Consumer groups whose coordinator assigns (KIP-848)",
+    ShareGroupSettings: "Share groups (KIP-932)",
     TransactionSettings: "Transactions",
     AuthorizationSettings: "Authorization",
     QuotaSettings: "Quotas",
@@ -83,8 +85,8 @@ A topic key is looked for in the topic's own entries first (`/config/topics/<nam
 later) and then, in the order above, in the broker key that it inherits. Where a broker key is given in several units,
 the finest that is set counts: `log.retention.ms` before `.minutes` before `.hours`.
 
-A consumer group may have settings of its own, too (`/config/groups/<name>`, escaped). A value is within the bounds that
-the broker has for its own key: an assignment interval of `group.consumer.min.assignment.interval.ms` to
+A consumer group or a share group may have settings of its own, too (`/config/groups/<name>`, escaped). A value is
+within the bounds that the broker has for its own key: an assignment interval of `group.consumer.min.assignment.interval.ms` to
 `group.consumer.max.assignment.interval.ms`. It is refused beyond them when it is set; when a broker starts with other
 bounds, the nearest one within them is in force there, and the description shows what was set.
 
@@ -151,16 +153,16 @@ nor the broker says anything.
 GROUP_HEAD = """\
 ## Group keys
 
-Of consumer groups (KIP-848), which need not exist when they are given settings. A session timeout is longer than the
-heartbeat interval. A coordinator uses a new value from the next request on. Share groups and streams groups are not
-served, and their keys (`share.*`, `streams.*`) are refused.
+Of consumer groups (KIP-848), `consumer.*`, and of share groups (KIP-932), `share.*` and `errors.deadletterqueue.*`,
+which need not exist when they are given settings. A session timeout is longer than the heartbeat interval. A new value
+is in force from the next request on. Streams groups are not served, and their keys (`streams.*`) are refused.
 
     sordini configs set --group billing consumer.session.timeout.ms=60000
     kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type groups --entity-name billing \\
         --add-config consumer.session.timeout.ms=60000
 
-| key | type | allowed | inherits | meaning |
-| --- | --- | --- | --- | --- |
+| key | type | default | allowed | inherits | meaning |
+| --- | --- | --- | --- | --- | --- |
 """
 
 PROTECTION_HEAD = """\
@@ -292,9 +294,11 @@ def _topic_cells(one: TopicSetting) -> list[str]:
 
 
 def _group_cells(one: GroupSetting) -> list[str]:
-    interval = one.interval
-    bounds = f"`{interval.least_key}` to `{interval.most_key}`"
-    return [f"`{one.key}`", _type(one.rule), bounds, f"`{interval.key}`", one.meaning]
+    bounded = one.bounded
+    if bounded is None:
+        return [f"`{one.key}`", _type(one.rule), _value(value_text(one.default)), one.rule.allowed, "", one.meaning]
+    bounds = f"`{bounded.least_key}` to `{bounded.most_key}`"
+    return [f"`{one.key}`", _type(one.rule), "", bounds, f"`{bounded.key}`", one.meaning]
 
 
 def _type(rule: ValueRule) -> str:

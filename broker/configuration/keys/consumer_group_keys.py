@@ -10,8 +10,8 @@ import dataclasses
 from enum import StrEnum
 from typing import Final
 
-from sordini.broker.configuration.settings import ConfigError, ValueKind, ValueRule, boolean, integer, setting
-from sordini.system.named_tuple import NamedTuple
+from sordini.broker.configuration.keys.bounded_values import BoundedValue, check_bounded
+from sordini.broker.configuration.settings import ValueKind, ValueRule, boolean, integer, setting
 
 UNIFORM, RANGE = "uniform", "range"
 _CLASSES: Final = {
@@ -160,60 +160,12 @@ class ConsumerGroupSettings:
         return tuple(self.group_consumer_assignors.split(","))
 
 
-def value_of(settings: ConsumerGroupSettings, key: str) -> int:
-    """The value of one of the keys above that is a number."""
-    value: int = getattr(settings, key.replace(".", "_"))
-    return value
-
-
-class BoundedInterval(NamedTuple):
-    """An interval with a minimum and a maximum; `name` is the common end of its keys."""
-
-    name: str
-
-    @property
-    def key(self) -> str:
-        return f"group.consumer.{self.name}"
-
-    @property
-    def least_key(self) -> str:
-        return f"group.consumer.min.{self.name}"
-
-    @property
-    def most_key(self) -> str:
-        return f"group.consumer.max.{self.name}"
-
-    def least(self, settings: ConsumerGroupSettings) -> int:
-        return value_of(settings, self.least_key)
-
-    def most(self, settings: ConsumerGroupSettings) -> int:
-        return value_of(settings, self.most_key)
-
-    def value(self, settings: ConsumerGroupSettings) -> int:
-        return value_of(settings, self.key)
-
-
-SESSION_TIMEOUT: Final = BoundedInterval("session.timeout.ms")
-HEARTBEAT_INTERVAL: Final = BoundedInterval("heartbeat.interval.ms")
-ASSIGNMENT_INTERVAL: Final = BoundedInterval("assignment.interval.ms")
+SESSION_TIMEOUT: Final = BoundedValue("consumer", "session.timeout.ms")
+HEARTBEAT_INTERVAL: Final = BoundedValue("consumer", "heartbeat.interval.ms")
+ASSIGNMENT_INTERVAL: Final = BoundedValue("consumer", "assignment.interval.ms")
 BOUNDED: Final = (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
 
 
 def check_consumer_groups(settings: ConsumerGroupSettings) -> None:
     """Raise ConfigError for values outside of their bounds, and for a session that is no longer than a heartbeat."""
-    for bounded in BOUNDED:
-        least, value, most = bounded.least(settings), bounded.value(settings), bounded.most(settings)
-        if most < least:
-            raise ConfigError(
-                f"{bounded.most_key}={most} is not valid: allowed is at least {bounded.least_key}={least}"
-            )
-        if value < least:
-            raise ConfigError(f"{bounded.key}={value} is not valid: allowed is at least {bounded.least_key}={least}")
-        if value > most:
-            raise ConfigError(f"{bounded.key}={value} is not valid: allowed is at most {bounded.most_key}={most}")
-    session, heartbeat = SESSION_TIMEOUT, HEARTBEAT_INTERVAL
-    if heartbeat.value(settings) >= session.value(settings):
-        raise ConfigError(
-            f"{heartbeat.key}={heartbeat.value(settings)} is not valid: allowed is less than "
-            f"{session.key}={session.value(settings)}"
-        )
+    check_bounded(settings, BOUNDED, SESSION_TIMEOUT, HEARTBEAT_INTERVAL)

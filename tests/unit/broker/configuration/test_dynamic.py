@@ -102,9 +102,13 @@ def test_every_dynamic_key_that_topics_do_not_inherit_has_a_listener() -> None:
     # partitions take the others.
     assert alone == {
         "cordoned.log.dirs",
+        "errors.deadletterqueue.auto.create.topics.enable",
+        "errors.deadletterqueue.topic.name.prefix",
         "follower.replication.throttled.rate",
         "group.consumer.assignment.interval.ms",
         "group.consumer.assignor.offload.enable",
+        "group.share.assignment.interval.ms",
+        "group.share.assignor.offload.enable",
         "leader.replication.throttled.rate",
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",

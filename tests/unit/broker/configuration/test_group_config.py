@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from sordini.broker.configuration.config import Config, build_config
 from sordini.broker.configuration.dynamic import ConfigSource, DynamicConfig
 from sordini.broker.configuration.group_config import (
-    GROUP_SETTINGS,
     GROUPS,
     GroupConfig,
     GroupTimings,
@@ -47,9 +46,21 @@ def a_config(**entries: str) -> DynamicConfig:
         ({ASSIGNMENT: "-1"}, "a whole number of at least 0"),
         ({ASSIGNMENT: "15001"}, "to group.consumer.max.assignment.interval.ms=15000"),
         ({"no.such.key": "1"}, "no.such.key is not a group configuration: allowed are consumer."),
-        ({"share.session.timeout.ms": "50000"}, "which belongs to groups that are not served"),
+        ({"share.session.timeout.ms": "44999"}, "from group.share.min.session.timeout.ms=45000 to"),
+        ({"share.heartbeat.interval.ms": "15001"}, "to group.share.max.heartbeat.interval.ms=15000"),
+        ({"share.assignment.interval.ms": "15001"}, "to group.share.max.assignment.interval.ms=15000"),
+        ({"share.delivery.count.limit": "1"}, "a whole number of at least 2"),
+        ({"share.delivery.count.limit": "11"}, "to group.share.max.delivery.count.limit=10"),
+        ({"share.record.lock.duration.ms": "999"}, "a whole number of at least 1000"),
+        ({"share.record.lock.duration.ms": "14999"}, "from group.share.min.record.lock.duration.ms=15000 to"),
+        ({"share.partition.max.record.locks": "99"}, "a whole number of at least 100"),
+        ({"share.partition.max.record.locks": "4001"}, "to group.share.max.partition.max.record.locks=4000"),
+        ({"share.auto.offset.reset": "none"}, "latest, earliest, or by_duration:"),
+        ({"share.isolation.level": "READ_COMMITTED"}, "one of read_committed, read_uncommitted"),
+        ({"share.renew.acknowledge.enable": "yes"}, "true or false"),
         ({"streams.num.standby.replicas": "1"}, "which belongs to groups that are not served"),
-        ({"errors.deadletterqueue.topic.name": "dlq.x"}, "which belongs to groups that are not served"),
+        ({"errors.deadletterqueue.topic.name": "__x"}, "a topic's name that does not begin with __"),
+        ({"errors.deadletterqueue.copy.record.enable": "1"}, "true or false"),
     ],
 )
 def test_settings_beyond_the_bounds_of_the_broker_and_unknown_ones_are_refused(
@@ -108,7 +119,7 @@ def test_an_interval_of_the_brokers_beyond_its_bounds_is_the_nearest_within_them
 def test_settings_that_another_tool_wrote_and_nothing_can_use_are_ignored_with_a_warning() -> None:
     log = ListLog()
     configs = GroupConfigs(a_config(), log)
-    configs.changed("groups/g", {SESSION: "many", "share.session.timeout.ms": "50000", HEARTBEAT: "6000"})
+    configs.changed("groups/g", {SESSION: "many", "streams.session.timeout.ms": "50000", HEARTBEAT: "6000"})
     assert configs.timings_of("g") == DEFAULT._replace(heartbeat_interval_ms=6000)
     assert configs.group_ids == ["g"]
     assert sum("setting ignored" in str(line) for line in log.lines) == 2
@@ -137,7 +148,7 @@ def test_ids_of_dots_are_no_relative_paths() -> None:
     assert [group_entity(name) for name in (".", "..", "...")] == ["groups/%2E", "groups/%2E%2E", "groups/..."]
 
 
-@given(st.dictionaries(st.sampled_from(sorted(GROUP_SETTINGS)), st.integers(-1, 70000).map(str)))
+@given(st.dictionaries(st.sampled_from((SESSION, HEARTBEAT, ASSIGNMENT)), st.integers(-1, 70000).map(str)))
 def test_what_is_in_force_is_within_the_bounds_and_what_is_allowed_is_in_force(settings: dict[str, str]) -> None:
     broker = a_config(**SHORT)
     timings = GroupConfig(broker, settings).timings
