@@ -19,6 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.outside.guardian import Guardian, start_guardian
 from tests.outside.java import ApacheKafkaProcess, ZooKeeperProcess
 from tests.outside.processes import BrokerProcess, SordiniProcess
+from tests.support.alone import Alone
 from tests.support.parts import SLOW, examples, leave_out_slow
 
 CLIENTS_WITH_THREADS = frozenset({"kafka", "kazoo", "aiokafka"})
@@ -225,6 +226,13 @@ def start_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cal
 def own_broker(start_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
     """A broker of the kind that `--broker` names which this test alone uses, to stop, kill and restart."""
     return start_broker()
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[Alone]:
+    """`alone(function, argument)`: in a process of its own, where only what the function does counts."""
+    with Alone() as child:
+        yield child
 
 
 @pytest.fixture

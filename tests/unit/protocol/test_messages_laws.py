@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Generator
 from typing import Any
 
@@ -15,6 +14,7 @@ from sordini.protocol.errors import MessageTooCostly, WireError
 from sordini.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.primitives import COST_MAX, ROW_COST, varint
+from tests.support.alone import Alone, traced_peak_bytes
 from tests.support.message_samples import MESSAGES, every_version, messages, sample
 
 LAW = settings(
@@ -88,23 +88,25 @@ def test_a_default_message_can_be_written_in_every_version(cls: type) -> None:
             assert codecs.decode(cls, version, memoryview(written)) == (cls(), len(written))
 
 
-@by_class
-def test_a_hostile_count_costs_no_memory(cls: type) -> None:
+def read_with_claims(cls: type, version: int, frame: bytes) -> None:
     """At many places, a count or length as large as a field of its kind can say."""
     claims = [b"\x7f\xff\xff\xff", b"\x02\xfa\xf0\x80", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x7f\xff"]
+    for at in range(0, len(frame), 1 + len(frame) // 60):
+        for claim in claims:
+            read_or_refuse(cls, version, frame[:at] + claim + frame[at + len(claim) :])
+
+
+def claims_peak_bytes(cls: type, version: int) -> int:
+    frame = codecs.encode(sample(cls, version), version)
+    codecs.decoder(cls, version)
+    return traced_peak_bytes(read_with_claims, cls, version, frame)
+
+
+@by_class
+def test_a_hostile_count_costs_no_memory(cls: type, alone: Alone) -> None:
     own = [version for known, version in every_version() if known is cls]
     for version in {own[0], own[-1]}:
-        frame = codecs.encode(sample(cls, version), version)
-        codecs.decoder(cls, version)
-        tracemalloc.start()
-        try:
-            for at in range(0, len(frame), 1 + len(frame) // 60):
-                for claim in claims:
-                    read_or_refuse(cls, version, frame[:at] + claim + frame[at + len(claim) :])
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert peak < 200_000
+        assert alone(claims_peak_bytes, cls, version) < 200_000
 
 
 def test_a_message_has_a_bounded_number_of_elements_in_all_its_arrays_together() -> None:

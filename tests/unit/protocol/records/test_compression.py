@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import struct
-import tracemalloc
 
 import cramjam
 import lz4.frame
@@ -17,6 +16,7 @@ from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.records import lz4_checksums
 from sordini.protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from sordini.protocol.records.expansion import decompress
+from tests.support.alone import Alone, traced_peak_bytes
 from tests.support.parts import examples
 
 REAL_CODECS = [GZIP, SNAPPY, LZ4, ZSTD]
@@ -26,6 +26,10 @@ def refused(codec: int, data: bytes, bytes_max: int = 1 << 20) -> ErrorCode:
     with pytest.raises(BrokerError) as refusal:
         decompress(codec, data, bytes_max)
     return refusal.value.code
+
+
+def refuse(codec: int, data: bytes, code: ErrorCode) -> None:
+    assert refused(codec, data) == code
 
 
 @settings(deadline=None, max_examples=50)
@@ -49,15 +53,11 @@ def test_the_bound_is_exact(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", REAL_CODECS)
-def test_a_bomb_is_refused_in_small_steps(codec: int) -> None:
+def test_a_bomb_is_refused_in_small_steps(codec: int, alone: Alone) -> None:
     bomb = compress(codec, bytes(50_000_000))
-    decompress(codec, compress(codec, b"load the library"))
-    tracemalloc.start()
-    try:
-        assert refused(codec, bomb, 1 << 20) == ErrorCode.MESSAGE_TOO_LARGE
-        assert tracemalloc.get_traced_memory()[1] < 3 * (1 << 20) + len(bomb)
-    finally:
-        tracemalloc.stop()
+    alone(decompress, codec, compress(codec, b"load the library"), 1 << 20)
+    peak = alone(traced_peak_bytes, refuse, codec, bomb, ErrorCode.MESSAGE_TOO_LARGE)
+    assert peak < 3 * (1 << 20) + len(bomb)
 
 
 def outcome(codec: int, data: bytes) -> ErrorCode:
@@ -119,15 +119,9 @@ def test_what_other_libraries_write_is_read() -> None:
     assert decompress(ZSTD, frame + frame, 1 << 20) == data + data
 
 
-def test_a_snappy_block_that_declares_too_much_allocates_nothing() -> None:
-    declared = bytearray(b"\xff\xff\xff\xff\x07" + b"abc")
-    tracemalloc.start()
-    try:
-        assert refused(SNAPPY, bytes(declared)) == ErrorCode.CORRUPT_MESSAGE
-        assert refused(SNAPPY, b"\xff" * 8) == ErrorCode.CORRUPT_MESSAGE
-        assert tracemalloc.get_traced_memory()[1] < 1 << 20
-    finally:
-        tracemalloc.stop()
+def test_a_snappy_block_that_declares_too_much_allocates_nothing(alone: Alone) -> None:
+    for declared in (b"\xff\xff\xff\xff\x07" + b"abc", b"\xff" * 8):
+        assert alone(traced_peak_bytes, refuse, SNAPPY, declared, ErrorCode.CORRUPT_MESSAGE) < 1 << 20
 
 
 @pytest.mark.parametrize("length", [0, -1, 5, 2**31 - 1])

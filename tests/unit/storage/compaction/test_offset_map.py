@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sordini.storage.compaction.offset_map import OffsetMap
+from tests.support.alone import Alone
 
 KEYS = st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", b"c" * 18, b"c" * 19, b"d" * 200]))
 
@@ -55,41 +54,29 @@ def test_a_batch_that_was_not_mapped_is_not_judged() -> None:
             offsets.staying(batch, 1)
 
 
-FILLING = """
-import sys, tracemalloc
-from sordini.storage.compaction.offset_map import OffsetMap
-
-bytes_max, key_bytes = map(int, sys.argv[1:])
-
-
-def fill(bytes_max):
-    offsets = OffsetMap(bytes_max)
-    before = tracemalloc.get_traced_memory()[0]
-    first = 0
-    while offsets.has_room(100):
-        # A third is superseded, at some distance.
-        numbers = [number * 2 // 3 for number in range(first, first + 100)]
-        offsets.add([b"%0*d" % (key_bytes, number * 7919 % 1_000_003) for number in numbers], first + 99)
-        first += 100
-    filled, entries = offsets.fullness, len(offsets)
-    offsets.are_outdated([b"a"])
-    return filled, entries, tracemalloc.get_traced_memory()[1] - before
-
-
-fill(bytes_max // 10)  # What is allocated once and for all.
-tracemalloc.start()
-print(*fill(bytes_max))
-"""
+def fill(bytes_max: int, key_bytes: int) -> tuple[float, int, int]:
+    """How full a map gets, with how many entries, and the most bytes that they took, also while they are read."""
+    tracemalloc.start()
+    try:
+        offsets, first = OffsetMap(bytes_max), 0
+        before = tracemalloc.get_traced_memory()[0]
+        while offsets.has_room(100):
+            # A third is superseded, at some distance.
+            numbers = [number * 2 // 3 for number in range(first, first + 100)]
+            offsets.add([b"%0*d" % (key_bytes, number * 7919 % 1_000_003) for number in numbers], first + 99)
+            first += 100
+        filled, entries = offsets.fullness, len(offsets)
+        offsets.are_outdated([b"a"])
+        return filled, entries, tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("key_bytes", [8, 40])
-def test_a_full_map_takes_no_more_than_its_bound_while_it_is_built_and_read(key_bytes: int) -> None:
+def test_a_full_map_takes_no_more_than_its_bound_while_it_is_built_and_read(key_bytes: int, alone: Alone) -> None:
     bytes_max = 1_000_000
-    # Alone: what threads of other tests allocate in the meantime would count.
-    command = [sys.executable, "-c", FILLING, str(bytes_max), str(key_bytes)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
-    filled, entries, peak = map(float, printed.split())
+    alone(fill, bytes_max // 10, key_bytes)  # What is allocated once and for all.
+    filled, entries, peak = alone(fill, bytes_max, key_bytes)
     assert 0.95 < filled <= 1
     assert peak < bytes_max
     # Apache Kafka's map of this size holds one in 24 bytes.
