@@ -173,6 +173,8 @@ class Channel:
         if self.peer.login is not None:
             self.peer.login.closed()
         self.processor.forget(self)
+        for on_closed in list((self.peer.on_closed or {}).values()):
+            on_closed()
 
     def _on_readable(self) -> None:
         """Receive once, and serve what has arrived.

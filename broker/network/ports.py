@@ -13,7 +13,7 @@ list of parts; or a `DelayedResponse`, which is completed later; or None, when n
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 from sordini.broker.network.principal import ANONYMOUS
@@ -158,6 +158,7 @@ class Peer:
         "login",
         "mute",
         "number",
+        "on_closed",
         "port",
         "prefix_ends",
         "principal",
@@ -189,6 +190,8 @@ class Peer:
         """Serves this connection instead of the broker's service, until the peer has authenticated."""
         self.mute: Callable[[int], None] = not_connected
         """Reads no request of this connection for so many milliseconds."""
+        self.on_closed: dict[Hashable, Callable[[], None]] | None = None
+        """Called when the connection is closed, behind its delayed responses; the keys are the service's."""
         # For the service: the network does not use them.
         self.session: Any = None
         self.prefix_ends: tuple[int, ...] = ()

@@ -47,6 +47,16 @@ class KnownLeaders(NamedTuple):
         if call.version >= FETCH_SINCE:
             _amend(call, lambda response: self._with_fetch_leaders(response, call.peer))
 
+    def name_in_shares(self, response: Any, peer: Peer) -> None:
+        """As above, in a response to ShareFetch or ShareAcknowledge that is not sent yet."""
+        rows = (
+            ("", topic.topic_id, row.partition_index, row)
+            for topic in response.responses
+            for row in topic.partitions
+            if row.error_code in FETCH_CODES or getattr(row, "acknowledge_error_code", 0) in FETCH_CODES
+        )
+        response.node_endpoints = self._named(rows, peer)
+
     def _with_produce_leaders(self, response: ProduceResponse, peer: Peer) -> ProduceResponse:
         rows = (
             (topic.name, topic.topic_id, row.index, row)

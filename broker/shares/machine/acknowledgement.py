@@ -16,11 +16,11 @@ from sordini.system.named_tuple import NamedTuple
 
 
 class Acknowledgement(NamedTuple):
-    """Offsets, half-open, and their types: one for all, or one for each."""
+    """Offsets, half-open, and their types, numbers of `AckType`: one for all, or one for each."""
 
     first: int
     end: int
-    types: tuple[AckType, ...]
+    types: Sequence[int]
 
 
 def acknowledge(
@@ -64,7 +64,7 @@ def _held(partition: SharePartition, member: str, said: Acknowledgement) -> Iter
         raise BrokerError(ErrorCode.INVALID_RECORD_STATE, "no records are in flight")
     if said.end > partition.end:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"offset {said.end - 1} is beyond the records in flight")
-    for begin, end, kind in _ranges(said):
+    for begin, end, kind in _ranges(said, partition.start):
         first = max(begin, partition.start)
         if first >= end:
             continue
@@ -77,14 +77,16 @@ def _held(partition: SharePartition, member: str, said: Acknowledgement) -> Iter
                 yield part, kind
 
 
-def _ranges(said: Acknowledgement) -> Iterator[tuple[int, int, AckType]]:
+def _ranges(said: Acknowledgement, start: int) -> Iterator[tuple[int, int, AckType]]:
+    """Runs of one type; of those before `start` perhaps none."""
     if len(said.types) == 1:
-        yield said.first, said.end, said.types[0]
+        yield said.first, said.end, AckType(said.types[0])
         return
-    first = said.first
-    for kind, group in groupby(said.types):
+    done = max(start - said.first, 0)
+    first = said.first + done
+    for kind, group in groupby(said.types[done:]):
         end = first + sum(1 for _ in group)
-        yield first, end, kind
+        yield first, end, AckType(kind)
         first = end
 
 

@@ -55,28 +55,45 @@ class InFlightBatch:
 
     def within(self, first: int, end: int) -> Iterator[Part]:
         """What of each part is within a range."""
-        for part in self.parts:
-            if part.end > first and part.first < end:
+        parts = self.parts
+        for index in range(self._at(first), len(parts)):
+            part = parts[index]
+            if part.first >= end:
+                return
+            if part.first >= first and part.end <= end:
+                yield part
+            else:
                 yield part._replace(first=max(part.first, first), end=min(part.end, end))
 
     def put(self, changed: Part) -> None:
-        """Replace what is at these offsets, which are the batch's own."""
+        """Replace what is at these offsets, which are the batch's own. Other parts are not read: there may be many."""
+        parts = self.parts
+        low = self._at(changed.first)
+        high = low
+        while high < len(parts) and parts[high].first < changed.end:
+            high += 1
         found: list[Part] = []
-        for part in self.parts:
-            if part.end <= changed.first or part.first >= changed.end:
-                found.append(part)
-                continue
-            if part.first < changed.first:
-                found.append(part._replace(end=changed.first))
-            if part.end >= changed.end:
-                found.append(changed)
-            if part.end > changed.end:
-                found.append(part._replace(first=changed.end))
-        self.parts = _joined(found)
+        if parts[low].first < changed.first:
+            found.append(parts[low]._replace(end=changed.first))
+        found.append(changed)
+        if parts[high - 1].end > changed.end:
+            found.append(parts[high - 1]._replace(first=changed.end))
+        low, high = max(low - 1, 0), min(high + 1, len(parts))
+        before = parts[low : self._at(changed.first)]
+        behind = parts[self._at(changed.end - 1) + 1 : high]
+        parts[low:high] = _joined([*before, *found, *behind])
+
+    def _at(self, offset: int) -> int:
+        """The index of the part that an offset is in; 0 before all."""
+        return max(bisect_right(self.parts, offset, key=_first) - 1, 0)
 
     def cut(self, start: int) -> None:
         """Forget what is before an offset of the batch."""
         self.parts = [part._replace(first=max(part.first, start)) for part in self.parts if part.end > start]
+
+
+def _first(part: Part) -> int:
+    return part.first
 
 
 def _joined(parts: list[Part]) -> list[Part]:

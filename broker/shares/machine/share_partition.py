@@ -108,6 +108,54 @@ class SharePartition:
         self.hint = self.end
         return self.end
 
+    def reach(self, count: int) -> int:
+        """An offset up to which so many records can be acquired, from `next_offset()` on: more need not be read."""
+        at = self.next_offset()
+        for batch in self.batches.overlapping(at, self.end):
+            count -= max(batch.first - at, 0)
+            for part in batch.parts:
+                if count <= 0:
+                    return max(part.first, at)
+                if part.is_available:
+                    count -= part.end - max(part.first, at)
+            at = batch.end
+        return max(at, self.end) + max(count, 0)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more records can be in flight; those that are may become available again."""
+        return self.in_flight >= self.limits.in_flight_max
+
+    def can_acquire(self, readable_end: int) -> bool:
+        """Whether there is something for a member, if records are readable up to an offset."""
+        start = self.next_offset()
+        return start < readable_end and (start < self.end or not self.is_full)
+
+    def archive(self, first: int, end: int) -> None:
+        """Records that nobody gets, such as aborted ones: at once, as any leader finds them again in the log."""
+        for batch in self.batches.overlapping(first, end):
+            for part in list(batch.within(first, end)):
+                if not part.is_done and part.after is None:
+                    self._put(Part(part.first, part.end, RecordState.ARCHIVED, part.deliveries))
+                    self.done += part.end - part.first
+        self.advance()
+
+    def move_start(self, offset: int) -> None:
+        """The log begins there now: what is before is forgotten, whoever holds it."""
+        if offset <= self.start:
+            return
+        self.done -= sum(
+            part.end - part.first
+            for batch in self.batches.overlapping(self.start, offset)
+            for part in batch.within(self.start, offset)
+            if part.is_done
+        )
+        self.start = offset
+        self.end = max(self.end, offset)
+        self.hint = max(self.hint, offset)
+        self.batches.forget_before(offset)
+        self.advance()
+
     def _is_covered(self, offset: int) -> bool:
         return bool(self.batches.overlapping(offset, offset + 1))
 

@@ -1,0 +1,287 @@
+"""One share partition whose partition this broker leads: its machine, what is written of it, and what waits for it.
+
+It is loaded once, when the first fetch of its group names it; fetches wait meanwhile. It ends with the leadership, with
+its topic, and when its coordinator says that another leader or another state has taken its place.
+
+An acknowledgement is in force, and answered, when it is written. Locks that end and sessions that close release their
+records at once, as at Apache Kafka, and that is written behind: if it cannot be, the records are delivered again with a
+number of deliveries that is too low.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from functools import partial
+from typing import Final
+
+from sordini.broker.share_state.ports import OnStored, ReadState, SharePartitionKey, StatePersister
+from sordini.broker.shares.machine.acknowledgement import Acknowledgement, acknowledge
+from sordini.broker.shares.machine.acquisition import Acquired, Acquisition, AcquisitionRequest, Extent
+from sordini.broker.shares.machine.in_flight import Part
+from sordini.broker.shares.machine.record_states import DONE, RecordState
+from sordini.broker.shares.machine.share_partition import Change, SharePartition, StoredState
+from sordini.broker.shares.ports import SettingsOf, ShareSettings, StartLookup
+from sordini.broker.shares.state_writer import Epochs, StateWriter, done_by
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import LeaderEpoch
+from sordini.replication.partition import Partition
+from sordini.replication.ports import CallLater, Clock
+from sordini.replication.purgatory import DelayedOperation
+from sordini.system.named_tuple import NamedTuple
+
+CODES: Final = {
+    ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+"""What a member is sent for an error of the coordinator; UNKNOWN_SERVER_ERROR for all others."""
+ENDING: Final = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.FENCED_STATE_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+)
+"""After these of a write nothing that is here is true any more."""
+
+
+class Phase(Enum):
+    """Where it is between its first fetch and its end."""
+
+    LOADING = auto()
+    LOADED = auto()
+    ENDED = auto()
+
+
+class ShareDeps(NamedTuple):
+    """What all share partitions of a broker use."""
+
+    persister: StatePersister
+    settings_of: SettingsOf
+    starts: StartLookup
+    clock: Clock
+    call_later: CallLater
+
+
+class LedSharePartition:
+    """One group's view of one partition."""
+
+    def __init__(
+        self,
+        key: SharePartitionKey,
+        partition: Partition,
+        deps: ShareDeps,
+        schedule: Callable[[SharePartitionKey, int], None],
+        on_ended: Callable[[LedSharePartition], None],
+    ) -> None:
+        """`schedule` has `expire` called at a time; `on_ended` removes it from where it is found."""
+        self.key = key
+        self.partition = partition
+        self.phase = Phase.LOADING
+        self.error = ErrorCode.NONE
+        """Why it has ended."""
+        self.purgatory: dict[DelayedOperation, None] = {}
+        """Fetches that wait for records which become available, in their order."""
+        self._deps = deps
+        self._schedule = schedule
+        self._on_ended = on_ended
+        self._epochs = Epochs(0, LeaderEpoch(partition.leader_epoch))
+        self._machine: SharePartition | None = None
+        self._writer: StateWriter | None = None
+
+    # Begin and end.
+
+    def load(self) -> None:
+        self._deps.persister.read(self.key, self._epochs.leader_epoch, self._on_read)
+
+    def _on_read(self, state: ReadState) -> None:
+        if self.phase is not Phase.LOADING:
+            return
+        if state.error != ErrorCode.NONE:
+            self.end(CODES.get(state.error, ErrorCode.UNKNOWN_SERVER_ERROR))
+            return
+        self._epochs = self._epochs._replace(state_epoch=state.state_epoch)
+        if state.start is not None:
+            self._loaded(state, state.start)
+            return
+        self._deps.starts.find(self.key.group_id, self.partition, partial(self._on_start, state))
+
+    def _on_start(self, state: ReadState, found: int | ErrorCode) -> None:
+        if self.phase is not Phase.LOADING:
+            return
+        if isinstance(found, ErrorCode):
+            self.end(found)
+        else:
+            self._loaded(state, found)
+
+    def _loaded(self, state: ReadState, start: int) -> None:
+        parts = tuple(Part(run.first, run.end, RecordState(run.state), run.deliveries) for run in state.runs)
+        self._machine = SharePartition(StoredState(start, parts), self.settings.limits)
+        self._writer = StateWriter(self.key, self._epochs, self._deps.persister, self._deps.call_later)
+        self.phase = Phase.LOADED
+        self.notify()
+
+    def end(self, error: ErrorCode) -> None:
+        """It is here no longer: what waits for it is answered with that error."""
+        if self.phase is Phase.ENDED:
+            return
+        self.phase, self.error = Phase.ENDED, error
+        self._on_ended(self)
+        self.notify()
+
+    @property
+    def machine(self) -> SharePartition:
+        """Of one that is loaded."""
+        assert self._machine is not None
+        return self._machine
+
+    @property
+    def settings(self) -> ShareSettings:
+        """Those of its group now."""
+        return self._deps.settings_of(self.key.group_id)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether it may be forgotten: nothing is held, written or waited for, and all else is stored."""
+        machine, writer = self._machine, self._writer
+        if machine is None or writer is None or self.purgatory or not writer.is_idle:
+            return False
+        return all(part.state is not RecordState.ACQUIRED for batch in machine.batches for part in batch.parts)
+
+    # What members do.
+
+    def begin_fetch(self) -> SharePartition:
+        """The machine by the settings and the log as they are now; raises BrokerError for one that has ended."""
+        if self.phase is Phase.ENDED:
+            raise BrokerError(self.error, f"the share partition {self.key} has ended")
+        machine = self.machine
+        machine.limits = self.settings.limits
+        machine.move_start(self.partition.log.log_start_offset)
+        return machine
+
+    def acquire(self, request: AcquisitionRequest, read: Sequence[Extent], skipped: Sequence[Extent]) -> list[Acquired]:
+        """Lock records that were read for a member. Those in `skipped` are archived instead: they are aborted."""
+        machine, now_ms = self.machine, self._deps.clock.monotonic_ms()
+        acquired = Acquisition(machine, request, now_ms).of(read)
+        for extent in skipped:
+            acquired = _without(acquired, extent)
+            for first, end in _within(machine, extent, request.member):
+                machine.archive(first, end)
+        self._schedule_expiry()
+        return acquired
+
+    def acknowledge(self, member: str, said: Sequence[Acknowledgement], on_done: OnStored) -> None:
+        """Carry out what a member says of its records; `on_done` gets a code when that is written, or at once."""
+        if self.phase is not Phase.LOADED:
+            code = ErrorCode.INVALID_RECORD_STATE if self.phase is Phase.LOADING else self.error
+            on_done(code)
+            return
+        machine = self.machine
+        machine.limits = self.settings.limits
+        try:
+            change = acknowledge(machine, member, said, self._deps.clock.monotonic_ms())
+        except BrokerError as error:
+            on_done(error.code)
+            return
+        self._schedule_expiry()
+        if change is None:
+            on_done(ErrorCode.NONE)
+        else:
+            self._write(change, partial(self._acknowledged, change, on_done))
+
+    def _acknowledged(self, change: Change, on_done: OnStored, error: ErrorCode) -> None:
+        if error == ErrorCode.NONE:
+            self._put_in_force(change)
+            on_done(error)
+            return
+        self.machine.roll_back(change)
+        self._schedule_expiry()
+        self._not_written(error)
+        on_done(CODES.get(error, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    def release(self, member: str) -> None:
+        """Release all that a member holds: its session is closed."""
+        if self.phase is Phase.LOADED:
+            self._release(self.machine.release(member))
+
+    def expire(self) -> None:
+        """Release records whose locks have ended; due at the time of `schedule`."""
+        if self.phase is Phase.LOADED:
+            self.machine.limits = self.settings.limits
+            self._release(self.machine.expire(self._deps.clock.monotonic_ms()))
+            self._schedule_expiry()
+
+    def _release(self, change: Change | None) -> None:
+        """In force at once, and written behind."""
+        if change is not None:
+            self._write(change, self._released)
+            self._put_in_force(change)
+
+    def _released(self, error: ErrorCode) -> None:
+        if error != ErrorCode.NONE:
+            self._not_written(error)
+
+    def _write(self, change: Change, on_stored: OnStored) -> None:
+        assert self._writer is not None
+        self._writer.write(change, self.machine.done + done_by(change), on_stored)
+
+    def _not_written(self, error: ErrorCode) -> None:
+        if error in ENDING:
+            self.end(CODES[error])
+
+    def _put_in_force(self, change: Change) -> None:
+        """The one place where records become available again, or are done: acknowledged, or archived for a reason."""
+        self.machine.commit(change)
+        self.notify()
+
+    def _schedule_expiry(self) -> None:
+        due_ms = self.machine.next_deadline_ms()
+        if due_ms is not None:
+            self._schedule(self.key, due_ms)
+
+    # What waits.
+
+    def can_acquire(self) -> bool:
+        """Whether a fetch would find something, or an error."""
+        if self.phase is not Phase.LOADED:
+            return self.phase is Phase.ENDED
+        try:
+            end = self.partition.readable_end(committed_only=self.settings.is_committed_only)
+        except BrokerError:
+            return True
+        return self.machine.can_acquire(end)
+
+    def notify(self) -> None:
+        """Have the fetches that wait try again, in their order, as long as there is something for them."""
+        if self.purgatory and self.can_acquire():
+            for operation in list(self.purgatory):
+                operation.complete()
+
+
+def _without(acquired: Sequence[Acquired], extent: Extent) -> list[Acquired]:
+    """The ranges without those of an extent."""
+    kept = []
+    for one in acquired:
+        parts = one._replace(end=min(one.end, extent.first)), one._replace(first=max(one.first, extent.end))
+        kept += [part for part in parts if part.first < part.end] if _overlaps(one, extent) else [one]
+    return kept
+
+
+def _overlaps(one: Acquired, extent: Extent) -> bool:
+    return one.first < extent.end and extent.first < one.end
+
+
+def _within(machine: SharePartition, extent: Extent, member: str) -> list[tuple[int, int]]:
+    """The records of an extent that a member holds."""
+    return [
+        (part.first, part.end)
+        for batch in machine.batches.overlapping(extent.first, extent.end)
+        for part in batch.within(extent.first, extent.end)
+        if part.state is RecordState.ACQUIRED and part.member == member and part.state not in DONE
+    ]

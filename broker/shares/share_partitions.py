@@ -1,0 +1,127 @@
+"""The share partitions of this broker, by group and partition.
+
+Each is made at the first fetch of its group, and forgotten when this broker leads its partition no longer. They are
+bounded: when one more would be too many, one that is not used is forgotten, the longest unused first, and loaded again
+when it is fetched again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from sordini.broker.coordinators.deadline_timer import DeadlineTimer
+from sordini.broker.records.known_leaders import KnownLeaders
+from sordini.broker.share_state.ports import SharePartitionKey
+from sordini.broker.shares.led_share_partition import LedSharePartition, ShareDeps
+from sordini.broker.shares.machine.sessions import Target
+from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.types import TopicId
+from sordini.replication.partition import Partition
+
+SHARE_PARTITIONS_MAX: Final = 20_000
+"""At about 4 KiB each, with nothing in flight."""
+UNUSED_SEARCHED: Final = 32
+"""How many are looked at, from the longest unused one on, for one that can be forgotten."""
+
+
+class SharePartitions:
+    """All of them."""
+
+    def __init__(self, leaders: KnownLeaders, deps: ShareDeps, partitions_max: int = SHARE_PARTITIONS_MAX) -> None:
+        self.leaders = leaders
+        self.deps = deps
+        self._partitions_max = partitions_max
+        self._by_key: OrderedDict[SharePartitionKey, LedSharePartition] = OrderedDict()
+        """In the order of their last use."""
+        self._groups: dict[tuple[TopicId, int], dict[str, None]] = defaultdict(dict)
+        """The groups of each partition."""
+        self._timer = DeadlineTimer[SharePartitionKey](deps.clock, deps.call_later, self._on_due)
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def __iter__(self) -> Iterator[LedSharePartition]:
+        return iter(self._by_key.values())
+
+    def find(self, group_id: str, target: Target) -> LedSharePartition | None:
+        """One that is here already."""
+        return self._by_key.get(SharePartitionKey(group_id, *target))
+
+    def of_group(self, group_id: str) -> list[LedSharePartition]:
+        return [found for key, found in self._by_key.items() if key.group_id == group_id]
+
+    def open(self, group_id: str, target: Target) -> LedSharePartition:
+        """One that is here, or is loaded from now on.
+
+        Raises BrokerError as `ReplicaSet.partition_by_id` and `Partition.require_leader`, and UNKNOWN_SERVER_ERROR when
+        there are too many.
+        """
+        key = SharePartitionKey(group_id, *target)
+        found = self._by_key.get(key)
+        if found is not None:
+            self._by_key.move_to_end(key)
+            return found
+        partition = self.leaders.replicas.partition_by_id(target.topic_id, target.partition)
+        partition.require_leader()
+        self._make_room()
+        made = LedSharePartition(key, partition, self.deps, self._timer.schedule, self._forget)
+        self._by_key[key] = made
+        self._groups[key.topic_id, key.partition][group_id] = None
+        made.load()
+        return made
+
+    def require(self, group_id: str, target: Target) -> LedSharePartition:
+        """One that is here already.
+
+        Raises BrokerError as `ReplicaSet.partition_by_id` and `Partition.require_leader`, and
+        UNKNOWN_TOPIC_OR_PARTITION for one that no member has fetched since this broker leads the partition.
+        """
+        found = self.find(group_id, target)
+        if found is None:
+            self.leaders.replicas.partition_by_id(target.topic_id, target.partition).require_leader()
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"nothing is held of {target}")
+        return found
+
+    def _make_room(self) -> None:
+        """Raises BrokerError UNKNOWN_SERVER_ERROR when all that are searched are in use."""
+        if len(self._by_key) < self._partitions_max:
+            return
+        for found in list(islice(self._by_key.values(), UNUSED_SEARCHED)):
+            if found.is_unused:
+                found.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return
+            self._by_key.move_to_end(found.key)
+        raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{len(self._by_key)} share partitions are in use")
+
+    def _forget(self, ended: LedSharePartition) -> None:
+        key = ended.key
+        if self._by_key.get(key) is not ended:
+            return
+        del self._by_key[key]
+        self._timer.cancel(key)
+        groups = self._groups[key.topic_id, key.partition]
+        groups.pop(key.group_id, None)
+        if not groups:
+            del self._groups[key.topic_id, key.partition]
+
+    def _on_due(self, key: SharePartitionKey, _late_ms: int) -> None:
+        found = self._by_key.get(key)
+        if found is not None:
+            found.expire()
+
+    # As a LeadershipListener: a new leader epoch begins with what is stored, too.
+
+    def became_leader(self, partition: Partition) -> None:
+        self._end_all(partition)
+
+    def resigned(self, partition: Partition) -> None:
+        self._end_all(partition)
+
+    def _end_all(self, partition: Partition) -> None:
+        for group_id in list(self._groups.get((partition.topic_id, partition.name.partition), ())):
+            found = self._by_key.get(SharePartitionKey(group_id, partition.topic_id, partition.name.partition))
+            if found is not None:
+                found.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
