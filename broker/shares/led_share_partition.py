@@ -172,7 +172,7 @@ class LedSharePartition:
         for extent in skipped:
             acquired = _without(acquired, extent)
             for first, end in _within(machine, extent, request.member):
-                machine.archive(first, end)
+                machine.pass_over(first, end)
         self._schedule_expiry()
         return acquired
 
