@@ -135,6 +135,8 @@ class _EncoderWriter:
                 line(f"n = {int(self._flexible) - 1}")
             with block("else:"):
                 line(f"n = (len(v) if type(v) in BYTES_LIKE else v.size){plus}")
+        elif by_reference:
+            line(f"n = (len(v) if type(v) in BYTES_LIKE else v.size){plus}")
         else:
             line(f"n = len(v){plus}")
         self._length("i")

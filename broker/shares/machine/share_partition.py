@@ -132,7 +132,7 @@ class SharePartition:
         return start < readable_end and (start < self.end or not self.is_full)
 
     def pass_over(self, first: int, end: int) -> None:
-        """Archive records that no member gets, such as aborted ones: at once, as any leader finds them again in the log."""
+        """Archive records that no member gets, such as aborted ones: at once, as any leader finds them again."""
         for batch in self.batches.overlapping(first, end):
             for part in list(batch.within(first, end)):
                 if not part.is_done and part.after is None:

@@ -43,10 +43,15 @@ def situation(sentence: str) -> Callable[[Play], Play]:
     return register
 
 
-def begun(story: ShareStory, *sizes: int, **fields: Any) -> None:
-    """A group of one member with these batches."""
+def now_ms() -> int:
+    """As of markers: a segment is rolled where a record is much younger than the first."""
+    return int(time.time() * 1000)
+
+
+def begun(story: ShareStory, *sizes: int, stamped: bool = False, **fields: Any) -> None:
+    """A group of one member with these batches; `stamped`: of now."""
     story.begin(**fields)
-    story.produce(*(sizes or (3,)))
+    story.produce(*(sizes or (3,)), **({"base_timestamp": now_ms()} if stamped else {}))
 
 
 # --- sessions ------------------------------------------------------------------------------------------
@@ -386,7 +391,7 @@ def _(story: ShareStory) -> None:
 @situation("a group reads what is younger than a duration")
 def _(story: ShareStory) -> None:
     begun(story, 3, share_auto_offset_reset="by_duration:PT1H")
-    story.produce(2, base_timestamp=int(time.time() * 1000))
+    story.produce(2, base_timestamp=now_ms())
     story.fetch()
     story.stored()
 
@@ -566,6 +571,10 @@ class Transactions:
     def __init__(self, story: ShareStory, name: str) -> None:
         self._story, self._id = story, story.broker.name(name)
         self._sequence = 0
+        until(
+            lambda: story.broker.ask("FindCoordinator", 4, key_type=1, coordinator_keys=[self._id]),
+            lambda seen: seen["coordinators"][0]["error_code"] == 0,
+        )
         found = until(
             lambda: story.broker.ask("InitProducerId", 3, transactional_id=self._id, transaction_timeout_ms=60_000),
             lambda seen: seen["error_code"] == 0,
@@ -587,7 +596,8 @@ class Transactions:
         self._story.note(f"{self._id.rpartition('-')[2]} writes {', '.join(map(str, sizes))}")
 
     def _write(self, size: int) -> None:
-        records = batch(size, attributes=0x10, base_sequence=self._sequence, **self._producer)
+        fields = {"attributes": 0x10, "base_sequence": self._sequence, "base_timestamp": now_ms(), **self._producer}
+        records = batch(size, **fields)
         self._sequence += size
         fields = produce_fields(self._story.full("t"), records)
         answer = self._story.broker.ask("Produce", 9, **{**fields, "transactional_id": self._id})
@@ -607,13 +617,13 @@ class Transactions:
 
 @situation("read_uncommitted: records of transactions and their markers")
 def _(story: ShareStory) -> None:
-    begun(story, 1)
+    begun(story, 1, stamped=True)
     x, y = Transactions(story, "x"), Transactions(story, "y")
     x.write(2)
     x.end(committed=True)
     y.write(2)
     y.end(committed=False)
-    story.produce(1)
+    story.produce(1, base_timestamp=now_ms())
     story.fetch_until("a", lambda answer: bool(has_records(answer)), max_wait_ms=1_000, min_bytes=500)
     story.acknowledge([(0, 7, [1, 1, 1, 0, 1, 1, 0, 1])])
     story.stored()
@@ -621,13 +631,13 @@ def _(story: ShareStory) -> None:
 
 @situation("read_committed: what is aborted is archived, markers are not")
 def _(story: ShareStory) -> None:
-    begun(story, 1, share_isolation_level="read_committed")
+    begun(story, 1, stamped=True, share_isolation_level="read_committed")
     x, y = Transactions(story, "x"), Transactions(story, "y")
     x.write(2)
     x.end(committed=True)
     y.write(2, 3)
     y.end(committed=False)
-    story.produce(1)
+    story.produce(1, base_timestamp=now_ms())
     story.fetch_until("a", lambda answer: bool(has_records(answer)), max_wait_ms=2_000, min_bytes=700)
     story.acknowledge([(0, 3, [1, 1, 1, 0])])
     story.acknowledge([(9, 10, [0, 1])])
@@ -636,10 +646,10 @@ def _(story: ShareStory) -> None:
 
 @situation("read_committed: a transaction that is open stops the group")
 def _(story: ShareStory) -> None:
-    begun(story, 1, share_isolation_level="read_committed")
+    begun(story, 1, stamped=True, share_isolation_level="read_committed")
     x = Transactions(story, "x")
     x.write(2)
-    story.produce(1)
+    story.produce(1, base_timestamp=now_ms())
     story.fetch()
     sent = story.send_fetch(parts=(), max_wait_ms=PATIENCE_MS)
     x.end(committed=True)
@@ -659,7 +669,7 @@ def _(story: ShareStory) -> None:
 
 @situation("the isolation level of a running group changes")
 def _(story: ShareStory) -> None:
-    begun(story, 1)
+    begun(story, 1, stamped=True)
     x = Transactions(story, "x")
     x.write(1)
     story.fetch()

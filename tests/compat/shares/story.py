@@ -235,8 +235,9 @@ class ShareStory:
     def _send(
         self, api: str, version: int, member: str, epoch: int | None, about: str, fields: Mapping[str, Any]
     ) -> Sent:
+        shown = "" if epoch is None else f" epoch={epoch}"
+        self.lines.append(f"> {api} v{version} {member}{shown} {about}".rstrip())
         epoch = self.epochs.get(member, OPEN) if epoch is None else epoch
-        self.lines.append(f"> {api} v{version} {member} epoch={epoch} {about}".rstrip())
         fields = {"group_id": self.group, "member_id": member, "share_session_epoch": epoch, **fields}
         correlation_id = self.conversation(member).send(api, version, **fields)
         self.epochs[member] = OPEN if epoch == CLOSE else epoch + 1
