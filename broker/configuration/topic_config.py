@@ -17,6 +17,7 @@ from sordini.protocol.records.batch import CURRENT_MAGIC
 from sordini.system.named_tuple import NamedTuple
 
 SCHEMA_VALIDATE = "sordini.schema.validate"
+DEAD_LETTERS = "errors.deadletterqueue.group.enable"
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
@@ -89,6 +90,13 @@ def _declare() -> Iterator[TopicSetting]:
         "With id, a produced value has to begin with a schema id that a registry has for the subject <topic>-value; "
         "with full, that schema has to decode it, too.",
         "none",
+    )
+    yield TopicSetting(
+        DEAD_LETTERS,
+        boolean,
+        (),
+        "Whether share groups may name the topic for their dead letters (KIP-1191).",
+        default=False,
     )
     yield from _declare_messages()
     yield from _declare_retention()

@@ -4,6 +4,7 @@
     ConvertJob    batches of a log for a Fetch of versions 0 to 3        `down_convert`
     SearchJob     one batch for the first record of a timestamp          `first_at_or_after`
     FramesJob     one partition's record set for schema ids              `frames_in`
+    CopyJob       batches of a log for single records                    `copied_records`
     DecodeJob     one partition's record set by its schemas              `broker/records/schemas/decoding.py`
 
 A job and its outcome have a wire form, a JSON object and bytes: the broker does not trust the memory of a child that
@@ -17,6 +18,7 @@ from typing import Any
 
 from sordini.protocol.errors import BrokerError, ErrorCode, RecordsRefused
 from sordini.protocol.records.batch import CURRENT_MAGIC, BatchHeader, read_header
+from sordini.protocol.records.copied_records import CopiedRecords, copied_records
 from sordini.protocol.records.legacy import message_header
 from sordini.protocol.records.legacy_validation import LegacyMessages, OffsetMessages
 from sordini.protocol.records.message_down_conversion import down_convert
@@ -67,6 +69,14 @@ class FramesJob(NamedTuple):
     expanded_bytes_max: int
 
 
+class CopyJob(NamedTuple):
+    """Copy the keys and values of the records at these offsets, which are sorted."""
+
+    batches: bytes
+    offsets: list[int]
+    bytes_max: int
+
+
 class DecodeJob(NamedTuple):
     """Decode the values in a record set of a Produce request, each by the schema of its id."""
 
@@ -79,7 +89,7 @@ class DecodeJob(NamedTuple):
     """Of an id in that list."""
 
 
-RecordJob = CheckJob | ConvertJob | SearchJob | FramesJob
+RecordJob = CheckJob | ConvertJob | SearchJob | FramesJob | CopyJob
 Job = RecordJob | DecodeJob
 
 
@@ -104,7 +114,7 @@ class Decoded(NamedTuple):
     total: int
 
 
-Outcome = CheckedBatches | OffsetMessages | Converted | Found | Frames | Decoded
+Outcome = CheckedBatches | OffsetMessages | Converted | Found | Frames | CopiedRecords | Decoded
 
 
 def run_job(job: RecordJob) -> Outcome:
@@ -116,6 +126,8 @@ def run_job(job: RecordJob) -> Outcome:
         return Converted(down_convert(job.batches, job.magic, start=job.start, bytes_max=job.bytes_max))
     if isinstance(job, FramesJob):
         return frames_in(job.records, job.expanded_bytes_max)
+    if isinstance(job, CopyJob):
+        return copied_records(job.batches, job.offsets, job.bytes_max)
     header = header_of(job.batch)
     return Found(first_at_or_after(job.batch, header, job.timestamp, job.offset))
 
@@ -159,6 +171,8 @@ def job_as_wire(job: Job) -> Wire:
         return {"do": "convert", "args": [job.magic, job.start, job.bytes_max]}, job.batches
     if isinstance(job, FramesJob):
         return {"do": "frames", "args": [job.expanded_bytes_max]}, job.records
+    if isinstance(job, CopyJob):
+        return {"do": "copy", "args": [job.offsets, job.bytes_max]}, job.batches
     if isinstance(job, DecodeJob):
         about = {"do": "decode", "args": [job.expanded_bytes_max]}
         return about | {"schemas": job.schemas, "places": list(job.places.items())}, job.records
@@ -172,6 +186,8 @@ def job_from_wire(about: dict[str, Any], data: bytearray) -> Job:
         return ConvertJob(bytes(data), *about["args"])
     if about["do"] == "frames":
         return FramesJob(memoryview(data), *about["args"])
+    if about["do"] == "copy":
+        return CopyJob(bytes(data), *about["args"])
     if about["do"] == "decode":
         return DecodeJob(memoryview(data), about["args"][0], about["schemas"], dict(about["places"]))
     assert about["do"] == "search", about
@@ -202,6 +218,8 @@ def outcome_as_wire(outcome: Outcome) -> Wire:
         return {"made": "converted"}, outcome.messages
     if isinstance(outcome, Frames):
         return {"made": "frames", "ids": list(outcome.ids.items()), "unframed": outcome.unframed}, b""
+    if isinstance(outcome, CopiedRecords):
+        return _copies_as_wire(outcome)
     if isinstance(outcome, Decoded):
         return {"made": "decoded", "misfits": outcome.misfits, "total": outcome.total}, b""
     return {"made": "found", "record": outcome.record}, b""
@@ -233,10 +251,38 @@ def outcome_from_wire(about: dict[str, Any], data: bytearray) -> Outcome:
         return Frames({int(key): _listed(row) for key, row in about["ids"]}, _listed(about["unframed"]))
     if made == "decoded":
         return Decoded([(int(index), str(why)) for index, why in about["misfits"]], int(about["total"]))
+    if made == "copies":
+        return _copies_from_wire(about, memoryview(data))
     if made != "found":
         raise ValueError(f"{made!r} is no outcome")
     record = about["record"]
     return Found(None if record is None else (int(record[0]), int(record[1])))
+
+
+def _copies_as_wire(outcome: CopiedRecords) -> Wire:
+    """Lengths by offset, -1 for null, and the bytes one behind the other."""
+    rows = [(offset, *map(_length, texts)) for offset, texts in outcome.records.items()]
+    return {"made": "copies", "rows": rows, "end": outcome.end}, b"".join(
+        text for texts in outcome.records.values() for text in texts if text is not None
+    )
+
+
+def _length(text: bytes | None) -> int:
+    return -1 if text is None else len(text)
+
+
+def _copies_from_wire(about: dict[str, Any], data: memoryview) -> CopiedRecords:
+    records: dict[int, tuple[bytes | None, bytes | None]] = {}
+    position = 0
+    for offset, key_length, value_length in about["rows"]:
+        value_at = position + max(int(key_length), 0)
+        end = value_at + max(int(value_length), 0)
+        key = bytes(data[position:value_at]) if key_length >= 0 else None
+        records[int(offset)] = key, bytes(data[value_at:end]) if value_length >= 0 else None
+        position = end
+    if position != len(data):
+        raise ValueError(f"{len(data)} bytes, of which {position} are described")
+    return CopiedRecords(records, int(about["end"]))
 
 
 def _listed(row: Any) -> Listed:

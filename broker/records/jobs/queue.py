@@ -23,7 +23,7 @@ from typing import Final
 
 from sordini.broker.records.jobs.ports import RecordWorker, WorkerLost
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.records.jobs import CheckJob, ConvertJob, DecodeJob, FramesJob, Job, Outcome
+from sordini.protocol.records.jobs import CheckJob, ConvertJob, CopyJob, DecodeJob, FramesJob, Job, Outcome
 from sordini.replication.ports import Logger
 from sordini.system.named_tuple import NamedTuple
 
@@ -207,4 +207,4 @@ def _size(job: Job) -> int:
         return len(job.records) + sum(len(schema["text"]) for schema in job.schemas)
     if isinstance(job, CheckJob | FramesJob):
         return len(job.records)
-    return len(job.batches) if isinstance(job, ConvertJob) else len(job.batch)
+    return len(job.batches) if isinstance(job, ConvertJob | CopyJob) else len(job.batch)
