@@ -4,7 +4,7 @@
 requests of Sordini's commands that Kafka has no request for; only clients that name themselves `sordini` learn of them.
 Served are the versions from the oldest that Apache Kafka 3.9 accepts to the newest of 4.4, and each message is declared
 for them. Requests between brokers of a ZooKeeper cluster end with 3.9, the last release with ZooKeeper. Not served are
-delegation tokens, the requests of KRaft's quorum, and share and streams groups.
+delegation tokens, the requests of KRaft's quorum, and streams groups.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ from sordini.protocol.messages.create_topics import CreateTopicsRequest, CreateT
 from sordini.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from sordini.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from sordini.protocol.messages.delete_share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteShareGroupStateResponse,
+)
 from sordini.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from sordini.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from sordini.protocol.messages.describe_broker_activity import (
@@ -96,6 +100,10 @@ from sordini.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from sordini.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from sordini.protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+)
 from sordini.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from sordini.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from sordini.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -114,6 +122,11 @@ from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from sordini.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from sordini.protocol.messages.produce import ProduceRequest, ProduceResponse
 from sordini.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from sordini.protocol.messages.read_share_group_state import ReadShareGroupStateRequest, ReadShareGroupStateResponse
+from sordini.protocol.messages.read_share_group_state_summary import (
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+)
 from sordini.protocol.messages.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -124,6 +137,7 @@ from sordini.protocol.messages.stop_replica import StopReplicaRequest, StopRepli
 from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from sordini.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from sordini.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from sordini.protocol.messages.write_share_group_state import WriteShareGroupStateRequest, WriteShareGroupStateResponse
 from sordini.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from sordini.system.named_tuple import NamedTuple
 
@@ -223,6 +237,15 @@ APIS: Final[dict[int, Api]] = {
         _served(ApiKey.PUSH_TELEMETRY, PushTelemetryRequest, PushTelemetryResponse),
         _served(ApiKey.LIST_CONFIG_RESOURCES, ListConfigResourcesRequest, ListConfigResourcesResponse),
         _served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
+        _served(
+            ApiKey.INITIALIZE_SHARE_GROUP_STATE, InitializeShareGroupStateRequest, InitializeShareGroupStateResponse
+        ),
+        _served(ApiKey.READ_SHARE_GROUP_STATE, ReadShareGroupStateRequest, ReadShareGroupStateResponse),
+        _served(ApiKey.WRITE_SHARE_GROUP_STATE, WriteShareGroupStateRequest, WriteShareGroupStateResponse),
+        _served(ApiKey.DELETE_SHARE_GROUP_STATE, DeleteShareGroupStateRequest, DeleteShareGroupStateResponse),
+        _served(
+            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, ReadShareGroupStateSummaryRequest, ReadShareGroupStateSummaryResponse
+        ),
     )
 }
 
@@ -235,6 +258,11 @@ INTER_BROKER_APIS: Final = frozenset(
         ApiKey.WRITE_TXN_MARKERS,
         ApiKey.ALTER_PARTITION,
         ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE,
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
     }
 )
 """Requests that no client sends: they are served on the inter-broker listener only."""

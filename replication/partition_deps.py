@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sordini.replication.ports import IsrChanges
     from sordini.replication.state_change_log import IsrChangeLog
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 NO_EPOCH = -1
 
 

@@ -36,6 +36,7 @@ from sordini.broker.configuration.keys.password_encoder_keys import PasswordEnco
 from sordini.broker.configuration.keys.quota_keys import QuotaSettings
 from sordini.broker.configuration.keys.replica_keys import ReplicaSettings, check_replica
 from sordini.broker.configuration.keys.security_keys import SecuritySettings
+from sordini.broker.configuration.keys.share_coordinator_keys import ShareCoordinatorSettings
 from sordini.broker.configuration.keys.share_group_keys import ShareGroupSettings, check_share_groups
 from sordini.broker.configuration.keys.telemetry_keys import TelemetrySettings
 from sordini.broker.configuration.keys.tracing_keys import TracingSettings
@@ -85,6 +86,7 @@ class Config(
     ConsumerGroupSettings,
     ShareGroupSettings,
     TransactionSettings,
+    ShareCoordinatorSettings,
     AuthorizationSettings,
     QuotaSettings,
     ZooKeeperSettings,

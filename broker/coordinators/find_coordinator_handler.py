@@ -1,8 +1,8 @@
-"""FindCoordinator: which broker coordinates a group, or a transactional id.
+"""FindCoordinator: which broker coordinates a group, a transactional id, or a share partition.
 
-The coordinator is the leader of the key's partition in __consumer_offsets or __transaction_state, whichever kind of
-broker that is. The first request creates the topic, and is answered when that exists, a fraction of a second later: at
-Apache Kafka's immediate COORDINATOR_NOT_AVAILABLE some clients retry only after a second.
+The coordinator is the leader of the key's partition in __consumer_offsets, __transaction_state or __share_group_state,
+whichever kind of broker that is. The first request creates the topic, and is answered when that exists, a fraction of a
+second later: at Apache Kafka's immediate COORDINATOR_NOT_AVAILABLE some clients retry only after a second.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from sordini.broker.coordinators.find_coordinator_rule import FindCoordinatorRule
 from sordini.broker.coordinators.internal_topic import InternalTopic
 from sordini.broker.coordinators.partitioning import partition_for
+from sordini.broker.coordinators.share_partition_names import read_share_partition_name, share_partition_name
 from sordini.broker.network.ports import DelayedResponse, Peer
 from sordini.broker.requests.call import Call, Route
 from sordini.broker.requests.request_checks import LETTERS_PER_STEP
@@ -24,21 +25,30 @@ from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordina
 
 GROUP = 0
 TRANSACTION = 1
+SHARE = 2
 
 FIRST_BATCHED_VERSION = 4
+FIRST_WITH_SHARES = 6
 KEYS_WITHOUT_SLICES_MAX = 200
 
 ERROR_MESSAGES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "no coordinator is running",
-    ErrorCode.INVALID_REQUEST: "the key type is neither a group (0) nor a transactional id (1)",
+    ErrorCode.INVALID_REQUEST: "the key type is none of a group (0), a transactional id (1) and, from version 6 on, "
+    "a share partition (2) named group:topic id:partition",
 }
 
 
 class FindCoordinatorHandler:
     """Finds coordinators by the metadata of their internal topic."""
 
-    def __init__(self, offsets: InternalTopic, transactions: InternalTopic, metadata: MetadataCache) -> None:
-        self._topics: Mapping[int, InternalTopic] = {GROUP: offsets, TRANSACTION: transactions}
+    def __init__(
+        self,
+        offsets: InternalTopic,
+        transactions: InternalTopic,
+        share_states: InternalTopic,
+        metadata: MetadataCache,
+    ) -> None:
+        self._topics: Mapping[int, InternalTopic] = {GROUP: offsets, TRANSACTION: transactions, SHARE: share_states}
         self._metadata = metadata
 
     def route(self) -> Route:
@@ -47,11 +57,11 @@ class FindCoordinatorHandler:
     def find(self, call: Call) -> FindCoordinatorResponse | DelayedResponse | Work[FindCoordinatorResponse]:
         request: FindCoordinatorRequest = call.body
         topic = self._topics.get(request.key_type)
-        if topic is None:
+        if topic is None or (request.key_type == SHARE and call.version < FIRST_WITH_SHARES):
             return self.error_response(request, ErrorCode.INVALID_REQUEST)
         if len(request.coordinator_keys) > KEYS_WITHOUT_SLICES_MAX:
             return self._find_many(call, topic)
-        if topic.exists or (call.version >= FIRST_BATCHED_VERSION and not request.coordinator_keys):
+        if topic.exists or not _has_names(call):
             return self._found(call, topic)
         responder: Responder[FindCoordinatorResponse] = Responder(call)
         topic.create(lambda: responder.answer(self._found(call, topic)))
@@ -64,7 +74,7 @@ class FindCoordinatorHandler:
             topic.create()
         response = FindCoordinatorResponse()
         for key in request.coordinator_keys:
-            response.coordinators.append(self._coordinator(topic, key, call.peer))
+            response.coordinators.append(self._coordinator(topic, request.key_type, key, call.peer))
             yield 2 + len(key) // LETTERS_PER_STEP
         return response
 
@@ -72,9 +82,11 @@ class FindCoordinatorHandler:
         request: FindCoordinatorRequest = call.body
         if call.version >= FIRST_BATCHED_VERSION:
             return FindCoordinatorResponse(
-                coordinators=[self._coordinator(topic, key, call.peer) for key in request.coordinator_keys]
+                coordinators=[
+                    self._coordinator(topic, request.key_type, key, call.peer) for key in request.coordinator_keys
+                ]
             )
-        found = self._coordinator(topic, request.key, call.peer)
+        found = self._coordinator(topic, request.key_type, request.key, call.peer)
         return FindCoordinatorResponse(
             error_code=found.error_code,
             error_message=found.error_message,
@@ -83,10 +95,13 @@ class FindCoordinatorHandler:
             port=found.port,
         )
 
-    def _coordinator(self, topic: InternalTopic, key: str, peer: Peer) -> Coordinator:
+    def _coordinator(self, topic: InternalTopic, key_type: int, key: str, peer: Peer) -> Coordinator:
         """The leader of the key's partition, with its address for the client."""
         try:
-            broker_id, (host, port) = self._leader(topic, key, peer)
+            name = share_partition_name(*read_share_partition_name(key)) if key_type == SHARE else key
+            broker_id, (host, port) = self._leader(topic, name, peer)
+        except ValueError:
+            return _no_coordinator(key, ErrorCode.INVALID_REQUEST)
         except BrokerError as error:
             return _no_coordinator(key, error.code)
         return Coordinator(key=key, node_id=broker_id, host=host, port=port, error_message=None)
@@ -110,6 +125,24 @@ class FindCoordinatorHandler:
             port=-1,
             coordinators=[_no_coordinator(key, code) for key in request.coordinator_keys],
         )
+
+
+def _has_names(call: Call) -> bool:
+    """Whether the request names anything that can have a coordinator."""
+    request: FindCoordinatorRequest = call.body
+    if call.version < FIRST_BATCHED_VERSION:
+        return True
+    if request.key_type != SHARE:
+        return bool(request.coordinator_keys)
+    return any(map(_is_share_partition, request.coordinator_keys))
+
+
+def _is_share_partition(key: str) -> bool:
+    try:
+        read_share_partition_name(key)
+    except ValueError:
+        return False
+    return True
 
 
 def _no_coordinator(key: str, code: ErrorCode) -> Coordinator:

@@ -8,6 +8,9 @@ Records of transactions count from their commit marker on, and those of an abort
 yet is returned beside the latest values: the marker comes to this broker now.
 
 What cannot be read is skipped, with one log line: a damaged batch must not lose the other keys of the partition.
+
+A coordinator whose records say what has changed needs all records of a key, in their order: it takes each as it is read
+(`ReplayRecord`), and nothing is kept here.
 """
 
 from __future__ import annotations
@@ -40,6 +43,10 @@ from sordini.system.named_tuple import NamedTuple
 
 RECORDS_PER_SLICE = 500
 """Read before the loop serves other requests: one or two milliseconds."""
+RECORDS_AT_ONCE_IN_ORDER = 20
+"""Replayed between two checks of the bound above."""
+BYTES_PER_RECORD_IN_ORDER = 50
+"""A record that is replayed at once takes as long as one that is kept for each of these: it is decoded, and applied."""
 RETRY_S = 1.0
 
 MARKER_BYTES_MAX = 4096
@@ -49,16 +56,31 @@ LatestValues = dict[bytes, bytes]
 """The last value of each key without a later tombstone."""
 
 
+ReplayRecord = Callable[[bytes, bytes | None, Offset], str | None]
+"""Takes the key and the value of a record, and the first offset of its batch; returns why it is skipped, or None."""
+
+
 class Loaded(NamedTuple):
     """What a log holds."""
 
     latest: LatestValues
     open: OpenTransactions[bytes, bytes]
     """The values of transactions without a marker."""
+    replayed: int = 0
+    """The records that were taken in their order instead."""
 
 
-async def load(partition: Partition, ports: Ports, *, slice_bytes: int, is_led: Callable[[], bool]) -> Loaded | None:
+async def load(
+    partition: Partition,
+    ports: Ports,
+    *,
+    slice_bytes: int,
+    is_led: Callable[[], bool],
+    begin_replay: Callable[[], ReplayRecord] | None = None,
+) -> Loaded | None:
     """Read a partition; None when it is no longer led here (`is_led`).
+
+    With `begin_replay` each record is replayed in its order; it is called once for each reading from the log's start.
 
     After a transient failure of the disk (no descriptor left) the loading is retried; a failure that takes the log
     directory offline ends the leadership.
@@ -66,7 +88,8 @@ async def load(partition: Partition, ports: Ports, *, slice_bytes: int, is_led: 
     logged = ""
     while is_led():
         try:
-            return await _LogReader(partition, ports, slice_bytes, is_led).run()
+            replay = None if begin_replay is None else begin_replay()
+            return await _LogReader(partition, ports, slice_bytes, is_led, replay).run()
         except BrokerError as error:
             if logged != str(error):  # One line for a lasting failure.
                 logged = str(error)
@@ -111,7 +134,16 @@ async def _wait_for_retry(ports: Ports) -> None:
 class _LogReader:
     """One pass over a log."""
 
-    def __init__(self, partition: Partition, ports: Ports, slice_bytes: int, is_led: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        ports: Ports,
+        slice_bytes: int,
+        is_led: Callable[[], bool],
+        replay: ReplayRecord | None,
+    ) -> None:
+        self._replay = replay
+        self._replayed = 0
         self._name = str(partition.name)
         self._log = partition.log
         self._ports = ports
@@ -142,7 +174,7 @@ class _LogReader:
             self._ports.log.error(
                 "damaged records skipped", partition=self._name, count=len(self._damaged), first=self._damaged[0]
             )
-        return Loaded(self._latest, self._open)
+        return Loaded(self._latest, self._open, self._replayed)
 
     async def _read_slice(self, position: int) -> memoryview:
         piece = self._log.read(position, self._slice_bytes, self._end, whole_first=True)
@@ -202,8 +234,11 @@ class _LogReader:
             expanded = await self._log.log_dir.disk.offload(expanding)
         else:
             expanded = bytes(body)
-        for pairs in key_values_of(expanded, header.record_count, RECORDS_PER_SLICE):
-            if header.is_transactional:
+        at_once = RECORDS_PER_SLICE if self._replay is None else RECORDS_AT_ONCE_IN_ORDER
+        for pairs in key_values_of(expanded, header.record_count, at_once):
+            if self._replay is not None:
+                self._replay_pairs(self._replay, pairs, header)
+            elif header.is_transactional:
                 self._keep_open(pairs, header.producer_id)
             else:
                 self._keep(pairs)
@@ -213,8 +248,23 @@ class _LogReader:
     def _replay_messages(self, message: memoryview, magic: int) -> int:
         """As `_replay_batch`, for message formats 0 and 1."""
         records = legacy.read_entry(message, legacy.RecordSetEntry(0, len(message), magic), EXPANDED_BYTES_MAX)
+        if self._replay is not None:
+            self._damaged.append("a record of an old message format")
+            return records[-1].offset + 1
         self._keep([(record.key, record.value) for record in records])
         return records[-1].offset + 1
+
+    def _replay_pairs(self, replay: ReplayRecord, pairs: list[KeyValue], header: BatchHeader) -> None:
+        """Replay records in their order. A coordinator that requires that writes none in a transaction."""
+        if header.is_transactional:
+            self._damaged.append("records of a transaction")
+            return
+        for key, value in pairs:
+            problem = "a record has no key" if key is None else replay(key, value, Offset(header.base_offset))
+            if problem is not None:
+                self._damaged.append(problem)
+            self._records_read += 1 + len(value or b"") // BYTES_PER_RECORD_IN_ORDER
+        self._replayed += len(pairs)
 
     def _keep(self, pairs: list[KeyValue]) -> None:
         latest, is_open = self._latest, bool(self._open)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import Generic
 
 from sordini.broker.coordinators.deadline_timer import DeadlineTimer
 from sordini.broker.coordinators.internal_topic import InternalTopic
-from sordini.broker.coordinators.loading import Loaded, load, wait_until_committed
+from sordini.broker.coordinators.loading import Loaded, ReplayRecord, load, wait_until_committed
 from sordini.broker.coordinators.partitioning import partition_for
 from sordini.broker.coordinators.ports import Ports
 from sordini.broker.coordinators.shard import S, Shard, ShardSettings, ShardState
@@ -31,8 +32,18 @@ class CoordinatorRuntime(Generic[S]):
     """The shards of one coordinator on this broker. A `LeadershipListener`."""
 
     def __init__(
-        self, topic: InternalTopic, settings: ShardSettings, ports: Ports, new_state: Callable[[Shard[S]], S]
+        self,
+        topic: InternalTopic,
+        settings: ShardSettings,
+        ports: Ports,
+        new_state: Callable[[Shard[S]], S],
+        begin_replay: Callable[[S], ReplayRecord] | None = None,
     ) -> None:
+        """`begin_replay` forgets what a state has, and returns what takes each record in its order.
+
+        Without it, a state is loaded from the last record of each key.
+        """
+        self._begin_replay = begin_replay
         self.topic = topic
         self._settings = settings
         self._ports = ports
@@ -130,7 +141,8 @@ class CoordinatorRuntime(Generic[S]):
             return self._is_led(shard)
 
         slice_bytes = self._settings.load_slice_bytes
-        loaded = await load(shard.partition, self._ports, slice_bytes=slice_bytes, is_led=is_led)
+        begin = None if self._begin_replay is None else partial(self._begin_replay, shard.state)
+        loaded = await load(shard.partition, self._ports, slice_bytes=slice_bytes, is_led=is_led, begin_replay=begin)
         # The state is made last, since sessions start with it.
         if (
             loaded is None
@@ -139,7 +151,7 @@ class CoordinatorRuntime(Generic[S]):
         ):
             return
         shard.loaded()
-        shard.state.on_loaded(len(loaded.latest), self._ports.clock.monotonic_ms() - started_ms)
+        shard.state.on_loaded(len(loaded.latest) + loaded.replayed, self._ports.clock.monotonic_ms() - started_ms)
 
     async def _replay(self, shard: Shard[S], loaded: Loaded) -> bool:
         """Fill the state of a shard; false when the partition is no longer led here."""

@@ -45,7 +45,7 @@ class StateSummary(NamedTuple):
     start: Offset | None = None
     """None: not decided yet, or no such share partition."""
     done: int | None = None
-    """Records that are acknowledged or archived behind the start offset; None: not known."""
+    """Records that are acknowledged or archived from the start offset on; None: not known."""
 
 
 class StateWrite(NamedTuple):
@@ -54,8 +54,8 @@ class StateWrite(NamedTuple):
     state_epoch: int
     leader_epoch: int
     start: Offset | None
-    """None: unchanged."""
-    done: int
+    """None: unchanged, and so is `done`."""
+    done: int | None
     """As in a summary, after this change."""
     runs: tuple[StateRun, ...]
 

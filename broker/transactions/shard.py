@@ -14,6 +14,7 @@ from sordini.broker.coordinators.event_queue import EventQueue
 from sordini.broker.coordinators.ports import Ports
 from sordini.broker.coordinators.producer_id_manager import ProducerIdManager
 from sordini.broker.coordinators.shard import Shard
+from sordini.broker.coordinators.write_errors import WRITE_ERRORS
 from sordini.broker.transactions import records
 from sordini.broker.transactions.held_requests import HeldRequests, OnAnswer, Waiting
 from sordini.broker.transactions.limits import TransactionCounts
@@ -48,18 +49,6 @@ from sordini.system.named_tuple import NamedTuple
 
 RESUMED_PER_SLICE = 50
 """Deadlines and markers of loaded transactions, before the loop serves other requests."""
-
-WRITE_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""The answers to producers when the state cannot be written, as Apache Kafka's."""
 
 
 class TransactionShardDeps(NamedTuple):

@@ -46,6 +46,7 @@ from sordini.broker.wiring.log_cleaner import wire_cleaner
 from sordini.broker.wiring.parts import AdminParts, BrokerParts, LagWatches
 from sordini.broker.wiring.prepared_requests import prepare_requests
 from sordini.broker.wiring.security import SecurityParts, wire_security
+from sordini.broker.wiring.share_state import wire_share_states
 from sordini.broker.wiring.telemetry import wire_telemetry
 from sordini.broker.wiring.transaction_markers import wire_markers
 from sordini.broker.wiring.transaction_verification import wire_verification
@@ -97,10 +98,11 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
     transactions_topic = InternalTopic(state_topic_spec(config), config, topic_admin, metadata, runtime.spawn, log)
     markers = wire_markers(local, metadata, replicas, groups, inter_broker, topic_admin, wait_ms, ports)
     transactions = TransactionCoordinator(config, transactions_topic, inter_broker.producer_ids, markers, ports)
-    replicas.leadership_listeners += [groups.runtime, transactions.runtime]
+    share_states = wire_share_states(deps, topic_admin, metadata, inter_broker, ports)
+    replicas.leadership_listeners += [groups.runtime, transactions.runtime, share_states.coordinator]
     verification = wire_verification(broker_id, metadata, transactions, inter_broker, dynamic, runtime)
     receiver = CommandReceiver(replicas, metadata, topic_configs, log)
-    receiver.on_deleted = groups.partitions_deleted
+    receiver.on_deleted += [groups.partitions_deleted, share_states.coordinator.topics_deleted]
     config_receiver = ConfigReceiver(broker_id, dynamic, topic_configs, replicas, log)
     partition_admin, quotas = PartitionAdmin(metadata, dispatcher.slices), client_quotas(config, log)
     config_receiver.unclean_changed = partition_admin.unclean_settings_changed
@@ -131,6 +133,7 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
         transactions_topic=transactions_topic,
         transactions=transactions,
         verification=verification,
+        share_states=share_states,
         receiver=receiver,
         inter_broker=inter_broker,
         dispatcher=dispatcher,

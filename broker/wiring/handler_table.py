@@ -43,6 +43,7 @@ from sordini.broker.security.audit.change_events import ChangeEvents
 from sordini.broker.security.rules.rule import RuleDeps, authorized
 from sordini.broker.security.sasl.sasl_handler import SaslHandler
 from sordini.broker.security.sasl.scram_credentials_handler import ScramCredentialsHandler
+from sordini.broker.share_state.share_state_handler import ShareStateHandler
 from sordini.broker.topics.auto_creation import AutoCreation
 from sordini.broker.topics.describe_partitions_handler import TopicPagesHandler
 from sordini.broker.topics.metadata_handler import MetadataHandler
@@ -86,7 +87,10 @@ def _routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
         *_controller_routes(deps, parts, brokers),
         *_admin_routes(deps, parts),
         *_transaction_routes(deps, parts, brokers),
-        FindCoordinatorHandler(parts.offsets_topic, parts.transactions_topic, parts.metadata).route(),
+        *guarded(ShareStateHandler(parts.share_states.coordinator).routes(), brokers.check),
+        FindCoordinatorHandler(
+            parts.offsets_topic, parts.transactions_topic, parts.share_states.topic, parts.metadata
+        ).route(),
         ConsumerDescribeHandler(parts.groups, parts.metadata.name_of).route(),
         ConsumerHeartbeatHandler(parts.groups, parts.topic_patterns, unserved=_unserved(deps, parts)).route(),
         *GroupMembersHandler(parts.groups).routes(),
@@ -211,7 +215,8 @@ def _admin_routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
     entities = EntityAdmin(deps.cluster.session, parts.config_changes, timeout_ms)
     mutations = MutationQuotas(quotas, deps.runtime.clock.monotonic_ms)
 
-    internal = {topic.name: topic.create for topic in (parts.offsets_topic, parts.transactions_topic)}
+    topics = (parts.offsets_topic, parts.transactions_topic, parts.share_states.topic)
+    internal = {topic.name: topic.create for topic in topics}
     auto_creation = AutoCreation(admin.topics, metadata, deps.config, deps.runtime.spawn, internal)
 
     return [

@@ -28,6 +28,7 @@ from sordini.broker.topics.topic_admin import TopicAdmin
 from sordini.broker.transactions.coordinator import TransactionCoordinator
 from sordini.broker.wiring.inter_broker import InterBroker
 from sordini.broker.wiring.security import SecurityParts
+from sordini.broker.wiring.share_state import ShareStateParts
 from sordini.broker.wiring.transaction_verification import VerificationParts
 from sordini.replication.metadata_store.configs import ConfigChanges
 from sordini.replication.replica_set import ReplicaSet
@@ -81,6 +82,7 @@ class BrokerParts(NamedTuple):
     transactions_topic: InternalTopic
     transactions: TransactionCoordinator
     verification: VerificationParts
+    share_states: ShareStateParts
     receiver: CommandReceiver
     inter_broker: InterBroker
     dispatcher: Dispatcher

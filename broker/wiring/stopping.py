@@ -39,6 +39,7 @@ async def stop_parts(
     running.parts.inter_broker.close()
     running.parts.transactions.close()
     running.parts.verification.remote.close()
+    running.parts.share_states.remote.close()
     running.parts.schemas.close()
     if running.tls is not None:
         running.tls.outgoing.close()

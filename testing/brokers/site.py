@@ -337,9 +337,12 @@ def _defaults(count: int) -> dict[str, str]:
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": "1",
-        # Apache Kafka's default of 50 each would be 100 logs before the first group is served.
+        # Apache Kafka's default of 50 each would be 150 logs before the first group is served.
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "1",
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": "1",
+        "share.coordinator.state.topic.num.partitions": "1",
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "100",
         # A consumer group (KIP-848) moves partitions with the heartbeats of its members, for which a test waits.

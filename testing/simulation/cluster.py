@@ -109,9 +109,12 @@ def defaults(count: int) -> dict[str, str]:
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": in_sync,
-        # Apache Kafka's default of 50 each would be 100 logs before the first group is served.
+        # Apache Kafka's default of 50 each would be 150 logs before the first group is served.
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "1",
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "share.coordinator.state.topic.num.partitions": "1",
         "group.initial.rebalance.delay.ms": "500",
         "group.min.session.timeout.ms": "100",
         "num.network.threads": "1",

@@ -45,6 +45,7 @@ COMMON: Final[dict[str, object]] = {
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
     "transaction.state.log.min.isr": 2,
+    "share.coordinator.state.topic.num.partitions": 1,
     # Without it the heap of each JVM would have to hold 128 MiB more.
     "log.cleaner.dedupe.buffer.size": 4_194_304,
 }

@@ -23,6 +23,7 @@ from sordini.broker.configuration.keys.quota_keys import QuotaSettings
 from sordini.broker.configuration.keys.replica_keys import ReplicaSettings
 from sordini.broker.configuration.keys.sasl_keys import SaslSettings
 from sordini.broker.configuration.keys.security_keys import SecuritySettings
+from sordini.broker.configuration.keys.share_coordinator_keys import ShareCoordinatorSettings
 from sordini.broker.configuration.keys.share_group_keys import ShareGroupSettings
 from sordini.broker.configuration.keys.telemetry_keys import TelemetrySettings
 from sordini.broker.configuration.keys.tracing_keys import TracingSettings
@@ -48,6 +49,7 @@ SECTIONS: dict[type, str] = {
     ConsumerGroupSettings: "Consumer groups whose coordinator assigns (KIP-848)",
     ShareGroupSettings: "Share groups (KIP-932)",
     TransactionSettings: "Transactions",
+    ShareCoordinatorSettings: "Share coordinator",
     AuthorizationSettings: "Authorization",
     QuotaSettings: "Quotas",
     ZooKeeperSettings: "Protection of ZooKeeper",

@@ -56,8 +56,8 @@ class CommandReceiver:
         self._lock = asyncio.Lock()  # First come, first served.
         self._controller_epoch = -1
         self.broker_epoch = -1
-        self.on_deleted: Callable[[Collection[TopicPartition]], None] = _ignore_deleted
-        """Called with partitions that were deleted from the cluster."""
+        self.on_deleted: list[Callable[[Collection[TopicPartition]], None]] = []
+        """Each is called with partitions that were deleted from the cluster."""
 
     @property
     def controller_epoch(self) -> int:
@@ -210,9 +210,7 @@ class CommandReceiver:
             self._replicas.clear_isr_refusals()
         if former - self._metadata.brokers.keys():
             self._replicas.maybe_shrink_isr()  # Acknowledgements may wait for a pending ISR expansion by such a broker.
-        self.on_deleted([deleted.topic_partition for deleted in command.deleted])
+        deleted_partitions = [deleted.topic_partition for deleted in command.deleted]
+        for on_deleted in self.on_deleted:
+            on_deleted(deleted_partitions)
         return CommandAnswer()
-
-
-def _ignore_deleted(_deleted: Collection[TopicPartition]) -> None:
-    """Until a listener is set."""

@@ -33,9 +33,10 @@ _KEYS = re.compile(
     r"|sasl\.mechanism\.controller\.protocol|eligible\.leader\.replicas\.enable"
     r"|unclean\.leader\.election\.interval\.ms|unstable\.(api|feature)\.versions\.enable"
     r"|controller\.(listener\.names|quorum\..+|performance\..+)|(internal\.)?metadata\.(log|max)\..+"
-    r"|internal\.metadata\.delete\..+|zookeeper\.metadata\.migration\..+|(group\.)?share\..+|group\.streams\..+"
+    r"|internal\.metadata\.delete\..+|zookeeper\.metadata\.migration\..+|group\.(share\.enable|streams\..+)"
+    r"|share\.coordinator\.(threads|append\.linger\.ms|cached\.buffer\.max\.bytes)"
 )
-"""Keys of the mode, and of what only brokers in it serve: share groups and Kafka Streams' own groups."""
+"""Keys of the mode, and of what only brokers in it have: threads of the share coordinator, and Kafka Streams' own groups."""
 
 
 class Takeover(NamedTuple):

@@ -1,8 +1,14 @@
-"""Records of a share partition by their stored state, as runs of offsets; what is written later replaces it. Pure."""
+"""Records of a share partition by their stored state, as runs of offsets; what is written later replaces it. Pure.
+
+A write changes a few records of many: only the runs that it overlaps or touches are read.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Final
 
 from sordini.system.named_tuple import NamedTuple
 
@@ -16,28 +22,52 @@ class StateRun(NamedTuple):
     deliveries: int
 
 
+_BY_FIRST: Final = itemgetter(0)
+
+
 def with_written(runs: Sequence[StateRun], written: Iterable[StateRun], start: int) -> tuple[StateRun, ...]:
     """The runs after a write: sorted, without overlaps, nothing below `start`, neighbours different.
 
-    A record that was delivered more often, or as often with a higher state, stays as it is: writes that overtake each
-    other do not undo each other.
+    `runs` are the result of a write. A record that was delivered more often, or as often with a higher state, stays as
+    it is: writes that overtake each other do not undo each other.
     """
     found = list(runs)
     for run in written:
-        found = _overlaid(found, run)
-    return tuple(_joined(run._replace(first=max(run.first, start)) for run in found if run.end > start))
+        if run.end > start:
+            _overlay(found, run)
+    below = 0
+    while below < len(found) and found[below].first < start:
+        below += 1
+    if below:
+        last = found[below - 1]
+        found[:below] = [last._replace(first=start)] if last.end > start else []
+    return tuple(found)
+
+
+def _overlay(runs: list[StateRun], added: StateRun) -> None:
+    """Put one more run into sorted runs, in the place of what is older."""
+    first = bisect_left(runs, added.first, key=_BY_FIRST)
+    behind = bisect_left(runs, added.end + 1, lo=first, key=_BY_FIRST)
+    if first and runs[first - 1].end >= added.first:
+        first -= 1
+    runs[first:behind] = _joined(_overlaid(runs[first:behind], added))
 
 
 def _overlaid(runs: Iterable[StateRun], added: StateRun) -> list[StateRun]:
     """Sorted runs with one more, which takes the place of what is older."""
-    kept, free = [], [added]
+    kept: list[StateRun] = []
+    rest: StateRun | None = added
     for run in runs:
-        if _rank(run) > _rank(added):
-            kept.append(run)
-            free = [part for each in free for part in _outside(each, run)]
-        else:
+        if _rank(run) <= _rank(added):
             kept += _outside(run, added)
-    return sorted(kept + free)
+            continue
+        kept.append(run)
+        if rest is not None:
+            before, after = rest._replace(end=min(rest.end, run.first)), rest._replace(first=max(rest.first, run.end))
+            if before.first < before.end:
+                kept.append(before)
+            rest = after if after.first < after.end else None
+    return sorted(kept if rest is None else [*kept, rest])
 
 
 def _outside(run: StateRun, other: StateRun) -> list[StateRun]:

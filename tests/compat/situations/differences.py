@@ -344,8 +344,8 @@ DIFFERENCES: list[Difference] = [
         "FindCoordinator of unknown types and of share groups",
         "type 2 v6/coordinators/0/error_code",
         42,
-        "Neither broker has a coordinator of share groups. Apache Kafka answers COORDINATOR_NOT_AVAILABLE, "
-        "after which clients keep retrying; INVALID_REQUEST makes them stop.",
+        "Apache Kafka 3.9 has no coordinator of share groups, and answers COORDINATOR_NOT_AVAILABLE, after which clients "
+        "keep retrying. A group's id names no share partition: ours and Apache Kafka 4.4 answer INVALID_REQUEST.",
     ),
     *TRANSACTION_DIFFERENCES,
 ]

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from sordini.broker.share_state.state_apis import STATE_APIS
 from sordini.protocol import primitives
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.declare import EMPTY, NEVER, ArrayOf, Field, Kind, Struct, flexible_from, versions_of
@@ -226,9 +227,12 @@ def test_every_field_is_declared_as_the_definition_has_it(api: Api, release: str
     check_fields(api, release)
 
 
+NEWER_THAN_OLDEST = {ApiKey.ALLOCATE_PRODUCER_IDS, *(api.key for api in STATE_APIS)}
+
+
 @pytest.mark.parametrize(
     "api",
-    [APIS[key] for key in sorted(INTER_BROKER_APIS - {ApiKey.ALLOCATE_PRODUCER_IDS})],
+    [APIS[key] for key in sorted(INTER_BROKER_APIS - NEWER_THAN_OLDEST)],
     ids=lambda api: api.key.name,
 )
 def test_what_brokers_ask_of_one_another_is_declared_as_the_oldest_has_it(api: Api) -> None:

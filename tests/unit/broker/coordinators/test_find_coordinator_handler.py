@@ -11,13 +11,14 @@ import pytest
 from sordini.broker.coordinators.partitioning import partition_for
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.share_state.records import SHARE_STATE_TOPIC
 from sordini.broker.topics.metadata_cache import BrokerMetadata
 from sordini.broker.transactions.records import TRANSACTIONS_TOPIC
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from sordini.protocol.types import BrokerId
+from sordini.protocol.types import BrokerId, TopicId, topic_id_text
 from sordini.replication.metadata_store import paths
 from sordini.replication.metadata_store.topics import create_topic
 from tests.support.unit_broker import ADDRESS, ME, UnitBroker, a_broker, a_peer, answer_of, led, topic_id_of
@@ -136,10 +137,31 @@ async def test_a_group_keeps_its_partition_when_partitions_are_added() -> None:
         assert not any(find(broker, 3, f"g{number}").error_code for number in range(20))
 
 
-async def test_a_share_groups_coordinator_is_not_found() -> None:
+SHARE_PARTITION = f"with:colon:{topic_id_text(TopicId(bytes(range(16))))}:7"
+
+
+async def test_the_coordinator_of_a_share_partition_leads_its_partition_of_the_state_topic() -> None:
     async with a_broker(FIVE) as broker:
-        request = FindCoordinatorRequest(key_type=2, coordinator_keys=["g:1:0"])
+        await broker.lead(SHARE_STATE_TOPIC, 50)
+        request = FindCoordinatorRequest(key_type=2, coordinator_keys=[SHARE_PARTITION, "g:1:0"])
+        found, refused = broker.ask(ApiKey.FIND_COORDINATOR, 6, request).coordinators
+        assert (found.key, found.error_code, found.node_id) == (SHARE_PARTITION, 0, 1)
+        assert (refused.key, refused.error_code, refused.node_id) == ("g:1:0", ErrorCode.INVALID_REQUEST, -1)
+
+
+@pytest.mark.parametrize("key", ["", "g", "g:0", "g:1:0", " :AAAAAAAAAAAAAAAAAAAAAA:0", "g:AAAAAAAAAAAAAAAAAAAAAA:one"])
+async def test_what_names_no_share_partition_is_refused_and_makes_no_topic(key: str) -> None:
+    async with a_broker(FIVE) as broker:
+        request = FindCoordinatorRequest(key_type=2, coordinator_keys=[key])
         [row] = broker.ask(ApiKey.FIND_COORDINATOR, 6, request).coordinators
+        assert (row.error_code, row.node_id) == (ErrorCode.INVALID_REQUEST, -1)
+        assert not broker.tasks
+
+
+async def test_share_partitions_are_unknown_before_version_6() -> None:
+    async with a_broker(FIVE) as broker:
+        request = FindCoordinatorRequest(key_type=2, coordinator_keys=[SHARE_PARTITION])
+        [row] = broker.ask(ApiKey.FIND_COORDINATOR, 5, request).coordinators
         assert row.error_code == ErrorCode.INVALID_REQUEST
 
 

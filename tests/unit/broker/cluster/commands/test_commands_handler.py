@@ -9,6 +9,8 @@ import pytest
 
 from sordini.broker.cluster.commands.control_wire import request_of
 from sordini.broker.network.ports import DelayedResponse
+from sordini.broker.share_state.ports import StateWrite
+from sordini.broker.share_state.state_apis import STATE_APIS, InitialState, StateKind
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.write_txn_markers import (
@@ -196,8 +198,19 @@ async def test_a_stale_command_that_came_second_is_judged_by_what_the_first_said
         assert held.leader is not None
 
 
+STATE_ARGUMENTS: dict[StateKind, Any] = {
+    StateKind.INITIALIZE: InitialState(2, None),
+    StateKind.READ: 0,
+    StateKind.WRITE: StateWrite(2, 0, None, None, ()),
+}
+
+
 def bare(key: ApiKey) -> Any:
     """A request with content, where the answer to an empty one would say nothing."""
+    for api in STATE_APIS:
+        if api.key == key:
+            topic = api.topic(topic_id=topic_id_of("orders"), partitions=[api.row(0, STATE_ARGUMENTS.get(api.kind))])
+            return api.request(group_id="workers", topics=[topic])
     if key != ApiKey.WRITE_TXN_MARKERS:
         return APIS[key].request()
     topics = [WritableTxnMarkerTopic(name="orders", partition_indexes=[0])]
@@ -222,6 +235,8 @@ async def test_what_brokers_ask_of_one_another_is_refused_on_other_listeners(key
 def code_of(answer: Any) -> int:
     if hasattr(answer, "error_code"):
         return int(answer.error_code)
+    if hasattr(answer, "results"):
+        return int(answer.results[0].partitions[0].error_code)
     return int(answer.markers[0].topics[0].partitions[0].error_code)
 
 
