@@ -36,7 +36,7 @@ _KEYS = re.compile(
     r"|internal\.metadata\.delete\..+|zookeeper\.metadata\.migration\..+|group\.(share\.enable|streams\..+)"
     r"|share\.coordinator\.(threads|append\.linger\.ms|cached\.buffer\.max\.bytes)"
 )
-"""Keys of the mode, and of what only brokers in it have: threads of the share coordinator, and Kafka Streams' own groups."""
+"""Keys of the mode, and of what only brokers in it have: the share coordinator's threads, Kafka Streams' own groups."""
 
 
 class Takeover(NamedTuple):

@@ -44,13 +44,13 @@ def test_the_file_of_apache_kafka_4_is_taken_over_by_the_broker_of_its_node_id()
     config, unknown = build_config(entries)
     assert unknown == []
     assert config.broker_id == 1
+    assert config.share_coordinator_state_topic_min_isr == config.share_coordinator_state_topic_replication_factor == 1
     assert [str(endpoint) for endpoint in config.endpoints] == ["PLAINTEXT://:9092"]
     assert [str(end) for end in config.advertised(config.endpoints)] == ["PLAINTEXT://localhost:9092"]
     assert note == {
         "broker_id": "1 (node.id)",
         "not_opened": "CONTROLLER://:9093",
-        "without_effect": "controller.listener.names, controller.quorum.bootstrap.servers, process.roles, "
-        "share.coordinator.state.topic.min.isr, share.coordinator.state.topic.replication.factor",
+        "without_effect": "controller.listener.names, controller.quorum.bootstrap.servers, process.roles",
     }
 
 
