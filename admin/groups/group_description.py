@@ -1,7 +1,7 @@
-"""A group of either kind as its coordinator describes it.
+"""A group of any kind as its coordinator describes it.
 
-A *classic* group (JoinGroup) is described by DescribeGroups, a *consumer* group (KIP-848) by ConsumerGroupDescribe. To
-each of these requests, a group of the other kind does not exist.
+A *classic* group (JoinGroup) is described by DescribeGroups, a *consumer* group (KIP-848) by ConsumerGroupDescribe, a
+*share* group (KIP-932) by ShareGroupDescribe. To each of these requests, a group of another kind does not exist.
 """
 
 from __future__ import annotations
@@ -16,26 +16,31 @@ from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.consumer_assignment import read_assignment
 from sordini.protocol.consumer_subscription import read_subscription
 from sordini.protocol.errors import ErrorCode
-from sordini.protocol.messages import consumer_group_describe, describe_groups
+from sordini.protocol.messages import consumer_group_describe, describe_groups, share_group_describe
 from sordini.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
 from sordini.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from sordini.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from sordini.protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from sordini.protocol.types import TopicPartition
 from sordini.system.named_tuple import NamedTuple
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 """A type of groups, a protocol of members, and the protocol type of consumers in classic groups."""
-OTHER_TYPES: Final = ("share", "streams")
+SHARE: Final = "share"
+"""A type of groups, and what their members are."""
+OTHER_TYPES: Final = ("streams",)
 """Types of groups that brokers of Apache Kafka have and these commands do not know."""
 DEAD: Final = "Dead"
 MEMBER_PROTOCOLS: Final = {0: CLASSIC, 1: CONSUMER}
 """By the member type of ConsumerGroupDescribe."""
 NO_SUCH_GROUP: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
-"""Answers to ConsumerGroupDescribe; the latter is that of a broker of Apache Kafka without consumer groups."""
+"""Answers to ConsumerGroupDescribe and ShareGroupDescribe; the latter is that of a broker of Apache Kafka without such
+groups.
+"""
 
 
 class OtherGroupType(Failure):
@@ -57,7 +62,7 @@ class GroupMember(NamedTuple):
     subscribed_regex: str | None = None
     epoch: int | None = None
     target: list[TopicPartition] | None = None
-    """What it is to have."""
+    """What it is to have; in a share group it has that."""
 
 
 class GroupDescription(NamedTuple):
@@ -79,7 +84,11 @@ async def describe_group(cluster: ClusterClient, group: str) -> GroupDescription
 
     async def attempt() -> GroupDescription:
         link = await cluster.coordinator(group)
-        return await _classic_group(link, group) or await _consumer_group(link, group) or await _no_group(link, group)
+        for described_as in (_classic_group, _consumer_group, _share_group):
+            found = await described_as(link, group)
+            if found is not None:
+                return found
+        return await _no_group(link, group)
 
     return await cluster.retry(attempt)
 
@@ -150,7 +159,47 @@ def _consumer_member(member: consumer_group_describe.Member) -> GroupMember:
     )
 
 
-def _partitions(assignment: consumer_group_describe.Assignment) -> list[TopicPartition]:
+async def _share_group(link: Link, group: str) -> GroupDescription | None:
+    if not link.serves(ApiKey.SHARE_GROUP_DESCRIBE):
+        return None
+    answer: ShareGroupDescribeResponse = await link.ask(ShareGroupDescribeRequest(group_ids=[group]))
+    found = only_row(answer.groups, f"group '{group}'")
+    if found.error_code in NO_SUCH_GROUP:
+        return None
+    check(f"group '{group}'", found.error_code, found.error_message)
+    return GroupDescription(
+        found.group_id,
+        found.group_state,
+        SHARE,
+        SHARE,
+        found.assignor_name,
+        str(link.address),
+        [_share_member(member) for member in found.members],
+        found.group_epoch,
+        found.assignment_epoch,
+    )
+
+
+def _share_member(member: share_group_describe.Member) -> GroupMember:
+    assigned = _partitions(member.assignment)
+    return GroupMember(
+        member.member_id,
+        None,
+        member.client_id,
+        member.client_host,
+        assigned,
+        SHARE,
+        member.rack_id or None,
+        sorted(member.subscribed_topic_names),
+        None,
+        member.member_epoch,
+        assigned,
+    )
+
+
+def _partitions(
+    assignment: consumer_group_describe.Assignment | share_group_describe.Assignment,
+) -> list[TopicPartition]:
     return sorted(
         TopicPartition(topic.topic_name, partition)
         for topic in assignment.topic_partitions
@@ -165,6 +214,6 @@ async def _no_group(link: Link, group: str) -> GroupDescription:
         kind = next((row.group_type for row in answer.groups if row.group_id == group), None)
         if kind is not None and kind.lower() in OTHER_TYPES:
             raise OtherGroupType(
-                f"group '{group}' is a {kind.lower()} group: this command knows classic and consumer groups"
+                f"group '{group}' is a {kind.lower()} group: this command knows classic, consumer and share groups"
             )
     return GroupDescription(group, DEAD, None, "", "", str(link.address), [])

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sordini.admin.cluster_client import ClusterClient
-from sordini.admin.groups.group_description import GroupDescription
+from sordini.admin.failure import Failure
+from sordini.admin.groups.group_description import SHARE, GroupDescription, describe_group
 from sordini.admin.groups.group_requests import committed_offsets, delete_offsets
 from sordini.admin.partition_offsets import offset_ranges
 from sordini.admin.selections import PartitionSelection
@@ -19,7 +20,7 @@ async def offset_rows(cluster: ClusterClient, described: GroupDescription) -> li
     committed = await committed_offsets(cluster, described.group)
     owners = {partition: member for member in described.members for partition in member.partitions or []}
     partitions = sorted({*committed, *owners})
-    ends = await offset_ranges(cluster, await _existing(cluster, partitions))
+    ends = await offset_ranges(cluster, await existing_partitions(cluster, partitions))
     rows = []
     for partition in partitions:
         offset = committed.get(partition)
@@ -41,7 +42,8 @@ async def offset_rows(cluster: ClusterClient, described: GroupDescription) -> li
     return rows
 
 
-async def _existing(cluster: ClusterClient, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+async def existing_partitions(cluster: ClusterClient, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """Those of the partitions that there are."""
     names = {partition.topic for partition in partitions}
     found = await cluster.retry(lambda: cluster.metadata(names))
     there = {(topic.name, row.partition_index) for topic in found.topics for row in topic.partitions}
@@ -52,6 +54,8 @@ async def delete_selected_offsets(
     cluster: ClusterClient, group: str, wanted: Sequence[PartitionSelection]
 ) -> list[TopicPartition]:
     """Delete a group's committed offsets of the selected partitions, and return these."""
+    if (await describe_group(cluster, group)).kind == SHARE:
+        raise Failure(f"group '{group}' is a share group: `sordini share delete-offsets` deletes its offsets")
     partitions = await partitions_of(cluster, wanted)
     await delete_offsets(cluster, group, partitions)
     return partitions

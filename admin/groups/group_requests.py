@@ -9,6 +9,7 @@ from sordini.admin.cluster_client import ClusterClient
 from sordini.admin.failure import Failure
 from sordini.admin.groups.group_description import CLASSIC, DEAD, describe_group
 from sordini.client.errors import Disconnected, Refused, check
+from sordini.client.group_offsets import fetch_request
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -25,7 +26,7 @@ from sordini.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from sordini.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+from sordini.protocol.messages.offset_fetch import OffsetFetchResponse
 from sordini.protocol.types import TopicPartition
 from sordini.system.named_tuple import NamedTuple
 
@@ -73,14 +74,14 @@ async def list_groups(cluster: ClusterClient, states: Sequence[str], types: Sequ
     return await cluster.retry(attempt)
 
 
-async def committed_offsets(cluster: ClusterClient, group: str) -> dict[TopicPartition, CommittedOffset]:
-    """All committed offsets of a group."""
+async def committed_offsets(
+    cluster: ClusterClient, group: str, *, is_stable: bool = False
+) -> dict[TopicPartition, CommittedOffset]:
+    """All committed offsets of a group; `is_stable` waits for transactions that are about to commit some (KIP-447)."""
 
     async def attempt() -> dict[TopicPartition, CommittedOffset]:
         link = await cluster.coordinator(group)
-        request = OffsetFetchRequest(
-            group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
-        )
+        request = fetch_request(group, is_stable=is_stable)
         answer: OffsetFetchResponse = await link.ask(request, at_most=NAMED_TOPICS)
         # Up to version 7 the response is about one group, from version 8 it is a list.
         of_group: Any = answer.groups[0] if answer.groups else answer

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from sordini.admin.cluster_client import ClusterClient
 from sordini.admin.failure import Failure
 from sordini.admin.groups import offset_reset_plan
-from sordini.admin.groups.group_description import DEAD, describe_group
-from sordini.admin.groups.group_requests import CommittedOffset, commit_offsets, committed_offsets
+from sordini.admin.groups.group_description import DEAD, SHARE, GroupDescription, describe_group
+from sordini.admin.groups.group_requests import commit_offsets, committed_offsets
 from sordini.admin.groups.offset_reset_plan import CannotReset, PartitionOffsets, PlannedReset, ResetTarget
 from sordini.admin.partition_offsets import offset_ranges, offsets_for_times
 from sordini.admin.selections import PartitionSelection
@@ -38,19 +38,41 @@ class ResetPlan(NamedTuple):
     lines: list[PlannedReset]
     group_exists: bool
 
+    @property
+    def new_offsets(self) -> dict[TopicPartition, int]:
+        """What is to be committed."""
+        return {line.partition: line.new for line in self.lines}
+
 
 async def reset_offsets(cluster: ClusterClient, request: ResetRequest, *, execute: bool) -> ResetPlan:
     """Make the plan, and with `execute` commit it. Raises Failure, and then nothing was changed."""
     found = await describe_group(cluster, request.group)
-    if found.state not in MAY_BE_RESET:
-        count = len(found.members)
-        members = f" with {count} member{'' if count == 1 else 's'}" if count else ""
-        raise Failure(
-            f"group '{request.group}' is {found.state}{members}: offsets can be reset only while it is empty. "
-            "Stop its consumers first"
-        )
-    committed = await committed_offsets(cluster, request.group)
-    group_exists = found.state != DEAD or bool(committed)
+    if found.kind == SHARE:
+        raise Failure(f"group '{request.group}' is a share group: `sordini share reset` resets its offsets")
+    check_is_empty(found)
+    committed = {partition: row.offset for partition, row in (await committed_offsets(cluster, request.group)).items()}
+    plan = await plan_of(cluster, request, committed, group_exists=found.state != DEAD or bool(committed))
+    if execute:
+        await commit_offsets(cluster, request.group, plan.new_offsets)
+    return plan
+
+
+def check_is_empty(found: GroupDescription) -> None:
+    """Raises Failure for a group with members, or one that is about to have some."""
+    if found.state in MAY_BE_RESET:
+        return
+    count = len(found.members)
+    members = f" with {count} member{'' if count == 1 else 's'}" if count else ""
+    raise Failure(
+        f"group '{found.group}' is {found.state}{members}: offsets can be reset only while it is empty. "
+        "Stop its consumers first"
+    )
+
+
+async def plan_of(
+    cluster: ClusterClient, request: ResetRequest, current: Mapping[TopicPartition, int], *, group_exists: bool
+) -> ResetPlan:
+    """The plan for a group of any kind, whose offsets at present are given. Raises Failure."""
     if not group_exists and not request.wanted and request.target != "from_file":
         raise Failure(
             f"group '{request.group}' does not exist; `sordini groups list` lists the groups. To create it with "
@@ -58,13 +80,11 @@ async def reset_offsets(cluster: ClusterClient, request: ResetRequest, *, execut
         )
     try:
         from_file = _from_file(request)
-        partitions = await _partitions(cluster, request, committed, from_file)
+        partitions = await _partitions(cluster, request, current, from_file)
         target = await _reset_target(cluster, request, partitions, from_file)
-        lines = offset_reset_plan.plan_reset(await _partition_offsets(cluster, partitions, committed), target)
+        lines = offset_reset_plan.plan_reset(await _partition_offsets(cluster, partitions, current), target)
     except CannotReset as problem:
         raise Failure(str(problem)) from None
-    if execute:
-        await commit_offsets(cluster, request.group, {line.partition: line.new for line in lines})
     return ResetPlan(lines, group_exists)
 
 
@@ -75,26 +95,23 @@ def _from_file(request: ResetRequest) -> dict[TopicPartition, int]:
 async def _partitions(
     cluster: ClusterClient,
     request: ResetRequest,
-    committed: Mapping[TopicPartition, CommittedOffset],
+    current: Mapping[TopicPartition, int],
     from_file: Mapping[TopicPartition, int],
 ) -> list[TopicPartition]:
     if from_file:
         return list(from_file)
     if request.wanted:
         return await partitions_of(cluster, request.wanted)
-    if not committed:
+    if not current:
         raise Failure(f"group '{request.group}' has no committed offsets; name partitions with --topic")
-    return list(committed)
+    return list(current)
 
 
 async def _partition_offsets(
-    cluster: ClusterClient, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, CommittedOffset]
+    cluster: ClusterClient, partitions: Iterable[TopicPartition], current: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, PartitionOffsets]:
     ends = await offset_ranges(cluster, partitions)
-    return {
-        partition: PartitionOffsets(committed[partition].offset if partition in committed else None, *end)
-        for partition, end in ends.items()
-    }
+    return {partition: PartitionOffsets(current.get(partition), *end) for partition, end in ends.items()}
 
 
 async def _reset_target(

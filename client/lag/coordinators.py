@@ -10,6 +10,7 @@ from sordini.client.group_offsets import FETCHES, fetch_request, group_in, parti
 from sordini.client.lag.asking import ANY_BROKER, Ask, Rounds, chunks, required
 from sordini.client.lag.model import ClientLag, Owner
 from sordini.client.lag.outlook import Rate
+from sordini.client.lag.share_groups import SHARE, describe_shares
 from sordini.client.routing import metadata_request
 from sordini.protocol.consumer_assignment import read_assignment
 from sordini.protocol.consumer_subscription import read_subscribed_topics
@@ -63,11 +64,21 @@ class Group:
         self.owners: dict[TopicPartition, Owner] = {}
         self.client_lags: dict[TopicPartition, ClientLag] = {}
         self.subscribed: set[str] = set()
+        self.lags: dict[TopicPartition, int | None] = {}
+        """Of a share group: its partitions, and how many records are not done where the broker counts them."""
         self.members = 0
+
+    def fail(self, code: int, message: str | None) -> bool:
+        """Whether the group is refused, which is noted. Raises Refused for what a repeated snapshot may find mended."""
+        return _failed(self, code, message)
+
+    def start_at(self, partition: TopicPartition, offset: int) -> None:
+        """Note the first offset that a share group has not done."""
+        self.offsets[partition] = CommittedOffset(offset)
 
 
 def all_groups() -> Rounds[list[Group]]:
-    """Every classic and consumer group of the cluster. Raises ClientError."""
+    """Every classic, consumer and share group of the cluster. Raises ClientError."""
     (answer,) = yield [Ask(ANY_BROKER, metadata_request([]))]
     brokers = [broker.node_id for broker in required(answer).brokers]
     answers = yield [Ask(broker, ListGroupsRequest()) for broker in brokers]
@@ -75,8 +86,10 @@ def all_groups() -> Rounds[list[Group]]:
     for broker, listed in zip(brokers, answers, strict=True):
         check(f"broker {broker}", required(listed).error_code)
         for row in listed.groups:
-            if row.group_type.lower() in ("", CLASSIC, CONSUMER):
+            kind = row.group_type.lower()
+            if kind in ("", CLASSIC, CONSUMER, SHARE):
                 found[row.group_id] = Group(row.group_id, broker)
+                found[row.group_id].kind = SHARE if kind == SHARE else None
     return [found[name] for name in sorted(found)]
 
 
@@ -113,11 +126,23 @@ _DESCRIPTIONS: Final[tuple[Callable[[list[str]], Any], ...]] = (
 
 def describe(groups: Sequence[Group]) -> Rounds[None]:
     """Fill in offsets and members of groups whose coordinator is known. Raises ClientError."""
+    yield from _describe_consumers(_parts(group for group in groups if group.kind != SHARE))
+    yield from describe_shares(_parts(group for group in groups if group.state == DEAD))
+
+
+def _parts(groups: Iterable[Group]) -> list[tuple[int, Sequence[Group]]]:
+    """Groups without a problem by their coordinators, as many as one request may name."""
     by_broker: dict[int, list[Group]] = {}
     for group in groups:
         if group.coordinator is not None and group.problem is None:
             by_broker.setdefault(group.coordinator, []).append(group)
-    parts = [(broker, part) for broker, found in by_broker.items() for part in chunks(found, GROUPS_PER_REQUEST)]
+    return [(broker, part) for broker, found in by_broker.items() for part in chunks(found, GROUPS_PER_REQUEST)]
+
+
+def _describe_consumers(parts: Sequence[tuple[int, Sequence[Group]]]) -> Rounds[None]:
+    """Fill in classic and consumer groups."""
+    if not parts:
+        return
     names = [[group.name for group in part] for _, part in parts]
     asks = [Ask(broker, make(known)) for make in _DESCRIPTIONS for (broker, _), known in zip(parts, names, strict=True)]
     answers = yield asks
@@ -180,7 +205,7 @@ def _fetch_offsets(parts: Sequence[tuple[int, Sequence[Group]]]) -> Rounds[None]
 
 
 def _take_fetched(group: Group, row: Any) -> None:
-    if _failed(group, row.error_code):
+    if row.error_code in NO_SUCH_GROUP or _failed(group, row.error_code):
         return
     for name, one in partitions_in(row):
         if one.committed_offset >= 0 and not one.error_code:

@@ -90,14 +90,14 @@ def _snapshot(
 
 
 def _topics_of(group: Group) -> set[str]:
-    return {partition.topic for partition in (*group.offsets, *group.owners)} | group.subscribed
+    return {partition.topic for partition in (*group.offsets, *group.owners, *group.lags)} | group.subscribed
 
 
 def _partitions_of(
     group: Group, of_topic: Mapping[str, Sequence[TopicPartition]], topics: frozenset[str]
 ) -> list[TopicPartition]:
     """What it has committed or has; of topics to which its members subscribe, all partitions."""
-    found = {*group.offsets, *group.owners}
+    found = {*group.offsets, *group.owners, *group.lags}
     for topic in group.subscribed:
         found.update(of_topic.get(topic, ()))
     return sorted(partition for partition in found if not topics or partition.topic in topics)
@@ -128,11 +128,15 @@ def _partition_lag(
             None if committed is None else committed.age_ms,
             owner, lacks_owner, UNKNOWN, problem, group.client_lags.get(partition),
         )  # fmt: skip
-    lag = None if offset is None else max(0, log.end - offset)
+    undone = group.lags.get(partition)
+    lag = undone if undone is not None else None if offset is None else max(0, log.end - offset)
     rate_out = None if committed is None else committed.rate
-    unread = None if offset is None else log.unread
+    is_done = undone == 0
+    unread = None if offset is None or is_done else log.unread
     readable_end = log.stable_end if committed_only else log.end
-    has_unread = offset is not None and (unread is not None or (not log.is_searched and offset < readable_end))
+    has_unread = (
+        offset is not None and not is_done and (unread is not None or (not log.is_searched and offset < readable_end))
+    )
     unread_ms = None if unread is None else unread.appended.at_least_ms
     outlook = outlook_of(lag, log.rate, rate_out, has_unread=has_unread, unread_ms=unread_ms)
     return PartitionLag(

@@ -11,6 +11,7 @@ from sordini.client.errors import NotServed, Refused
 from sordini.client.lag.asking import ANY_BROKER, Ask, Rounds
 from sordini.client.lag.model import Condition, GroupLag
 from sordini.client.lag.reading import FROM_START, Reader, exists, snapshot_of_groups, snapshot_of_readers
+from sordini.client.sent_apis import SENT_APIS
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.consumer_group_describe import (
@@ -37,6 +38,13 @@ from sordini.protocol.messages.describe_group_progress import (
 )
 from sordini.protocol.messages.describe_groups import DescribedGroup as ClassicGroup
 from sordini.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from sordini.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
 from sordini.protocol.messages.describe_unread_records import (
     DescribeUnreadRecordsRequest,
     DescribeUnreadRecordsResponse,
@@ -48,6 +56,7 @@ from sordini.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from sordini.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from sordini.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -55,6 +64,11 @@ from sordini.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from sordini.protocol.messages.share_group_describe import Assignment as ShareAssignment
+from sordini.protocol.messages.share_group_describe import DescribedGroup as ShareGroup
+from sordini.protocol.messages.share_group_describe import Member as ShareMember
+from sordini.protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from sordini.protocol.messages.share_group_describe import TopicPartitions as SharePartitions
 from sordini.protocol.served_apis import ALL_APIS
 from sordini.protocol.types import TopicPartition
 
@@ -68,6 +82,8 @@ class Brokers:
     def __init__(self) -> None:
         self.committed: dict[str, dict[TopicPartition, int]] = {}
         self.members: dict[str, list[Member]] = {}
+        self.shares: dict[str, dict[TopicPartition, tuple[int, int]]] | None = {}
+        """Start offsets and lags of share groups, which have one member each; None: this broker serves none."""
         self.codes: dict[str, ErrorCode] = {}
         self.pushing: dict[int, list[ClientInstanceRow]] = {}
         """Clients by the broker to which they push."""
@@ -91,6 +107,9 @@ class Brokers:
             DescribeGroupProgressRequest: (1, self.progress),
             DescribeGroupsRequest: (1, self.classic),
             ConsumerGroupDescribeRequest: (1, self.consumer),
+            ShareGroupDescribeRequest: (1, self.share_members),
+            DescribeShareGroupOffsetsRequest: (1, self.share_offsets),
+            ListGroupsRequest: (ask.broker, lambda _: self.listed(ask.broker)),
             DescribeUnreadRecordsRequest: (2, self.unread),
         }
         if isinstance(ask.request, DescribeClientInstancesRequest):
@@ -157,6 +176,35 @@ class Brokers:
 
         return ConsumerGroupDescribeResponse(groups=[group(name) for name in request.group_ids])
 
+    def listed(self, broker: int) -> ListGroupsResponse:
+        names = sorted(self.shares or ()) if broker == 1 else []
+        rows = [ListedGroup(group_id=name, group_type="Share") for name in names]
+        return ListGroupsResponse(groups=rows)
+
+    def share_members(self, request: ShareGroupDescribeRequest) -> Any:
+        def group(name: str) -> ShareGroup:
+            if self.shares is None or name not in self.shares:
+                return ShareGroup(group_id=name, error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+            assigned = ShareAssignment(topic_partitions=[SharePartitions(topic_name="orders", partitions=[0, 1])])
+            members = [ShareMember(member_id="one", assignment=assigned)]
+            return ShareGroup(group_id=name, group_state="Stable", members=members)
+
+        if self.shares is None:
+            return NotServed("broker", SENT_APIS[ApiKey.SHARE_GROUP_DESCRIBE], 1, -1)
+        return ShareGroupDescribeResponse(groups=[group(name) for name in request.group_ids])
+
+    def share_offsets(self, request: DescribeShareGroupOffsetsRequest) -> Any:
+        if self.shares is None:
+            return NotServed("broker", SENT_APIS[ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS], 1, -1)
+        groups = []
+        for wanted in request.groups:
+            row = DescribeShareGroupOffsetsResponseGroup(group_id=wanted.group_id, topics=[])
+            for (topic, index), (start, lag) in self.shares.get(wanted.group_id, {}).items():
+                part = DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=start, lag=lag)
+                row.topics.append(DescribeShareGroupOffsetsResponseTopic(topic_name=topic, partitions=[part]))
+            groups.append(row)
+        return DescribeShareGroupOffsetsResponse(groups=groups)
+
     def unread(self, request: DescribeUnreadRecordsRequest) -> DescribeUnreadRecordsResponse:
         """Logs from offset 10 to 100, with a transaction open from 90 on."""
 
@@ -217,6 +265,36 @@ def test_a_group_is_read_with_lag_age_rates_and_owner() -> None:
     assert (row.rate_in.per_s, row.rate_out.per_s, row.outlook.per_s) == (20, 10, 10)
     assert row.owner is not None
     assert (row.owner.client_id, row.lacks_owner, row.commit_age_ms) == ("client-one", False, 2_000)
+
+
+def test_a_share_group_is_read_from_its_start_offset_with_the_lag_that_the_broker_counts() -> None:
+    brokers = Brokers()
+    assert brokers.shares is not None
+    brokers.shares["workers"] = {orders(0): (40, 7), orders(2): (50, 0), orders(3): (60, -1)}
+    group = snapshot(brokers, "workers")
+    assert (group.kind, group.state, group.members, group.lag) == ("share", "Stable", 1, 47)
+    rows = {row.partition: row for row in group.partitions}
+    assert (rows[0].condition, rows[0].committed, rows[0].lag, rows[0].owner) == (Condition.BEHIND, 40, 7, None)
+    assert rows[0].unread is not None
+    assert rows[0].unread.offset == 40
+    assert (rows[1].condition, rows[1].committed, rows[1].lacks_owner) == (Condition.NO_OFFSET, None, False)
+    assert (rows[2].condition, rows[2].lag, rows[2].unread) == (Condition.CAUGHT_UP, 0, None), "all behind it is done"
+    assert (rows[3].condition, rows[3].lag) == (Condition.BEHIND, 40), "where the broker does not count, the distance"
+
+
+def test_share_groups_are_among_all_groups() -> None:
+    brokers = Brokers()
+    assert brokers.shares is not None
+    brokers.shares["workers"] = {orders(0): (40, 7)}
+    (group,) = brokers.run(snapshot_of_groups(None, NOW))
+    assert (group.name, group.kind, group.lag) == ("workers", "share", 7)
+    assert not [ask for ask in brokers.asked if isinstance(ask.request, DescribeGroupsRequest)]
+
+
+def test_a_broker_without_share_groups_is_read_as_before() -> None:
+    brokers = Brokers()
+    brokers.committed["billing"], brokers.shares = {orders(0): 40}, None
+    assert snapshot(brokers, "billing").lag == 60
 
 
 def pushing(number: int, member_id: str, topic: str, lags: dict[str, float], at_ms: int = NOW - 2_000) -> Any:
@@ -337,7 +415,7 @@ def test_groups_of_one_coordinator_are_asked_for_at_once_and_shared_partitions_t
     brokers.committed = {name: {orders(index): 40 for index in range(4)} for name in names}
     brokers.run(snapshot_of_groups(names, NOW))
     kinds = [type(ask.request) for ask in brokers.asked]
-    assert len(kinds) == len(set(kinds)) == 6
+    assert len(kinds) == len(set(kinds)) == 8
     unread = next(ask.request for ask in brokers.asked if type(ask.request) is DescribeUnreadRecordsRequest)
     assert sum(len(topic.partitions) for topic in unread.topics) == 4, "one row for one offset, not for one group"
 
