@@ -45,6 +45,8 @@ ANSWERS_MAX = 40
 TOPIC, GROUP, PRODUCER = "faults", "faults-group", "faults-producer"
 CONSUMERS = "faults-consumers"
 """A consumer group (KIP-848), whose member's session lasts as long as the tests."""
+WORKERS = "faults-workers"
+"""A share group (KIP-932) without members."""
 NO_TOPIC = (
     "topic '{}': there is no such topic; `sordini topics list` shows those there are (UNKNOWN_TOPIC_OR_PARTITION)"
 )
@@ -66,12 +68,22 @@ TABLE: tuple[str, ...] = (
     "groups list",
     "groups describe {group}",
     "groups describe {consumers} --members",
+    "groups describe {workers} --members",
     "groups history {group}",
-    "groups lag {group} {consumers}",
+    "groups lag {group} {consumers} {workers}",
     "groups lag",
     "groups reset {group} --topic {topic} --to-latest --execute",
     "groups delete-offsets {group} --topic {topic}:0 --yes",
     "groups delete {group}-none --yes",
+    "share list",
+    "share describe {workers} --members",
+    "share offsets {workers}",
+    "share in-flight {workers}",
+    "share reset {fresh} --topic {topic} --to-latest --execute",
+    "share delete-offsets {workers} --topic {topic} --yes",
+    "share delete {group}-none --yes",
+    "share redrive {topic}",
+    "share redrive {topic} --execute",
     "clients list",
     "configs set --client-metrics {fresh} metrics=*",
     "transactions list",
@@ -135,6 +147,7 @@ class Scene(NamedTuple):
         names = {"lines": self.files / "lines", "plan": self.files / "plan.json", "topic": topic, "group": group}
         names["pack"] = self.files / "records.pack"
         names["mirror"], names["consumers"] = self.files / "mirror.json", CONSUMERS
+        names["workers"] = WORKERS
         # A member whose good-bye was lost holds a group up until its session ends: each reader has a group of its own.
         return [word.format(**names, producer=PRODUCER, fresh=uuid4().hex) for word in line.split()]
 
@@ -206,6 +219,7 @@ def ready(scene: Scene) -> Iterator[Scene]:
         "topics create {topic} --if-not-exists",
         "produce {topic} --file {lines}",
         "groups reset {group} --topic {topic} --to-earliest --execute",
+        "share reset {workers} --topic {topic} --to-earliest --execute",
     ):
         assert scene.run(scene.words(line)).exit_code == 0
     yield scene

@@ -40,6 +40,14 @@ LINES: dict[str, str] = {
     "groups reset": "groups reset readers --topic orders --to-latest",
     "groups delete-offsets": "groups delete-offsets readers --topic orders:1 --yes",
     "groups delete": "groups delete none --yes",
+    "share list": "share list",
+    "share describe": "share describe workers",
+    "share offsets": "share offsets workers",
+    "share in-flight": "share in-flight workers",
+    "share reset": "share reset workers --topic orders --to-latest",
+    "share delete-offsets": "share delete-offsets none --topic orders --yes",
+    "share delete": "share delete none --yes",
+    "share redrive": "share redrive orders",
     "clients list": "clients list",
     "clients describe": "clients describe AAAAAAAAAAAAAAAAAAAAAg",
     "transactions list": "transactions list",
@@ -72,6 +80,8 @@ ELSEWHERE = ("doctor", "console", "registry")
 REFUSED = {
     "groups delete": "none",
     "groups delete-offsets": "",
+    "share delete-offsets": "does not exist",
+    "share delete": "none",
     "clients list": "no broker of this cluster takes metrics of clients",
     "clients describe": "no broker of this cluster takes metrics of clients",
     "transactions describe": "none",
@@ -134,6 +144,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             "topics create orders --partitions 2",
             "produce orders",
             "consume orders --group readers --from beginning --exit-at-end",
+            "share reset workers --topic orders --to-earliest --execute",
         ):
             done = made.run(line, broker.client_properties)
             assert done.returncode == 0, (line, done.stderr)

@@ -5,7 +5,7 @@ The cluster is the one that the line names so far. What goes wrong completes not
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from sordini.cli.common.options import Client
@@ -31,13 +31,22 @@ def topic_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 
 def group_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Groups that begin so."""
+    return _completed(ctx, param, incomplete, _names_of_groups)
+
+
+def share_group_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Share groups that begin so."""
 
     async def names(cluster: ClusterClient) -> Iterable[str]:
-        from sordini.admin.groups.group_requests import list_groups
-
-        return [row["group"] for row in await list_groups(cluster, (), ())]
+        return await _names_of_groups(cluster, ("share",))
 
     return _completed(ctx, param, incomplete, names)
+
+
+async def _names_of_groups(cluster: ClusterClient, types: Sequence[str] = ()) -> Iterable[str]:
+    from sordini.admin.groups.group_requests import list_groups
+
+    return [row["group"] for row in await list_groups(cluster, (), types)]
 
 
 def _completed(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sordini.admin.groups.group_description import GroupDescription, GroupMember
+from sordini.admin.groups.group_description import SHARE, GroupDescription, GroupMember
 from sordini.cli.common.output import table
 from sordini.protocol.printable import shown
 from sordini.protocol.types import TopicPartition
@@ -60,6 +60,8 @@ def members_text(group: dict[str, Any]) -> str:
     if group["pending_moves"] is not None:
         columns += ["protocol", "member_epoch"]
         heads += ["PROTOCOL", "EPOCH"]
+    elif group["type"] == SHARE:
+        columns, heads = ["client_id", "member_epoch"], ["CLIENT", "EPOCH"]
     rows = [
         [
             member["member_id"],

@@ -7,9 +7,11 @@ from typing import Any
 
 from sordini.admin.cluster_client import ClusterClient
 from sordini.admin.failure import Failure
-from sordini.admin.groups.group_description import CONSUMER, DEAD, describe_group
+from sordini.admin.groups.group_description import CONSUMER, DEAD, SHARE, describe_group
 from sordini.admin.groups.group_offsets import offset_rows
+from sordini.admin.groups.offset_reset import ResetPlan
 from sordini.admin.groups.offset_reset_plan import PlannedReset, write_csv
+from sordini.admin.shares.share_offsets import share_offset_rows
 from sordini.cli.commands.groups.group_members import (
     host_text,
     labelled,
@@ -27,7 +29,8 @@ async def describe_groups(cluster: ClusterClient, names: Sequence[str]) -> list[
     found = []
     for name in names:
         described = await describe_group(cluster, name)
-        offsets = await offset_rows(cluster, described)
+        rows_of = share_offset_rows if described.kind == SHARE else offset_rows
+        offsets = await rows_of(cluster, described)
         if described.state == DEAD and not offsets:
             raise Failure(f"group '{name}' does not exist; `sordini groups list` lists the groups")
         found.append(
@@ -56,18 +59,28 @@ def group_text(group: dict[str, Any], *, has_members: bool = False) -> str:
     if group["group_epoch"] is not None:
         lines.append(labelled("Epochs", _epochs(group["group_epoch"], group["assignment_epoch"])))
     lines += [labelled("Coordinator", group["coordinator"]), ""]
-    if group["offsets"]:
+    if not group["offsets"]:
+        lines.append("There are no offsets." if group["type"] == SHARE else "There are no committed offsets.")
+    elif group["type"] == SHARE:
+        lines.append(share_offsets_text(group["offsets"]))
+    else:
         columns = ("topic", "partition", "committed_offset", "end_offset", "lag", "client_id")
         head = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "CLIENT", "HOST"]
         rows = [[*(row[column] for column in columns), host_text(row["host"])] for row in group["offsets"]]
         lines.append(table(head, rows))
-    else:
-        lines.append("There are no committed offsets.")
     if group["members"]:
         lines += ["", member_paragraphs(group) if has_members else members_text(group)]
     elif has_members:
         lines += ["", "There are no members."]
     return "\n".join(lines)
+
+
+def share_offsets_text(rows: Sequence[dict[str, Any]]) -> str:
+    """The partitions of a share group; MEMBERS is how many share each."""
+    columns = ("topic", "partition", "start_offset", "end_offset", "lag", "members")
+    return table(
+        ["TOPIC", "PARTITION", "START", "END", "LAG", "MEMBERS"], [[row[one] for one in columns] for row in rows]
+    )
 
 
 def _epochs(group_epoch: int, assignment_epoch: int) -> str:
@@ -108,3 +121,10 @@ def print_reset_plan(group: str, lines: Sequence[PlannedReset], *, execute: bool
             echo(f"Notice: {line.partition} {end} at {line.new}, not at {line.wanted}.", err=True)
     if not execute:
         echo("This is only a plan: nothing was changed. --execute commits it.", err=True)
+
+
+def print_unknown_group(group: str, plan: ResetPlan, *, execute: bool) -> None:
+    """Print a notice if the group of a plan did not exist."""
+    if not plan.group_exists:
+        did = "did not exist: it was created with these offsets" if execute else "does not exist: --execute creates it"
+        echo(f"Notice: group '{group}' {did}.", err=True)

@@ -41,12 +41,15 @@ def groups() -> None:
 @click.option(
     "--state", "states", metavar="STATE", multiple=True, help="Only groups in this state, such as Stable or Empty."
 )
-@click.option("--type", "types", metavar="TYPE", multiple=True, help="Only groups of this type: classic or consumer.")
+@click.option(
+    "--type", "types", metavar="TYPE", multiple=True, help="Only groups of this type: classic, consumer or share."
+)
 @client_options
 def list_(client: Client, *, states: tuple[str, ...], types: tuple[str, ...]) -> None:
     """List the groups of the cluster.
 
-    The members of a classic group assign partitions among themselves; in a consumer group (KIP-848) the broker does.
+    The members of a classic group assign partitions among themselves; in a consumer group (KIP-848) the broker does. In
+    a share group (KIP-932) several members read one partition, record by record; `sordini share` has more of them.
 
     \b
       sordini groups list
@@ -73,7 +76,8 @@ def describe(client: Client, names: tuple[str, ...], *, has_members: bool) -> No
     """Show a group's state, committed offsets, lag and members.
 
     While a consumer group (KIP-848) reconciles, partitions that are not yet where the target assignment has them are
-    listed with the members that have them and get them. --json has all fields with and without --members.
+    listed with the members that have them and get them. Of a share group, START is the first offset that is not done,
+    and LAG how many records from there on are not. --json has all fields with and without --members.
 
     \b
       sordini groups describe billing
@@ -133,7 +137,8 @@ def lag(
     Without a name it lists all groups, the one that is farthest behind first; with names, the partitions of each. LAG
     is the number of offsets up to the high watermark. APPENDED is how long ago the oldest unread record was appended
     to the log, OWN TIME how long ago by its own timestamp. IN/S and OUT/S are records appended and committed per
-    second over the last minute, and OUTLOOK is what becomes of the lag if they stay.
+    second over the last minute, and OUTLOOK is what becomes of the lag if they stay. A share group has committed what
+    is before its start offset; its LAG is the number of records from there on that are not done.
 
     Brokers of Apache Kafka do not know when a record was appended, nor rates: --watch measures rates itself.
 
@@ -265,7 +270,7 @@ def reset(
       sordini groups reset billing --from-file offsets.csv --execute
     """
     from sordini.admin.groups.offset_reset import ResetRequest, reset_offsets
-    from sordini.cli.commands.groups.group_reports import print_reset_plan
+    from sordini.cli.commands.groups.group_reports import print_reset_plan, print_unknown_group
     from sordini.cli.common.input_files import read_text
 
     given = {target: value for target, value in targets.items() if value is not None and value is not False}
@@ -282,6 +287,4 @@ def reset(
     request = ResetRequest(name, wanted, target, read_text(str(value)) if target == "from_file" else value)
     plan = client.run(lambda cluster: reset_offsets(cluster, request, execute=execute))
     print_reset_plan(name, plan.lines, execute=execute, as_csv=as_csv, as_json=client.as_json)
-    if not plan.group_exists:
-        did = "did not exist: it was created with these offsets" if execute else "does not exist: --execute creates it"
-        echo(f"Notice: group '{name}' {did}.", err=True)
+    print_unknown_group(name, plan, execute=execute)
