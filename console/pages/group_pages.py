@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sordini.admin.groups.group_description import DEAD, OTHER_TYPES, OtherGroupType, describe_group
+from sordini.admin.groups.group_description import (
+    DEAD,
+    OTHER_TYPES,
+    SHARE,
+    GroupDescription,
+    OtherGroupType,
+    describe_group,
+)
 from sordini.admin.groups.group_history import cause_words, group_history
 from sordini.admin.groups.group_requests import list_groups
 from sordini.client.errors import ClientError, Refused
@@ -18,6 +25,7 @@ from sordini.console.pages.lag_plot import lag_plot
 from sordini.console.pages.live import event, repeated, stream
 from sordini.console.pages.paging import Paging
 from sordini.console.readers.group_lags import read_lags
+from sordini.console.readers.share_groups import read_share_group
 from sordini.console.security.login_gate import LoginGate
 from sordini.console.visit import Visit
 from sordini.protocol.errors import ErrorCode
@@ -26,6 +34,9 @@ from sordini.system.clock import SystemClock
 PAGE_ROWS: Final = 50
 PARTITIONS_SHOWN: Final = 500
 HISTORY_SHOWN: Final = 50
+PARTS: Final = ("group_facts", "lag_plot", "group_members", "group_offsets")
+SHARE_PARTS: Final = ("share_facts", "group_members", "share_partitions", "share_in_flight")
+"""Of a live page, by the kind of the group."""
 
 
 def routes(gate: LoginGate) -> list[Route]:
@@ -58,9 +69,10 @@ async def show_lags(visit: Visit) -> Response:
 
 
 async def show_group(visit: Visit) -> Response:
-    """Members and offsets; of share and streams groups what the list has."""
+    """Members and offsets; of streams groups what the list has."""
     try:
-        return visit.page("group.html", tab="members", **await _read_group(visit))
+        template, _, values = await _read_group(visit)
+        return visit.page(template, tab="members", **values)
     except OtherGroupType:
         name = visit.needed("name")
         row = next((one for one in await list_groups(visit.cluster, (), ()) if one["group"] == name), None)
@@ -75,10 +87,9 @@ async def live_group(visit: Visit) -> Response:
 
     async def read() -> list[str]:
         try:
-            values = await _read_group(visit)
+            _, parts, values = await _read_group(visit)
         except ClientError as error:
             return [event("note", text=str(error))]
-        parts = ("group_facts", "lag_plot", "group_members", "group_offsets")
         return [event("part", id=part, html=visit.markup(f"parts/{part}.html", **values)) for part in parts] + [
             event("note", text="")
         ]
@@ -89,10 +100,17 @@ async def live_group(visit: Visit) -> Response:
     return stream(visit, steps)
 
 
-async def _read_group(visit: Visit) -> dict[str, Any]:
-    """The values of the templates. Raises ClientError."""
+async def _read_group(visit: Visit) -> tuple[str, Sequence[str], dict[str, Any]]:
+    """The template of a group's page, those of its parts, and their values. Raises ClientError."""
     name = visit.needed("name")
     described = await describe_group(visit.cluster, name)
+    common = {"name": name, "group": described, "kind": described.kind, "coordinator": await _coordinator(visit, name)}
+    if described.kind == SHARE:
+        return "share_group.html", SHARE_PARTS, common | await _share_values(visit, described)
+    return "group.html", PARTS, common | await _lag_values(visit, described)
+
+
+async def _coordinator(visit: Visit, name: str) -> int:
     coordinator = await visit.cluster.coordinator(name)
     ids = {address: broker for broker, address in visit.cluster.cluster_map.addresses.items()}
     broker = ids.get(coordinator.address)
@@ -100,6 +118,17 @@ async def _read_group(visit: Visit) -> dict[str, Any]:
         await visit.cluster.metadata([])
         ids = {address: broker for broker, address in visit.cluster.cluster_map.addresses.items()}
         broker = ids.get(coordinator.address, -1)
+    return broker
+
+
+async def _share_values(visit: Visit, described: GroupDescription) -> dict[str, Any]:
+    share = await read_share_group(visit.cluster, described)
+    rows = sorted(share.rows, key=lambda row: -(row["lag"] or 0))
+    return {"share": share, "rows": rows[:PARTITIONS_SHOWN], "omitted": max(len(rows) - PARTITIONS_SHOWN, 0)}
+
+
+async def _lag_values(visit: Visit, described: GroupDescription) -> dict[str, Any]:
+    name = described.group
     found = (await read_lags(visit.cluster, [name]))[name]
     if described.state == DEAD and not found.partitions:
         raise Refused(f"group '{name}'", ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
@@ -107,9 +136,6 @@ async def _read_group(visit: Visit) -> dict[str, Any]:
     lag = history.add(found, clock.now_ms(), clock.monotonic_ms())
     rows = sorted(lag.partitions, key=lambda row: (-age_order(row), -(row.lag or 0)))
     return {
-        "name": name,
-        "group": described,
-        "coordinator": broker,
         "lag": lag,
         "plot": lag_plot(history.points, lag.outlook),
         "rows": rows[:PARTITIONS_SHOWN],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -14,11 +15,19 @@ from tests.outside.java import QUICK_COMPILER, KRaftProcess
 from tests.outside.needs import kafka_jars, need_java
 from tests.outside.processes import OutsideProcess
 from tests.outside.versions import NEWEST_APACHE_KAFKA
+from tests.process.test_cli import run_here
+
+SETTINGS: Final = {
+    "message.max.bytes": 20_000_000,
+    "share.coordinator.state.topic.num.partitions": 1,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+}
 
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KRaftProcess]:
-    with KRaftProcess(tmp_path_factory.mktemp("kafka"), {"message.max.bytes": 20_000_000}) as process:
+    with KRaftProcess(tmp_path_factory.mktemp("kafka"), SETTINGS) as process:
         create(process.bootstrap, {"orders": 3, "payments": 1}, 1)
         create(process.bootstrap, {"hostile": 1}, 1, **{"max.message.bytes": "20000000"})
         yield process
@@ -126,13 +135,23 @@ class ShareReader(OutsideProcess):
         return "reading" in self.output()
 
 
-def test_share_groups_are_listed_and_say_that_no_more_is_read(
+def test_share_groups_have_a_page_with_members_and_partitions_and_say_what_is_not_known(
     console: ConsoleProcess, kafka: KRaftProcess, tmp_path: Path
 ) -> None:
     visitor = console.logged_in()
     with ShareReader(tmp_path, kafka.bootstrap, "sharers", "orders"):
         until(lambda: "sharers Stable share" in words(visitor.get("/groups").text))
+        until(lambda: "orders:2" in words(visitor.get("/group?name=sharers").text))
         text = words(visitor.get("/group?name=sharers").text)
-        assert "State Stable Type share Coordinator 1" in text
-        assert "reads nothing more of them" in text
+        assert "State Stable Type share Assignor simple Coordinator 1" in text
+        assert "Dead letters none kept" in text
+        assert "does not tell what is in flight" in text
+        assert "Rebalances" not in text
+        page = visitor.get("/group?name=sharers").text
+        assert {f'data-row="orders:{number}"' in page for number in range(3)} == {True}
+        assert "Remove" not in page, "a member of a share group cannot be removed"
         assert "sharers Stable share" in words(visitor.get("/groups/lags?group=sharers").text)
+        settings = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": "payments"}
+        for name, value in settings.items():
+            run_here(kafka.bootstrap, "configs", "set", "--group", "sharers", f"{name}={value}")
+        assert re.search(r'href="/topic/records\?name=payments">payments</a>', visitor.get("/group?name=sharers").text)
