@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sordini.testing.own_client import KitError
     from sordini.testing.packs.reading import read_pack
     from sordini.testing.security import Sasl
+    from sordini.testing.share_group_state import InFlightRecord, ShareGroupState
     from sordini.testing.simulation.scenario import Scenario
     from sordini.testing.simulation.schedule import Fault, FaultKind
     from sordini.testing.simulation.search import search
@@ -37,6 +38,7 @@ __all__ = [
     "FaultKind",
     "GroupMember",
     "GroupState",
+    "InFlightRecord",
     "Kafka",
     "KitError",
     "KitRecord",
@@ -44,6 +46,7 @@ __all__ = [
     "Sasl",
     "Scenario",
     "SeenRequest",
+    "ShareGroupState",
     "SimulationFailed",
     "SiteFailed",
     "make_kafka",
@@ -61,12 +64,14 @@ _WHERE = {
     "simulate": "testing.simulation.simulate",
     "GroupMember": "testing.group_state",
     "GroupState": "testing.group_state",
+    "InFlightRecord": "testing.share_group_state",
     "Kafka": "testing.kafka",
     "KitError": "testing.own_client",
     "KitRecord": "packs.packed_records",
     "PackError": "packs.pack_format",
     "Sasl": "testing.security",
     "SeenRequest": "testing.faults.seen",
+    "ShareGroupState": "testing.share_group_state",
     "SiteFailed": "testing.brokers.site",
     "make_kafka": "testing.making",
     "read_pack": "testing.packs.reading",

@@ -48,6 +48,8 @@ from sordini.testing.partitions import END, Partitions
 from sordini.testing.record_difference import difference
 from sordini.testing.report import Report
 from sordini.testing.security import Sasl, Security
+from sordini.testing.share_group_handle import ShareGroupHandle
+from sordini.testing.share_groups import ShareGroups
 from sordini.testing.topics import Topics
 from sordini.testing.users import set_scram_user
 
@@ -240,6 +242,10 @@ class Kafka(ClientAddresses):
     def group(self, name: str) -> GroupHandle:
         """A group: its state, and its faults. Raises ValueError."""
         return GroupHandle(self._groups, self.on, name)
+
+    def share_group(self, name: str) -> ShareGroupHandle:
+        """A share group (KIP-932): its state, its records in flight, and its faults. Raises ValueError."""
+        return ShareGroupHandle(ShareGroups(self._client), self.on, self.clock, name)
 
     def members(self, group: str) -> list[GroupMember]:
         """The members of a classic or a consumer group; none of one that does not exist. Raises KitError."""

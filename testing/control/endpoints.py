@@ -14,6 +14,7 @@ from sordini.system.named_tuple import NamedTuple
 from sordini.testing.arguments import INT32_MAX
 from sordini.testing.clock import ADVANCE_S_MAX
 from sordini.testing.control import group_endpoints as groups
+from sordini.testing.control import share_group_endpoints as shares
 from sordini.testing.control.controlled import Asked, Control
 from sordini.testing.control.fields import WrongRequest
 from sordini.testing.control.shapes import broker_json, fault_json, request_json, rule_of
@@ -277,6 +278,16 @@ ENDPOINTS: Final = (
     Endpoint("POST", "/groups/{group}/fence", groups.fence, has_fields=True, status=CREATED),
     Endpoint("POST", "/groups/{group}/hold-heartbeats", groups.hold_heartbeats, has_fields=True, status=CREATED),
     Endpoint("POST", "/groups/{group}/refuse-assignor", groups.refuse_assignor, has_fields=True, status=CREATED),
+    Endpoint("GET", "/share-groups/{group}", shares.share_group),
+    Endpoint("GET", "/share-groups/{group}/in-flight", shares.in_flight, has_fields=True),
+    Endpoint("POST", "/share-groups/{group}/expire-locks", shares.expire_locks, has_fields=True),
+    Endpoint(
+        "POST",
+        "/share-groups/{group}/refuse-acknowledgements",
+        shares.refuse_acknowledgements,
+        has_fields=True,
+        status=CREATED,
+    ),
     Endpoint("POST", "/transactional-ids/{transactional_id}/fence", _fence),
     Endpoint("GET", "/clock", _clock),
     Endpoint("POST", "/clock", _advance, has_fields=True),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from operator import methodcaller
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from sordini.testing.faults.script import Kind, Rule, RuleBook
 from sordini.testing.faults.seen import SeenRequest, Sender
 from sordini.testing.faults.validation import SELECTED, rule
 from sordini.testing.group_state import GroupState
+from sordini.testing.share_group_state import InFlightRecord, ShareGroupState, SharePartitionOffsets
 
 ACTIONS: Final[dict[str, Callable[[Fields], Callable[[Rule], object]]]] = {
     "fail": lambda fields: methodcaller("fail", fields.any("code", "a name of the Kafka protocol")),
@@ -115,6 +116,37 @@ def group_json(group: GroupState) -> dict[str, Any]:
             for member in group.members
         ],
     }
+
+
+def share_group_json(
+    group: ShareGroupState, offsets: Mapping[tuple[str, int], SharePartitionOffsets]
+) -> dict[str, Any]:
+    """A share group, its members and its partitions."""
+    return {
+        "name": group.name,
+        "state": group.state,
+        "epoch": group.epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "assignor": group.assignor,
+        "members": [
+            {
+                "id": member.id,
+                "client_id": member.client_id,
+                "epoch": member.epoch,
+                "assigned": [{"topic": one.topic, "partition": one.partition} for one in member.assigned],
+            }
+            for member in group.members
+        ],
+        "partitions": [
+            {"topic": topic, "partition": partition, "start_offset": row.start, "lag": row.lag}
+            for (topic, partition), row in sorted(offsets.items())
+        ],
+    }
+
+
+def in_flight_json(record: InFlightRecord) -> dict[str, Any]:
+    """A record in flight."""
+    return record._asdict()
 
 
 def _address(end: str) -> Address:
