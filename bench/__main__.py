@@ -32,6 +32,7 @@ from bench import (
     quotas,
     replication,
     security,
+    share_groups,
     sides,
     small_requests,
     starting,
@@ -51,9 +52,9 @@ from tests.outside.processes import BrokerProcess
 STARTS = 3
 THEIRS = "Apache Kafka 3.9.1"
 GROUPS = "consumer groups"  # What `--only` calls them.
-COMPARED = (replication, transactions, failover, outage, partitions, security, quotas, consumer_protocol)
+COMPARED = (replication, transactions, failover, outage, partitions, security, quotas, consumer_protocol, share_groups)
 """Parts that start brokers of their own on each side."""
-NO_GO = (outage.PART, kit.PART, quotas.PART, consumer_protocol.PART)
+NO_GO = (outage.PART, kit.PART, quotas.PART, consumer_protocol.PART, share_groups.PART)
 """Parts whose clients are not the one in Go."""
 OTHERS = (
     "log",
