@@ -24,12 +24,12 @@ TEXTS = st.one_of(st.none(), st.text(min_size=1, max_size=5))
 FILTERS = st.builds(LetterFilter, TEXTS, TEXTS)
 
 
-def record(at: int = 7, group: str = "billing", reason: str = REJECTED, **changed: bytes | None) -> Record:
+def record(at: int = 7, of_group: str = "billing", reason: str = REJECTED, **changed: bytes | None) -> Record:
     context: dict[str, bytes | None] = {
         "topic": b"orders",
         "partition": b"2",
         "offset": b"41",
-        "group": group.encode(),
+        "group": of_group.encode(),
         "delivery.count": b"5",
         "message": reason.encode(),
     }
