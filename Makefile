@@ -15,7 +15,7 @@
 # make tools   every call of the newest tools of Apache Kafka before three brokers, with what it must print; a minute
 # make stall  every request at its largest 1 MiB body: CPU, and how long another client waits; ARGS="--api METADATA"
 # make consumer-groups  situations of consumer groups before Apache Kafka 4.4.0, as recorded; UPDATE=1 records; two minutes
-# make shares  the machine of a share partition beside Apache Kafka 4.4.0, call by call; five minutes
+# make shares  share partitions and their stored states beside Apache Kafka 4.4.0, call by call; ten minutes
 # make churn  members of both protocols in one group, killed as the broker is, for ten minutes
 # make hostile  hostile requests to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
 # make chaos  three brokers and transactions under 37 faults in ten minutes, two outages of ZooKeeper too; ARGS="--minutes 2"
@@ -140,7 +140,7 @@ consumer-groups: .venv/.installed-dev
 
 shares: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py newest
-	SORDINI_SHARES=100 $(BIN)/python -m pytest tests/compat/test_share_partitions.py $(ARGS)
+	SORDINI_SHARES=100 $(BIN)/python -m pytest tests/compat/test_share_partitions.py tests/compat/test_share_states.py $(ARGS)
 
 churn: .venv/.installed-dev
 	SORDINI_MIXED_CHURN_S=600 $(BIN)/python -m pytest tests/compat/test_mixed_churn.py -s $(ARGS)

@@ -270,7 +270,7 @@ class ShareStateShard:
 
 def _summary(state: StoredState | None) -> StateSummary:
     if state is None:
-        return StateSummary(ErrorCode.NONE, done=0)
+        return StateSummary(ErrorCode.NONE)
     whole = state.whole
     return StateSummary(ErrorCode.NONE, whole.state_epoch, whole.leader_epoch, whole.start, whole.done)
 
