@@ -16,12 +16,13 @@ from functools import partial
 from typing import Final
 
 from sordini.broker.share_state.ports import OnStored, ReadState, SharePartitionKey, StatePersister
+from sordini.broker.shares.dead_letters.archiving import Archiving
 from sordini.broker.shares.machine.acknowledgement import Acknowledgement, acknowledge
 from sordini.broker.shares.machine.acquisition import Acquired, Acquisition, AcquisitionRequest, Extent
 from sordini.broker.shares.machine.in_flight import Part
 from sordini.broker.shares.machine.record_states import DONE, RecordState
 from sordini.broker.shares.machine.share_partition import Change, SharePartition, StoredState
-from sordini.broker.shares.ports import SettingsOf, ShareSettings, StartLookup
+from sordini.broker.shares.ports import NO_DEAD_LETTERS, DeadLetterQueues, SettingsOf, ShareSettings, StartLookup
 from sordini.broker.shares.state_writer import Epochs, StateWriter, done_by
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import LeaderEpoch
@@ -51,6 +52,10 @@ ENDING: Final = frozenset(
 """After these of a write nothing that is here is true any more."""
 
 
+UNFINISHED: Final = frozenset({RecordState.ACQUIRED, RecordState.ARCHIVING})
+"""States in which something is under way for a record."""
+
+
 class Phase(Enum):
     """Where it is between its first fetch and its end."""
 
@@ -67,6 +72,7 @@ class ShareDeps(NamedTuple):
     starts: StartLookup
     clock: Clock
     call_later: CallLater
+    dead_letters: DeadLetterQueues = NO_DEAD_LETTERS
 
 
 class LedSharePartition:
@@ -94,6 +100,7 @@ class LedSharePartition:
         self._epochs = Epochs(0, LeaderEpoch(partition.leader_epoch))
         self._machine: SharePartition | None = None
         self._writer: StateWriter | None = None
+        self._archiving: Archiving | None = None
 
     # Begin and end.
 
@@ -124,7 +131,10 @@ class LedSharePartition:
         parts = tuple(Part(run.first, run.end, RecordState(run.state), run.deliveries) for run in state.runs)
         self._machine = SharePartition(StoredState(start, parts), self.settings.limits)
         self._writer = StateWriter(self.key, self._epochs, self._deps.persister, self._deps.call_later)
+        deps = self._deps
+        self._archiving = Archiving(self._machine, deps.dead_letters, self._write, self._archived, deps.call_later)
         self.phase = Phase.LOADED
+        self._archiving.send(self.key, self.partition)
         self.notify()
 
     def end(self, error: ErrorCode) -> None:
@@ -132,6 +142,8 @@ class LedSharePartition:
         if self.phase is Phase.ENDED:
             return
         self.phase, self.error = Phase.ENDED, error
+        if self._archiving is not None:
+            self._archiving.end(self.key)
         self._on_ended(self)
         self.notify()
 
@@ -152,7 +164,7 @@ class LedSharePartition:
         machine, writer = self._machine, self._writer
         if machine is None or writer is None or self.purgatory or not writer.is_idle:
             return False
-        return all(part.state is not RecordState.ACQUIRED for batch in machine.batches for part in batch.parts)
+        return all(part.state not in UNFINISHED for batch in machine.batches for part in batch.parts)
 
     # What members do.
 
@@ -238,7 +250,18 @@ class LedSharePartition:
     def _put_in_force(self, change: Change) -> None:
         """The one place where records become available again, or are done: acknowledged, or archived for a reason."""
         self.machine.commit(change)
+        if self._archiving is not None:
+            self._archiving.send(self.key, self.partition)
         self.notify()
+
+    def _archived(self, change: Change, error: ErrorCode) -> bool:
+        """Whether records whose dead letters are written are to be archived once more."""
+        if error == ErrorCode.NONE:
+            self._put_in_force(change)
+            return False
+        self.machine.roll_back(change)
+        self._not_written(error)
+        return True
 
     def _schedule_expiry(self) -> None:
         due_ms = self.machine.next_deadline_ms()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
-from sordini.broker.shares.machine.share_partition import ShareLimits
+from sordini.broker.share_state.ports import SharePartitionKey
+from sordini.broker.shares.machine.share_partition import DeadLetters, ShareLimits
 from sordini.protocol.errors import ErrorCode
 from sordini.replication.partition import Partition
 from sordini.system.named_tuple import NamedTuple
@@ -25,6 +26,40 @@ SettingsOf = Callable[[str], ShareSettings]
 """By group id."""
 
 OnStart = Callable[[int | ErrorCode], None]
+
+
+OnWritten = Callable[[Sequence[DeadLetters]], None]
+
+
+class DeadLetterQueues(Protocol):
+    """Where dead letters wait until they are written: `DeadLetterWriter`."""
+
+    def add(
+        self, key: SharePartitionKey, partition: Partition, letters: Sequence[DeadLetters], on_written: OnWritten
+    ) -> None:
+        """Write dead letters of records of `partition`.
+
+        `on_written` is called later, perhaps for some of them at a time, when they are committed or the group has no
+        dead letters any more; and never after `drop`.
+        """
+
+    def drop(self, key: SharePartitionKey) -> None:
+        """The share partition has ended here: the next leader writes what is left."""
+
+
+class NoDeadLetters:
+    """For groups without them."""
+
+    def add(
+        self, key: SharePartitionKey, partition: Partition, letters: Sequence[DeadLetters], on_written: OnWritten
+    ) -> None:
+        raise AssertionError(f"{key} has no dead letters, but {letters} for {partition.name} and {on_written}")
+
+    def drop(self, key: SharePartitionKey) -> None:
+        del key
+
+
+NO_DEAD_LETTERS: Final = NoDeadLetters()
 
 
 class StartLookup(Protocol):

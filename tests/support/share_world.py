@@ -44,6 +44,7 @@ from sordini.protocol.records.produced_records import check_produced
 from sordini.protocol.served_apis import Api
 from sordini.protocol.types import Offset, TopicId
 from tests.support.builders import a_batch, some_records, writable
+from tests.support.fake_dead_letters import FakeDeadLetters
 from tests.support.partitions import RULES
 from tests.support.unit_broker import UnitBroker, a_broker, a_peer, joined, topic_id_of
 
@@ -126,7 +127,8 @@ class ShareWorld:
         self.reset: OffsetReset = EARLIEST
         parts, call_later = broker.parts, broker.timers.call_later
         starts = OffsetResets(lambda _: self.reset, parts.record_jobs, broker.clock, broker.spawn)
-        deps = ShareDeps(self.persister, lambda _: self.settings, starts, broker.clock, call_later)
+        self.dead_letters = FakeDeadLetters()
+        deps = ShareDeps(self.persister, lambda _: self.settings, starts, broker.clock, call_later, self.dead_letters)
         self.partitions = SharePartitions(KnownLeaders(parts.replicas, parts.metadata), deps, partitions_max)
         parts.replicas.leadership_listeners.append(self.partitions)
         self.sessions = MemberSessions(ShareSessions(), self.partitions, lambda: sessions_max, parts.dispatcher.slices)

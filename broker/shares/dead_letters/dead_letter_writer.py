@@ -9,7 +9,7 @@ which stops delivering when all of these are dead letters.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from sordini.broker.coordinators.deadline_timer import DeadlineTimer
@@ -18,6 +18,7 @@ from sordini.broker.share_state.ports import SharePartitionKey
 from sordini.broker.shares.dead_letters.dead_letter_topics import DeadLetterTarget, NoTopic
 from sordini.broker.shares.machine.dead_letter_batch import Origin, behind, dead_letter_batch, offsets_of
 from sordini.broker.shares.machine.share_partition import DeadLetters
+from sordini.broker.shares.ports import OnWritten
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.records.copied_records import CopiedRecords
 from sordini.protocol.types import TopicPartition
@@ -26,8 +27,6 @@ from sordini.system.named_tuple import NamedTuple
 
 BATCHES_AT_ONCE: Final = 8
 PAUSE_MS_MIN, PAUSE_MS_MAX = 1_000, 30_000
-
-OnWritten = Callable[[Sequence[DeadLetters]], None]
 
 
 class Topics(Protocol):
@@ -116,11 +115,7 @@ class DeadLetterWriter:
         letters: Sequence[DeadLetters],
         on_written: OnWritten,
     ) -> None:
-        """Write dead letters of records of `partition`.
-
-        `on_written` is called later, perhaps for some of them at a time, when they are committed or the group has no
-        dead letters any more; and never after `drop`.
-        """
+        """As `DeadLetterQueues`."""
         queue = self._queues.get(key)
         if queue is not None:  # It is its turn, or it waits for it, or it is paused.
             queue.letters += letters
@@ -130,7 +125,7 @@ class DeadLetterWriter:
             self._make_ready(queue)
 
     def drop(self, key: SharePartitionKey) -> None:
-        """The share partition has ended here: the next leader writes what is left."""
+        """As `DeadLetterQueues`."""
         queue = self._queues.pop(key, None)
         if queue is not None:
             queue.is_dropped = True
