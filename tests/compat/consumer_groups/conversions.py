@@ -106,6 +106,7 @@ def while_joining(story: Story) -> None:
     second.send_join()
     second.joined()
     second.send_join()
+    story.wait_for_classic_state("PreparingRebalance")
     first.heartbeat()
     story.join("b")
     second.joined()

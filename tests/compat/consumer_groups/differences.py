@@ -24,12 +24,6 @@ DIFFERENCES: tuple[Difference, ...] = (
         "< topics=[{topic_id=05050505050505050505050505050505, partitions=[{error_code=UNKNOWN_TOPIC_ID}]}, {partitions=[{error_code=UNKNOWN_TOPIC_ID}]}, {topic_id=foo, partitions=[{}]}, {topic_id=foo, partitions=[{}]}]",
         "A topic that is named twice is answered twice, as in all versions before.",
     ),
-    Difference(
-        "ConsumerGroupDescribe of a group whose topic is gone",
-        '< groups=[{group_id=g, group_state=Stable, group_epoch=2, assignment_epoch=2, assignor_name=uniform, members=[{member_id=a, member_epoch=2, client_id=situations, client_host=HOST, subscribed_topic_names=[gone], subscribed_topic_regex="", assignment={topic_partitions=[{topic_id=gone, topic_name=gone, partitions=[0, 1]}]}, target_assignment={topic_partitions=[{topic_id=gone, topic_name=gone, partitions=[0, 1]}]}, member_type=1}]}]',
-        '< groups=[{group_id=g, group_state=Stable, group_epoch=2, assignment_epoch=2, assignor_name=uniform, members=[{member_id=a, member_epoch=2, client_id=situations, client_host=HOST, subscribed_topic_names=[gone], subscribed_topic_regex="", assignment={}, target_assignment={}, member_type=1}]}]',
-        "Apache Kafka describes an older image of the cluster for a while, in which the topic is not deleted yet.",
-    ),
 )
 WITHOUT_RECORDS = {
     "offsets of a consumer group are deleted: of a subscribed topic, of another one": (
@@ -41,17 +35,9 @@ WITHOUT_RECORDS = {
 }
 """Situations of which the answers are compared, and why the records are others."""
 LAST_ANSWER_ONLY = {
-    "a classic member of a mixed group that falls silent is removed": (
-        "It is removed before or after a heartbeat of the other one: both are right, and end alike."
-    ),
-    "a member that does not revoke in time is removed, and what it held is free": (
-        "It is removed before or after a heartbeat of the other one: both are right, and end alike."
-    ),
-    "a classic member of a mixed group that does not join again in time is removed": "It is removed before or after a heartbeat of the other one, as above.",
     "a second regular expression in a group is resolved by a later heartbeat, and goes": (
         "Here it is resolved at once."
     ),
-    "ConsumerGroupDescribe of a group whose topic is gone": "See above: the older image is as old as that of before.",
 }
 """Situations of which the last answer is compared, where it does not depend on time, and why."""
 

@@ -106,4 +106,4 @@ def gone(story: Story) -> None:
     story.join("a", ["gone"])
     story.describe()
     story.delete_topic("gone")
-    story.describe()
+    story.describe_until(lambda members: not members[0]["assignment"]["topic_partitions"])

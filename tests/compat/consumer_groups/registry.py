@@ -30,12 +30,16 @@ FLAVOURS: dict[str, dict[str, object]] = {
     "upgrade": {"group.consumer.migration.policy": "upgrade"},
     "downgrade": {"group.consumer.migration.policy": "downgrade"},
     "timed": {
-        "group.consumer.session.timeout.ms": 1_500,
+        "group.consumer.session.timeout.ms": 6_000,
         "group.consumer.heartbeat.interval.ms": 500,
-        "group.consumer.assignment.interval.ms": 1_000,
     },
+    "batched": {"group.consumer.assignment.interval.ms": 4_000},
 }
-"""What a broker has beside that; those with a name are slow, as each is a broker of its own."""
+"""What a broker has beside that; those with a name are slow, as each is a broker of its own.
+
+What must not end within a situation is long also on a busy machine: a session is three times as long as any timeout
+that a situation waits for, and an interval of assignments is longer than a few requests.
+"""
 
 TOPICS = {"foo": 3, "bar": 2}
 """The topics that are there in every situation, with their partitions."""

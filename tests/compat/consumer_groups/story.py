@@ -206,6 +206,26 @@ class Story:
     def describe(self, version: int = 1) -> Any:
         return self.ask("ConsumerGroupDescribe", version, group_ids=[self.group])
 
+    def describe_until(self, is_good: Callable[[Any], bool]) -> None:
+        """Describe until the members are as wanted; only the last answer is noted."""
+        noted = len(self.lines)
+
+        def members() -> Any:
+            del self.lines[noted:]
+            return self.describe()["groups"][0]["members"]
+
+        until(members, is_good)
+
+    def wait_for_classic_state(self, state: str) -> None:
+        """Until a request that was sent and is not answered has brought a classic group into the state; not noted.
+
+        Requests of several connections are handled in any order.
+        """
+        until(
+            lambda: self.broker.ask("DescribeGroups", 5, groups=[self.group]),
+            lambda answer: answer["groups"][0]["group_state"] == state,
+        )
+
     # --- records ---------------------------------------------------------------------------------
 
     def records(self, *, up_to: str = "") -> None:
