@@ -1,8 +1,11 @@
-"""Progress of commands that read whole log directories: on a terminal a line says which file is read, and how far."""
+"""Progress of commands that read, copy or recover whole log directories.
+
+On a terminal a line says which file is read, and how far.
+"""
 
 from __future__ import annotations
 
-from typing import Self, cast
+from typing import Self
 
 from sordini.cli.common.output import ProgressLine, size_text
 from sordini.cli.common.terminal import echo_lines
@@ -11,7 +14,7 @@ from sordini.system.clock import SystemClock
 
 
 class ShownReads(SystemDisk):
-    """The machine's disk for reading; its line of progress is on standard error, and only on a terminal."""
+    """The machine's disk; the line of progress of its reads is on standard error, and only on a terminal."""
 
     def __init__(self, line: ProgressLine | None = None) -> None:
         super().__init__()
@@ -19,7 +22,7 @@ class ShownReads(SystemDisk):
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
         file = super().open(path, create=create, writable=writable)
-        return file if create or writable else cast("File", _ShownFile(file, self._line))
+        return file if create else _ShownFile(file, self._line)
 
     def echo_lines(self, text: str) -> None:
         """Print lines of the result in place of the progress."""
@@ -34,7 +37,7 @@ class ShownReads(SystemDisk):
 
 
 class _ShownFile:
-    """What readers use of a file."""
+    """A file whose reads are shown; a repair writes to what it reads, too."""
 
     def __init__(self, file: File, line: ProgressLine) -> None:
         self._file = file
@@ -43,6 +46,12 @@ class _ShownFile:
         self.close = file.close
         self.fileno = file.fileno
         self.newest = file.newest
+        self.append = file.append
+        self.write_at = file.write_at
+        self.truncate = file.truncate
+        self.reserve = file.reserve
+        self.give_back = file.give_back
+        self.sync = file.sync
 
     @property
     def path(self) -> str:
