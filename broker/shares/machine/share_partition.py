@@ -132,13 +132,17 @@ class SharePartition:
         return start < readable_end and (start < self.end or not self.is_full)
 
     def pass_over(self, first: int, end: int) -> None:
-        """Archive records that no member gets, such as aborted ones: at once, as any leader finds them again."""
+        """Archive records that no member gets, such as aborted ones: at once, as any leader finds them again.
+
+        As at Apache Kafka the start offset follows with the next change, or else when no more could be in flight.
+        """
         for batch in self.batches.overlapping(first, end):
             for part in list(batch.within(first, end)):
                 if not part.is_done and part.after is None:
                     self._put(Part(part.first, part.end, RecordState.ARCHIVED, part.deliveries))
                     self.done += part.end - part.first
-        self.advance()
+        if self.is_full:
+            self.advance()
 
     def move_start(self, offset: int) -> None:
         """The log begins there now: what is before is forgotten, whoever holds it."""
