@@ -73,6 +73,10 @@ from sordini.protocol.messages.describe_groups import DescribeGroupsRequest, Des
 from sordini.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from sordini.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from sordini.protocol.messages.describe_segments import DescribeSegmentsRequest, DescribeSegmentsResponse
+from sordini.protocol.messages.describe_share_in_flight import (
+    DescribeShareInFlightRequest,
+    DescribeShareInFlightResponse,
+)
 from sordini.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -279,6 +283,7 @@ OWN_APIS: Final[dict[int, Api]] = {
         _served(ApiKey.DESCRIBE_UNREAD_RECORDS, DescribeUnreadRecordsRequest, DescribeUnreadRecordsResponse),
         _served(ApiKey.DESCRIBE_BROKER_ACTIVITY, DescribeBrokerActivityRequest, DescribeBrokerActivityResponse),
         _served(ApiKey.DESCRIBE_SEGMENTS, DescribeSegmentsRequest, DescribeSegmentsResponse),
+        _served(ApiKey.DESCRIBE_SHARE_IN_FLIGHT, DescribeShareInFlightRequest, DescribeShareInFlightResponse),
     )
 }
 """Requests of Sordini's own commands, 32200 to 32255: Kafka numbers its own from 0, other vendors theirs from 500. The

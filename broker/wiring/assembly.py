@@ -17,6 +17,7 @@ from sordini.broker.configuration.client_metrics_configs import ClientMetricsCon
 from sordini.broker.configuration.config import Config
 from sordini.broker.configuration.dynamic import DynamicConfig
 from sordini.broker.configuration.group_configs import GroupConfigs
+from sordini.broker.configuration.share_group_configs import ShareGroupLimits
 from sordini.broker.configuration.topic_configs import TopicConfigs
 from sordini.broker.coordinators.internal_topic import InternalTopic
 from sordini.broker.coordinators.ports import Ports
@@ -29,6 +30,7 @@ from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.groups.offsets_topic import offsets_topic_spec
 from sordini.broker.records.fetch_sessions import FetchSessions
 from sordini.broker.records.jobs.queue import CPU_MS_PER_MIB, DECODE_MS_PER_MIB, JobQueue
+from sordini.broker.records.known_leaders import KnownLeaders
 from sordini.broker.records.schemas.schema_check import SchemaCheck
 from sordini.broker.requests.dispatch import Dispatcher
 from sordini.broker.requests.quotas.client_quotas import ClientQuotas
@@ -47,6 +49,7 @@ from sordini.broker.wiring.parts import AdminParts, BrokerParts, LagWatches
 from sordini.broker.wiring.prepared_requests import prepare_requests
 from sordini.broker.wiring.security import SecurityParts, wire_security
 from sordini.broker.wiring.share_state import wire_share_states
+from sordini.broker.wiring.shares import wire_shares
 from sordini.broker.wiring.telemetry import wire_telemetry
 from sordini.broker.wiring.transaction_markers import wire_markers
 from sordini.broker.wiring.transaction_verification import wire_verification
@@ -110,11 +113,13 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
     config_changes = ConfigChanges(session, config_receiver.changed, clock, log)
     loggers, timeout_ms = LoggerLevels(log), config.zookeeper_session_timeout_ms
     config_admin = ConfigAdmin(broker_id, session, metadata, config_changes, loggers, dynamic, timeout_ms)
-    activity = _activity(logs, clock)
+    activity, record_jobs = _activity(logs, clock), _record_jobs(deps)
+    leaders, share_limits = KnownLeaders(replicas, metadata), ShareGroupLimits(dynamic, group_configs)
+    led_shares = wire_shares(deps, leaders, share_states.persister, share_limits, record_jobs, dispatcher.slices)
     parts = BrokerParts(
         logs=logs,
         cleaner=wire_cleaner(dynamic, logs, deps.workers.cleaner, clock.now_ms, log, activity),
-        record_jobs=_record_jobs(deps),
+        record_jobs=record_jobs,
         schemas=_schema_check(deps, metadata, inter_broker),
         metadata=metadata,
         first_metadata=FirstMetadata(),
@@ -134,6 +139,7 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
         transactions=transactions,
         verification=verification,
         share_states=share_states,
+        led_shares=led_shares,
         receiver=receiver,
         inter_broker=inter_broker,
         dispatcher=dispatcher,

@@ -59,6 +59,7 @@ from sordini.broker.wiring.deps import BrokerDeps
 from sordini.broker.wiring.fetch_readers import fetch_readers, inter_broker_guard
 from sordini.broker.wiring.parts import BrokerParts
 from sordini.broker.wiring.prepared_requests import doubt_of_leader_acks
+from sordini.broker.wiring.shares import share_routes
 from sordini.replication.controller.requests import ControllerRequests
 
 
@@ -120,6 +121,7 @@ def _routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
         ).route(),
         *SaslHandler().routes(),
         *_telemetry_routes(parts),
+        *share_routes(deps, parts.led_shares),
     ]
 
 

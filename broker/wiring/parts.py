@@ -29,6 +29,7 @@ from sordini.broker.transactions.coordinator import TransactionCoordinator
 from sordini.broker.wiring.inter_broker import InterBroker
 from sordini.broker.wiring.security import SecurityParts
 from sordini.broker.wiring.share_state import ShareStateParts
+from sordini.broker.wiring.shares import ShareParts
 from sordini.broker.wiring.transaction_verification import VerificationParts
 from sordini.replication.metadata_store.configs import ConfigChanges
 from sordini.replication.replica_set import ReplicaSet
@@ -83,6 +84,7 @@ class BrokerParts(NamedTuple):
     transactions: TransactionCoordinator
     verification: VerificationParts
     share_states: ShareStateParts
+    led_shares: ShareParts
     receiver: CommandReceiver
     inter_broker: InterBroker
     dispatcher: Dispatcher
