@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tests.compat.shares.judge import GROUP_RESOURCE, SET
+from tests.compat.shares.stored import folded
 from tests.compat.situations.batches import batch
 from tests.compat.situations.waiting import NOT_READY, until
 from tests.compat.situations.wire import Broker, Conversation
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 OPEN, CLOSE = 0, -1
+CLUSTER_AUTHORIZATION_FAILED: Final = 31
 BRIEFLY_MS: Final = 100
 PATIENCE_MS: Final = 4_000
 Said = tuple[int, int, Sequence[int]]
@@ -164,6 +166,9 @@ class ShareStory:
         wanted = {"topic_id": self.ids[topic], "partitions": [{"partition": 0, "leader_epoch": 0}]}
         answer = self.broker.ask("ReadShareGroupState", 0, group_id=self.group, topics=[wanted])
         row = answer["results"][0]["partitions"][0]
+        if row["error_code"] == CLUSTER_AUTHORIZATION_FAILED:
+            start, stored = folded(self.broker, self.group, self.ids[topic])
+            return f"{start} {[(run.first, run.end - 1, int(run.state), run.deliveries) for run in stored]}"
         names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
         runs = [tuple(run[name] for name in names) for run in row["state_batches"]]
         return f"{row['start_offset']} {runs}" if row["error_code"] == 0 else f"error {row['error_code']}"
