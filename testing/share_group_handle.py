@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from sordini.testing.faults.names import CodeName
 from sordini.testing.faults.script import Rule
 from sordini.testing.group_handle import GroupFault
 from sordini.testing.own_client import KitError, NotInTime
+from sordini.testing.owned_keys import settings
 from sordini.testing.share_group_state import InFlightRecord, ShareGroupState, SharePartitionOffsets, records_in
 from sordini.testing.share_groups import ShareGroups
 
@@ -34,6 +35,10 @@ class ShareGroupHandle:
         self._on = on
         self._clock = clock
         self.name = text("group", name)
+
+    def configure(self, config: Mapping[str, object]) -> None:
+        """Set settings of the group, which need not exist: `share.auto.offset.reset`. Raises KitError, ValueError."""
+        self._groups.configure(self.name, settings(config))
 
     def describe(self) -> ShareGroupState:
         """The group and its members. Raises KitError."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from sordini.admin.shares.in_flight import InFlightPartition, in_flight_request, partitions_in
@@ -10,6 +10,11 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+)
+from sordini.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
 )
 from sordini.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from sordini.protocol.types import TopicPartition
@@ -22,6 +27,8 @@ from sordini.testing.share_group_state import (
 )
 
 RUNS_MAX: Final = 10_000
+GROUP: Final = 32
+SET: Final = 0
 
 
 class ShareGroups:
@@ -34,6 +41,14 @@ class ShareGroups:
         """A share group and its members. Raises KitError."""
         found = self._asked(group, lambda: ShareGroupDescribeRequest(group_ids=[group]))
         return share_group_that_is_not_there(group) if found is None else share_group(found)
+
+    def configure(self, group: str, config: Mapping[str, str]) -> None:
+        """Set settings of a group. Raises KitError."""
+        rows = [AlterableConfig(name=key, config_operation=SET, value=value) for key, value in config.items()]
+        resource = AlterConfigsResource(resource_type=GROUP, resource_name=group, configs=rows)
+        (row,) = self._client.ask(IncrementalAlterConfigsRequest(resources=[resource])).responses
+        if row.error_code:
+            raise KitError(f"share group {group!r}: {row.error_message or ErrorCode(row.error_code).name}")
 
     def offsets(self, group: str) -> dict[tuple[str, int], SharePartitionOffsets]:
         """Its partitions; none of a group that does not exist. Raises KitError."""

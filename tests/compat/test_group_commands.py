@@ -1,12 +1,10 @@
-"""`sordini groups` before Apache Kafka 4.4: the situations of our own broker, and a share group."""
+"""`sordini groups` before Apache Kafka 4.4: the situations of our own broker."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import ShareConsumer
 
 from tests.outside.java import KRaftProcess
 from tests.outside.needs import kafka_jars
@@ -45,26 +43,12 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KRaftProcess]:
     kafka_jars(NEWEST_APACHE_KAFKA)
-    settings = {"share.coordinator.state.topic.replication.factor": 1, "share.coordinator.state.topic.min.isr": 1}
-    with KRaftProcess(tmp_path_factory.mktemp("group-commands"), {**SETTINGS, **settings}) as made:
+    with KRaftProcess(tmp_path_factory.mktemp("group-commands"), SETTINGS) as made:
         yield made
 
 
 def test_a_broker_that_keeps_no_history_says_so(run: Run) -> None:
     assert "keeps no history of rebalances: it is an older Sordini, or another broker" in run("history", "g", code=1)
-
-
-def test_a_share_group_is_listed_and_named_as_what_it_is(broker: KRaftProcess, run: Run, orders: str) -> None:
-    group = f"share-{orders}"
-    consumer = ShareConsumer({"bootstrap.servers": broker.bootstrap, "group.id": group, "log_level": 0})
-    consumer.subscribe([orders])
-    consumer.poll(2)
-    (row,) = [row for row in json.loads(run("list", "--type", "share", "--json")) if row["group"] == group]
-    assert row["type"] == "share"
-    reason = f"sordini: group '{group}' is a share group: this command knows classic and consumer groups\n"
-    for words in (("describe", group), ("reset", group, "--topic", orders, "--to-latest"), ("delete", group, "--yes")):
-        assert run(*words, code=1) == reason
-    consumer.close()
 
 
 def test_a_group_that_does_not_exist_is_reported(broker: KRaftProcess, run: Run) -> None:
