@@ -26,6 +26,7 @@
 # make confluent-suite  confluent-kafka's own tests by both group protocols; ARGS=--apache before Apache Kafka 4.4.0; CONFLUENT_REPOSITORY=CLONE; ten minutes
 # make flink  Flink's own source and sink before Sordini and Apache Kafka 4.4.0, with a failure and a savepoint; two minutes
 # make recipes  all recipes of docs/testing.md, with Quix Streams and Spark; two minutes
+# make share-kills  workers of a share group while they and the broker are killed, ours and Apache Kafka's, SECONDS each; ten minutes
 # make mirror  clusters copied into one: fifty kills of mirror and brokers, two ways for ten minutes; half an hour
 # make registry  one id for each schema: registration by several clients while registries and brokers fail; ten minutes
 # make registry-judge  Karapace answers the requests of tests/registry/judge anew; ARGS="--source FOLDER --python PATH"; two minutes
@@ -62,7 +63,7 @@ WORKERS ?= 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test check parts crash model interchange moved-groups mixed originals heritage matrix spin tools stall consumer-groups shares churn hostile chaos exactly-once mirror registry registry-judge doctor console aiokafka-suite franz-go-suite librdkafka-suite confluent-suite flink recipes pipeline upserts sink-kills orchestrators slow docker demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
+.PHONY: help run cluster test check parts crash model interchange moved-groups mixed originals heritage matrix spin tools stall consumer-groups shares share-kills churn hostile chaos exactly-once mirror registry registry-judge doctor console aiokafka-suite franz-go-suite librdkafka-suite confluent-suite flink recipes pipeline upserts sink-kills orchestrators slow docker demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
 	clean
 
 help:
@@ -141,6 +142,10 @@ consumer-groups: .venv/.installed-dev
 shares: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py newest
 	SORDINI_SHARES=100 $(BIN)/python -m pytest tests/compat/test_share_partitions.py tests/compat/test_share_states.py $(ARGS)
+
+share-kills: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py tests
+	SORDINI_SHARE_KILLS=$(or $(SECONDS),300) $(BIN)/python -m pytest tests/compat/test_share_kills.py -s $(ARGS)
 
 churn: .venv/.installed-dev
 	SORDINI_MIXED_CHURN_S=600 $(BIN)/python -m pytest tests/compat/test_mixed_churn.py -s $(ARGS)

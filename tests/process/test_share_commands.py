@@ -111,9 +111,10 @@ def test_a_share_group_is_described_with_its_members_and_what_is_not_done(
     assert [found[key] for key in ("type", "state", "protocol", "assignor")] == ["share", "Stable", "share", "simple"]
     assert found["group_epoch"] == found["assignment_epoch"]
     assert found["offsets"] == json.loads(run("share", "offsets", group, "--json"))
-    assert found["offsets"] == [
-        {"topic": orders, "partition": 0, "start_offset": 1, "end_offset": 3, "lag": 1, "members": 1}
-    ]
+    (row,) = found["offsets"]
+    start = row.pop("start_offset")
+    assert row == {"topic": orders, "partition": 0, "end_offset": 3, "lag": 1, "members": 1}
+    assert start <= 1, "it may stay behind: what is done moves it with a later change"
     (member,) = found["members"]
     assert (member["client_id"], member["protocol"], member["subscribed_topics"]) == ("till", "share", [orders])
     assert member["partitions"] == member["target_partitions"] == [{"topic": orders, "partition": 0}]
@@ -121,7 +122,7 @@ def test_a_share_group_is_described_with_its_members_and_what_is_not_done(
     assert "\nType         share\nState        Stable\nAssignor     simple\n" in text
     assert f"\nMember       {member['member_id']}\n" in text
     (lag,) = json.loads(run("groups", "lag", group, "--json"))
-    assert (lag["type"], lag["lag"], lag["oldest_unread"]["offset"]) == ("share", 1, 1)
+    assert (lag["type"], lag["lag"], lag["oldest_unread"]["offset"]) == ("share", 1, start)
 
 
 def test_share_groups_are_listed_by_both_commands(broker: BrokerProcess, run: Run, orders: str, work: Worker) -> None:
