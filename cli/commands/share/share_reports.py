@@ -60,7 +60,9 @@ def in_flight_text(group: str, found: Sequence[InFlightPartition]) -> str:
     acquired, available = (sum(one.offsets_in(state) for one in found) for state in (ACQUIRED, AVAILABLE))
     head = ["PARTITION", "OFFSETS", "STATE", "DELIVERIES", "MEMBER", "LOCKED", "LEFT"]
     lines = [table(head, rows), "", f"{counted(acquired, 'record')} acquired, {available} available again."]
-    lines += [f"{one.partition.topic}:{one.partition.partition} has more: see --limit." for one in found if one.has_more]
+    lines += [
+        f"{one.partition.topic}:{one.partition.partition} has more: see --limit." for one in found if one.has_more
+    ]
     return "\n".join(lines)
 
 
