@@ -2,8 +2,8 @@
 
 `make interchange`, which sets SORDINI_INTERCHANGE=all, adds the older one, brokers that are killed, clients that continue
 their transactions with the next broker, and both cleaners at work on the same history. `newer` and `older` do so with
-one of the two. Groups of the consumer protocol that are moved to Apache Kafka 4.4.0 and back: SORDINI_MOVED_GROUPS=all, as
-`make moved-groups` sets it.
+one of the two. Groups of the consumer protocol and stored states of share groups that are moved to Apache Kafka 4.4.0 and
+back: SORDINI_MOVED_GROUPS=all, as `make moved-groups` sets it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VERSIONS = BESIDE_OURS[WANTED]
 
 collect_ignore = [] if EVERYTHING else ["test_cleaners.py", "test_killed.py", "test_open_transactions.py"]
 if os.environ.get("SORDINI_MOVED_GROUPS") != "all":
-    collect_ignore.append("test_moved_groups.py")
+    collect_ignore += ["test_moved_groups.py", "test_moved_share_states.py"]
 
 
 @pytest.fixture(scope="session", params=VERSIONS)

@@ -10,10 +10,11 @@ import pytest
 
 from sordini.broker.coordinators.internal_topic import InternalTopic, InternalTopicSpec
 from sordini.broker.coordinators.journal import OnDone
+from sordini.broker.coordinators.loading import ReplayRecord
 from sordini.broker.coordinators.runtime import CoordinatorRuntime
 from sordini.broker.coordinators.shard import Shard, ShardSettings
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.types import TopicPartition
+from sordini.protocol.types import Offset, TopicPartition
 from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.unit_broker import UnitBroker, a_broker
 
@@ -154,3 +155,47 @@ async def test_keys_expire_by_their_tombstones() -> None:
         await broker.settled()
         await asyncio.sleep(0)
         assert runtime.loaded_shard("a").state.values == {}
+
+
+class Changes(Numbers):
+    """Every number of each key, in their order."""
+
+    def begin_replay(self) -> ReplayRecord:
+        self.events.append("begun")
+
+        def take(key: bytes, value: bytes | None, batch_offset: Offset) -> str | None:
+            if value is not None and not value.isdigit():
+                return "no number"
+            self.events.append((key, value, batch_offset))
+            return None
+
+        return take
+
+
+async def test_a_coordinator_whose_records_are_changes_is_given_each_of_them_in_its_order() -> None:
+    async with a_broker({}, await written()) as broker:
+        ports = broker.parts.groups._ports
+        topic = InternalTopic(
+            InternalTopicSpec(NUMBERS, 1, 1, {}),
+            broker.config,
+            broker.parts.admin.topics,
+            broker.parts.metadata,
+            ports.spawn,
+            broker.log,
+        )
+        settings = ShardSettings(0, 5_000, 100, 60_000)  # A slice for each batch.
+        runtime = CoordinatorRuntime(topic, settings, ports, Changes, Changes.begin_replay)
+        broker.parts.replicas.leadership_listeners.append(runtime)
+        await broker.lead(NUMBERS)
+        await broker.settled()
+        assert runtime.loaded_shard("a").state.events == [
+            "begun",
+            (b"a", b"1", 0),
+            (b"b", b"7", 1),
+            (b"b", None, 2),
+            (b"a", b"2", 3),
+            "replayed",
+            ("loaded", 5),
+        ]
+        skipped = [fields for event, fields in broker.log.at("error") if event == "damaged records skipped"]
+        assert skipped == [{"partition": f"{NUMBERS}-0", "count": 1, "first": "no number"}]

@@ -30,6 +30,7 @@ from sordini.protocol.served_apis import APIS
 from sordini.protocol.types import Offset, TopicPartition
 from sordini.replication.follower_truncation import FetchPosition
 from sordini.storage.log import Log
+from sordini.testing.simulation.forgetful_disk import ForgetfulDisk
 from tests.support.unit_broker import ME, OTHER, UnitBroker, a_broker, answer_of, topic_id_of
 
 TOPIC = "orders"
@@ -121,6 +122,21 @@ async def test_the_next_coordinator_has_every_answered_write_of_every_share_part
         assert len(before) == 12
         await load_again(broker)
         assert states_of(broker) == before
+
+
+async def test_a_broker_that_is_killed_between_two_writes_has_what_it_answered() -> None:
+    disk = ForgetfulDisk()
+    async with a_broker(ONE_PARTITION, disk) as broker:
+        await lead_all(broker)
+        ask(broker, INITIALIZE, InitialState(2, Offset(0)))
+        for number in range(5):
+            write = a_write((number, number + 1, ACKNOWLEDGED, 1), start=number // 2, done=number % 2)
+            assert ask(broker, WRITE, write) is ErrorCode.NONE
+            disk = disk.killed()
+            async with a_broker(ONE_PARTITION, disk) as next_broker:
+                await lead_all(next_broker, epoch=1)
+                assert states_of(next_broker) == states_of(broker)
+            disk = broker.disk
 
 
 async def test_a_write_is_answered_when_it_is_committed_and_a_read_waits_for_it() -> None:
