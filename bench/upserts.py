@@ -1,9 +1,12 @@
-"""Upserts into tables without Spark: `python -m bench.upserts [--kind KIND] [--rows N] [--changes N] [--rounds N]`.
+"""Upserts into tables without Spark: `python -m bench.upserts`, `--kind KIND --rows N --changes N --rounds N --cpu`.
 
 A table of N rows and one of ten times as many take batches of changes of random keys, a tenth of them deletions. Beside
 it the library's own way with rows, which has no deletions, into the same columns: pyiceberg's `upsert`, or deltalake's
-`merge`. Of each the median of the rounds is shown; of ours also what a new process needs until its first batch is in,
-which for Iceberg is what the index of keys costs.
+`merge`. The two tables take turns; of each the median of the rounds is shown; of ours also what a new process needs
+until its first batch is in, which is what the index of keys costs.
+
+`--cpu` measures the processor's seconds of all threads instead of the wall's: what a batch costs, also on a machine
+that has much else to do.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -46,10 +49,16 @@ def frame(ids: np.ndarray, at: int, deleted: np.ndarray) -> Any:
     return LocalFrame(*([whole.slice(start, size)] for start in range(0, len(ids), size)))
 
 
+class Clock:
+    """What is measured."""
+
+    now: Callable[[], float] = staticmethod(time.monotonic)
+
+
 def timed(work: Callable[[], object]) -> float:
-    began = time.monotonic()
+    began = Clock.now()
     work()
-    return time.monotonic() - began
+    return Clock.now() - began
 
 
 class Ours:
@@ -120,18 +129,25 @@ def by_pyiceberg(folder: Path, count: int, changes: int, rounds: int) -> float:
     return median(seconds)
 
 
-def measured(kind: str, count: int, changes: int, rounds: int) -> str:
+def measured(kind: str, counts: Sequence[int], changes: int, rounds: int) -> Iterator[str]:
+    """A row for each size of a table."""
     with tempfile.TemporaryDirectory() as folder:
-        ours = Ours(kind, Path(folder), count)
-        ours.seconds(changes)
-        many = median(ours.seconds(changes) for _ in range(rounds))
-        few = median(ours.seconds(THEIR_CHANGES) for _ in range(rounds))
-        first = ours.seconds(THEIR_CHANGES, is_new_process=True)
-        before, compacting, after = ours.read(), ours.compact(), ours.read()
-        theirs = by_deltalake if kind == "delta" else by_pyiceberg
-        library = theirs(Path(folder), count, THEIR_CHANGES, 1)
-    figures = (many, few, library, first, before, compacting, after)
-    return f"| {count:,} | " + " | ".join(f"{seconds:.2f}" for seconds in figures) + " |"
+        tables = {count: Ours(kind, Path(folder) / str(count), count) for count in counts}
+        for ours in tables.values():
+            ours.seconds(changes)
+        many: dict[int, list[float]] = {count: [] for count in counts}
+        few: dict[int, list[float]] = {count: [] for count in counts}
+        for _ in range(rounds):
+            for count, ours in tables.items():
+                many[count].append(ours.seconds(changes))
+                few[count].append(ours.seconds(THEIR_CHANGES))
+        for count, ours in tables.items():
+            first = ours.seconds(THEIR_CHANGES, is_new_process=True)
+            before, compacting, after = ours.read(), ours.compact(), ours.read()
+            theirs = by_deltalake if kind == "delta" else by_pyiceberg
+            library = theirs(Path(folder) / str(count), count, THEIR_CHANGES, 1)
+            figures = (median(many[count]), median(few[count]), library, first, before, compacting, after)
+            yield f"| {count:,} | " + " | ".join(f"{seconds:.2f}" for seconds in figures) + " |"
 
 
 def main() -> None:
@@ -140,14 +156,18 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--changes", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cpu", action="store_true", help="seconds of the processor instead of the wall's")
     options = parser.parse_args()
+    if options.cpu:
+        Clock.now = time.process_time
     few = f"{THEIR_CHANGES:,}"
     heads = [f"{options.changes:,} changes, s", f"{few} changes, s", f"{few} by {LIBRARIES[options.kind]}, s"]
     heads += [f"{few} in a new process, s", "read by the library, s", "compaction, s", "read after it, s"]
     print(f"| rows | {' | '.join(heads)} |")
     print("| --: |" + " --: |" * len(heads), flush=True)
-    for count in (options.rows, TIMES_LARGER * options.rows):
-        print(measured(options.kind, count, options.changes, options.rounds), flush=True)
+    counts = (options.rows, TIMES_LARGER * options.rows)
+    for line in measured(options.kind, counts, options.changes, options.rounds):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

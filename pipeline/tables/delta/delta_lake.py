@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,15 @@ from sordini.pipeline.tables.columns import arrow_schema
 from sordini.pipeline.tables.delta import health, maintenance
 from sordini.pipeline.tables.delta.features import check_features, creation, lacks_feature_of, metadata_of, stored_keys
 from sordini.pipeline.tables.delta.files import Access, RemoteOutputs, open_files, parts_of, unreadable_features
-from sordini.pipeline.tables.delta.log import CHECKPOINT_COMMITS, Action, DeltaLog, LocalPuts, LogPuts, StorePuts
+from sordini.pipeline.tables.delta.log import (
+    CHECKPOINT_COMMITS,
+    Action,
+    DeltaLog,
+    LiveFile,
+    LocalPuts,
+    LogPuts,
+    StorePuts,
+)
 from sordini.pipeline.tables.delta.positions import NOTES_KEY, all_positions, last_position, transactions
 from sordini.pipeline.tables.file_names import DATA_FILE, attempt_of, new_attempt
 from sordini.pipeline.tables.local_files import LocalOutputs, local_path
@@ -118,7 +126,12 @@ class DeltaLake(BatchTable):
             if table is None:
                 return Compacted(0, 0, 0, 0)
             if stored_keys(table) is not None:
-                return self._compact_upserts(table, target_bytes, cluster_by)
+                from sordini.pipeline.tables.delta import upsert_compaction
+
+                check_features(table, self.location)
+                by = tuple(table.metadata().partition_columns)
+                staging = partial(self.plan, _schema(table), by)
+                return upsert_compaction.compact(self, self._delta_upserts(), staging, target_bytes, cluster_by)
             try:
                 if cluster_by:
                     plan = self.plan(_schema(table), tuple(table.metadata().partition_columns))
@@ -226,11 +239,12 @@ class DeltaLake(BatchTable):
             partition_by = tuple(table.metadata().partition_columns)
             files = upserts.log.snapshot(table.version()).files
             upserts.forget_vectors(files)
-        made, written = upserts.actions(files, staged, schema, partition_by, how)
+        made = upserts.actions(files, staged, schema, partition_by, how)
         transactions = [{"txn": each} for each in self._transactions(note)]
-        if not self._commit_actions("MERGE", [*actions, *transactions, *made], note):
+        if not self.commit_actions("MERGE", [*actions, *transactions, *made.actions], note):
             return None
-        return written
+        upserts.committed(made)
+        return made.written
 
     def set_position(self, batch_id: int, offsets: Offsets) -> None:
         """Note a batch without rows, for a table that has lost its position. Raises TableError."""
@@ -250,7 +264,9 @@ class DeltaLake(BatchTable):
         """The table at its newest version."""
         options = self._access.to(self._uri)
         if options != self._storage_options:  # A provider's keys have changed.
-            self._table, self._upserts, self._storage_options = None, None, options
+            self._table, self._storage_options = None, options
+            if self._upserts is not None:
+                self._upserts.open(*self._log_and_files())
         try:
             if self._table is None:
                 self._table = DeltaTable(self._uri, storage_options=self._storage_options)
@@ -268,19 +284,25 @@ class DeltaLake(BatchTable):
             # Its library of bitmaps is only needed for tables of upserts.
             from sordini.pipeline.tables.delta.upsert import DeltaUpserts
 
-            files: pa.fs.FileSystem
-            puts: LogPuts
-            if self._folder:
-                files, puts = (
-                    pa.fs.SubTreeFileSystem(str(self._folder), pa.fs.LocalFileSystem()),
-                    LocalPuts(self._folder),
-                )
-            else:
-                files, puts = self._file_system(), StorePuts(self._uri, self._storage_options)
-            self._upserts = DeltaUpserts(DeltaLog(files, puts), files)
+            self._upserts = DeltaUpserts(*self._log_and_files())
         return self._upserts
 
-    def _commit_actions(self, operation: str, actions: list[Action], note: WriterPosition | None) -> bool:
+    def _log_and_files(self) -> tuple[DeltaLog, pa.fs.FileSystem]:
+        files: pa.fs.FileSystem
+        puts: LogPuts
+        if self._folder:
+            files = pa.fs.SubTreeFileSystem(str(self._folder), pa.fs.LocalFileSystem())
+            puts = LocalPuts(self._folder)
+        else:
+            files, puts = self._file_system(), StorePuts(self._uri, self._storage_options)
+        return DeltaLog(files, puts), files
+
+    def live_files(self) -> Mapping[str, LiveFile]:
+        """Of the newest version, by their paths."""
+        table = self._opened()
+        return self._log().snapshot(table.version()).files if table else {}
+
+    def commit_actions(self, operation: str, actions: list[Action], note: WriterPosition | None) -> bool:
         """Commit on top of the version that was opened last, or as the first one; False if it has changed since."""
         info: Action = {"timestamp": int(time.time() * 1000), "operation": operation, "engineInfo": "sordini"}
         if note is not None:
@@ -294,25 +316,6 @@ class DeltaLake(BatchTable):
             table.create_checkpoint()
             table.cleanup_metadata()
         return True
-
-    def _compact_upserts(self, table: DeltaTable, target_bytes: int, cluster_by: Sequence[str]) -> Compacted:
-        from sordini.pipeline.tables.delta import upsert_compaction
-
-        upserts, done = self._delta_upserts(), Compacted(0, 0, 0, 0)
-        check_features(table, self.location)
-        schema, partition_by = _schema(table), tuple(table.metadata().partition_columns)
-        for group in upsert_compaction.groups(upserts.log.snapshot(table.version()).files, target_bytes):
-            plan = self.plan(schema, partition_by)
-            removes, adds, gained = upsert_compaction.rewritten(upserts, group, plan, cluster_by)
-            for _ in range(COMMIT_TRIES):
-                now = self._opened()
-                assert now is not None, "it was there"
-                if not upsert_compaction.is_there(upserts.log.snapshot(now.version()).files, group):
-                    break
-                if self._commit_actions("OPTIMIZE", [*removes, *adds], None):
-                    done = Compacted(*map(sum, zip(done, gained, strict=True)))
-                    break
-        return done
 
     def _change_columns(self, table: DeltaTable, schema: pa.Schema) -> bool:
         """Give the table the columns of `schema`; whether that was needed.
@@ -341,7 +344,7 @@ class DeltaLake(BatchTable):
                 attempts.add(plan.attempt)
                 removes, adds, _ = upsert_compaction.rewritten(upserts, [file], plan, ())
                 actions += [*removes, *adds]
-        if not self._commit_actions("CHANGE COLUMN", actions, None):
+        if not self.commit_actions("CHANGE COLUMN", actions, None):
             self.discard(attempts)
         return True
 

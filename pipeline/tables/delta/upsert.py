@@ -1,56 +1,78 @@
 """Upserts of Delta tables by deletion vectors: no row is rewritten, so a batch costs what it has, not what a table has.
 
-A batch adds files with its rows. The former rows of its keys are found by reading the key columns of the files that
-may have them (by their statistics), and are deleted in the vectors of their files. All of it is one commit, made
-here: deltalake reads deletion vectors and does not write them.
+A batch adds files with its rows. The former rows of its keys are found by an index of the keys (`key_places.py`), and
+are deleted in the vectors of their files. A table that has too many keys for an index is searched: the key columns of
+the files that may have the keys, by their statistics, are read (`key_lookup.py`). All of it is one commit, made here:
+deltalake reads deletion vectors and does not write them.
 
 With a sequence, deletions are remembered in files of the table whose rows are all deleted: they have keys and
-sequence, and no reader returns a row of them. They are removed by a later batch after `deletions_kept_seconds`. That a
-change is late is seen in any file that has its key, deleted rows included: the newest change of a key is a row, or in
-a file of deletions, and what else there is of the key is older.
+sequence, and no reader returns a row of them. They are removed by a later batch after `deletions_kept_seconds`. The
+newest change of a key is a row, or in a file of deletions; what else there is of the key is older.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from sordini.pipeline.tables.batch_upsert import StagedChanges
 from sordini.pipeline.tables.delta import deletion_vectors, key_lookup
+from sordini.pipeline.tables.delta.key_files import Changes, KeyFiles
+from sordini.pipeline.tables.delta.key_places import DeltaKeyPlaces
 from sordini.pipeline.tables.delta.log import Action, DeltaLog, LiveFile
+from sordini.pipeline.tables.key_fingerprints import Fingerprints, fingerprints
+from sordini.pipeline.tables.key_index import DELETED, NOWHERE, Entries
+from sordini.pipeline.tables.key_places import sequence_of
 from sordini.pipeline.tables.staging import Staged
 from sordini.pipeline.tables.table import Written
 from sordini.pipeline.tables.upsert import Upsert
 
 
-class Changes(NamedTuple):
-    """What the driver knows of a batch; the arrays have an element for each change."""
+class Former(NamedTuple):
+    """What the table has of the keys of a batch."""
 
-    keys: pa.Table
-    """As in `key_lookup.py`."""
-    files: np.ndarray
-    """The number of the staged file, rows first."""
-    rows: np.ndarray
-    deletes: np.ndarray
+    late: np.ndarray
+    """For each change, whether it is late."""
+    rows: dict[str, np.ndarray]
+    """The rows that changes replace or delete: their numbers, by the paths of their files."""
+
+
+class Made(NamedTuple):
+    """A batch as actions, which may not be committed yet."""
+
+    actions: list[Action]
+    written: Written
+    changes: Changes
+    found: Former
+    staged: StagedChanges
+    vectors: dict[str, BitMap64]
+    """Of the files of which the commit deletes rows, by their paths."""
+    is_indexed: bool
 
 
 class DeltaUpserts:
-    """Makes the actions of upserts for one table; remembers vectors that were read."""
+    """Makes the actions of upserts for one table; remembers vectors that were read, and where the rows of keys are."""
 
     def __init__(self, log: DeltaLog, files: pyarrow.fs.FileSystem) -> None:
         """`files` is the table's folder."""
+        self.open(log, files)
+        self._vectors: dict[str, BitMap64] = {}
+        self._places: DeltaKeyPlaces | None = None
+        self._schema = pa.schema([])
+
+    def open(self, log: DeltaLog, files: pyarrow.fs.FileSystem) -> None:
+        """Read and write the same table by other credentials."""
         self.log = log
         self._files = files
-        self._vectors: dict[str, BitMap64] = {}
+        self._keys = KeyFiles(files)
 
     def actions(
         self,
@@ -59,14 +81,14 @@ class DeltaUpserts:
         schema: pa.Schema,
         partition_by: Sequence[str],
         how: Upsert,
-    ) -> tuple[list[Action], Written]:
+    ) -> Made:
         """The `add` and `remove` actions of a batch on top of the files of a version. Raises TableError."""
         now_ms = int(time.time() * 1000)
-        changes = self._changes(staged, schema, how)
+        changes = self._keys.changes(staged, schema, how)
         key_lookup.check_changes(changes.keys, how)
-        files = list(live.values())
-        found = key_lookup.find_known(changes.keys, self._known(files, changes.keys, schema, how))
-        removes, vectors = self._with_deleted([(files[number], rows) for number, rows in found.rows.items()], now_ms)
+        is_indexed = self._follow(live, schema, how)
+        found = self._placed(changes) if is_indexed else self._searched(live, changes, schema, how)
+        removes, vectors = self._with_deleted([(live[path], rows) for path, rows in found.rows.items()], now_ms)
         adds: dict[str, Action] = {path: {**live[path].add, "dataChange": True} for path in vectors}
         for number, file in enumerate(staged.rows):
             late = BitMap64(changes.rows[(changes.files == number) & found.late & ~changes.deletes].tolist())
@@ -78,13 +100,36 @@ class DeltaUpserts:
             for file in staged.deletions:
                 adds[file.path] = add_of(file._replace(partition=dict.fromkeys(partition_by)), now_ms)
                 vectors[file.path] = BitMap64(range(file.rows))
-            removes += _expired(files, now_ms - how.deletions_kept_seconds * 1000, now_ms)
+            removes += _expired(live.values(), now_ms - how.deletions_kept_seconds * 1000, now_ms)
         actions = [*removes, *self.with_vectors(adds, vectors)]
         late_changes, deletions = int(found.late.sum()), int((changes.deletes & ~found.late).sum())
-        rows = changes.keys.num_rows - late_changes - deletions
-        return actions, Written(
-            rows, len(staged.rows), staged.bytes, was_there=False, deleted=deletions, late=late_changes
+        written = Written(
+            changes.keys.num_rows - late_changes - deletions,
+            len(staged.rows),
+            staged.bytes,
+            was_there=False,
+            deleted=deletions,
+            late=late_changes,
         )
+        return Made(actions, written, changes, found, staged, vectors, is_indexed)
+
+    def committed(self, made: Made) -> None:
+        """The actions were committed: the index takes what they have changed."""
+        if not made.is_indexed:
+            return
+        assert self._places is not None, "it was followed"
+        changes, how = made.changes, self._places.how
+        added = {action["add"]["path"] for action in made.actions if "add" in action}
+        removed = [action["remove"]["path"] for action in made.actions if "remove" in action]
+        staged = [file.path for file in (*made.staged.rows, *made.staged.deletions)]
+        taken = [path for path in staged if path in added]
+        numbers = dict(zip(taken, self._places.take_commit(removed, made.vectors, taken), strict=True))
+        of_file = np.array([numbers.get(path, NOWHERE) for path in staged], dtype=np.int32)
+        file = of_file[changes.files] if len(changes.files) else np.zeros(0, dtype=np.int32)
+        file = np.where(changes.deletes, DELETED if how.sequence else NOWHERE, file).astype(np.int32)
+        position = np.where(changes.deletes, int(time.time()), changes.rows).astype(np.int64)
+        keys, sequence = _keys_and_sequence(changes.keys, how)
+        self._places.add(Entries(keys, file, position, sequence).taken(~made.found.late))
 
     def vector(self, file: LiveFile) -> BitMap64:
         """The deleted rows of a file. Raises TableError."""
@@ -127,55 +172,32 @@ class DeltaUpserts:
         with self._files.open_input_file(path) as file:
             return bytes(file.read())
 
-    def _changes(self, staged: StagedChanges, schema: pa.Schema, how: Upsert) -> Changes:
-        pieces: list[pa.Table] = []
-        files: list[np.ndarray] = []
-        for number, file in enumerate([*staged.rows, *staged.deletions]):
-            pieces.append(self._keys_of(file.path, file.partition, schema, how))
-            files.append(np.full(pieces[-1].num_rows, number))
-        if not pieces:
-            empty = key_lookup.plain_columns(schema.empty_table(), how)
-            return Changes(empty, np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
-        numbers = np.concatenate(files)
-        rows = np.concatenate([np.arange(len(each)) for each in files])
-        return Changes(pa.concat_tables(pieces), numbers, rows, numbers >= len(staged.rows))
+    def _follow(self, live: Mapping[str, LiveFile], schema: pa.Schema, how: Upsert) -> bool:
+        """Bring the index to these files; False if the table has too many keys."""
+        if self._places is None or self._places.how != how:
+            self._places = DeltaKeyPlaces(how, self._read_keys, self.vector)
+        self._schema = schema
+        return self._places.follow(live, _columns(schema, how))
 
-    def _known(
-        self, files: Sequence[LiveFile], changes: pa.Table, schema: pa.Schema, how: Upsert
-    ) -> Iterator[pa.Table]:
-        """Keys and sequences of the rows of files that may have one of the keys."""
-        if not changes.num_rows:
-            return
-        bounds = [(name, *pc.min_max(changes.column(f"key{at}")).as_py().values()) for at, name in enumerate(how.keys)]
-        for number, file in enumerate(files):
-            # Without a sequence deletions are not remembered, and a file in which all is deleted has nothing to find.
-            if not _may_have(file, bounds) or (not how.sequence and file.has_deletions_only):
-                continue
-            rows = self._keys_of(file.name, file.add["partitionValues"], schema, how)
-            places = {
-                key_lookup.FILE: pa.array(np.full(rows.num_rows, number)),
-                key_lookup.ROW: pa.array(np.arange(rows.num_rows)),
-            }
-            for name, values in places.items():
-                rows = rows.append_column(name, values)
-            yield rows
+    def _read_keys(self, file: LiveFile) -> pa.Table:
+        assert self._places is not None, "it reads"
+        how = self._places.how
+        return _named(self._keys.of_file(file.name, file.add["partitionValues"], self._schema, how), how)
 
-    def _keys_of(self, path: str, partition: Mapping[str, str | None], schema: pa.Schema, how: Upsert) -> pa.Table:
-        """Keys and sequence of all rows of a file, deleted ones included; partition columns are not in the file."""
-        names = list(dict.fromkeys([*how.keys, *how.sequence]))
-        with self._files.open_input_file(path) as source, pq.ParquetFile(source) as parquet:
-            there = [name for name in names if name in parquet.schema_arrow.names]
-            rows = parquet.read(columns=there)
-            count = parquet.metadata.num_rows
-        columns = {}
-        for name in names:
-            kind = schema.field(name).type
-            if name in there:
-                columns[name] = rows.column(name).cast(kind)
-            else:
-                value = pa.scalar(partition.get(name), pa.string()).cast(kind)
-                columns[name] = pa.chunked_array([pa.repeat(value, count)])
-        return key_lookup.plain_columns(pa.table(columns), how)
+    def _placed(self, changes: Changes) -> Former:
+        """The former rows of a batch, by the index."""
+        assert self._places is not None, "it was followed"
+        places = self._places.places(*_keys_and_sequence(changes.keys, self._places.how))
+        replaced = ~places.is_late & (places.file >= 0)
+        numbers, positions = places.file[replaced], places.position[replaced]
+        rows = {self._places.file(number): positions[numbers == number] for number in np.unique(numbers)}
+        return Former(places.is_late, rows)
+
+    def _searched(self, live: Mapping[str, LiveFile], changes: Changes, schema: pa.Schema, how: Upsert) -> Former:
+        """The former rows of a batch, by reading the keys of all files that may have them."""
+        files = list(live.values())
+        late, rows = key_lookup.find_known(changes.keys, self._keys.known(files, changes.keys, schema, how))
+        return Former(late, {files[number].path: found for number, found in rows.items()})
 
     def _with_deleted(
         self, deleted: Sequence[tuple[LiveFile, np.ndarray]], now_ms: int
@@ -235,22 +257,25 @@ def remove_of(file: LiveFile, now_ms: int, *, is_change: bool = True) -> Action:
     }
 
 
-def _expired(files: Sequence[LiveFile], before_ms: float, now_ms: int) -> list[Action]:
+def _columns(schema: pa.Schema, how: Upsert) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in dict.fromkeys([*how.keys, *how.sequence])])
+
+
+def _named(rows: pa.Table, how: Upsert) -> pa.Table:
+    """Columns of `key_lookup.py` by the names of the table, each once."""
+    return pa.table(dict(zip((*how.keys, *how.sequence), rows.columns, strict=False)))
+
+
+def _keys_and_sequence(changes: pa.Table, how: Upsert) -> tuple[Fingerprints, pa.Table]:
+    """Of the changes of a batch, as in `key_lookup.py`, under the names that the index has."""
+    rows = _named(changes, how)
+    return fingerprints(rows, how.keys), sequence_of(rows, how.sequence)
+
+
+def _expired(files: Iterable[LiveFile], before_ms: float, now_ms: int) -> list[Action]:
     """Removals of files of deletions that need not be remembered any more."""
     return [
         remove_of(file, now_ms)
         for file in files
         if file.has_deletions_only and file.add["modificationTime"] < before_ms
     ]
-
-
-def _may_have(file: LiveFile, bounds: Sequence[tuple[str, Any, Any]]) -> bool:
-    """Whether a file may have a key within these bounds, by its statistics of integers and texts."""
-    statistics = file.statistics
-    smallest, greatest = statistics.get("minValues", {}), statistics.get("maxValues", {})
-    for name, low, high in bounds:
-        if not isinstance(low, int | str) or isinstance(low, bool):
-            continue
-        if name in smallest and name in greatest and (greatest[name] < low or smallest[name] > high):
-            return False
-    return True

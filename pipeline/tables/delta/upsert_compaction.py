@@ -10,12 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.fs
 from pyroaring import BitMap64
 
+from sordini.pipeline.tables.batch_append import COMMIT_TRIES
 from sordini.pipeline.tables.compaction import Small, bins, rewrite
 from sordini.pipeline.tables.delta import deletion_vectors
 from sordini.pipeline.tables.delta.log import Action, LiveFile, Snapshot
@@ -25,6 +26,34 @@ from sordini.pipeline.tables.table import DAY_SECONDS, Compacted
 
 DELETED_SHARE: Final = 0.25
 """A file of which this share of the rows is deleted is written again, also alone."""
+
+
+class Commits(Protocol):
+    """The table whose files are compacted."""
+
+    def live_files(self) -> Mapping[str, LiveFile]:
+        """Of the newest version, by their paths."""
+        ...
+
+    def commit_actions(self, operation: str, actions: list[Action], note: None) -> bool:
+        """Commit on top of the version that was read last; False if there is a newer one."""
+        ...
+
+
+def compact(
+    table: Commits, upserts: DeltaUpserts, staging: Callable[[], StagingPlan], target_bytes: int, by: Sequence[str]
+) -> Compacted:
+    """Merge and write again what `groups` finds, each group in a commit; rows are ordered by the columns `by`."""
+    done = Compacted(0, 0, 0, 0)
+    for group in groups(table.live_files(), target_bytes):
+        removes, adds, gained = rewritten(upserts, group, staging(), by)
+        for _ in range(COMMIT_TRIES):
+            if not is_there(table.live_files(), group):
+                break
+            if table.commit_actions("OPTIMIZE", [*removes, *adds], None):
+                done = Compacted(*map(sum, zip(done, gained, strict=True)))
+                break
+    return done
 
 
 def groups(files: Mapping[str, LiveFile], target_bytes: int) -> list[list[LiveFile]]:

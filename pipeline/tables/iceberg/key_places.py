@@ -12,11 +12,8 @@ drops those that are older than they have to be kept.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
 
-import numpy as np
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan
@@ -27,34 +24,25 @@ from pyiceberg.table import Table as IcebergTable
 from sordini.pipeline.tables.file_names import deletions_time
 from sordini.pipeline.tables.iceberg.files import planned
 from sordini.pipeline.tables.iceberg.positions import deleted_rows
-from sordini.pipeline.tables.key_fingerprints import Fingerprints, fingerprints
-from sordini.pipeline.tables.key_index import DELETED, NOWHERE, Entries, KeyIndex, is_greater
+from sordini.pipeline.tables.key_fingerprints import Fingerprints
+from sordini.pipeline.tables.key_index import Entries
+from sordini.pipeline.tables.key_places import FileRows, KeyPlaces, Places
 from sordini.pipeline.tables.upsert import Upsert
 
 
-class Places(NamedTuple):
-    """Of the keys of a batch, in its order, as the current table has them."""
-
-    file: np.ndarray
-    position: np.ndarray
-    is_late: np.ndarray
-
-
-class KeyPlaces:
+class IcebergKeyPlaces:
     """See above; of the keys and sequence of one job."""
 
     def __init__(self, how: Upsert) -> None:
-        self.how = how
+        self._places = KeyPlaces(how)
         self._reset()
 
     def _reset(self) -> None:
-        self._index = KeyIndex()
+        self._places.clear()
         self._snapshot_id: int | None = None
         self._columns: pa.Schema | None = None
-        self._numbers: dict[str, int] = {}
+        self._files: dict[str, DataFile] = {}
         self._delete_files: set[str] = set()
-        self.files: list[DataFile | None] = []
-        """By their numbers in the index; None for those that are gone."""
 
     def follow(self, table: IcebergTable | None, columns: pa.Schema) -> None:
         """Bring the index to the table's current snapshot; `columns` are those of keys and sequence."""
@@ -69,13 +57,10 @@ class KeyPlaces:
         if snapshot is None or snapshot.snapshot_id == self._snapshot_id:
             return
         tasks = {task.file.file_path: task for task in planned(table)}
-        gone = [number for path, number in self._numbers.items() if path not in tasks]
-        self._index.remove_files(gone)
-        for number in gone:
-            self.files[number] = None
-        self._numbers = {path: number for path, number in self._numbers.items() if path in tasks}
-        known = [task for path, task in tasks.items() if path in self._numbers]
-        new = [task for path, task in tasks.items() if path not in self._numbers]
+        self._places.remove_files(self._files.keys() - tasks.keys())
+        self._files = {path: file for path, file in self._files.items() if path in tasks}
+        known = [task for path, task in tasks.items() if path in self._files]
+        new = [task for path, task in tasks.items() if path not in self._files]
         self._take_deletes(table, known)
         self._take_files(table, new)
         self._delete_files = {each.file_path for task in tasks.values() for each in task.delete_files}
@@ -83,9 +68,11 @@ class KeyPlaces:
 
     def places(self, keys: Fingerprints, sequence: pa.Table) -> Places:
         """Where the rows of these keys are; which changes of them, of these sequences, are late."""
-        file, position, known = self._index.lookup(keys)
-        is_late = is_greater(known, sequence) if known is not None else np.zeros(len(file), dtype=bool)
-        return Places(file, position, is_late)
+        return self._places.places(keys, sequence)
+
+    def file(self, number: int) -> DataFile:
+        """The file of this number, as in `Places`."""
+        return self._files[self._places.name_of(number)]
 
     def take_commit(self, snapshot_id: int, files: Iterable[DataFile], deletes: Iterable[DataFile]) -> list[int]:
         """Note a commit of this process, on top of the snapshot that was followed; returns the numbers of `files`."""
@@ -95,13 +82,11 @@ class KeyPlaces:
 
     def add(self, entries: Entries) -> None:
         """Add the changes of a commit of this process."""
-        since = time.time() - self.how.deletions_kept_seconds
-        self._index.add(entries, since)
+        self._places.add(entries)
 
     def _number(self, file: DataFile) -> int:
-        self._numbers[file.file_path] = len(self.files)
-        self.files.append(file)
-        return len(self.files) - 1
+        self._files[file.file_path] = file
+        return self._places.add_file(file.file_path)
 
     def _take_deletes(self, table: IcebergTable, known: list[FileScanTask]) -> None:
         """Rows of files in the index that others have deleted."""
@@ -109,8 +94,7 @@ class KeyPlaces:
         if not unread:
             return
         narrowed = [FileScanTask(task.file, task.delete_files & unread) for task in known]
-        for path, positions in deleted_rows(table.io, narrowed).items():
-            self._index.remove_rows(np.full(len(positions), self._numbers[path]), positions)
+        self._places.remove_rows(deleted_rows(table.io, narrowed).items())
 
     def _take_files(self, table: IcebergTable, new: list[FileScanTask]) -> None:
         """The rows of files that the index lacks; a deletion of a key that has a row is older than that row."""
@@ -119,38 +103,17 @@ class KeyPlaces:
         rows = [task for task in new if deletions_time(task.file.file_path) is None]
         deleted = deleted_rows(table.io, rows)
         read = Reader(table, self._columns or pa.schema([]))
-        found = [self._entries(task, read, deleted.get(task.file.file_path)) for task in rows]
-        if found:
-            self._index.add(_joined(found))
-        since = time.time() - self.how.deletions_kept_seconds
+        self._places.add_rows(
+            FileRows(task.file.file_path, read(task), deleted.get(task.file.file_path)) for task in rows
+        )
+        self._files |= {task.file.file_path: task.file for task in rows}
         for task in new:
             seconds = deletions_time(task.file.file_path)
-            if seconds is not None and seconds >= since and self.how.sequence:
-                self._index.add(self._deletions(task, read, seconds))
-
-    def _entries(self, task: FileScanTask, read: Reader, deleted: np.ndarray | None) -> Entries:
-        rows = read(task)
-        number = self._number(task.file)
-        entries = self._of_rows(rows, np.full(rows.num_rows, number, dtype=np.int32), np.arange(rows.num_rows))
-        return entries if deleted is None else entries.taken(np.setdiff1d(entries.position, deleted))
-
-    def _deletions(self, task: FileScanTask, read: Reader, seconds: int) -> Entries:
-        """Those that are newer than what the index has of their keys; of several of one key the newest is the first."""
-        rows = read(task).sort_by([(name, "descending") for name in self.how.sequence])
-        self._number(task.file)
-        count = rows.num_rows
-        entries = self._of_rows(rows, np.full(count, DELETED, dtype=np.int32), np.full(count, seconds))
-        file, _, known = self._index.lookup(entries.keys)
-        is_newer = is_greater(entries.sequence, known) if known is not None else np.zeros(count, dtype=bool)
-        return entries.taken((file == NOWHERE) | ((file == DELETED) & is_newer))
-
-    def _of_rows(self, rows: pa.Table, file: np.ndarray, position: np.ndarray) -> Entries:
-        return Entries(
-            fingerprints(rows, self.how.keys),
-            file.astype(np.int32),
-            position.astype(np.int64),
-            sequence_of(rows, self.how.sequence),
-        )
+            if seconds is None:
+                continue
+            self._number(task.file)
+            if self._places.is_remembered(seconds):
+                self._places.add_deletions(read(task), seconds)
 
 
 class Reader:
@@ -165,25 +128,6 @@ class Reader:
         batches = list(self._scan.to_record_batches([FileScanTask(task.file)]))
         rows = pa.Table.from_batches(batches) if batches else self._columns.empty_table()
         return rows.select(self._columns.names).cast(self._columns)
-
-
-def sequence_of(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """The sequence's columns; if there are none, one of nulls, of which none is greater."""
-    if names:
-        return rows.select(list(names))
-    return pa.table({"none": pa.nulls(rows.num_rows, pa.int8())})
-
-
-def _joined(found: list[Entries]) -> Entries:
-    keys = Fingerprints(
-        np.concatenate([each.keys.first for each in found]), np.concatenate([each.keys.second for each in found])
-    )
-    return Entries(
-        keys,
-        np.concatenate([each.file for each in found]),
-        np.concatenate([each.position for each in found]),
-        pa.concat_tables([each.sequence for each in found]),
-    )
 
 
 def _has_ancestor(table: IcebergTable, snapshot_id: int) -> bool:

@@ -23,11 +23,12 @@ from pyiceberg.table import TableProperties, Transaction
 from sordini.pipeline.tables.batch_upsert import StagedChanges
 from sordini.pipeline.tables.delta.key_lookup import check_changes, plain_columns
 from sordini.pipeline.tables.iceberg.files import KEPT_PROPERTY, deletions_file, rows_file
-from sordini.pipeline.tables.iceberg.key_places import KeyPlaces, Places, sequence_of
+from sordini.pipeline.tables.iceberg.key_places import IcebergKeyPlaces
 from sordini.pipeline.tables.iceberg.positions import PositionsOutput
 from sordini.pipeline.tables.iceberg.row_delta import FileChanges, RowDelta
 from sordini.pipeline.tables.key_fingerprints import Fingerprints, fingerprints
 from sordini.pipeline.tables.key_index import DELETED, NOWHERE, Entries
+from sordini.pipeline.tables.key_places import Places, sequence_of
 from sordini.pipeline.tables.staging import Staged
 from sordini.pipeline.tables.table import TableError, Written
 from sordini.pipeline.tables.upsert import Upsert
@@ -76,7 +77,7 @@ class IcebergUpserts:
 
     def __init__(self, how: Upsert) -> None:
         self.how = how
-        self._places = KeyPlaces(how)
+        self._places = IcebergKeyPlaces(how)
 
     def begin(self, table: IcebergTable | None, schema: pa.Schema) -> None:
         """Bring the index to the table as it was read; None if it is to be created. Raises TableError."""
@@ -159,11 +160,7 @@ class IcebergUpserts:
         """Rows that the snapshot deletes: former rows of its keys, and of its own files late rows and deletions."""
         replaced = ~places.is_late & (places.file >= 0)
         numbers, positions = places.file[replaced], places.position[replaced]
-        deleted: list[tuple[DataFile, np.ndarray]] = []
-        for number in np.unique(numbers):
-            former = self._places.files[number]
-            assert former is not None, "the index has no rows of files that are gone"
-            deleted.append((former, positions[numbers == number]))
+        deleted = [(self._places.file(number), positions[numbers == number]) for number in np.unique(numbers)]
         hidden = places.is_late | batch.deletes
         for number, file in enumerate(files):
             if file is not None:

@@ -80,6 +80,9 @@ class Suite:
         self._file = folder / "job.yaml"
         self._file.write_text(JOB % (bootstrap, scale.records_max))
         self.job: Job = read_job(self._file, {})
+        assert self.job.sink is not None
+        # One for all times it is read: opening it anew reads its whole log, and the suite shares the stream's cores.
+        self._table = open_sink_table(self.job.sink, self.job.name)
         self.records = 0
 
     def run(self) -> dict[str, int]:
@@ -120,8 +123,7 @@ class Suite:
     @property
     def reached(self) -> int:
         """How many records the table has, by its own note."""
-        assert self.job.sink is not None
-        last = open_sink_table(self.job.sink, self.job.name).last()
+        last = self._table.last()
         return 0 if last is None else sum(last[1][TOPIC].values())
 
     def _wait(self, stream: Stream, reached: int) -> None:
@@ -132,7 +134,7 @@ class Suite:
             last = time.monotonic() + FIRST_BATCH_SECONDS_MAX
             while stream.is_running and self.reached == reached:
                 assert time.monotonic() < last, "no batch was written"
-                time.sleep(0.1)
+                time.sleep(0.5)
             deadline = time.monotonic() + seconds
         while stream.is_running and time.monotonic() < deadline:
             time.sleep(0.05)

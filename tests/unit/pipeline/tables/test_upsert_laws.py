@@ -23,6 +23,8 @@ COLUMNS = pa.schema(
 )
 UPSERTED = ("delta", "iceberg")
 BY_SEQUENCE, BY_ORDER = Upsert(("id",), ("at", "part")), Upsert(("id",))
+SEARCHED = Upsert(("id",), ("at", "part"), indexed_keys_max=4)
+"""An index of small tables, and none of larger ones."""
 
 
 class Change(NamedTuple):
@@ -49,6 +51,19 @@ CHANGES = st.builds(
     st.booleans(),
 )
 BATCHES = st.lists(st.lists(CHANGES, max_size=8, unique_by=lambda change: change.id), max_size=6)
+
+
+class Done(NamedTuple):
+    """By which of two processes a batch is written, and the table compacted after it."""
+
+    process: int
+    is_new_process: bool
+    compacts: int | None
+
+
+DONE = st.lists(
+    st.builds(Done, st.integers(0, 1), st.booleans(), st.none() | st.integers(0, 1)), min_size=6, max_size=6
+)
 
 
 def frame_of(changes: Iterable[Change]) -> Any:
@@ -87,15 +102,17 @@ def opened(kind: str, folder: str, **options: str) -> Table:
     return open_table(kind, folder, app_id="app", **options)
 
 
-def check_newest(kind: str, batches: list[list[Change]], compacted: set[int], how: Upsert) -> None:
+def check_newest(kind: str, batches: list[list[Change]], done: list[Done], how: Upsert) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for number, batch in enumerate(batches):
-            # Every other batch is another process's.
-            table = table if number % 2 else opened(kind, folder)  # noqa: F821 - The one of the batch before.
-            table.upsert(frame_of(batch), number, how, {"t": {0: number + 1}})
-            if number in compacted:
-                table.compact(1_000_000)
-            assert rows_of(kind, folder) == expected(batches[: number + 1], by_sequence=how is BY_SEQUENCE)
+        tables = [opened(kind, folder) for _ in range(2)]
+        for number, (batch, by) in enumerate(zip(batches, done, strict=False)):
+            # Two processes take turns, and follow what the other one has committed.
+            if by.is_new_process:
+                tables[by.process] = opened(kind, folder)
+            tables[by.process].upsert(frame_of(batch), number, how, {"t": {0: number + 1}})
+            if by.compacts is not None:
+                tables[by.compacts].compact(1_000_000)
+            assert rows_of(kind, folder) == expected(batches[: number + 1], by_sequence=bool(how.sequence))
         if batches:
             assert opened(kind, folder).last() == (len(batches) - 1, {"t": {0: len(batches)}})
 
@@ -113,19 +130,19 @@ def check_any_order(kind: str, batches: list[list[Change]], data: st.DataObject)
             assert rows_of(kind, folder) == expected(numbered, by_sequence=True)
 
 
-@given(batches=BATCHES, compacted=st.sets(st.integers(0, 5)), how=st.sampled_from([BY_SEQUENCE, BY_ORDER]))
+@given(batches=BATCHES, done=DONE, how=st.sampled_from([BY_SEQUENCE, BY_ORDER, SEARCHED]))
 def test_a_table_has_the_newest_row_of_each_key_and_none_of_a_deleted_one(
-    batches: list[list[Change]], compacted: set[int], how: Upsert
+    batches: list[list[Change]], done: list[Done], how: Upsert
 ) -> None:
-    check_newest("delta", batches, compacted, how)
+    check_newest("delta", batches, done, how)
 
 
 @settings(max_examples=examples(12), deadline=None)
-@given(batches=BATCHES, compacted=st.sets(st.integers(0, 5)), how=st.sampled_from([BY_SEQUENCE, BY_ORDER]))
+@given(batches=BATCHES, done=DONE, how=st.sampled_from([BY_SEQUENCE, BY_ORDER]))
 def test_an_iceberg_table_has_the_newest_row_of_each_key_and_none_of_a_deleted_one(
-    batches: list[list[Change]], compacted: set[int], how: Upsert
+    batches: list[list[Change]], done: list[Done], how: Upsert
 ) -> None:
-    check_newest("iceberg", batches, compacted, how)
+    check_newest("iceberg", batches, done, how)
 
 
 @given(batches=BATCHES, data=st.data())

@@ -1,0 +1,160 @@
+"""Where the rows of a table's keys are, by the names of its files: what tables of every format know of their keys.
+
+The index of keys (`key_index.py`) has numbers of files; here they have names. How an index follows what was committed
+to a table is the format's: `delta/key_places.py`, `iceberg/key_places.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sordini.pipeline.tables.key_fingerprints import Fingerprints, fingerprints
+from sordini.pipeline.tables.key_index import DELETED, NOWHERE, Entries, KeyIndex, is_greater
+from sordini.pipeline.tables.upsert import Upsert
+
+
+class Places(NamedTuple):
+    """Of the keys of a batch, in its order, as the current table has them."""
+
+    file: np.ndarray
+    """Numbers of `KeyPlaces`, NOWHERE or DELETED."""
+    position: np.ndarray
+    is_late: np.ndarray
+
+
+class FileRows(NamedTuple):
+    """Keys and sequence of all rows of a data file, in their order."""
+
+    name: str
+    rows: pa.Table
+    deleted: np.ndarray | None = None
+    """Numbers of rows that are the table's no more."""
+
+
+class KeyPlaces:
+    """See above; of the keys and sequence of one job."""
+
+    def __init__(self, how: Upsert) -> None:
+        self.how = how
+        self.clear()
+
+    def clear(self) -> None:
+        """Know nothing, as of an empty table."""
+        self._index = KeyIndex()
+        self._numbers: dict[str, int] = {}
+        self._names: list[str | None] = []
+
+    def __len__(self) -> int:
+        """Entries of the index, also former ones that it still has."""
+        return len(self._index)
+
+    def name_of(self, number: int) -> str:
+        """The file of this number."""
+        name = self._names[number]
+        assert name is not None, "the index has no rows of files that are gone"
+        return name
+
+    def add_file(self, name: str) -> int:
+        """Note a file of the table, and return its number."""
+        self._numbers[name] = len(self._names)
+        self._names.append(name)
+        return len(self._names) - 1
+
+    def remove_files(self, names: Iterable[str]) -> None:
+        """The rows of these files are the table's no more."""
+        gone = [self._numbers.pop(name) for name in names]
+        self._index.remove_files(gone)
+        for number in gone:
+            self._names[number] = None
+
+    def remove_rows(self, deleted: Iterable[tuple[str, np.ndarray]]) -> None:
+        """Rows by file that others have deleted. It takes a pass over the index."""
+        rows = [(np.full(len(positions), self._numbers[name]), positions) for name, positions in deleted]
+        if rows:
+            self._index.remove_rows(*(np.concatenate(part) for part in zip(*rows, strict=True)))
+
+    def add_rows(self, files: Iterable[FileRows]) -> None:
+        """The rows of files that the index lacks. A row without a key has none of the batches' keys."""
+        found = [self._entries(each) for each in files]
+        if found:
+            self._index.add(_joined(found))
+
+    def is_remembered(self, seconds: int) -> bool:
+        """Whether deletions of this time still have to be known."""
+        return bool(self.how.sequence) and seconds >= time.time() - self.how.deletions_kept_seconds
+
+    def add_deletions(self, rows: pa.Table, seconds: int) -> None:
+        """Deletions of this time that the table remembers: those newer than what the index has of their keys."""
+        # Of several of one key the newest is the first.
+        rows = rows.sort_by([(name, "descending") for name in self.how.sequence])
+        count = rows.num_rows
+        entries = self._of_rows(rows, np.full(count, DELETED, dtype=np.int32), np.full(count, seconds))
+        file, _, known = self._index.lookup(entries.keys)
+        is_newer = is_greater(entries.sequence, known) if known is not None else np.zeros(count, dtype=bool)
+        self._index.add(entries.taken((file == NOWHERE) | ((file == DELETED) & is_newer)))
+
+    def places(self, keys: Fingerprints, sequence: pa.Table) -> Places:
+        """Where the rows of these keys are; which changes of them, of these sequences, are late."""
+        file, position, known = self._index.lookup(keys)
+        is_late = is_greater(known, sequence) if known is not None else np.zeros(len(file), dtype=bool)
+        return Places(file, position, is_late)
+
+    def add(self, entries: Entries) -> None:
+        """Add the changes of a commit of this process."""
+        self._index.add(entries, time.time() - self.how.deletions_kept_seconds)
+
+    def _entries(self, file: FileRows) -> Entries:
+        rows, number = file.rows, self.add_file(file.name)
+        entries = self._of_rows(rows, np.full(rows.num_rows, number, dtype=np.int32), np.arange(rows.num_rows))
+        is_kept = np.ones(rows.num_rows, dtype=bool)
+        for name in self.how.keys:
+            if rows[name].null_count:
+                is_kept &= np.asarray(pc.is_valid(rows[name]).to_numpy())
+        if file.deleted is not None:
+            is_kept[file.deleted] = False
+        return entries if is_kept.all() else entries.taken(is_kept)
+
+    def _of_rows(self, rows: pa.Table, file: np.ndarray, position: np.ndarray) -> Entries:
+        return Entries(
+            fingerprints(_without_nulls(rows, self.how.keys), self.how.keys),
+            file.astype(np.int32),
+            position.astype(np.int64),
+            sequence_of(rows, self.how.sequence),
+        )
+
+
+def sequence_of(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The sequence's columns; if there are none, one of nulls, of which none is greater."""
+    if names:
+        return rows.select(list(names))
+    return pa.table({"none": pa.nulls(rows.num_rows, pa.int8())})
+
+
+def _without_nulls(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """With some value for null, as fingerprints are of values: the caller leaves those rows out."""
+    for name in names:
+        column = rows[name]
+        if column.null_count:
+            anything = pc.drop_null(column).combine_chunks()
+            value = anything[0] if len(anything) else pa.scalar(0, pa.int64())
+            column = column if len(anything) else pa.chunked_array([pa.nulls(len(column), pa.int64())])
+            rows = rows.set_column(rows.schema.get_field_index(name), name, pc.fill_null(column, value))
+    return rows
+
+
+def _joined(found: list[Entries]) -> Entries:
+    keys = Fingerprints(
+        np.concatenate([each.keys.first for each in found]), np.concatenate([each.keys.second for each in found])
+    )
+    return Entries(
+        keys,
+        np.concatenate([each.file for each in found]),
+        np.concatenate([each.position for each in found]),
+        pa.concat_tables([each.sequence for each in found]),
+    )
