@@ -54,7 +54,14 @@ THEIRS = "Apache Kafka 3.9.1"
 GROUPS = "consumer groups"  # What `--only` calls them.
 COMPARED = (replication, transactions, failover, outage, partitions, security, quotas, consumer_protocol, share_groups)
 """Parts that start brokers of their own on each side."""
-NO_GO = (outage.PART, kit.PART, quotas.PART, consumer_protocol.PART, share_groups.PART)
+NO_GO = (
+    outage.PART,
+    kit.PART,
+    quotas.PART,
+    consumer_protocol.PART,
+    share_groups.PART,
+    upserts_by_spark.PART,
+)
 """Parts whose clients are not the one in Go."""
 OTHERS = (
     "log",

@@ -2,16 +2,20 @@
 
 SIDE is `ours` (a job that upserts) or `theirs` (MERGE of Delta's connector in foreachBatch, as in its documentation).
 Both read the same topic through the same source, in batches of the same size. SETTINGS is JSON: `spark`, `bootstrap`,
-`topic`, `folder`, `records_max`. It prints the seconds of all batches, and the table's rows, as JSON.
+`topic`, `folder`, `records_max`. It prints the seconds of all batches, the processor's seconds of them (of Spark and
+all that it starts), and the table's rows, as JSON.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bench.procfs import cpu_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,11 +93,11 @@ def main(side: str, text: str) -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     register(spark)
-    began = time.monotonic()
+    began, cpu = time.monotonic(), cpu_seconds(os.getpid())
     {"ours": ours, "theirs": theirs}[side](spark, settings)
-    seconds = time.monotonic() - began
+    seconds, cpu = time.monotonic() - began, cpu_seconds(os.getpid()) - cpu
     rows = pa.table(DeltaTable(f"{settings['folder']}/people").scan(columns=["id"])).num_rows
-    sys.stdout.write(json.dumps([seconds, rows]) + "\n")
+    sys.stdout.write(json.dumps([seconds, cpu, rows]) + "\n")
     spark.stop()
 
 

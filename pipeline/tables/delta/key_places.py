@@ -2,7 +2,7 @@
 
 After an own commit the index takes what that changed. What others committed in between is seen in the files of the
 version: those that are gone (compaction, deletion), new ones, whose keys are read, and new deletion vectors. A file
-that is there again, or rows of one, is a sign of a restored version: the index is made anew, as when a process starts.
+that is there again, or rows of one, is a sign of a restored version: the index is rebuilt, as when a process starts.
 
 **Remembered deletions** are files whose every row is deleted (`LiveFile.has_deletions_only`), as old as their `add`
 action says.
@@ -26,8 +26,11 @@ from sordini.pipeline.tables.key_index import Entries
 from sordini.pipeline.tables.key_places import FileRows, KeyPlaces, Places
 from sordini.pipeline.tables.upsert import Upsert
 
+SEARCHED_FIRST_KEYS: Final = 1_000_000
+"""With more keys than these the first batch of a process is searched, and the index made with the second: it costs as
+much as several searches, and many processes write one batch alone."""
 GONE_FILES_MAX: Final = 1_000_000
-"""So many files that are gone are known; then the index is made anew."""
+"""So many files that are gone are known; then the index is rebuilt."""
 
 
 class DeltaKeyPlaces:
@@ -41,6 +44,7 @@ class DeltaKeyPlaces:
         self._read = read
         self._vector = vector
         self._places = KeyPlaces(how)
+        self._is_first = True
         self._reset(None)
 
     def _reset(self, columns: pa.Schema | None) -> None:
@@ -52,15 +56,19 @@ class DeltaKeyPlaces:
         """Hashes of the names of files that it had."""
 
     def follow(self, live: Mapping[str, LiveFile], columns: pa.Schema) -> bool:
-        """Bring the index to these files; False if they have too many keys for one.
+        """Bring the index to these files; False if this batch is to be searched, see the limits above.
 
         `columns` are those of keys and sequence: others are another index.
         """
-        if _keys_of(live.values()) > self.how.indexed_keys_max:
+        keys, is_first, self._is_first = _keys_of(live.values()), self._is_first, False
+        if keys > self.how.indexed_keys_max:
             self._reset(None)
             return False
+        if is_first and keys > SEARCHED_FIRST_KEYS:
+            return False
         changed = {path: self._vector(live[path]) for path in self._deleted if path in live}
-        changed = {path: deleted for path, deleted in changed.items() if deleted != self._deleted[path]}
+        # Those of own commits are the same objects.
+        changed = {path: now for path, now in changed.items() if (was := self._deleted[path]) is not now and was != now}
         new = [path for path in live if path not in self._deleted]
         if columns != self._columns or self._is_restored(changed, new):
             self._reset(columns)

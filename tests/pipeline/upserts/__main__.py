@@ -12,6 +12,7 @@ from random import Random
 from tests.outside.processes import SordiniProcess
 from tests.pipeline.topics import Place
 from tests.pipeline.upserts.postgres import Postgres
+from tests.pipeline.upserts.readers import READERS
 from tests.pipeline.upserts.suite import PARTITIONS, TOPIC, Scale, Suite
 
 
@@ -20,6 +21,7 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=500_000)
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--kind", choices=tuple(READERS), default="delta")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--without-spark", action="store_true", help="leave Spark's reader out")
     given = parser.parse_args()
@@ -35,7 +37,7 @@ def main() -> int:
         try:
             Place(broker.bootstrap).make_topic(PARTITIONS, name=TOPIC, configs={"retention.ms": "-1"})
             with Postgres(folder / "postgres") as postgres:
-                scale = Scale(given.changes, given.keys, given.kills)
+                scale = Scale(given.changes, given.keys, given.kills, given.kind)
                 suite = Suite(folder, broker.bootstrap, postgres, scale, Random(given.seed), say)
                 kills = suite.run()
                 spark = None if given.without_spark else _session(suite)

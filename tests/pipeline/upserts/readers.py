@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from pyiceberg.table import Table as IcebergTable
 
 COLUMNS = pa.schema(
     {
@@ -64,18 +66,55 @@ def by_polars(location: str) -> pa.Table:
     return plain(pl.scan_delta(location).select(COLUMNS.names).collect().to_arrow())
 
 
-def by_spark(location: str, spark: Any) -> pa.Table:
+def by_spark(kind: str, location: str, spark: Any) -> pa.Table:
     """Spark by `Table.read`, without a JAR."""
     from sordini.pipeline.tables import open_table
 
-    return plain(open_table("delta", location, app_id="reader").read(spark).select(*COLUMNS.names).toArrow())
+    return plain(open_table(kind, location, app_id="reader").read(spark).select(*COLUMNS.names).toArrow())
 
 
-READERS: Mapping[str, Callable[[str], pa.Table]] = {
-    "deltalake": by_deltalake,
-    "DuckDB": by_duckdb,
-    "polars": by_polars,
+@contextmanager
+def loaded(location: str) -> Iterator[IcebergTable]:
+    """An Iceberg table of ours as pyiceberg has it."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("sordini", uri=f"sqlite:///{location}/catalog.db", warehouse=f"file://{location}")
+    try:
+        yield catalog.load_table(f"default.{Path(location).name}")
+    finally:
+        catalog.close()
+
+
+def by_pyiceberg(location: str) -> pa.Table:
+    with loaded(location) as table:
+        return plain(table.scan().to_arrow())
+
+
+def iceberg_by_duckdb(location: str) -> pa.Table:
+    """DuckDB's own reader of Iceberg, from the packages that carry its extensions."""
+    import duckdb
+    import duckdb_extension_avro
+    import duckdb_extension_iceberg
+
+    with loaded(location) as table, duckdb.connect() as connection:
+        for package in (duckdb_extension_avro, duckdb_extension_iceberg):
+            (file,) = Path(str(package.__file__)).parent.rglob("*.duckdb_extension")
+            connection.execute(f"LOAD '{file}'")
+        return plain(connection.execute(f"SELECT * FROM iceberg_scan('{table.metadata_location}')").to_arrow_table())
+
+
+def iceberg_by_polars(location: str) -> pa.Table:
+    import polars as pl
+
+    with loaded(location) as table:
+        return plain(pl.scan_iceberg(table).select(COLUMNS.names).collect().to_arrow())
+
+
+READERS: Mapping[str, Mapping[str, Callable[[str], pa.Table]]] = {
+    "delta": {"deltalake": by_deltalake, "DuckDB": by_duckdb, "polars": by_polars},
+    "iceberg": {"pyiceberg": by_pyiceberg, "DuckDB": iceberg_by_duckdb, "polars": iceberg_by_polars},
 }
+"""By the kind of table."""
 
 
 def plain(rows: pa.Table) -> pa.Table:
@@ -98,8 +137,8 @@ def _tuples(rows: pa.Table) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in rows.to_pylist()]
 
 
-def count(location: str) -> int:
+def count(kind: str, location: str) -> int:
     """How many rows a table has."""
-    from deltalake import DeltaTable
+    from sordini.pipeline.tables import open_table
 
-    return pa.table(DeltaTable(location).scan(columns=["offset"])).num_rows
+    return sum(batch.num_rows for batch in open_table(kind, location, app_id="reader").batches(["offset"]))

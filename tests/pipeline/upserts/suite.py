@@ -27,7 +27,7 @@ TAKEN_MAX: Final = 200_000
 REPEATED_SHARE: Final = 0.02
 COMPACT_ROUNDS: Final = 5
 STARTING_SHARE: Final = 0.2
-FIRST_BATCH_SECONDS_MAX: Final = 300.0
+FIRST_BATCH_SECONDS_MAX: Final = 1200.0
 END_SECONDS_MAX: Final = 3600.0
 JOB: Final = f"""\
 name: people
@@ -37,7 +37,7 @@ decode:
   changes: debezium
   schema: {{fields: {FIELDS}}}
   columns: {{lsn: source.lsn long}}
-sink: {{location: tables/people, mode: upsert, keys: id, sequence: lsn}}
+sink: {{kind: %s, location: tables/people, mode: upsert, keys: id, sequence: lsn}}
 spark:
   master: local[2]
   config: {{spark.driver.memory: 1g, spark.driver.extraJavaOptions: "{driver_options()}"}}
@@ -50,6 +50,8 @@ class Scale(NamedTuple):
     changes: int
     keys: int
     kills: int
+    kind: str = "delta"
+    """Of table."""
     records_max: int = 100_000
     seconds_max: float = 5.0
     """A stream is killed within so many seconds after its first batch, or after its start."""
@@ -78,7 +80,7 @@ class Suite:
         self._say = say
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "enable.idempotence": True})
         self._file = folder / "job.yaml"
-        self._file.write_text(JOB % (bootstrap, scale.records_max))
+        self._file.write_text(JOB % (bootstrap, scale.records_max, scale.kind))
         self.job: Job = read_job(self._file, {})
         assert self.job.sink is not None
         # One for all times it is read: opening it anew reads its whole log, and the suite shares the stream's cores.
@@ -112,12 +114,16 @@ class Suite:
         self._postgres.export(f"SELECT {', '.join(COLUMNS)} FROM people", path)
         expected = readers.of_postgres(path)
         location = self.job.sink.location
-        found = {name: readers.differences(expected, read(location)) for name, read in readers.READERS.items()}
+        found = {
+            name: readers.differences(expected, read(location))
+            for name, read in readers.READERS[self._scale.kind].items()
+        }
         if spark is not None:
-            found["Spark"] = readers.differences(expected, readers.by_spark(location, spark))
-        assert self.job.dead_letters is not None
-        dead = open_sink_table(self.job.dead_letters, self.job.name)
-        letters = readers.count(self.job.dead_letters.location) if dead.schema() else 0
+            found["Spark"] = readers.differences(expected, readers.by_spark(self._scale.kind, location, spark))
+        dead_letters = self.job.dead_letters
+        assert dead_letters is not None
+        dead = open_sink_table(dead_letters, self.job.name)
+        letters = readers.count(dead_letters.kind.value, dead_letters.location) if dead.schema() else 0
         return Outcome(self.records, {}, expected.num_rows, letters, found)
 
     @property

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from sordini.pipeline.tables import Upsert, open_table
-from sordini.pipeline.tables.delta.key_places import DeltaKeyPlaces
+from sordini.pipeline.tables.delta.key_places import SEARCHED_FIRST_KEYS, DeltaKeyPlaces
 from sordini.pipeline.tables.delta.log import LiveFile
 from sordini.pipeline.tables.key_fingerprints import fingerprints
 from sordini.pipeline.tables.key_index import DELETED, NOWHERE, Entries
@@ -181,7 +181,7 @@ def test_an_own_commit_is_known_without_reading_its_files() -> None:
     assert known(places) == known(new)
 
 
-def test_a_restored_file_or_row_makes_the_index_anew() -> None:
+def test_after_a_restore_of_a_file_or_a_row_the_index_is_built_again() -> None:
     table = Files()
     first = table.add({0: 1, 1: 1})
     whole = dict(table.live)
@@ -220,6 +220,18 @@ def test_a_table_of_too_many_keys_has_no_index_until_it_has_fewer() -> None:
     assert table.read == [first, first, second]
     table.add({4: 1}, deletions=True)
     assert not places.follow(table.live, COLUMNS)
+
+
+def test_the_first_batch_of_a_process_into_a_large_table_is_searched() -> None:
+    table = Files()
+    path = table.add({0: 1})
+    table.live[path].add["stats"] = json.dumps({"numRecords": SEARCHED_FIRST_KEYS + 1})
+    places = table.places()
+    assert not places.follow(table.live, COLUMNS)
+    assert table.read == []
+    assert places.follow(table.live, COLUMNS)
+    assert table.read == [path]
+    assert known(places)[0] == (path, 0, 1)
 
 
 def test_rows_without_a_key_are_in_no_index_and_do_not_change_others() -> None:
