@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -37,7 +36,7 @@ from sordini.pipeline.tables.delta.log import (
     StorePuts,
 )
 from sordini.pipeline.tables.delta.positions import NOTES_KEY, all_positions, last_position, transactions
-from sordini.pipeline.tables.file_names import DATA_FILE, attempt_of, new_attempt
+from sordini.pipeline.tables.file_names import attempt_of, new_attempt
 from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.staging import FileSettings, Outputs, Staged, StagingPlan
 from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
@@ -155,16 +154,15 @@ class DeltaLake(BatchTable):
         if table is None:
             return []
         system = self._file_system()
-        deleted = [path for path in _uncommitted_files(table) if self._is_older(system, path, older_than_seconds)]
+        is_old = partial(maintenance.is_older, system, seconds=older_than_seconds)
+        deleted = [path for path in maintenance.uncommitted_files(table) if is_old(path)]
         for path in deleted:
             system.delete_file(path)
         if stored_keys(table) is not None:
             from sordini.pipeline.tables.delta import upsert_compaction
 
             snapshot = self._log().snapshot(table.version())
-            vectors = upsert_compaction.unused_vectors(
-                snapshot, system, KEPT_MS, lambda path: self._is_older(system, path, older_than_seconds)
-            )
+            vectors = upsert_compaction.unused_vectors(snapshot, system, KEPT_MS, is_old)
             for path in vectors:
                 system.delete_file(path)
             deleted += vectors
@@ -256,7 +254,7 @@ class DeltaLake(BatchTable):
         table = self._opened()
         assert table is not None, "a batch is in it"
         system = self._file_system()
-        for path in _uncommitted_files(table):
+        for path in maintenance.uncommitted_files(table):
             if attempt_of(path) in attempts:
                 system.delete_file(path)
 
@@ -333,17 +331,16 @@ class DeltaLake(BatchTable):
             return True
         check_features(table, self.location)
         actions: list[Action] = [{"metaData": metadata_of(table, schema)}]
-        attempts = set()
+        attempts: set[str] = set()
         if is_widened(there, schema):
             from sordini.pipeline.tables.delta import upsert_compaction
 
             # By the protocol all files have the table's types: they are written again, in the commit that changes them.
-            upserts, partition_by = self._delta_upserts(), tuple(table.metadata().partition_columns)
-            for file in upserts.log.snapshot(table.version()).files.values():
-                plan = self.plan(schema, partition_by)
-                attempts.add(plan.attempt)
-                removes, adds, _ = upsert_compaction.rewritten(upserts, [file], plan, ())
-                actions += [*removes, *adds]
+            staging = partial(self.plan, schema, tuple(table.metadata().partition_columns))
+            more, attempts = upsert_compaction.all_rewritten(
+                self._delta_upserts(), self._log().snapshot(table.version()).files.values(), staging
+            )
+            actions += more
         if not self.commit_actions("CHANGE COLUMN", actions, None):
             self.discard(attempts)
         return True
@@ -375,20 +372,6 @@ class DeltaLake(BatchTable):
 
     def _file_system(self) -> pa.fs.FileSystem:
         return open_files(self._uri, self._storage_options)
-
-    @staticmethod
-    def _is_older(system: pa.fs.FileSystem, path: str, seconds: float) -> bool:
-        changed = system.get_file_info(path).mtime
-        return changed is not None and time.time() - changed.timestamp() >= seconds
-
-
-def _uncommitted_files(table: DeltaTable) -> list[str]:
-    """Files written by Sordini and never committed, relative to the table."""
-    listed, removed = (
-        set(table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=full)) for full in (True, False)
-    )
-    # The list contains removed files, which are kept for readers of older versions.
-    return sorted(path for path in listed - removed if DATA_FILE.fullmatch(Path(path).name))
 
 
 def _schema(table: DeltaTable) -> pa.Schema:

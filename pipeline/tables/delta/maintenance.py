@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -21,7 +22,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from sordini.pipeline.tables.compaction import Small, bins, is_small, rewrite
 from sordini.pipeline.tables.delta.positions import LOG, LOG_FILE
-from sordini.pipeline.tables.file_names import text_of
+from sordini.pipeline.tables.file_names import DATA_FILE, text_of
 from sordini.pipeline.tables.staging import Staged, StagingPlan
 from sordini.pipeline.tables.table import Compacted, TableError
 
@@ -148,3 +149,18 @@ def _actions(
     now_ms = int(time.time() * 1000)
     added = [AddAction(each.path, each.bytes, values, now_ms, False, each.statistics) for each in new]
     return [*added, *(RemoveAction(each.path, False, now_ms, each.bytes, values) for each in old)]
+
+
+def uncommitted_files(table: DeltaTable) -> list[str]:
+    """Files written by Sordini and never committed, relative to the table."""
+    listed, removed = (
+        set(table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=full)) for full in (True, False)
+    )
+    # The list contains removed files, which are kept for readers of older versions.
+    return sorted(path for path in listed - removed if DATA_FILE.fullmatch(Path(path).name))
+
+
+def is_older(system: pyarrow.fs.FileSystem, path: str, seconds: float) -> bool:
+    """Whether a file was changed so long ago."""
+    changed = system.get_file_info(path).mtime
+    return changed is not None and time.time() - changed.timestamp() >= seconds

@@ -8,7 +8,7 @@ meanwhile is left out: the next compaction finds it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -90,6 +90,20 @@ def rewritten(
         adds = [{"add": {**add_of(file._replace(partition=partition), now_ms), "dataChange": False}} for file in staged]
     before, after = sum(file.add["size"] for file in group), sum(file.bytes for file in staged)
     return removes, adds, Compacted(len(group), len(staged), before, after)
+
+
+def all_rewritten(
+    upserts: DeltaUpserts, files: Iterable[LiveFile], staging: Callable[[], StagingPlan]
+) -> tuple[list[Action], set[str]]:
+    """Write each file again, as plans have its columns; the actions, and the attempts that wrote."""
+    actions: list[Action] = []
+    attempts = set()
+    for file in files:
+        plan = staging()
+        attempts.add(plan.attempt)
+        removes, adds, _ = rewritten(upserts, [file], plan, ())
+        actions += [*removes, *adds]
+    return actions, attempts
 
 
 def is_there(files: Mapping[str, LiveFile], group: list[LiveFile]) -> bool:
