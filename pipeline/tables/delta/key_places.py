@@ -1,8 +1,9 @@
 """The index of a table's keys, kept in step with a Delta table; its live files are all it is made of.
 
 After an own commit the index takes what that changed. What others committed in between is seen in the files of the
-version: those that are gone (compaction, deletion), new ones, whose keys are read, and new deletion vectors. A file
-that is there again, or rows of one, is a sign of a restored version: the index is rebuilt, as when a process starts.
+version: those that are gone (compaction, deletion), new ones, whose keys are read, and new deletion vectors. A vector
+that has fewer rows than before is a sign of a restored version: the index is rebuilt, as when a process starts.
+Deletions that a restore has undone are remembered until then.
 
 **Remembered deletions** are files whose every row is deleted (`LiveFile.has_deletions_only`), as old as their `add`
 action says.
@@ -29,8 +30,6 @@ from sordini.pipeline.tables.upsert import Upsert
 SEARCHED_FIRST_KEYS: Final = 1_000_000
 """With more keys than these the first batch of a process is searched, and the index made with the second: it costs as
 much as several searches, and many processes write one batch alone."""
-GONE_FILES_MAX: Final = 1_000_000
-"""So many files that are gone are known; then the index is rebuilt."""
 
 
 class DeltaKeyPlaces:
@@ -52,8 +51,6 @@ class DeltaKeyPlaces:
         self._columns = columns
         self._deleted: dict[str, BitMap64] = {}
         """The files that the index has, and their deleted rows."""
-        self._gone: set[int] = set()
-        """Hashes of the names of files that it had."""
 
     def follow(self, live: Mapping[str, LiveFile], columns: pa.Schema) -> bool:
         """Bring the index to these files; False if this batch is to be searched, see the limits above.
@@ -70,7 +67,7 @@ class DeltaKeyPlaces:
         # Those of own commits are the same objects.
         changed = {path: now for path, now in changed.items() if (was := self._deleted[path]) is not now and was != now}
         new = [path for path in live if path not in self._deleted]
-        if columns != self._columns or self._is_restored(changed, new):
+        if columns != self._columns or self._is_restored(changed):
             self._reset(columns)
             changed, new = {}, list(live)
         self._remove_files([path for path in self._deleted if path not in live])
@@ -103,17 +100,12 @@ class DeltaKeyPlaces:
         """Add the changes of a commit of this process."""
         self._places.add(entries)
 
-    def _is_restored(self, changed: Mapping[str, BitMap64], new: Iterable[str]) -> bool:
-        """Whether something is there again that was gone; also when too much is gone to be known."""
-        if len(self._gone) > GONE_FILES_MAX:
-            return True
-        return any(hash(path) in self._gone for path in new) or any(
-            self._deleted[path] - deleted for path, deleted in changed.items()
-        )
+    def _is_restored(self, changed: Mapping[str, BitMap64]) -> bool:
+        """Whether rows are there again that were deleted."""
+        return any(self._deleted[path] - deleted for path, deleted in changed.items())
 
     def _remove_files(self, paths: Sequence[str]) -> None:
         self._places.remove_files(paths)
-        self._gone.update(map(hash, paths))
         for path in paths:
             del self._deleted[path]
 
