@@ -181,6 +181,19 @@ def test_an_own_commit_is_known_without_reading_its_files() -> None:
     assert known(places) == known(new)
 
 
+def test_a_restore_of_what_was_before_an_own_commit_is_seen() -> None:
+    table = Files()
+    first = table.add({0: 1, 1: 1})
+    places = table.places()
+    places.follow(table.live, COLUMNS)
+    numbers = places.take_commit([first], {first: BitMap64([1])}, ["own.parquet"])
+    rows = rows_of({1: 2})
+    places.add(Entries(fingerprints(rows, ["id"]), numbers, np.arange(1), sequence_of(rows, ["at"])))
+    assert known(places)[1] == ("own.parquet", 0, 2)
+    places.follow(table.live, COLUMNS)
+    assert known(places)[1] == (first, 1, 1)
+
+
 def test_after_a_restore_of_a_file_or_a_row_the_index_is_built_again() -> None:
     table = Files()
     first = table.add({0: 1, 1: 1})
