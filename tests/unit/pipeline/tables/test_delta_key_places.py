@@ -212,6 +212,24 @@ def test_after_a_restore_of_a_file_or_a_row_the_index_is_built_again() -> None:
     assert table.read == [first] * 3
 
 
+def test_a_new_process_knows_the_deletions_that_files_remember() -> None:
+    table = Files()
+    row = table.add({1: 6})
+    table.add({0: 5, 1: 2}, deletions=True)
+    table.add({0: 7, 2: 1}, deletions=True)
+    table.add({0: 6}, deletions=True)
+    old = table.add({3: 5}, deletions=True)
+    table.live[old].add["modificationTime"] = 0
+    places = table.places()
+    places.follow(table.live, COLUMNS)
+    assert known(places) == {
+        **dict.fromkeys(KEYS),
+        0: (DELETED, 7),
+        1: (row, 0, 6),
+        2: (DELETED, 1),
+    }
+
+
 def test_other_columns_are_another_index() -> None:
     table = Files()
     first = table.add({0: 1})
