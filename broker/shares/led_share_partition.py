@@ -23,7 +23,7 @@ from sordini.broker.shares.machine.in_flight import Part
 from sordini.broker.shares.machine.record_states import DONE, RecordState
 from sordini.broker.shares.machine.share_partition import Change, SharePartition, StoredState
 from sordini.broker.shares.ports import NO_DEAD_LETTERS, DeadLetterQueues, SettingsOf, ShareSettings, StartLookup
-from sordini.broker.shares.state_writer import Epochs, StateWriter, done_by
+from sordini.broker.shares.state_writer import Epochs, StateWriter
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import LeaderEpoch
 from sordini.replication.partition import Partition
@@ -130,8 +130,8 @@ class LedSharePartition:
     def _loaded(self, state: ReadState, start: int) -> None:
         parts = tuple(Part(run.first, run.end, RecordState(run.state), run.deliveries) for run in state.runs)
         self._machine = SharePartition(StoredState(start, parts), self.settings.limits)
-        self._writer = StateWriter(self.key, self._epochs, self._deps.persister, self._deps.call_later)
         deps = self._deps
+        self._writer = StateWriter(self.key, self._epochs, self._machine, deps.persister, deps.call_later)
         self._archiving = Archiving(self._machine, deps.dead_letters, self._write, self._archived, deps.call_later)
         self.phase = Phase.LOADED
         self._archiving.send(self.key, self.partition)
@@ -232,7 +232,9 @@ class LedSharePartition:
     def _release(self, change: Change | None) -> None:
         """In force at once, and written behind."""
         if change is not None:
-            self._write(change, self._released)
+            assert self._writer is not None
+            pending = self._writer.write(change, self._released)
+            pending.is_in_force = True
             self._put_in_force(change)
 
     def _released(self, error: ErrorCode) -> None:
@@ -241,7 +243,7 @@ class LedSharePartition:
 
     def _write(self, change: Change, on_stored: OnStored) -> None:
         assert self._writer is not None
-        self._writer.write(change, self.machine.done + done_by(change), on_stored)
+        self._writer.write(change, on_stored)
 
     def _not_written(self, error: ErrorCode) -> None:
         if error in ENDING:

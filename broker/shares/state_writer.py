@@ -6,12 +6,13 @@ the records in flight: a record is in one change at a time that is not written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from sordini.broker.share_state.machine.state_runs import StateRun
 from sordini.broker.share_state.ports import OnStored, SharePartitionKey, StatePersister, StateWrite
 from sordini.broker.shares.machine.record_states import DONE
-from sordini.broker.shares.machine.share_partition import Change
+from sordini.broker.shares.machine.share_partition import Change, SharePartition
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import LeaderEpoch, Offset
 from sordini.replication.ports import CallLater
@@ -25,59 +26,68 @@ class Epochs(NamedTuple):
     leader_epoch: LeaderEpoch
 
 
+class PendingWrite:
+    """A change that is being written, or waits for it."""
+
+    __slots__ = ("change", "is_in_force", "on_stored")
+
+    def __init__(self, change: Change, on_stored: OnStored) -> None:
+        self.change = change
+        self.on_stored = on_stored
+        self.is_in_force = False
+        """Set for one that does not wait for its write."""
+
+
 class StateWriter:
     """The changes of one share partition that are being written, and those that wait."""
 
     def __init__(
-        self, key: SharePartitionKey, epochs: Epochs, persister: StatePersister, call_later: CallLater
+        self,
+        key: SharePartitionKey,
+        epochs: Epochs,
+        machine: SharePartition,
+        persister: StatePersister,
+        call_later: CallLater,
     ) -> None:
         self._key = key
         self._epochs = epochs
+        self._machine = machine
         self._persister = persister
         self._call_later = call_later
-        self._waiting: list[tuple[Change, int, OnStored]] = []
+        self._waiting: list[PendingWrite] = []
         self._is_writing = False
 
     @property
     def is_idle(self) -> bool:
         return not self._is_writing and not self._waiting
 
-    def write(self, change: Change, done: int, on_stored: OnStored) -> None:
-        """Write a change; `done` is the number of records behind the start offset that are done with it."""
-        self._waiting.append((change, done, on_stored))
+    def write(self, change: Change, on_stored: OnStored) -> PendingWrite:
+        """Write a change; `on_stored` is perhaps called before this returns."""
+        pending = PendingWrite(change, on_stored)
+        self._waiting.append(pending)
         if not self._is_writing:
             self._write_next()
+        return pending
 
     def _write_next(self) -> None:
         batch, self._waiting = self._waiting, []
+        self._is_writing = bool(batch)
         if not batch:
-            self._is_writing = False
             return
-        self._is_writing = True
-        write = StateWrite(
-            self._epochs.state_epoch,
-            self._epochs.leader_epoch,
-            Offset(batch[-1][0].start),
-            batch[-1][1],
-            _runs([change for change, _, _ in batch]),
-        )
-        self._persister.write(self._key, write, _once(batch, self._stored))
+        start = self._machine.start
+        done = self._machine.done + sum(_done_by(one.change, start) for one in batch if not one.is_in_force)
+        runs = _runs([one.change for one in batch])
+        write = StateWrite(self._epochs.state_epoch, self._epochs.leader_epoch, Offset(start), done, runs)
+        self._persister.write(self._key, write, partial(self._stored, batch))
 
-    def _stored(self, batch: Sequence[tuple[Change, int, OnStored]], error: ErrorCode) -> None:
-        for _, _, on_stored in batch:
-            on_stored(error)
+    def _stored(self, batch: Sequence[PendingWrite], error: ErrorCode) -> None:
+        for one in batch:
+            one.on_stored(error)
         if self._waiting:
             # Not here: this may be the callback of a commit, in which nothing is appended.
             self._call_later(0, self._write_next)
         else:
             self._is_writing = False
-
-
-def _once(
-    batch: Sequence[tuple[Change, int, OnStored]],
-    stored: Callable[[Sequence[tuple[Change, int, OnStored]], ErrorCode], None],
-) -> OnStored:
-    return lambda error: stored(batch, error)
 
 
 def _runs(changes: Sequence[Change]) -> tuple[StateRun, ...]:
@@ -94,6 +104,6 @@ def _runs(changes: Sequence[Change]) -> tuple[StateRun, ...]:
     return tuple(runs)
 
 
-def done_by(change: Change) -> int:
-    """How many records a change finishes."""
-    return sum(part.end - part.first for part in change.parts if part.after in DONE)
+def _done_by(change: Change, start: int) -> int:
+    """How many records from the start offset on a change finishes."""
+    return sum(max(part.end - max(part.first, start), 0) for part in change.parts if part.after in DONE)

@@ -139,6 +139,8 @@ class ShareWorld:
         self.peers: dict[str, Peer] = {}
         self.epochs: dict[str, int] = {}
         """The next epoch of each member's session."""
+        self.steps = 0
+        """Of the last request that was done in slices."""
 
     # --- the log and the clock
 
@@ -171,6 +173,17 @@ class ShareWorld:
 
     def acknowledge(self, said: Said, member: str = "a", **fields: Any) -> Any:
         return self._now(ApiKey.SHARE_ACKNOWLEDGE, member, self._acknowledge_request(member, said, **fields))
+
+    async def acknowledge_in_slices(self, said: Said, member: str = "a") -> Any:
+        """As `acknowledge`, of so many that it takes more than one slice; `steps` are counted."""
+        key, request = ApiKey.SHARE_ACKNOWLEDGE, self._acknowledge_request(member, said)
+        call = Call(VersionedApi(APIS[key], 2, self._routes[key]), self.peers[member], 77, "test", request)
+        work, self.steps = self._routes[key].handle(call), 0
+        while True:
+            try:
+                self.steps += next(work)
+            except StopIteration as end:
+                return decoded(key, call.frame(end.value))
 
     def send_acknowledge(self, said: Said, member: str = "a", **fields: Any) -> DelayedResponse:
         """An acknowledgement that is not answered at once."""
