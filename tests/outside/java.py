@@ -180,6 +180,8 @@ class KRaftProcess(BrokerProcess):
     """The newest Apache Kafka: one combined controller and broker in KRaft mode. Its ready data directory is kept."""
 
     name = "apache-kafka-kraft"
+    start_seconds_max = 180.0
+    """With forty programs on two cores a start took longer than a minute."""
 
     def __init__(self, directory: Path, overrides: Mapping[str, object] | None = None) -> None:
         super().__init__(directory)

@@ -33,7 +33,7 @@ FLAVOURS: dict[str, dict[str, object]] = {
         "group.consumer.session.timeout.ms": 6_000,
         "group.consumer.heartbeat.interval.ms": 500,
     },
-    "batched": {"group.consumer.assignment.interval.ms": 4_000},
+    "batched": {"group.consumer.assignment.interval.ms": 10_000},
 }
 """What a broker has beside that; those with a name are slow, as each is a broker of its own.
 
