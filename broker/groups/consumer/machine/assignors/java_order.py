@@ -8,12 +8,13 @@ collection have different sizes. The generators yield the steps made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterable
 from typing import Final, TypeVar
 
 from sordini.protocol.types import TopicId
 
 K = TypeVar("K", str, TopicId)
+H = TypeVar("H")
 _BUCKETS_MIN: Final = 16
 
 
@@ -30,6 +31,19 @@ def target_topic_order(topic_ids: Collection[TopicId]) -> Generator[int, None, l
 def subscribed_topic_order(topic_ids: Collection[TopicId]) -> Generator[int, None, list[TopicId]]:
     """Topics of a subscription: a table that was copied."""
     return _in_order(topic_ids, topic_id_hash, _copied_buckets(len(topic_ids)))
+
+
+def hash_table_buckets(count: int, *, for_elements: int | None = None) -> int:
+    """The buckets of a table with this many keys, which was made for so many elements, or for none in particular."""
+    buckets = _BUCKETS_MIN if for_elements is None else 1 << (int((for_elements + 1) / 0.75 + 1) - 1).bit_length()
+    while 4 * count > 3 * buckets:
+        buckets *= 2
+    return buckets
+
+
+def hash_order(keys: Iterable[H], hash_of: Callable[[H], int], buckets: int) -> list[H]:
+    """Keys in the order of their buckets; those of one bucket in the order given, which is that of their insertion."""
+    return sorted(keys, key=lambda key: _folded(hash_of(key)) & (buckets - 1))
 
 
 def partition_order(partitions: frozenset[int]) -> list[int]:

@@ -1,0 +1,1 @@
+"""The machine of a share group: `machine.step` has the transitions. Pure."""
