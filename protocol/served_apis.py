@@ -24,6 +24,10 @@ from sordini.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
 from sordini.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from sordini.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+)
 from sordini.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -44,6 +48,10 @@ from sordini.protocol.messages.create_topics import CreateTopicsRequest, CreateT
 from sordini.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from sordini.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from sordini.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+)
 from sordini.protocol.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
     DeleteShareGroupStateResponse,
@@ -73,6 +81,10 @@ from sordini.protocol.messages.describe_groups import DescribeGroupsRequest, Des
 from sordini.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from sordini.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from sordini.protocol.messages.describe_segments import DescribeSegmentsRequest, DescribeSegmentsResponse
+from sordini.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
 from sordini.protocol.messages.describe_share_in_flight import (
     DescribeShareInFlightRequest,
     DescribeShareInFlightResponse,
@@ -250,6 +262,11 @@ APIS: Final[dict[int, Api]] = {
         _served(
             ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, ReadShareGroupStateSummaryRequest, ReadShareGroupStateSummaryResponse
         ),
+        _served(
+            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse
+        ),
+        _served(ApiKey.ALTER_SHARE_GROUP_OFFSETS, AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse),
+        _served(ApiKey.DELETE_SHARE_GROUP_OFFSETS, DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse),
     )
 }
 

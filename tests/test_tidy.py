@@ -501,7 +501,7 @@ def test_cancellations_are_passed_on() -> None:
     none_of(findings, "await inside of `asyncio.timeout`")
 
 
-NOT_SERVED_YET = re.compile(r"broker\.(configuration\.)?share|protocol\.messages\..*share")
+NOT_SERVED_YET = re.compile(r"broker\.(configuration\.|groups\.)?share|protocol\.messages\..*share")
 """Share groups are built from their messages and machines up; only tests use these until they are served."""
 
 

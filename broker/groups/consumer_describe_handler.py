@@ -74,7 +74,7 @@ class ConsumerDescribeHandler:
             raise BrokerError(ErrorCode.INVALID_GROUP_ID)
         group = self._groups.consumer_group(group_id)
         if group is None:
-            reason = "not found" if self._groups.group(group_id) is None else "is not a consumer group"
+            reason = "not found" if self._groups.any_group(group_id) is None else "is not a consumer group"
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
         described = DescribedGroup(
             group_id=group_id,

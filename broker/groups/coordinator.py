@@ -17,6 +17,7 @@ from sordini.broker.coordinators.journal import OnDone, TransactionalProducer
 from sordini.broker.coordinators.ports import Ports
 from sordini.broker.coordinators.runtime import CoordinatorRuntime
 from sordini.broker.coordinators.shard import ShardSettings
+from sordini.broker.groups.any_group import AnyGroup
 from sordini.broker.groups.classic_groups import OnAnswer
 from sordini.broker.groups.consumer.groups import ConsumerGroupDeps
 from sordini.broker.groups.consumer.machine.events import ConsumerHeartbeat
@@ -32,6 +33,9 @@ from sordini.broker.groups.machine.subscriptions import is_subscribed
 from sordini.broker.groups.shard import GroupShard, retried_later
 from sordini.broker.groups.shard_deps import GroupShardDeps
 from sordini.broker.groups.shard_histories import RebalanceTotals
+from sordini.broker.groups.share.groups import ShareGroupDeps
+from sordini.broker.groups.share.machine.events import Event as ShareEvent
+from sordini.broker.groups.share.machine.state import ShareGroup
 from sordini.broker.network.ports import Peer
 from sordini.protocol.consumer_subscription import CONSUMER_PROTOCOL
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -57,6 +61,7 @@ class GroupCoordinator:
         topic: InternalTopic,
         ports: Ports,
         consumers: ConsumerGroupDeps,
+        shares: ShareGroupDeps,
         *,
         is_guarded: bool = False,
     ) -> None:
@@ -81,6 +86,7 @@ class GroupCoordinator:
             self.rebalances,
             config.offsets_retention_minutes * 60_000,
             consumers,
+            shares,
             self.partitions_deleted,
         )
         settings = ShardSettings(
@@ -94,6 +100,8 @@ class GroupCoordinator:
         )
         self.settings_of = consumers.settings_of
         """The settings of a consumer group."""
+        self.states_of_shares = shares.states
+        """Requests to the share coordinator."""
         self._topic = topic
         self._deleted: set[TopicPartition] = set()
 
@@ -109,6 +117,12 @@ class GroupCoordinator:
     def heartbeat(self, group_id: str, event: ConsumerHeartbeat, peer: Peer, on_answer: OnAnswer) -> None:
         """Submit a heartbeat of a consumer group's member; as `submit`."""
         self.runtime.loaded_shard(group_id).state.heartbeat(group_id, event, peer, on_answer)
+
+    def submit_to_share_group(
+        self, group_id: str, event: ShareEvent, on_answer: OnAnswer | None = None, peer: Peer | None = None
+    ) -> None:
+        """Submit an event to a share group; as `submit`."""
+        self.runtime.loaded_shard(group_id).state.submit_to_share_group(group_id, event, on_answer, peer)
 
     def commit_offsets(
         self,
@@ -213,9 +227,13 @@ class GroupCoordinator:
         """A group of KIP-848; None if it does not exist."""
         return self.runtime.loaded_shard(group_id).state.consumers.groups.get(group_id)
 
-    def any_group(self, group_id: str) -> Group | ConsumerGroup | None:
-        """A group of either kind."""
-        return self.group(group_id) or self.consumer_group(group_id)
+    def share_group(self, group_id: str) -> ShareGroup | None:
+        """A share group; None if it does not exist."""
+        return self.runtime.loaded_shard(group_id).state.shares.groups.get(group_id)
+
+    def any_group(self, group_id: str) -> AnyGroup | None:
+        """A group of any kind."""
+        return self.group(group_id) or self.consumer_group(group_id) or self.share_group(group_id)
 
     def rebalances_of(self, group_id: str) -> tuple[int, list[Rebalance]]:
         """Since when this broker coordinates the group (wall clock), and the rebalances since then, oldest first.
@@ -247,7 +265,7 @@ class GroupCoordinator:
             return
         self._ports.call_later(wait_ms / 1000, lambda: self.when_no_session_is_due(group_ids, then, waits - 1))
 
-    def _existing(self, group_ids: Collection[str] | None) -> list[Group | ConsumerGroup]:
+    def _existing(self, group_ids: Collection[str] | None) -> list[AnyGroup]:
         if group_ids is None:
             return self.groups()
         found = []
@@ -257,7 +275,7 @@ class GroupCoordinator:
                 found += [] if group is None else [group]
         return found
 
-    def _due_wait_ms(self, group: Group | ConsumerGroup) -> int:
+    def _due_wait_ms(self, group: AnyGroup) -> int:
         """How long to wait until what is due is done; 0 when nothing is."""
         now_ms = self._ports.clock.monotonic_ms()
         if group.grace is not None:
@@ -332,13 +350,14 @@ class GroupCoordinator:
         """Whether groups are missing from `groups`, because their partition is being loaded."""
         return self.runtime.is_loading
 
-    def groups(self) -> list[Group | ConsumerGroup]:
+    def groups(self) -> list[AnyGroup]:
         """All groups here, as they are now. Raises nothing."""
-        found: list[Group | ConsumerGroup] = []
+        found: list[AnyGroup] = []
         for shard in self.runtime.shards():
             if not shard.is_loading:
                 found += shard.state.classic.groups.values()
                 found += shard.state.consumers.groups.values()
+                found += shard.state.shares.groups.values()
         return found
 
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
@@ -358,10 +377,12 @@ class GroupCoordinator:
         await asyncio.sleep(0)  # Further partitions may be reported in this iteration of the loop.
         while self._deleted:
             deleted, self._deleted = self._deleted, set()
+            names = {partition.topic for partition in deleted}
             async for state, group_id in self.runtime.each_key():
                 partitions = [partition for partition in state.offset_partitions(group_id) if partition in deleted]
                 if partitions:
                     state.delete_offsets(group_id, partitions, retried_later)
+                state.topics_deleted(group_id, names)
 
 
 def _none_accepted() -> int:

@@ -10,6 +10,7 @@ from sordini.broker.groups.due_sessions import after_due_sessions
 from sordini.broker.groups.group_deletion_errors import deletion_error
 from sordini.broker.groups.group_rules import GroupOperationsRule, ListGroupsRule
 from sordini.broker.groups.machine.state import Group, GroupState, Member
+from sordini.broker.groups.share.machine.state import ShareGroup
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.call import Call, Route
 from sordini.broker.requests.request_checks import LETTERS_PER_STEP, check_name_repeats
@@ -28,8 +29,8 @@ from sordini.protocol.messages.describe_groups import (
 from sordini.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from sordini.replication.metadata_store.acl_model import AclOperation, ResourceType
 
-CLASSIC, CONSUMER = "classic", "consumer"
-"""The types of groups (KIP-848 names them); consumer is a protocol type, too."""
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
+"""The types of groups (KIP-848 names them); all but classic are protocol types, too."""
 DELETION_STEPS = 10
 """The cost of one deletion: a step of the machine, and a write."""
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
@@ -71,11 +72,11 @@ class GroupListingHandler:
             yield 1 + len(group_id) // LETTERS_PER_STEP
             try:
                 group = self._groups.group(group_id)
-                is_consumers = group is None and self._groups.consumer_group(group_id) is not None
+                is_other = group is None and self._groups.any_group(group_id) is not None
             except BrokerError as error:
                 response.groups.append(DescribedGroup(group_id=group_id, error_code=error.code))
                 continue
-            described = yield from _described(group_id, group, call.version, is_consumers=is_consumers)
+            described = yield from _described(group_id, group, call.version, is_other=is_other)
             if request.include_authorized_operations and not described.error_code:
                 described.authorized_operations = GROUP_OPERATIONS
             response.groups.append(described)
@@ -101,6 +102,8 @@ class GroupListingHandler:
             kind, protocol_type, state = CLASSIC, "", group.state.value
             if isinstance(group, ConsumerGroup):
                 kind = protocol_type = CONSUMER
+            elif isinstance(group, ShareGroup):
+                kind = protocol_type = SHARE
             else:
                 protocol_type = group.protocol_type or ""
             if (not types or kind in types) and (not states or state.lower() in states):
@@ -150,13 +153,13 @@ def _deleted(group_id: str, code: ErrorCode) -> DeletableGroupResult:
     return DeletableGroupResult(group_id=group_id, error_code=code, error_message=deletion_error(code))
 
 
-def _described(group_id: str, group: Group | None, version: int, *, is_consumers: bool) -> Work[DescribedGroup]:
-    """`is_consumers`: there is a group of KIP-848 of that name, which ConsumerGroupDescribe describes."""
+def _described(group_id: str, group: Group | None, version: int, *, is_other: bool) -> Work[DescribedGroup]:
+    """`is_other`: there is a group of another kind of that name, which has a request of its own."""
     if group is None:
         described = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if version >= 6:
             described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            described.error_message = f"Group {group_id} {'is not a classic group' if is_consumers else 'not found'}."
+            described.error_message = f"Group {group_id} {'is not a classic group' if is_other else 'not found'}."
         return described
     is_stable = group.state is GroupState.STABLE
     described = DescribedGroup(

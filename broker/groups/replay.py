@@ -12,8 +12,12 @@ from sordini.broker.groups.consumer.machine import record_formats
 from sordini.broker.groups.consumer.machine.folded import FoldedGroup
 from sordini.broker.groups.consumer.machine.state import ConsumerGroup
 from sordini.broker.groups.machine import records
+from sordini.broker.groups.machine.events import Now
 from sordini.broker.groups.machine.state import GroupValue
 from sordini.broker.groups.shard_offsets import ShardOffsets
+from sordini.broker.groups.share.machine import record_formats as share_record_formats
+from sordini.broker.groups.share.machine.folded import FoldedShareGroup
+from sordini.broker.groups.share.machine.state import ShareGroup
 from sordini.protocol.records.versioned import Damaged
 from sordini.protocol.types import TopicPartition
 
@@ -25,6 +29,7 @@ class GroupReplay:
         self._offsets = offsets
         self._replayed: dict[str, GroupValue | None] = {}
         self._folded: dict[str, FoldedGroup] = {}
+        self._folded_shares: dict[str, FoldedShareGroup] = {}
 
     def replay(self, key: bytes, value: bytes) -> str | None:
         """Load the last record of a key; returns why it is skipped, or None."""
@@ -49,11 +54,21 @@ class GroupReplay:
     def _replay_consumer_group(self, version: int, key: bytes, value: bytes) -> str | None:
         match record_formats.read(key, value):
             case None:
-                return f"a key of version {version}"
+                return self._replay_share_group(version, key, value)
             case Damaged(reason):
                 return f"a consumer group's record of version {version}: {reason}"
             case record_formats.ConsumerGroupRecord(group_id, change):
                 self._folded.setdefault(group_id, FoldedGroup(group_id)).fold(change)
+        return None
+
+    def _replay_share_group(self, version: int, key: bytes, value: bytes) -> str | None:
+        match share_record_formats.read(key, value):
+            case None:
+                return f"a key of version {version}"
+            case Damaged(reason):
+                return f"a share group's record of version {version}: {reason}"
+            case share_record_formats.ShareGroupRecord(group_id, change):
+                self._folded_shares.setdefault(group_id, FoldedShareGroup(group_id)).fold(change)
         return None
 
     def replay_open(self, producer_id: int, key: bytes, value: bytes | None) -> str | None:
@@ -79,6 +94,15 @@ class GroupReplay:
         folded, self._folded = self._folded, {}
         for group_id, parts in folded.items():
             group = parts.group(now_ms, session_timeout_ms(group_id))
+            if group is not None:
+                self._replayed.pop(group_id, None)
+                yield group
+
+    def share_groups(self, now: Now, session_timeout_ms: Callable[[str], int]) -> Iterator[ShareGroup]:
+        """Every share group, as `consumer_groups`."""
+        folded, self._folded_shares = self._folded_shares, {}
+        for group_id, parts in folded.items():
+            group = parts.group(now.monotonic_ms, now.wall_ms, session_timeout_ms(group_id))
             if group is not None:
                 self._replayed.pop(group_id, None)
                 yield group

@@ -1,13 +1,13 @@
 """The groups of one partition of __consumer_offsets, for as long as this broker leads it. A `ShardState`.
 
-A group is of one of two kinds, and may become one of the other: `classic_groups.py` has those of JoinGroup,
-`consumer/groups.py` those of KIP-848. Here is what they have in common: their loading, their offsets and their removal,
-and which kind a request is for.
+`classic_groups.py` has the groups of JoinGroup, `consumer/groups.py` those of KIP-848, and one may become the other;
+`share/groups.py` has share groups, which stay what they are. Here is what they have in common: their loading, their
+offsets and their removal, and which kind a request is for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from sordini.broker.coordinators.journal import OnDone
 from sordini.broker.coordinators.shard import Shard
@@ -34,10 +34,14 @@ from sordini.broker.groups.replay import GroupReplay
 from sordini.broker.groups.shard_deps import GroupShardDeps
 from sordini.broker.groups.shard_histories import ShardHistories
 from sordini.broker.groups.shard_offsets import NO_OFFSETS, ShardOffsets
+from sordini.broker.groups.share import classic_requests
+from sordini.broker.groups.share.groups import ShareGroups
+from sordini.broker.groups.share.machine.events import BeginRemoval, StatesAnswer, TopicsDeleted
+from sordini.broker.groups.share.machine.events import Event as ShareEvent
 from sordini.broker.groups.successors import ClassicSuccessor, consumer_successor
 from sordini.broker.network.ports import Peer
 from sordini.protocol.errors import BrokerError, ErrorCode
-from sordini.protocol.types import TopicPartition
+from sordini.protocol.types import TopicId, TopicPartition
 
 GROUPS_PER_SLICE = 50
 """Restored before the loop serves other requests."""
@@ -67,6 +71,7 @@ class GroupShard:
             self.classic.end,
             ClassicSuccessor(deps.consumers.topics, deps.limits, self._now, self.classic.begin).of,
         )
+        self.shares = ShareGroups(deps.shares, shard.journal.append, shard.schedule, self._memory)
         self.commits = OffsetCommits(self, self._offsets, deps.consumers.topics, deps.accepted_connections)
         self._replay = GroupReplay(self._offsets)
 
@@ -83,6 +88,10 @@ class GroupShard:
         for restored in self._replay.consumer_groups(now_ms, lambda name: settings_of(name).session_timeout_ms):
             self.consumers.restore(restored)
             yield
+        timings_of = self._deps.shares.settings_of
+        for share_group in self._replay.share_groups(self._now(), lambda name: timings_of(name).session_timeout_ms):
+            self.shares.restore(share_group)
+            yield
         for number, (group_id, value) in enumerate(self._replay.groups(), 1):
             self.classic.restore(group_id, value)
             if number % GROUPS_PER_SLICE == 0:
@@ -97,6 +106,7 @@ class GroupShard:
         started_ms, groups = self._now().monotonic_ms, self._count()
         self.classic.unload()
         self.consumers.unload()
+        self.shares.unload()
         self.histories.close()
         self._memory.close()
         if groups and not self._shard.is_loading:
@@ -107,13 +117,18 @@ class GroupShard:
 
     def submit(self, group_id: str, request: Request, on_answer: OnAnswer) -> None:
         """Submit a request to a group; `on_answer` is called once, maybe before this returns."""
-        if group_id in self.consumers.groups and not self._begins_classic(group_id, request):
+        if group_id in self.shares.groups:
+            self._submit_to_shares(group_id, request, on_answer)
+        elif group_id in self.consumers.groups and not self._begins_classic(group_id, request):
             self._submit_to_consumers(group_id, request, on_answer)
         else:
             self.classic.submit(group_id, request, on_answer)
 
     def heartbeat(self, group_id: str, event: ConsumerHeartbeat, peer: Peer, on_answer: OnAnswer) -> None:
         """Submit a heartbeat of a consumer group's member; a join makes such a group of a classic one."""
+        if group_id in self.shares.groups:
+            on_answer(Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."))
+            return
         group = self.classic.groups.get(group_id)
         if group is None:
             self.consumers.submit(group_id, event, on_answer, peer)
@@ -128,8 +143,32 @@ class GroupShard:
             return
         self.consumers.submit(group_id, event, on_answer, peer, prefix, begin)
 
+    def submit_to_share_group(
+        self, group_id: str, event: ShareEvent, on_answer: OnAnswer | None = None, peer: Peer | None = None
+    ) -> None:
+        """Submit an event to a share group; a group of another kind refuses it."""
+        if group_id in self.classic.groups or group_id in self.consumers.groups:
+            if on_answer is not None:
+                on_answer(Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group."))
+            return
+        self.shares.submit(group_id, event, on_answer, peer)
+
+    def topics_deleted(self, group_id: str, names: Collection[str]) -> None:
+        """Topics of these names were deleted: a share group forgets those that it began to read."""
+        group = self.shares.groups.get(group_id)
+        if group is None or group.states is None:
+            return
+        topics = self._deps.shares.topics
+        begun = {**group.states.initializing, **group.states.initialized}
+        known = {**{topic_id: topic.name for topic_id, topic in begun.items()}, **group.states.deleting}
+        gone = {topic_id for topic_id, name in known.items() if name in names and topics.name_of(topic_id) is None}
+        if gone:
+            self.shares.submit(group_id, TopicsDeleted(frozenset(gone)))
+
     def tick(self, group_id: str, late_ms: int) -> None:
-        if group_id in self.consumers.groups:
+        if group_id in self.shares.groups:
+            self.shares.tick(group_id, late_ms)
+        elif group_id in self.consumers.groups:
             self.consumers.tick(group_id, late_ms)
         else:
             self.classic.tick(group_id, late_ms)
@@ -181,7 +220,11 @@ class GroupShard:
 
     def known_keys(self) -> list[str]:
         # A group whose first commit is pending has an offset table and is no group yet.
-        return list(dict.fromkeys([*self.classic.groups, *self.consumers.groups, *self._offsets.group_ids()]))
+        return list(
+            dict.fromkeys(
+                [*self.classic.groups, *self.consumers.groups, *self.shares.groups, *self._offsets.group_ids()]
+            )
+        )
 
     def offsets(self, group_id: str) -> OffsetTable:
         """A group's committed offsets; none of a dead one."""
@@ -198,8 +241,8 @@ class GroupShard:
         return Now(clock.monotonic_ms(), clock.now_ms())
 
     def exists(self, group_id: str) -> bool:
-        """Whether there is a group of either kind."""
-        return group_id in self.classic.groups or group_id in self.consumers.groups
+        """Whether there is a group of any kind."""
+        return any(group_id in groups for groups in (self.classic.groups, self.consumers.groups, self.shares.groups))
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
         """A group of KIP-848."""
@@ -210,7 +253,7 @@ class GroupShard:
         self.classic.keep_for_offsets(group_id)
 
     def _count(self) -> int:
-        return len(self.classic.groups) + len(self.consumers.groups)
+        return len(self.classic.groups) + len(self.consumers.groups) + len(self.shares.groups)
 
     # Groups of one kind or the other.
 
@@ -240,6 +283,33 @@ class GroupShard:
                 self.commits.validate(group_id, request, (), on_answer)
             case _:
                 requests_of_classic_members.submit(self.consumers, group_id, request, on_answer)
+
+    def _submit_to_shares(self, group_id: str, request: Request, on_answer: OnAnswer) -> None:
+        if isinstance(request, DeleteGroup):
+            self._remove_shares(group_id, lambda code: on_answer(GroupAnswer(GROUP_ERRORS.get(code, code))))
+        else:
+            on_answer(classic_requests.refusal(request))
+
+    def _remove_shares(self, group_id: str, on_done: OnDone) -> None:
+        """Delete the states of a share group without members, and then the group."""
+
+        def deleted(errors: Mapping[tuple[TopicId, int], ErrorCode]) -> None:
+            failed = next((code for code in errors.values() if code), ErrorCode.NONE)
+            group = self.shares.groups.get(group_id)
+            if failed or group is None:
+                on_done(failed or ErrorCode.GROUP_ID_NOT_FOUND)
+            elif group.members:
+                on_done(ErrorCode.NON_EMPTY_GROUP)  # One has joined meanwhile.
+            elif self._offsets.delete(group_id, (), on_done, self.shares.tombstones(group_id)):
+                self.shares.forget(group_id)
+
+        def begun(answer: StatesAnswer | Refusal) -> None:
+            if isinstance(answer, Refusal):
+                on_done(answer.code)
+            else:
+                self._deps.shares.states.delete(group_id, answer.partitions, deleted)
+
+        self.shares.submit(group_id, BeginRemoval(), begun)
 
     def _remove_without_offsets(self, group_id: str) -> None:
         """Remove an empty group that has no offsets."""

@@ -10,6 +10,7 @@ from sordini.broker.groups.machine.events import GroupLimits
 from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit
 from sordini.broker.groups.offset_commits import AcceptedConnections
 from sordini.broker.groups.shard_histories import RebalanceTotals
+from sordini.broker.groups.share.groups import ShareGroupDeps
 from sordini.protocol.types import TopicPartition
 from sordini.system.named_tuple import NamedTuple
 
@@ -25,5 +26,6 @@ class GroupShardDeps(NamedTuple):
     retention_ms: int
     """offsets.retention.minutes"""
     consumers: ConsumerGroupDeps
+    shares: ShareGroupDeps
     delete_offsets_of: Callable[[set[TopicPartition]], None]
     """Deletes the offsets of partitions that no longer exist, in all groups of all shards."""

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
+from sordini.broker.groups.any_group import AnyGroup
 from sordini.broker.groups.consumer.machine.events import EpochRaised, Step, Topics
 from sordini.broker.groups.consumer.machine.events import Now as ConsumerNow
 from sordini.broker.groups.consumer.machine.rebalance_history import ConsumerGroupHistory
@@ -118,7 +119,7 @@ class ShardHistories:
         caused = RebalanceCaused(RebalanceCause.PROTOCOL_CHANGED, None, "to classic")
         self._rebalances_at_once(group, caused, now)
 
-    def of(self, group: Group | ConsumerGroup) -> list[Rebalance]:
+    def of(self, group: AnyGroup) -> list[Rebalance]:
         """A group's rebalances, oldest first; the last one may be in progress, of a consumer group the last two."""
         history = self._histories.get(group.group_id)
         if history is None:

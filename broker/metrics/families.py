@@ -16,10 +16,9 @@ from sordini.broker.administration.lag.append_watch import AppendWatch
 from sordini.broker.cluster.commands.command_receiver import CommandReceiver
 from sordini.broker.cluster.peer_clocks import PeerClocks
 from sordini.broker.cluster.store_contact import StoreContact
-from sordini.broker.groups.consumer.machine.state import ConsumerGroup
+from sordini.broker.groups.any_group import AnyGroup
 from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.groups.machine.offset_table import OffsetTable
-from sordini.broker.groups.machine.state import Group
 from sordini.broker.metrics.latency import Latencies
 from sordini.broker.metrics.telemetry.client_telemetry import ClientTelemetry
 from sordini.broker.network.server import SocketServer
@@ -51,7 +50,7 @@ T = TypeVar("T")
 class GroupSource(Protocol):
     """The consumer groups that this broker coordinates."""
 
-    def groups(self) -> Iterable[Group | ConsumerGroup]:
+    def groups(self) -> Iterable[AnyGroup]:
         """All groups now; they are immutable."""
 
     def offsets(self, group_id: str) -> OffsetTable:

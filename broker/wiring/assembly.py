@@ -28,6 +28,7 @@ from sordini.broker.groups.consumer.machine.topic_patterns import TopicPatterns
 from sordini.broker.groups.consumer.topic_resolution import TopicResolver
 from sordini.broker.groups.coordinator import GroupCoordinator
 from sordini.broker.groups.offsets_topic import offsets_topic_spec
+from sordini.broker.groups.share.groups import ShareGroupDeps
 from sordini.broker.records.fetch_sessions import FetchSessions
 from sordini.broker.records.jobs.queue import CPU_MS_PER_MIB, DECODE_MS_PER_MIB, JobQueue
 from sordini.broker.records.known_leaders import KnownLeaders
@@ -48,6 +49,7 @@ from sordini.broker.wiring.log_cleaner import wire_cleaner
 from sordini.broker.wiring.parts import AdminParts, BrokerParts, LagWatches
 from sordini.broker.wiring.prepared_requests import prepare_requests
 from sordini.broker.wiring.security import SecurityParts, wire_security
+from sordini.broker.wiring.share_groups import wire_share_groups
 from sordini.broker.wiring.share_state import wire_share_states
 from sordini.broker.wiring.shares import wire_shares
 from sordini.broker.wiring.telemetry import wire_telemetry
@@ -92,18 +94,15 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
     offsets_topic = InternalTopic(offsets_topic_spec(config), config, topic_admin, metadata, runtime.spawn, log)
     ports = Ports(clock, runtime.call_later, runtime.spawn, runtime.randomness, log)
     security = wire_security(deps, dispatcher)
-    patterns = TopicPatterns()
-    resolver = TopicResolver(metadata, security.access, clock, patterns)
     group_configs, client_metrics = GroupConfigs(dynamic, log), ClientMetricsConfigs(log)
-    consumers = _consumer_groups(config, ports, ConsumerGroupLimits(dynamic, group_configs), metadata, resolver)
-    is_guarded = config.transactional_stale_connection_fencing_enable
-    groups = GroupCoordinator(config, offsets_topic, ports, consumers, is_guarded=is_guarded)
+    share_states = wire_share_states(deps, topic_admin, metadata, inter_broker, ports)
+    leaders, share_limits = KnownLeaders(replicas, metadata), ShareGroupLimits(dynamic, group_configs)
+    shares = wire_share_groups(config, share_limits, metadata, share_states.persister, ports)
+    groups, patterns = _group_coordinator(deps, offsets_topic, ports, group_configs, metadata, security, shares)
     transactions_topic = InternalTopic(state_topic_spec(config), config, topic_admin, metadata, runtime.spawn, log)
     markers = wire_markers(local, metadata, replicas, groups, inter_broker, topic_admin, wait_ms, ports)
     transactions = TransactionCoordinator(config, transactions_topic, inter_broker.producer_ids, markers, ports)
-    share_states = wire_share_states(deps, topic_admin, metadata, inter_broker, ports)
     replicas.leadership_listeners += [groups.runtime, transactions.runtime, share_states.coordinator]
-    verification = wire_verification(broker_id, metadata, transactions, inter_broker, dynamic, runtime)
     receiver = CommandReceiver(replicas, metadata, topic_configs, log)
     receiver.on_deleted += [groups.partitions_deleted, share_states.coordinator.topics_deleted]
     config_receiver = ConfigReceiver(broker_id, dynamic, topic_configs, replicas, log)
@@ -114,7 +113,6 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
     loggers, timeout_ms = LoggerLevels(log), config.zookeeper_session_timeout_ms
     config_admin = ConfigAdmin(broker_id, session, metadata, config_changes, loggers, dynamic, timeout_ms)
     activity, record_jobs = _activity(logs, clock), _record_jobs(deps)
-    leaders, share_limits = KnownLeaders(replicas, metadata), ShareGroupLimits(dynamic, group_configs)
     led_shares = wire_shares(deps, leaders, share_states.persister, share_limits, record_jobs, dispatcher.slices)
     parts = BrokerParts(
         logs=logs,
@@ -137,7 +135,7 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
         activity=activity,
         transactions_topic=transactions_topic,
         transactions=transactions,
-        verification=verification,
+        verification=wire_verification(broker_id, metadata, transactions, inter_broker, dynamic, runtime),
         share_states=share_states,
         led_shares=led_shares,
         receiver=receiver,
@@ -201,12 +199,28 @@ def _replica_set(
     )
 
 
-def _consumer_groups(
-    config: Config, ports: Ports, limits: ConsumerGroupLimits, metadata: MetadataCache, resolver: TopicResolver
-) -> ConsumerGroupDeps:
-    is_guarded = config.group_consumer_stale_connection_fencing_enable
-    topics = ClusterTopics(metadata)
-    return ConsumerGroupDeps(ports, limits.of, topics, resolver.resolve, limits.is_offloaded, is_guarded)
+def _group_coordinator(
+    deps: BrokerDeps,
+    topic: InternalTopic,
+    ports: Ports,
+    group_configs: GroupConfigs,
+    metadata: MetadataCache,
+    security: SecurityParts,
+    shares: ShareGroupDeps,
+) -> tuple[GroupCoordinator, TopicPatterns]:
+    """The coordinator, and the regular expressions that members of its groups subscribe by."""
+    config, patterns = deps.config, TopicPatterns()
+    limits = ConsumerGroupLimits(deps.dynamic, group_configs)
+    consumers = ConsumerGroupDeps(
+        ports,
+        limits.of,
+        ClusterTopics(metadata),
+        TopicResolver(metadata, security.access, ports.clock, patterns).resolve,
+        limits.is_offloaded,
+        config.group_consumer_stale_connection_fencing_enable,
+    )
+    is_guarded = config.transactional_stale_connection_fencing_enable
+    return GroupCoordinator(config, topic, ports, consumers, shares, is_guarded=is_guarded), patterns
 
 
 def _uses_topic_ids(config: Config) -> bool:

@@ -25,6 +25,8 @@ from sordini.broker.groups.group_members_handler import GroupMembersHandler
 from sordini.broker.groups.offset_commit_handler import OffsetCommitHandler
 from sordini.broker.groups.offset_delete_handler import OffsetDeleteHandler
 from sordini.broker.groups.offset_fetch_handler import OffsetFetchHandler
+from sordini.broker.groups.share.end_offsets import ClusterEndOffsets
+from sordini.broker.groups.share_offsets_handler import ShareOffsetsHandler
 from sordini.broker.metrics.telemetry.client_instances_handler import ClientInstancesHandler
 from sordini.broker.metrics.telemetry.telemetry_handler import TelemetryHandler
 from sordini.broker.records.delete_records_handler import RecordsHandler
@@ -94,6 +96,7 @@ def _routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
         ).route(),
         ConsumerDescribeHandler(parts.groups, parts.metadata.name_of).route(),
         ConsumerHeartbeatHandler(parts.groups, parts.topic_patterns, unserved=_unserved(deps, parts)).route(),
+        *_share_group_routes(deps, parts),
         *GroupMembersHandler(parts.groups).routes(),
         *GroupListingHandler(parts.groups).routes(),
         GroupHistoryHandler(parts.groups).route(),
@@ -137,6 +140,21 @@ def _unserved(deps: BrokerDeps, parts: BrokerParts) -> str | None:
     if not deps.config.serves_consumer_groups:
         return DISABLED
     return None if parts.metadata.uses_topic_ids else NO_TOPIC_IDS
+
+
+def _share_group_routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
+    """Administrators of share groups (KIP-932)."""
+    end_offsets = ClusterEndOffsets(
+        deps.cluster.identity.broker_id,
+        parts.replicas,
+        parts.metadata,
+        parts.inter_broker.links,
+        deps.runtime.spawn,
+        deps.config.request_timeout_ms,
+    )
+    return [
+        *ShareOffsetsHandler(parts.groups, parts.metadata, end_offsets).routes(),
+    ]
 
 
 def _record_routes(deps: BrokerDeps, parts: BrokerParts, brokers: InterBrokerGuard) -> list[Route]:

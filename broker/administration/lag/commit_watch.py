@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from sordini.broker.administration.lag.offset_history import NO_ADVANCE, WINDOW_MS, Advance, OffsetHistory
-from sordini.broker.groups.consumer.machine.state import ConsumerGroup
+from sordini.broker.groups.any_group import AnyGroup
 from sordini.broker.groups.machine.offset_table import OffsetTable
-from sordini.broker.groups.machine.state import Group
 from sordini.protocol.errors import BrokerError
 from sordini.protocol.types import TopicPartition
 
@@ -27,7 +26,7 @@ OFFSETS_PER_SLICE: Final = 500
 class GroupOffsets(Protocol):
     """The groups that this broker coordinates."""
 
-    def groups(self) -> Iterable[Group | ConsumerGroup]:
+    def groups(self) -> Iterable[AnyGroup]:
         """All groups now."""
 
     def offsets(self, group_id: str) -> OffsetTable:

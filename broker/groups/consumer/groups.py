@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from sordini.broker.coordinators.event_queue import EventQueue
 from sordini.broker.coordinators.journal import KeyValue
 from sordini.broker.coordinators.ports import Ports
+from sordini.broker.groups.committed_answers import CommittedAnswers
 from sordini.broker.groups.consumer.machine import machine, record_formats
 from sordini.broker.groups.consumer.machine.assignors.by_name import ASSIGNORS
 from sordini.broker.groups.consumer.machine.assignors.group import Group as AssignorInput
@@ -115,10 +116,7 @@ class ConsumerGroups:
         self._on_new = on_new
         self._end_as_classic = end_as_classic
         self._events: EventQueue[_Submitted] = EventQueue(self._step)
-        self._uncommitted: dict[str, list[Callable[[ErrorCode], None]]] = {}
-        """By group with batches that are not committed: the answers that wait for the last of them."""
-        self._batches: dict[str, int] = {}
-        """How many batches of a group are not committed."""
+        self._answers = CommittedAnswers()
         self._connections = MemberConnections() if deps.is_guarded else None
         self._is_closed = False
 
@@ -155,10 +153,7 @@ class ConsumerGroups:
     def unload(self) -> None:
         """The leadership has ended: what waits is answered NOT_COORDINATOR by the journal or here."""
         self._is_closed = True
-        uncommitted, self._uncommitted = self._uncommitted, {}
-        for waiting in uncommitted.values():
-            for answer in waiting:
-                answer(ErrorCode.NOT_COORDINATOR)
+        self._answers.close()
         for group_id in list(self.groups):
             self._keep(group_id, None)
         if self._connections is not None:
@@ -189,7 +184,7 @@ class ConsumerGroups:
         if not records:
             if known is not None:
                 self._keep(group_id, step.group)
-            self._when_committed(group_id, partial(_answer_or_error, submitted, step.answer))
+            self._answers.when_committed(group_id, partial(_answer_or_error, submitted, step.answer))
         elif not self._write(group_id, step, [*submitted.prefix, *records], submitted):
             return
         else:
@@ -205,19 +200,12 @@ class ConsumerGroups:
 
         Answers are made of the step alone: one that leaves while the records are appended does not see the group.
         """
-
-        def committed() -> None:
-            left = self._batches.pop(group_id, 1) - 1
-            if left:
-                self._batches[group_id] = left
-                return
-            for answer in self._uncommitted.pop(group_id, ()):
-                answer(ErrorCode.NONE)
+        committed = partial(self._answers.committed, group_id)
 
         def done(code: ErrorCode) -> None:
             _answer_or_error(submitted, step.answer, code)
 
-        self._batches[group_id] = self._batches.get(group_id, 0) + 1
+        self._answers.appending(group_id)
         begin_classic: Callable[[], None] | None = None
         if step.becomes_classic is not None:
             record, begin_classic = self._end_as_classic(step.group, step.becomes_classic)
@@ -232,12 +220,6 @@ class ConsumerGroups:
             self._histories.ends_as_classic(step.group, self._now())
             begin_classic()
         return True
-
-    def _when_committed(self, group_id: str, answer: Callable[[ErrorCode], None]) -> None:
-        if group_id in self._batches:
-            self._uncommitted.setdefault(group_id, []).append(answer)
-        else:
-            answer(ErrorCode.NONE)
 
     def _keep(self, group_id: str, group: ConsumerGroup | None) -> None:
         before = self.groups.get(group_id)

@@ -22,11 +22,12 @@ on any connection: a client may have had that one for long, for other requests. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
 
 from sordini.broker.groups.consumer.machine.changes import Change, SubscriptionChange
-from sordini.broker.groups.consumer.machine.state import ConsumerGroup
+from sordini.broker.groups.consumer.machine.state import ConsumerMember
+from sordini.broker.groups.share.machine.state import ShareMember
 from sordini.system.named_tuple import NamedTuple
 
 
@@ -36,6 +37,16 @@ class OlderConnection(NamedTuple):
 
 NO_CONNECTION: Final = -1
 """Older than every connection."""
+
+
+class GroupWithMembers(Protocol):
+    """A consumer group or a share group."""
+
+    @property
+    def group_id(self) -> str: ...
+
+    @property
+    def members(self) -> Mapping[str, ConsumerMember | ShareMember]: ...
 
 
 class MemberConnections:
@@ -59,7 +70,7 @@ class MemberConnections:
         """The newest connection of a member; NO_CONNECTION if none is remembered."""
         return self._newest.get((group_id, member_id), NO_CONNECTION)
 
-    def admit(self, group: ConsumerGroup, member_id: str, connection: int) -> bool:
+    def admit(self, group: GroupWithMembers, member_id: str, connection: int) -> bool:
         """Whether a heartbeat may be served; if so, and if it is of a member, its connection is the newest."""
         newest = self._newest.get((group.group_id, member_id))
         if newest == connection:
@@ -79,13 +90,18 @@ class MemberConnections:
 
         `joining` is the member of a heartbeat that came on `connection`; None for a step of another event.
         """
-        for change in changes:
-            if isinstance(change, SubscriptionChange):
-                key = group_id, change.member_id
-                if change.value is None:
-                    self._newest.pop(key, None)
-                elif change.member_id == joining:
-                    self._newest.setdefault(key, connection)
+        said = [change for change in changes if isinstance(change, SubscriptionChange)]
+        removed = [change.member_id for change in said if change.value is None]
+        self.members_changed(group_id, removed, None, connection)
+        joined = next((change.member_id for change in said if change.value and change.member_id == joining), None)
+        self.members_changed(group_id, (), joined, connection)
+
+    def members_changed(self, group_id: str, removed: Iterable[str], joined: str | None, connection: int) -> None:
+        """As `changed`: forget members that are removed, then remember `joined` unless it is known."""
+        for member_id in removed:
+            self._newest.pop((group_id, member_id), None)
+        if joined is not None:
+            self._newest.setdefault((group_id, joined), connection)
 
     def clear(self) -> None:
         """The leadership has ended."""

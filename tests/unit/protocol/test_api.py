@@ -70,6 +70,14 @@ def test_what_is_served_is_what_the_clients_of_today_and_yesterday_send() -> Non
         "WRITE_TXN_MARKERS": (0, 2, 1),
         "ALTER_PARTITION": (0, 3, 0),
         "ALLOCATE_PRODUCER_IDS": (0, 0, 0),
+        "INITIALIZE_SHARE_GROUP_STATE": (0, 0, 0),
+        "READ_SHARE_GROUP_STATE": (0, 0, 0),
+        "WRITE_SHARE_GROUP_STATE": (0, 1, 0),
+        "DELETE_SHARE_GROUP_STATE": (0, 0, 0),
+        "READ_SHARE_GROUP_STATE_SUMMARY": (0, 1, 0),
+        "DESCRIBE_SHARE_GROUP_OFFSETS": (0, 1, 0),
+        "ALTER_SHARE_GROUP_OFFSETS": (0, 0, 0),
+        "DELETE_SHARE_GROUP_OFFSETS": (0, 0, 0),
     }
 
 
