@@ -60,22 +60,34 @@ class Acquisition:
         """Acquire what is available of these record batches, which were read from `next_offset()` on."""
         if not read or self._request.records_max <= 0:
             return []
+        offset = self._partition.next_offset()
+        self._acquire(read, offset)
+        self._fill_holes(read, offset)
+        return self.acquired
+
+    def _fill_holes(self, read: Sequence[Extent], offset: int) -> None:
+        """Between record batches, and before the first, there may be offsets without records."""
         partition = self._partition
-        offset, end = partition.next_offset(), read[-1].end
+        for extent in read:
+            if offset < extent.first < partition.end:
+                partition.fill(offset, extent.first)
+            offset = max(offset, extent.end)
+
+    def _acquire(self, read: Sequence[Extent], offset: int) -> None:
+        partition, end = self._partition, read[-1].end
         self._room = min(self._request.records_max, partition.limits.in_flight_max - partition.in_flight)
         if self._room <= 0:
             self._room, end = min(self._request.records_max, partition.end - offset), min(end, partition.end)
         at = max(read[0].first, partition.start)
         for batch in partition.batches.overlapping(at, end):
             if self._room <= 0:
-                return self.acquired
+                return
             if batch.first > at:
                 self._acquire_new(read, at, batch.first)
             self._acquire_again(batch, max(batch.first, at), min(batch.end, end))
             at = max(at, batch.end)
         if self._room > 0 and at < end:
             self._acquire_new(read, at, end)
-        return self.acquired
 
     def _acquire_new(self, read: Sequence[Extent], first: int, end: int) -> None:
         """Records that were never in flight, within a range in which there are no others."""

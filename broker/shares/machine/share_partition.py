@@ -144,6 +144,16 @@ class SharePartition:
         if self.is_full:
             self.advance()
 
+    def fill(self, first: int, end: int) -> None:
+        """There are no records at these offsets, as after compaction: where nothing is in flight they are done."""
+        at = max(first, self.start)
+        for batch in [*self.batches.overlapping(at, end), None]:
+            upto = end if batch is None else min(batch.first, end)
+            if at < upto:
+                self.add(InFlightBatch([Part(at, upto, RecordState.ARCHIVED, 0)]))
+            at = end if batch is None else max(at, batch.end)
+        self.advance()
+
     def move_start(self, offset: int) -> None:
         """The log begins there now: what is before is forgotten, whoever holds it."""
         if offset <= self.start:
@@ -272,7 +282,8 @@ class SharePartition:
         """Move the start offset behind records that are done."""
         start, passed = self.start, 0
         for batch in self.batches:
-            start = max(start, batch.first)
+            if batch.first > start:
+                break  # What is between was not read yet, by this leader.
             for part in batch.parts:
                 if not part.is_done:
                     break

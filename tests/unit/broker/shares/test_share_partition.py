@@ -56,6 +56,24 @@ def test_records_are_acquired_by_whole_batches() -> None:
     assert acquire(partition, read[2:], records_max=4) == [Acquired(8, 20, 1)]
 
 
+def test_records_before_a_stored_run_are_delivered_by_the_next_leader() -> None:
+    """Acquiring is not stored, so what another member had acquired is in no run."""
+    partition = a_partition(LIMITS, 0, Part(2, 3, RecordState.ACKNOWLEDGED, 1))
+    assert partition.start == 0
+    read = [Extent(0, 1), Extent(1, 2), Extent(2, 3), Extent(3, 4)]
+    assert acquire(partition, read) == [Acquired(0, 2, 1), Acquired(3, 4, 1)]
+    written(partition, say(partition, AckType.ACCEPT, 0, 2))
+    assert partition.start == 3
+
+
+def test_offsets_without_records_are_passed_when_what_is_behind_them_was_read() -> None:
+    partition = a_partition(LIMITS, 0, Part(4, 5, RecordState.ACKNOWLEDGED, 1))
+    assert acquire(partition, [Extent(2, 3), Extent(4, 5), Extent(7, 8)]) == [Acquired(2, 3, 1), Acquired(7, 8, 1)]
+    assert partition.start == 2
+    written(partition, say(partition, AckType.ACCEPT, 2, 3))
+    assert partition.start == 7
+
+
 def test_ranges_end_with_the_batch_that_fills_them() -> None:
     read = [Extent(0, 3), Extent(3, 8), Extent(8, 10), Extent(10, 20)]
     assert acquire(a_partition(), read, batch_size=4) == [Acquired(0, 8, 1), Acquired(8, 20, 1)]
