@@ -103,7 +103,7 @@ _DECLARED: Final = (
     GroupSetting(
         DEAD_LETTER_COPIES,
         boolean,
-        "Whether a dead letter has the key, value and headers of the record, or only headers that name it.",
+        "Whether a dead letter has the key and the value of the record, or only headers that name it.",
         None,
         False,
     ),

@@ -5,7 +5,7 @@ broker_families.py   process, network, requests, the loop
 log_families.py      log directories, partitions (under-replicated, under min ISR), groups' members and rebalances
 lag_families.py      committed offsets, and how far groups are behind
 cleaner_families.py  log compaction
-record_families.py   jobs on records in child processes
+record_families.py   jobs on records in child processes; dead_letter_families.py: dead letters of share groups
 latency.py           histograms of requests
 kafka_families.py    Apache Kafka's names of the JMX exporter; topic_traffic.py and recent_latencies.py count for them
 exporter.py          the text format

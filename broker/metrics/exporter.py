@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import Metric
 
 from sordini.broker.metrics.broker_families import BROKER_FAMILIES
 from sordini.broker.metrics.cleaner_families import CLEANER_FAMILIES
+from sordini.broker.metrics.dead_letter_families import DEAD_LETTER_FAMILIES
 from sordini.broker.metrics.families import Histogram, MetricFamily, MetricKind, MetricSources, Sample, Step
 from sordini.broker.metrics.lag_families import LAG_FAMILIES
 from sordini.broker.metrics.latency import BITS
@@ -30,6 +31,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
     *LAG_FAMILIES,
     *CLEANER_FAMILIES,
     *RECORD_FAMILIES,
+    *DEAD_LETTER_FAMILIES,
     *TELEMETRY_FAMILIES,
     *TRACING_FAMILIES,
 )

@@ -32,6 +32,7 @@ from sordini.broker.requests.quotas.client_quotas import ClientQuotas
 from sordini.broker.security.access import Access
 from sordini.broker.security.audit.audit_log import AuditLog
 from sordini.broker.security.audit.login_events import LoginEvents
+from sordini.broker.shares.dead_letters.dead_letter_writer import DeadLetterWriter
 from sordini.broker.topics.metadata_cache import MetadataCache
 from sordini.broker.transactions.coordinator import TransactionCoordinator
 from sordini.protocol.types import BrokerId
@@ -94,6 +95,20 @@ class LagSource(Protocol):
     def appends(self) -> AppendWatch: ...
 
 
+class DeadLettersSource(Protocol):
+    """Dead letters of share groups."""
+
+    @property
+    def writer(self) -> DeadLetterWriter: ...
+
+
+class SharesSource(Protocol):
+    """Share partitions that this broker leads."""
+
+    @property
+    def dead_letters(self) -> DeadLettersSource: ...
+
+
 class PartsSource(Protocol):
     """What is read of a broker's parts (`broker/wiring/parts.py` has all)."""
 
@@ -120,6 +135,9 @@ class PartsSource(Protocol):
 
     @property
     def transactions(self) -> TransactionCoordinator: ...
+
+    @property
+    def led_shares(self) -> SharesSource: ...
 
     @property
     def metadata(self) -> MetadataCache: ...

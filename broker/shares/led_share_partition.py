@@ -22,7 +22,7 @@ from sordini.broker.shares.machine.acquisition import Acquired, Acquisition, Acq
 from sordini.broker.shares.machine.in_flight import Part
 from sordini.broker.shares.machine.record_states import DONE, RecordState
 from sordini.broker.shares.machine.share_partition import Change, SharePartition, StoredState
-from sordini.broker.shares.ports import NO_DEAD_LETTERS, DeadLetterQueues, SettingsOf, ShareSettings, StartLookup
+from sordini.broker.shares.ports import DeadLetterQueues, SettingsOf, ShareSettings, StartLookup
 from sordini.broker.shares.state_writer import Epochs, StateWriter
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import LeaderEpoch
@@ -72,7 +72,7 @@ class ShareDeps(NamedTuple):
     starts: StartLookup
     clock: Clock
     call_later: CallLater
-    dead_letters: DeadLetterQueues = NO_DEAD_LETTERS
+    dead_letters: DeadLetterQueues
 
 
 class LedSharePartition:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from sordini.broker.share_state.ports import SharePartitionKey
 from sordini.broker.shares.machine.share_partition import DeadLetters, ShareLimits
@@ -45,21 +45,6 @@ class DeadLetterQueues(Protocol):
 
     def drop(self, key: SharePartitionKey) -> None:
         """The share partition has ended here: the next leader writes what is left."""
-
-
-class NoDeadLetters:
-    """For groups without them."""
-
-    def add(
-        self, key: SharePartitionKey, partition: Partition, letters: Sequence[DeadLetters], on_written: OnWritten
-    ) -> None:
-        raise AssertionError(f"{key} has no dead letters, but {letters} for {partition.name} and {on_written}")
-
-    def drop(self, key: SharePartitionKey) -> None:
-        del key
-
-
-NO_DEAD_LETTERS: Final = NoDeadLetters()
 
 
 class StartLookup(Protocol):

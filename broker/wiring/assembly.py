@@ -42,6 +42,7 @@ from sordini.broker.topics.topic_admin import TopicAdmin
 from sordini.broker.transactions.coordinator import TransactionCoordinator
 from sordini.broker.transactions.state_topic import state_topic_spec
 from sordini.broker.wiring.client_quotas import client_quotas
+from sordini.broker.wiring.dead_letters import DeadLetterDeps
 from sordini.broker.wiring.deps import BrokerDeps, Runtime
 from sordini.broker.wiring.handler_table import routes
 from sordini.broker.wiring.inter_broker import InterBroker, wire_inter_broker
@@ -107,13 +108,13 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
     receiver.on_deleted += [groups.partitions_deleted, share_states.coordinator.topics_deleted]
     config_receiver = ConfigReceiver(broker_id, dynamic, topic_configs, replicas, log)
     partition_admin, quotas = PartitionAdmin(metadata, dispatcher.slices), client_quotas(config, log)
-    config_receiver.unclean_changed = partition_admin.unclean_settings_changed
-    _follow_settings(config_receiver, group_configs, client_metrics, security, quotas)
+    _follow_settings(config_receiver, partition_admin, group_configs, client_metrics, security, quotas)
     config_changes = ConfigChanges(session, config_receiver.changed, clock, log)
-    loggers, timeout_ms = LoggerLevels(log), config.zookeeper_session_timeout_ms
+    loggers, timeout_ms, activity = LoggerLevels(log), config.zookeeper_session_timeout_ms, _activity(logs, clock)
     config_admin = ConfigAdmin(broker_id, session, metadata, config_changes, loggers, dynamic, timeout_ms)
-    activity, record_jobs = _activity(logs, clock), _record_jobs(deps)
-    led_shares = wire_shares(deps, leaders, share_states.persister, share_limits, record_jobs, dispatcher.slices)
+    record_jobs, links = _record_jobs(deps), inter_broker.links
+    letters = DeadLetterDeps(dynamic, topic_configs, share_limits, topic_admin, links)
+    led_shares = wire_shares(deps, leaders, share_states.persister, letters, record_jobs, dispatcher.slices, ports)
     parts = BrokerParts(
         logs=logs,
         cleaner=wire_cleaner(dynamic, logs, deps.workers.cleaner, clock.now_ms, log, activity),
@@ -146,9 +147,13 @@ def assemble(deps: BrokerDeps, topic_configs: TopicConfigs, logs: LogManager) ->
         quotas=quotas,
         telemetry=wire_telemetry(deps, client_metrics),
     )
-    dispatcher.add(routes(deps, parts))
-    prepare_requests(deps, parts)
+    _serve(deps, parts)
     return parts
+
+
+def _serve(deps: BrokerDeps, parts: BrokerParts) -> None:
+    parts.dispatcher.add(routes(deps, parts))
+    prepare_requests(deps, parts)
 
 
 def _new_topic_id(config: Config, runtime: Runtime) -> Callable[[], TopicId]:
@@ -169,11 +174,13 @@ def _cordon(logs: LogManager, config: Config, dynamic: DynamicConfig) -> None:
 
 def _follow_settings(
     receiver: ConfigReceiver,
+    partitions: PartitionAdmin,
     groups: GroupConfigs,
     client_metrics: ClientMetricsConfigs,
     security: SecurityParts,
     quotas: ClientQuotas,
 ) -> None:
+    receiver.unclean_changed = partitions.unclean_settings_changed
     receiver.group_changed, receiver.client_metrics_changed = groups.changed, client_metrics.changed
     receiver.user_changed, receiver.quotas_changed = security.users.changed, quotas.changed
 

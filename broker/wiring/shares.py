@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from sordini.broker.configuration.share_group_configs import ShareGroupLimits
 from sordini.broker.configuration.share_group_configs import ShareLimits as GroupLimits
+from sordini.broker.coordinators.ports import Ports
 from sordini.broker.records.jobs.queue import JobQueue
 from sordini.broker.records.known_leaders import KnownLeaders
 from sordini.broker.requests.call import Route
@@ -21,6 +21,7 @@ from sordini.broker.shares.share_acknowledge_handler import ShareAcknowledgeHand
 from sordini.broker.shares.share_fetch_handler import ShareFetchHandler
 from sordini.broker.shares.share_partitions import SharePartitions
 from sordini.broker.shares.start_lookup import OffsetResets
+from sordini.broker.wiring.dead_letters import DeadLetterDeps, DeadLetterParts, wire_dead_letters
 from sordini.broker.wiring.deps import BrokerDeps
 from sordini.system.named_tuple import NamedTuple
 
@@ -30,21 +31,29 @@ class ShareParts(NamedTuple):
 
     partitions: SharePartitions
     sessions: MemberSessions
+    dead_letters: DeadLetterParts
 
 
 def wire_shares(
     deps: BrokerDeps,
     leaders: KnownLeaders,
     persister: StatePersister,
-    limits: ShareGroupLimits,
+    letters: DeadLetterDeps,
     jobs: JobQueue,
     slices: SliceScheduler,
+    ports: Ports,
 ) -> ShareParts:
     """Build both; share partitions end with the leadership of their partitions."""
-    runtime, dynamic = deps.runtime, deps.dynamic
+    runtime, dynamic, limits = deps.runtime, deps.dynamic, letters.groups
+    dead_letters = wire_dead_letters(deps.cluster.identity.broker_id, letters, leaders, jobs, ports)
     starts = OffsetResets(lambda group_id: limits.of(group_id).offset_reset, jobs, runtime.clock, runtime.spawn)
     share_deps = ShareDeps(
-        persister, lambda group_id: _settings(limits.of(group_id)), starts, runtime.clock, runtime.call_later
+        persister,
+        lambda group_id: _settings(limits.of(group_id)),
+        starts,
+        runtime.clock,
+        runtime.call_later,
+        dead_letters.writer,
     )
     partitions = SharePartitions(leaders, share_deps)
     leaders.replicas.leadership_listeners.append(partitions)
@@ -52,7 +61,7 @@ def wire_shares(
     def sessions_max() -> int:
         return dynamic.config.group_share_max_share_sessions
 
-    return ShareParts(partitions, MemberSessions(ShareSessions(), partitions, sessions_max, slices))
+    return ShareParts(partitions, MemberSessions(ShareSessions(), partitions, sessions_max, slices), dead_letters)
 
 
 def share_routes(deps: BrokerDeps, shares: ShareParts) -> list[Route]:

@@ -40,6 +40,7 @@ async def stop_parts(
     running.parts.transactions.close()
     running.parts.verification.remote.close()
     running.parts.share_states.remote.close()
+    running.parts.led_shares.dead_letters.appends.close()
     running.parts.schemas.close()
     if running.tls is not None:
         running.tls.outgoing.close()
