@@ -34,7 +34,7 @@
 # make console  the console's pages in Debian's Chromium, and axe-core; SORDINI_PICTURES=all writes the pictures; five minutes
 # make upserts   a PostgreSQL's changes upserted into a table while its writers are killed, ARGS='--changes N --keys N --kills N'
 # make pipeline  Spark's Kafka source and Sordini's in all scenarios, jobs killed while they write; half an hour
-# make sink-kills  Spark from topic to topic in transactions, drivers and workers killed a hundred times, two ways; ninety minutes
+# make sink-kills  Spark from topic to topic in transactions, drivers and workers killed a hundred times, two ways; KILLS=10 ARGS='--broker apache'
 # make orchestrators  the examples for Airflow and Dagster by their own runners, in environments of their own; five minutes
 # make slow   the tests marked slow, which `make test` leaves out, as others have their subject; ten minutes
 # make docker  the images and compose files under a Docker engine of its own: faults, restarts, pages; root; ten minutes
@@ -215,7 +215,7 @@ pipeline: .venv/.installed-dev
 
 sink-kills: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	SORDINI_SINK_KILLS=100 SORDINI_PIPELINE=all $(BIN)/python -m pytest tests/pipeline/test_sink_under_kills.py -s $(ARGS)
+	SORDINI_SINK_KILLS=$(or $(KILLS),100) SORDINI_PIPELINE=all $(BIN)/python -m pytest tests/pipeline/test_sink_under_kills.py -s $(ARGS)
 
 upserts: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests

@@ -17,6 +17,9 @@ SPARK_HOME = Path(pyspark.__file__).parent
 DRIVER_ARCHIVE = ROOT / ".cache" / "spark" / f"driver-{pyspark.__version__}.jsa"
 """The classes that a driver loads; `class_archives.py` makes it."""
 
+WITHOUT_COMPILER = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Spark interprets its plans: for a few rows that takes far less time than to compile Java for each plan."""
+
 
 def driver_options(*more: str) -> str:
     """`spark.driver.extraJavaOptions` of a driver that starts quickly."""

@@ -18,7 +18,7 @@ import pytest
 from sordini.pipeline.jars import packages
 from tests.outside.needs import ROOT, need_connector
 from tests.outside.processes import DevProcess
-from tests.outside.spark import driver_options
+from tests.outside.spark import WITHOUT_COMPILER, driver_options
 from tests.outside.versions import OLDEST_PYSPARK
 from tests.pipeline.topics import Place
 from tests.support.collected import leave_out, of_folder
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 EVERYTHING = os.environ.get("SORDINI_PIPELINE") == "all"
 PLACES = ("bootstrap", "three", "apache")
 """Fixtures with addresses."""
-WITHOUT_COMPILER = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Spark interprets its plans: for a few rows that takes far less time than to compile Java for each plan."""
 FOREIGN = (
     "ignore:unclosed:ResourceWarning",  # kafka-python forgets sockets whose connection was refused, py4j its idle ones.
     "ignore:.*is deprecated:DeprecationWarning:pyspark",
