@@ -40,7 +40,7 @@ pytestmark = pytest.mark.long
 KILLS: Final = int(os.environ.get("SORDINI_SINK_KILLS", "6"))
 SEED: Final = int(os.environ.get("SORDINI_SINK_SEED", "1"))
 SECONDS: Final = float(os.environ.get("SORDINI_SINK_SECONDS", "inf"))
-PATIENCE_S: Final = 240
+PATIENCE_S: Final = 900
 MOMENT_S_MAX: Final = 1.5
 """A kill comes so long after a commit, at most: at any moment of the next batch."""
 AHEAD_MAX: Final = 1_500
