@@ -122,6 +122,9 @@ def test_a_table_in_a_store_has_each_batch_once_by_whichever_process(
     abandoned = f"{bucket}/tables/events/{'data/' if kind == 'iceberg' else ''}"
     name = f"part-{'0' * 32}-00000-{'0' * 16}.parquet"
     open_store(abandoned, s3.storage.object_store_options(bucket)).put(name, b"a batch that was never committed")
+    found = table.health(1_000_000, 0)
+    assert found is not None
+    assert ([path.rpartition("/")[2] for path in found.orphaned], found.missing) == ([name], ())
     assert [path for path in table.clean_up(0) if path.endswith(name)]
     assert ids_of(kind, bucket, s3.storage, catalog) == everything
 

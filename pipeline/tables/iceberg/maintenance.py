@@ -70,6 +70,7 @@ class TableFile(NamedTuple):
     uri: str
     changed_seconds: float
     """Since 1970."""
+    bytes: int
 
     @property
     def name(self) -> str:
@@ -90,15 +91,15 @@ def delete(table: IcebergTable, files: Iterable[TableFile]) -> list[str]:
     for file in files:
         with suppress(FileNotFoundError):
             table.io.delete(file.uri)
-        deleted.append(_plain(file.uri))
+        deleted.append(plain_path(file.uri))
     return deleted
 
 
 def uncommitted_files(table: IcebergTable) -> list[TableFile]:
     """Sordini's files that no snapshot names. Raises TableError if the catalog's file system cannot list."""
-    named = {_plain(path) for path in table.inspect.all_files()["file_path"].to_pylist()}
-    found = _listed(table, "data")
-    return [file for file in found if DATA_FILE.fullmatch(file.name) and _plain(file.uri) not in named]
+    named = {plain_path(path) for path in table.inspect.all_files()["file_path"].to_pylist()}
+    found = listed_data(table)
+    return [file for file in found if DATA_FILE.fullmatch(file.name) and plain_path(file.uri) not in named]
 
 
 def unused_metadata(table: IcebergTable) -> list[TableFile]:
@@ -106,9 +107,19 @@ def unused_metadata(table: IcebergTable) -> list[TableFile]:
     manifests = {path for each in table.snapshots() for path in _metadata_of(table, each)}
     versions = {table.metadata_location, *(each.metadata_file for each in table.metadata.metadata_log)}
     statistics = {each.statistics_path for each in table.metadata.statistics}
-    used = {_plain(path) for path in manifests | versions | statistics}
+    used = {plain_path(path) for path in manifests | versions | statistics}
     found = _listed(table, "metadata")
-    return [file for file in found if METADATA_FILE.search(file.name) and _plain(file.uri) not in used]
+    return [file for file in found if METADATA_FILE.search(file.name) and plain_path(file.uri) not in used]
+
+
+def can_list(table: IcebergTable) -> bool:
+    """Whether the catalog's file system lists folders."""
+    return isinstance(table.io, PyArrowFileIO)
+
+
+def listed_data(table: IcebergTable) -> list[TableFile]:
+    """All files below the table's folder of data. Raises TableError if the catalog's file system cannot list."""
+    return _listed(table, "data")
 
 
 def _metadata_of(table: IcebergTable, snapshot: Snapshot) -> set[str]:
@@ -124,12 +135,12 @@ def _listed(table: IcebergTable, folder: str) -> list[TableFile]:
     files = table.io.fs_by_scheme(scheme, host)
     found = files.get_file_info(pyarrow.fs.FileSelector(path, allow_not_found=True, recursive=True))
     return sorted(
-        TableFile(f"{below}{info.path.removeprefix(path)}", info.mtime.timestamp())
+        TableFile(f"{below}{info.path.removeprefix(path)}", info.mtime.timestamp(), info.size)
         for info in found
         if info.type is pyarrow.fs.FileType.File and info.mtime is not None
     )
 
 
-def _plain(uri: str) -> str:
+def plain_path(uri: str) -> str:
     """Files of this machine have URIs of several forms."""
     return str(local_path(uri) or uri)
