@@ -149,6 +149,10 @@ from sordini.protocol.messages.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from sordini.protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from sordini.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from sordini.protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from sordini.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from sordini.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from sordini.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -252,6 +256,10 @@ APIS: Final[dict[int, Api]] = {
         ),
         _served(ApiKey.PUSH_TELEMETRY, PushTelemetryRequest, PushTelemetryResponse),
         _served(ApiKey.LIST_CONFIG_RESOURCES, ListConfigResourcesRequest, ListConfigResourcesResponse),
+        _served(ApiKey.SHARE_GROUP_HEARTBEAT, ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse),
+        _served(ApiKey.SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest, ShareGroupDescribeResponse),
+        _served(ApiKey.SHARE_FETCH, ShareFetchRequest, ShareFetchResponse),
+        _served(ApiKey.SHARE_ACKNOWLEDGE, ShareAcknowledgeRequest, ShareAcknowledgeResponse),
         _served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
         _served(
             ApiKey.INITIALIZE_SHARE_GROUP_STATE, InitializeShareGroupStateRequest, InitializeShareGroupStateResponse

@@ -26,6 +26,9 @@ from sordini.broker.groups.offset_commit_handler import OffsetCommitHandler
 from sordini.broker.groups.offset_delete_handler import OffsetDeleteHandler
 from sordini.broker.groups.offset_fetch_handler import OffsetFetchHandler
 from sordini.broker.groups.share.end_offsets import ClusterEndOffsets
+from sordini.broker.groups.share_describe_handler import ShareDescribeHandler
+from sordini.broker.groups.share_heartbeat_handler import NO_TOPIC_IDS as SHARES_NEED_TOPIC_IDS
+from sordini.broker.groups.share_heartbeat_handler import ShareHeartbeatHandler
 from sordini.broker.groups.share_offsets_handler import ShareOffsetsHandler
 from sordini.broker.metrics.telemetry.client_instances_handler import ClientInstancesHandler
 from sordini.broker.metrics.telemetry.telemetry_handler import TelemetryHandler
@@ -143,7 +146,8 @@ def _unserved(deps: BrokerDeps, parts: BrokerParts) -> str | None:
 
 
 def _share_group_routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
-    """Administrators of share groups (KIP-932)."""
+    """Members and administrators of share groups (KIP-932)."""
+    unserved = None if parts.metadata.uses_topic_ids else SHARES_NEED_TOPIC_IDS
     end_offsets = ClusterEndOffsets(
         deps.cluster.identity.broker_id,
         parts.replicas,
@@ -153,6 +157,8 @@ def _share_group_routes(deps: BrokerDeps, parts: BrokerParts) -> list[Route]:
         deps.config.request_timeout_ms,
     )
     return [
+        ShareHeartbeatHandler(parts.groups, unserved=unserved).route(),
+        ShareDescribeHandler(parts.groups, parts.metadata.name_of).route(),
         *ShareOffsetsHandler(parts.groups, parts.metadata, end_offsets).routes(),
     ]
 
