@@ -141,7 +141,7 @@ consumer-groups: .venv/.installed-dev
 
 shares: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py newest
-	SORDINI_SHARES=100 $(BIN)/python -m pytest tests/compat/test_share_partitions.py tests/compat/test_share_states.py $(ARGS)
+	SORDINI_SHARES=100 $(BIN)/python -m pytest tests/compat/test_share_partitions.py tests/compat/test_share_situations.py tests/compat/test_share_states.py $(ARGS)
 
 share-kills: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests

@@ -21,6 +21,12 @@ DIFFERENCES: tuple[Difference, ...] = (
         "acquired=[(0, 2, 1)]",
         "Ranges of no records are not sent.",
     ),
+    Difference(
+        "records are deleted beyond all that is in flight",
+        "acquired=[(4, 5, 1)]",
+        "acquired=[(5, 5, 1)]",
+        "A record that was deleted is not delivered with the batch of one that was not.",
+    ),
 )
 
 
