@@ -32,7 +32,6 @@ SETTINGS: Final[dict[str, object]] = {
     "share.coordinator.state.topic.replication.factor": 1,
     "share.coordinator.state.topic.min.isr": 1,
     "share.coordinator.snapshot.update.records.per.snapshot": 4,
-    "share.coordinator.cold.partition.snapshot.interval.ms": 500,
     "share.coordinator.state.topic.prune.interval.ms": 500,
     "auto.create.topics.enable": "false",
 }
@@ -78,7 +77,9 @@ class Leader:
 
 
 def topic_id_of(exchange: KRaftExchange) -> TopicId:
-    text = (exchange.broker.data_directory / f"{TOPIC}-0" / "partition.metadata").read_text(encoding="utf-8")
+    path = exchange.broker.data_directory / f"{TOPIC}-0" / "partition.metadata"
+    eventually(path.exists, "the topic has its folder", SECONDS_MAX)
+    text = path.read_text(encoding="utf-8")
     return topic_id_from_text(dict(line.split(": ") for line in text.splitlines())["topic_id"])
 
 

@@ -118,6 +118,7 @@ class World:
         topic: Any = Topic(exists=exists)
         self.states = CoordinatedStates(ME, topic, self.metadata, self.here, remote, ports, TIMEOUT_MS)
         self.answers: list[Any] = []
+        self.changed = asyncio.Event()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
@@ -130,15 +131,18 @@ class World:
             SHARE_STATE_TOPIC, topic_id_of(SHARE_STATE_TOPIC), {0: led(broker_id)}
         )
 
+    def answered(self, answer: Any) -> None:
+        self.answers.append(answer)
+        self.changed.set()
+
     def write(self, key: SharePartitionKey = A, number: int = 0) -> None:
-        self.states.write(key, a_write(number), self.answers.append)
+        self.states.write(key, a_write(number), self.answered)
 
     async def until(self, count: int) -> list[Any]:
         """The answers, when there are as many."""
-        for _ in range(10_000):
-            if len(self.answers) >= count:
-                break
-            await asyncio.sleep(0.01)
+        while len(self.answers) < count:
+            self.changed.clear()
+            await self.changed.wait()
         return self.answers
 
 
@@ -211,7 +215,7 @@ async def test_an_error_of_the_coordinator_is_the_answer(world: World) -> None:
     assert world.answers == [ErrorCode.FENCED_STATE_EPOCH]
     world.lead(OTHER)
     world.elsewhere.codes = [ErrorCode.FENCED_LEADER_EPOCH]
-    world.states.read(A, 1, world.answers.append)
+    world.states.read(A, 1, world.answered)
     assert (await world.until(2))[1] == ReadState(ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -224,7 +228,7 @@ async def test_a_broker_that_does_not_answer_is_given_up_when_the_time_is_up(wor
     assert await world.until(1) == [ErrorCode.REQUEST_TIMED_OUT]
     assert world.loop.time() - began < TIMEOUT_MS / 1000 + 1
     world.elsewhere.gate.set()
-    await asyncio.sleep(1)
+    await asyncio.wait(world.tasks)
     assert world.answers == [ErrorCode.REQUEST_TIMED_OUT]
 
 

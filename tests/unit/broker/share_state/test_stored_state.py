@@ -170,6 +170,13 @@ def test_a_write_of_a_former_state_epoch_is_refused() -> None:
     assert refused.value.code == ErrorCode.FENCED_STATE_EPOCH
 
 
+def test_a_write_with_a_lower_start_leaves_the_start_and_the_count_of_done_records() -> None:
+    state = applied(None, stored_state.initialize(None, 2, Offset(5), 0), RULE)
+    state = applied(state, stored_state.write(state, StateWrite(2, 0, Offset(7), 3, ()), 0, RULE), RULE)
+    for start in (None, Offset(6)):
+        assert stored_state.write(state, StateWrite(2, 0, start, 9, ()), 0, RULE) == Update(0, 0, Offset(7), 3, ())
+
+
 def test_a_snapshot_of_a_set_offset_has_no_runs_and_the_next_epoch() -> None:
     state = applied(None, stored_state.initialize(None, 2, None, 0), RULE)
     state = applied(
