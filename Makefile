@@ -105,7 +105,7 @@ interchange: .venv/.installed-dev
 
 moved-groups: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	SORDINI_MOVED_GROUPS=all $(BIN)/python -m pytest tests/compat/interchange/test_moved_groups.py $(ARGS)
+	SORDINI_MOVED_GROUPS=all $(BIN)/python -m pytest tests/compat/interchange/test_moved_groups.py tests/compat/interchange/test_moved_share_states.py $(ARGS)
 
 mixed: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
