@@ -35,6 +35,7 @@
 # make upserts   a PostgreSQL's changes upserted into a table while its writers are killed, ARGS='--changes N --keys N --kills N'
 # make pipeline  Spark's Kafka source and Sordini's in all scenarios, jobs killed while they write; half an hour
 # make sink-kills  Spark from topic to topic in transactions, drivers and workers killed a hundred times, two ways; KILLS=10 ARGS='--broker apache'
+# make store-kills  writers killed, or cut off, at every HTTP request to their object store, without Spark; hours, ARGS='-k delta'
 # make orchestrators  the examples for Airflow and Dagster by their own runners, in environments of their own; five minutes
 # make slow   the tests marked slow, which `make test` leaves out, as others have their subject; ten minutes
 # make docker  the images and compose files under a Docker engine of its own: faults, restarts, pages; root; ten minutes
@@ -63,7 +64,7 @@ WORKERS ?= 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test check parts crash model interchange moved-groups mixed originals heritage matrix spin tools stall consumer-groups shares share-kills churn hostile chaos exactly-once mirror registry registry-judge doctor console aiokafka-suite franz-go-suite librdkafka-suite confluent-suite flink recipes pipeline upserts sink-kills orchestrators slow docker demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
+.PHONY: help run cluster test check parts crash model interchange moved-groups mixed originals heritage matrix spin tools stall consumer-groups shares share-kills churn hostile chaos exactly-once mirror registry registry-judge doctor console aiokafka-suite franz-go-suite librdkafka-suite confluent-suite flink recipes pipeline upserts sink-kills store-kills orchestrators slow docker demo sim simulate faults soak fuzz portable pythons lock sbom audit-dependencies dist lint bench \
 	clean
 
 help:
@@ -216,6 +217,10 @@ pipeline: .venv/.installed-dev
 sink-kills: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	SORDINI_SINK_KILLS=$(or $(KILLS),100) SORDINI_PIPELINE=all $(BIN)/python -m pytest tests/pipeline/test_sink_under_kills.py -s $(ARGS)
+
+store-kills: .venv/.installed-dev
+	@$(PYTHON) scripts/outside.py s3
+	SORDINI_STORE_KILLS=all SORDINI_PIPELINE=all $(BIN)/python -m pytest tests/pipeline/test_stores_killed.py -s $(ARGS)
 
 upserts: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests

@@ -23,12 +23,12 @@ class S3Server(OutsideProcess):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self._program = need_s3_server()
-        self._port = free_port()
+        self.port = free_port()
         (directory / "buckets").mkdir(exist_ok=True)
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def storage(self) -> ObjectStorage:
@@ -44,7 +44,7 @@ class S3Server(OutsideProcess):
             str(self._program),
             "--quiet",
             "--port",
-            f"127.0.0.1:{self._port}",
+            f"127.0.0.1:{self.port}",
             "posix",
             str(self.directory / "buckets"),
         ]
@@ -53,4 +53,4 @@ class S3Server(OutsideProcess):
         return {**os.environ, "ROOT_ACCESS_KEY": KEYS.access_key, "ROOT_SECRET_KEY": KEYS.secret_key}
 
     def is_ready(self) -> bool:
-        return is_listening(self._port)
+        return is_listening(self.port)

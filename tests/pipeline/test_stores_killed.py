@@ -1,0 +1,130 @@
+"""Writers that are killed, or cut off, between the HTTP requests to their object store: kill -9, without Spark.
+
+Whatever the request: readers see the old table or the new one, with the position that belongs to it; the same batch
+again makes the new one, once; `pipeline doctor` finds every file that was left behind, and upkeep removes those.
+
+SORDINI_STORE_KILLS=all, as `make store-kills` sets it, does so at every such request of a deed; `make pipeline` at two.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.outside.s3_server import S3Server
+from tests.pipeline.request_proxy import Harm, Request, Watch, at, nothing, proxy
+from tests.pipeline.store_stories import DEEDS, Aftermath, Deed, Seen, StoreWriter, Stories, outcome
+from tests.pipeline.store_writer import CHANGES
+
+HOW_MANY: Final = None if os.environ.get("SORDINI_STORE_KILLS") == "all" else 2
+"""At so many of the requests of a deed harm is done, the last ones among them; None is all."""
+
+CASES = [
+    pytest.param(kind, deed, harm, id=f"{kind}-{deed}-{harm.value}")
+    for kind in ("delta", "iceberg")
+    for deed in DEEDS
+    for harm in Harm
+]
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def writer() -> Iterator[StoreWriter]:
+    with StoreWriter() as process:
+        yield process
+
+
+@pytest.fixture
+def stories(kind: str, s3: S3Server, writer: StoreWriter, tmp_path: Path) -> Iterator[Stories]:
+    watch = Watch()
+    # The catalog is a file: the requests are those of the store alone.
+    sql = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"} if kind == "iceberg" else {}
+    with proxy(s3.port, watch) as proxied:
+        yield Stories(writer, watch, s3, proxied, sql)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "deed", "harm"), CASES)
+def test_harm_at_any_request_leaves_the_old_table_or_the_new_one_and_a_restart_makes_the_new_one(
+    stories: Stories, kind: str, deed: str, harm: Harm
+) -> None:
+    done = []
+    for number in places(stories, kind, deed, harm):
+        with stories.story(kind, DEEDS[deed]) as story:
+            story.prepare()
+            ended, requests = story.harmed(at(number, harm))
+            assert number < len(requests), "it has as many requests each time"
+            seen = story.aftermath()
+            is_new = seen.after_harm.position == story.deed.positions[1]
+            request = requests[number]
+            done.append(
+                f"{request.number} {request.method} {request.path}: {outcome(ended)}, {'new' if is_new else 'old'}"
+            )
+            if "error" in ended:
+                check_sentence(ended["error"])
+            check_whole(story.deed, seen.after_harm, done[-1])
+            check_again(story.deed, seen.again, done[-1])
+            check_upkeep(story.deed, seen, done[-1])
+    sys.stdout.write("\n".join([f"{kind} {deed} {harm.value}:", *done]) + "\n")
+    assert done
+
+
+def places(stories: Stories, kind: str, deed: str, harm: Harm) -> list[int]:
+    """The requests of a deed that are harmed.
+
+    A writer that is killed at a request that reads leaves what the last one that writes has left, so those are enough.
+    """
+    with stories.story(kind, DEEDS[deed]) as story:
+        story.prepare()
+        _, requests = story.harmed(nothing)
+    found = [request.number for request in requests if request.is_writing or harm is Harm.CUT_BEFORE]
+    if HOW_MANY is None or len(found) <= HOW_MANY:
+        return found
+    step = len(found) / HOW_MANY
+    return sorted({found[-1 - int(step * place)] for place in range(HOW_MANY)})
+
+
+def check_whole(deed: Deed, seen: Seen, at_request: str) -> None:
+    """Rows and position are of one version, and every file that no version names is found."""
+    versions = [(deed.before, deed.positions[0]), (deed.after, deed.positions[1])]
+    assert (seen.rows, seen.position) in versions, at_request
+    assert seen.offsets == (None if seen.position is None else 8 * (seen.position + 1)), at_request
+    assert seen.missing == [], at_request
+    if seen.position is not None:  # Without a table there is nothing to examine.
+        assert seen.orphaned == seen.unnamed, at_request
+
+
+def check_again(deed: Deed, again: Seen, at_request: str) -> None:
+    """The job was started again, and nothing was in its way."""
+    assert (again.rows, again.position) == (deed.after, deed.positions[1]), at_request
+    assert again.orphaned == again.unnamed, at_request
+    assert again.missing == [], at_request
+
+
+def check_upkeep(deed: Deed, seen: Aftermath, at_request: str) -> None:
+    """Nothing is left of what the harm left, nothing is gone that is needed, and what was deleted stays deleted."""
+    last = seen.after_upkeep
+    assert last.rows == deed.after, at_request
+    assert (last.orphaned, last.unnamed, last.missing) == ([], [], []), at_request
+    assert seen.late in {None, len(CHANGES)}, at_request
+
+
+def check_sentence(error: str) -> None:
+    assert "Traceback" not in error
+    assert "\n" not in error
+
+
+def test_the_requests_of_a_commit_are_those_that_are_harmed() -> None:
+    """A guard of this suite: `at` harms one request and no other."""
+    requests = [Request(number, "PUT", "/") for number in range(3)]
+    assert [at(1, Harm.CUT_AFTER)(request) for request in requests] == [None, Harm.CUT_AFTER, None]
