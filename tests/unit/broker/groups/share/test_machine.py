@@ -193,6 +193,14 @@ def test_targets_wait_for_the_assignment_interval() -> None:
     assert taken(world.beat("m", 2)).member_epoch == 3
 
 
+def test_a_topic_is_given_up_at_once_even_where_the_target_waits_for_the_assignment_interval() -> None:
+    world = a_group(bills=1, orders=1)
+    world.settings = world.settings._replace(assignment_interval_ms=1_000)
+    answer = taken(world.beat("m", 3, "orders"))
+    assert (answer.member_epoch, answer.assignment) == (3, {topic("orders"): frozenset({0})})
+    assert world.group.targets["m"].keys() == {topic("bills"), topic("orders")}
+
+
 def test_a_session_that_expires_takes_the_member_out() -> None:
     world = a_group(orders=1)
     world.now_ms += SESSION_MS - 1
