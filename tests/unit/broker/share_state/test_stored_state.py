@@ -177,6 +177,26 @@ def test_a_write_with_a_lower_start_leaves_the_start_and_the_count_of_done_recor
         assert stored_state.write(state, StateWrite(2, 0, start, 9, ()), 0, RULE) == Update(0, 0, Offset(7), 3, ())
 
 
+def test_the_snapshot_that_is_due_has_the_records_of_all_writes_before_it() -> None:
+    state = applied(None, stored_state.initialize(None, 2, Offset(0), 0), RULE)
+    for number in range(RULE.updates_max + 1):
+        write = StateWrite(2, 0, Offset(0), 0, (StateRun(2 * number, 2 * number + 1, 2, 1),))
+        record = stored_state.write(state, write, 0, RULE)
+        state = applied(state, record, RULE)
+    assert isinstance(record, Snapshot)
+    assert [run.first for run in record.runs] == [0, 2, 4, 6]
+
+
+def test_a_state_that_is_initialized_again_refuses_the_leaders_that_were_refused_before() -> None:
+    state = applied(None, stored_state.initialize(None, 2, Offset(0), 0), RULE)
+    record = stored_state.read(state, 5, 0, RULE)
+    assert record is not None
+    state = applied(applied(state, record, RULE), stored_state.initialize(state, 3, Offset(9), 0), RULE)
+    with pytest.raises(BrokerError) as refused:
+        stored_state.read(state, 4, 0, RULE)
+    assert refused.value.code == ErrorCode.FENCED_LEADER_EPOCH
+
+
 def test_a_snapshot_of_a_set_offset_has_no_runs_and_the_next_epoch() -> None:
     state = applied(None, stored_state.initialize(None, 2, None, 0), RULE)
     state = applied(
