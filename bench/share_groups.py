@@ -19,11 +19,11 @@ from bench.clusters import Labels
 from bench.goals import Goal, at_least, at_most, summary
 from bench.procfs import cpu_seconds
 from bench.sides import Say
-from sordini.client.sent_apis import SENT_APIS
 from sordini.protocol import codecs
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import read_response_header, request_header
 from sordini.protocol.records.batch import Record, build_batch
+from sordini.protocol.served_apis import ALL_APIS
 from tests.outside.java import KRaftProcess
 from tests.outside.processes import BrokerProcess
 from tests.support.share_group import FETCHES, ShareMember, ShareTopic, accepted, prepare
@@ -160,7 +160,7 @@ class Worker:
     def send(self, records_max: int, *, is_single: bool) -> None:
         """Acknowledge what is held, and fetch."""
         request = self.member.fetch_request(records_max, wait_ms=WAIT_MS, said=self._held, is_by_records=is_single)
-        api = SENT_APIS[ApiKey.SHARE_FETCH]
+        api = ALL_APIS[ApiKey.SHARE_FETCH]
         body = request_header(api, FETCHES, 1, "bench") + codecs.encode(request, FETCHES)
         self.member.client.socket.sendall(struct.pack(">i", len(body)) + body)
 
@@ -173,7 +173,7 @@ class Worker:
         """How many records are acknowledged now; those that came are held."""
         client = self.member.client
         frame = memoryview(client.receive(struct.unpack(">i", client.receive(4))[0]))
-        api = SENT_APIS[ApiKey.SHARE_FETCH]
+        api = ALL_APIS[ApiKey.SHARE_FETCH]
         _, position = read_response_header(api, FETCHES, frame)
         answer: Any = codecs.decode(api.response, FETCHES, frame, position)[0]
         done = sum(last - first + 1 for first, last, _ in self._held)

@@ -33,9 +33,9 @@ from sordini.client.errors import ClientError, Disconnected, NotServed, Unreacha
 from sordini.client.pipelined_connection import PipelinedConnection
 from sordini.client.ports import Socket
 from sordini.client.retries import Attempts, RetryRules
-from sordini.client.sent_apis import SENT_APIS
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.messages.metadata import MetadataResponse
+from sordini.protocol.served_apis import ALL_APIS
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class Link:
 
     def version(self, key: ApiKey, *, at_least: int = 0, at_most: int | None = None) -> int:
         """The version in which a kind of request is sent here. Raises NotServed."""
-        return self._versions.highest(SENT_APIS[key], at_least=at_least, at_most=at_most)
+        return self._versions.highest(ALL_APIS[key], at_least=at_least, at_most=at_most)
 
     def serves(self, key: ApiKey, version: int = 0) -> bool:
         """Whether the broker serves this version of a request or a later one that we know."""

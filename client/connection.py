@@ -26,20 +26,19 @@ from collections import deque
 from typing import Any, Final
 
 from sordini.client.errors import InvalidLength, InvalidResponse
-from sordini.client.sent_apis import SENT_APIS
 from sordini.protocol import codecs
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.codecs import Slices
 from sordini.protocol.errors import ErrorCode, WireError
 from sordini.protocol.headers import read_response_header, request_header
-from sordini.protocol.served_apis import APIS, Api
+from sordini.protocol.served_apis import ALL_APIS, APIS, Api
 
 HEAD_BYTES: Final = 16 * 1024
 """The buffer that every connection has. Nearly all responses fit."""
 GROWTH_BYTES: Final = 1024 * 1024
 """The steps in which the buffer of a longer response grows."""
 
-API_OF: Final[dict[type, Api]] = {api.request: api for api in SENT_APIS.values()}
+API_OF: Final[dict[type, Api]] = {api.request: api for api in ALL_APIS.values()}
 """By the class of the request message."""
 
 _API_VERSIONS: Final = APIS[ApiKey.API_VERSIONS]

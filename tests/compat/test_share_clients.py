@@ -16,9 +16,8 @@ from tests.outside.tools import TOOLS
 from tests.outside.versions import NEWEST_APACHE_KAFKA
 from tests.process.test_cli import run_here
 from tests.process.test_share_commands import SETTINGS
-from tests.support.share_group import SERVED
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not SERVED, reason="our brokers serve no share groups")]
+pytestmark = pytest.mark.slow
 COUNT = 200
 CONSOLE = f"{TOOLS}.consumer.ConsoleShareConsumer"
 COMMAND = f"{TOOLS}.consumer.group.ShareGroupCommand"

@@ -28,7 +28,7 @@ from sordini.protocol.records.returned_records import returned_batches
 from tests.compat.shares.deliveries import Seen, broken_promises
 from tests.outside.java import KRaftProcess
 from tests.outside.processes import BrokerProcess, SordiniProcess
-from tests.support.share_group import SERVED, ShareTopic, prepare
+from tests.support.share_group import ShareTopic, prepare
 from tests.support.wire_client import Client
 
 SECONDS: Final = float(os.environ.get("SORDINI_SHARE_KILLS", "0"))
@@ -219,7 +219,6 @@ def judge(run: Run, describe: Mapping[str, object]) -> None:
     assert not wrong, (len(wrong), wrong[:10], figures)
 
 
-@pytest.mark.skipif(not SERVED, reason="our brokers serve no share groups")
 def test_what_was_acknowledged_is_done_and_nothing_else_is(tmp_path: Path) -> None:
     with SordiniProcess(tmp_path / "broker", SETTINGS) as broker:
         judge(play(broker, tmp_path, 1), {"broker": "sordini"})

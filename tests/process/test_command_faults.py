@@ -36,7 +36,6 @@ from tests.outside.processes import SordiniProcess
 from tests.process.faulty import Fault, FaultyBroker
 from tests.process.hurried import hurried
 from tests.reference import commands
-from tests.support.share_group import SERVED
 from tests.support.wire_client import PATIENCE_S, Client
 
 PROGRAM = str(Path(sys.prefix) / "bin" / "sordini")
@@ -221,7 +220,7 @@ def ready(scene: Scene) -> Iterator[Scene]:
         "topics create {topic} --if-not-exists",
         "produce {topic} --file {lines}",
         "groups reset {group} --topic {topic} --to-earliest --execute",
-        *(["share reset {workers} --topic {topic} --to-earliest --execute"] if SERVED else []),
+        "share reset {workers} --topic {topic} --to-earliest --execute",
     ):
         assert scene.run(scene.words(line)).exit_code == 0
     yield scene

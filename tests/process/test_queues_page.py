@@ -10,10 +10,8 @@ import pytest
 
 from tests.outside.ports import free_port
 from tests.support.pasted import reader_environment, shell_session
-from tests.support.share_group import SERVED
 from tests.testing.test_plugin import run_pytest
 
-pytestmark = pytest.mark.skipif(not SERVED, reason="our brokers serve no share groups")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "queues.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TESTS = re.compile(r"^```python (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

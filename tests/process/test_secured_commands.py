@@ -18,7 +18,6 @@ from sordini.cli.__main__ import main
 from sordini.pipeline.source.client import Client, ClientSettings, Unauthorized
 from tests.outside.processes import SecureProcess
 from tests.reference.commands import commands_below
-from tests.support.share_group import SERVED
 
 PROGRAM = str(Path(sys.prefix) / "bin" / "sordini")
 LINES: dict[str, str] = {
@@ -89,8 +88,6 @@ REFUSED = {
     "transactions abort": "",
     "users remove": "none",
 }
-if not SERVED:
-    REFUSED |= {"share describe": "", "share offsets": "", "share in-flight": "", "share reset": "does not serve"}
 """Commands that find nothing to do here and say so: the broker's answer, not that of a connection without rights."""
 WRONGLY = ("ping", "topics list", "produce", "consume", "groups describe", "acls list", "users set", "cluster status")
 """Commands that are called with a wrong password: one of each way to connect."""
@@ -147,7 +144,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             "topics create orders --partitions 2",
             "produce orders",
             "consume orders --group readers --from beginning --exit-at-end",
-            *(["share reset workers --topic orders --to-earliest --execute"] if SERVED else []),
+            "share reset workers --topic orders --to-earliest --execute",
         ):
             done = made.run(line, broker.client_properties)
             assert done.returncode == 0, (line, done.stderr)

@@ -13,9 +13,7 @@ from confluent_kafka import AcknowledgeType, ShareConsumer
 
 from tests.outside.processes import BrokerProcess, SordiniProcess
 from tests.process.test_cli import run_here
-from tests.support.share_group import SERVED
 
-pytestmark = pytest.mark.skipif(not SERVED, reason="our brokers serve no share groups")
 Run = Callable[..., str]
 Worker = Callable[..., ShareConsumer]
 SETTINGS = {

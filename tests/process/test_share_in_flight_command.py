@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from confluent_kafka import AcknowledgeType
 
 from tests.outside.processes import BrokerProcess
 from tests.process.test_share_commands import Run, Worker, broker, group_of, orders, polled, run, work
-from tests.support.share_group import SERVED
-
-pytestmark = pytest.mark.skipif(not SERVED, reason="our brokers serve no share groups")
 
 __all__ = ["broker", "orders", "run", "work"]
 

@@ -29,11 +29,8 @@ from sordini.protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from sordini.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from sordini.protocol.served_apis import APIS
 from tests.support.wire_client import PATIENCE_S, Client
 
-SERVED: Final = {ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.ALTER_SHARE_GROUP_OFFSETS} <= APIS.keys()
-"""Whether our brokers have share groups; those of Apache Kafka 4.2 and newer have them."""
 HEARTBEATS: Final = 1
 FETCHES: Final = 2
 GROUP: Final = 32

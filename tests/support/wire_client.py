@@ -7,7 +7,6 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Self
 
-from sordini.client.sent_apis import SENT_APIS
 from sordini.protocol import codecs
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.headers import read_response_header, request_header
@@ -21,6 +20,7 @@ from sordini.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from sordini.protocol.served_apis import ALL_APIS
 
 PATIENCE_S = 20.0
 
@@ -39,12 +39,12 @@ class Client:
 
     def ask(self, key: ApiKey, version: int, request: Any, client_id: str = "test") -> Any:
         """The answer's message."""
-        body = request_header(SENT_APIS[key], version, 1, client_id) + codecs.encode(request, version)
+        body = request_header(ALL_APIS[key], version, 1, client_id) + codecs.encode(request, version)
         self.socket.sendall(struct.pack(">i", len(body)) + body)
         (size,) = struct.unpack(">i", self.receive(4))
         frame = memoryview(self.receive(size))
-        _, position = read_response_header(SENT_APIS[key], version, frame)
-        return codecs.decode(SENT_APIS[key].response, version, frame, position)[0]
+        _, position = read_response_header(ALL_APIS[key], version, frame)
+        return codecs.decode(ALL_APIS[key].response, version, frame, position)[0]
 
     def receive(self, size: int) -> bytes:
         data = bytearray()

@@ -11,7 +11,6 @@ from sordini.client.errors import NotServed, Refused
 from sordini.client.lag.asking import ANY_BROKER, Ask, Rounds
 from sordini.client.lag.model import Condition, GroupLag
 from sordini.client.lag.reading import FROM_START, Reader, exists, snapshot_of_groups, snapshot_of_readers
-from sordini.client.sent_apis import SENT_APIS
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.consumer_group_describe import (
@@ -190,12 +189,12 @@ class Brokers:
             return ShareGroup(group_id=name, group_state="Stable", members=members)
 
         if self.shares is None:
-            return NotServed("broker", SENT_APIS[ApiKey.SHARE_GROUP_DESCRIBE], 1, -1)
+            return NotServed("broker", ALL_APIS[ApiKey.SHARE_GROUP_DESCRIBE], 1, -1)
         return ShareGroupDescribeResponse(groups=[group(name) for name in request.group_ids])
 
     def share_offsets(self, request: DescribeShareGroupOffsetsRequest) -> Any:
         if self.shares is None:
-            return NotServed("broker", SENT_APIS[ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS], 1, -1)
+            return NotServed("broker", ALL_APIS[ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS], 1, -1)
         groups = []
         for wanted in request.groups:
             row = DescribeShareGroupOffsetsResponseGroup(group_id=wanted.group_id, topics=[])
