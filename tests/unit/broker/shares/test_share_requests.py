@@ -8,7 +8,7 @@ from sordini.broker.shares.machine.record_states import RecordState
 from sordini.broker.shares.machine.share_partition import ShareLimits
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import TopicPartition
-from tests.support.share_world import GROUP, LOCK_MS, SETTINGS, ShareWorld, a_world, acquired, code, rows_of
+from tests.support.share_world import GROUP, LOCK_MS, SETTINGS, a_world, acquired, code, rows_of
 from tests.support.unit_broker import topic_id_of
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
@@ -173,11 +173,8 @@ async def test_records_are_not_pinned_once_they_are_sent() -> None:
         world.produce(2)
         world.fetch()
         world.fetch()
-        assert not any(segment.handle.is_pinned for segment in _segments(world))
-
-
-def _segments(world: ShareWorld) -> list[object]:
-    return list(world.broker.parts.replicas.partition("orders", 0).log.segments.all())
+        segments = world.broker.parts.replicas.partition("orders", 0).log.segments.all()
+        assert not any(segment.handle.is_pinned for segment in segments)
 
 
 async def test_settings_of_the_group_are_those_of_now() -> None:
