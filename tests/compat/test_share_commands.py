@@ -43,6 +43,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KRaftProcess]:
         yield made
 
 
-def test_what_is_in_flight_is_not_told(run: Run, orders: str) -> None:
+def test_records_in_flight_are_not_described(run: Run, orders: str) -> None:
     run("share", "reset", group_of(orders), "--topic", orders, "--to-earliest", "--execute")
     assert "does not tell what is in flight" in run("share", "in-flight", group_of(orders), code=1)

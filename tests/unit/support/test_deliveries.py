@@ -43,7 +43,7 @@ def test_a_record_that_is_accepted_keeps_all_promises() -> None:
     assert judged([acquired(1), said(2)], dead=Counter()) == []
 
 
-def test_a_record_that_nobody_finished_is_found() -> None:
+def test_a_record_that_is_not_finished_is_found() -> None:
     assert judged([acquired(1), said(2, RELEASE)]) == ["record 0 was never done"]
     assert judged([acquired(1), said(2)], end=2) == ["record 1 was never done"]
 
