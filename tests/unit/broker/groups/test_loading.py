@@ -153,6 +153,6 @@ async def test_messages_of_old_formats_are_loaded(magic: int) -> None:
         messages = message_down_conversion.down_convert(batch_of([offset_line(0, 5), offset_line(1, 6)]), magic)
         partition = broker.parts.replicas.partition(OFFSETS_TOPIC, 0)
         ports = broker.parts.groups._ports
-        loading = _LogReader(partition, ports, 1, lambda: True)
+        loading = _LogReader(partition, ports, 1, lambda: True, None)
         assert await loading._replay_slice(memoryview(messages)) == 2
         assert loading._latest == dict([offset_line(0, 5), offset_line(1, 6)])
