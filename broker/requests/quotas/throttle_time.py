@@ -8,12 +8,16 @@ its connection for as long (KIP-219).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from sordini.broker.network.ports import Parts, Peer
 from sordini.broker.requests.quotas.client_quotas import ClientMeters, Meter, Throttled
 from sordini.broker.requests.quotas.throttle_time_field import set_throttle_time
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.served_apis import ALL_APIS
+
+FETCHES: Final = frozenset({int(ApiKey.FETCH), int(ApiKey.SHARE_FETCH)})
+"""Whose responses count for consumer_byte_rate."""
 
 
 def finish_request(
@@ -32,7 +36,7 @@ def finish_request(
     wait_ms = 0
     if key == ApiKey.PRODUCE and meters.produced is not None:
         wait_ms = _used(meters.produced, size, at_ms)
-    elif key == ApiKey.FETCH and meters.fetched is not None and parts is not None:
+    elif key in FETCHES and meters.fetched is not None and parts is not None:
         wait_ms = _used(meters.fetched, sum(map(_size, parts)), at_ms)
     if meters.request_time is not None:
         # One window at most, as in Apache Kafka: a request's time is known only when it is spent.

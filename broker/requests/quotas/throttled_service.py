@@ -16,7 +16,7 @@ from typing import Final
 
 from sordini.broker.network.ports import DelayedResponse, Parts, Peer, Service
 from sordini.broker.requests.quotas.client_quotas import ClientQuotas
-from sordini.broker.requests.quotas.throttle_time import finish_request
+from sordini.broker.requests.quotas.throttle_time import FETCHES, finish_request
 from sordini.broker.requests.quotas.throttled_fetches import bound_fetch, is_followers
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.served_apis import INTER_BROKER_APIS
@@ -55,8 +55,8 @@ def _throttled(
         if meters is None or (key == ApiKey.FETCH and is_followers(frame, version)):
             return serve(peer, frame)
         size = len(frame)
-        if key == ApiKey.FETCH and meters.fetched is not None:
-            bound_fetch(frame, version, meters.fetched)
+        if key in FETCHES and meters.fetched is not None:
+            bound_fetch(frame, key, version, meters.fetched)
         began_ns = now_ns()
         answer = serve(peer, frame)
         finish = partial(finish_request, peer, key, version, size, meters, now_ms, counts)

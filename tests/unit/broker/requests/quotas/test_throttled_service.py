@@ -20,6 +20,7 @@ from sordini.protocol.headers import request_header
 from sordini.protocol.messages.fetch import FetchRequest, FetchTopic, ReplicaState
 from sordini.protocol.messages.metadata import MetadataRequest
 from sordini.protocol.messages.produce import ProduceRequest
+from sordini.protocol.messages.share_fetch import ShareFetchRequest
 from sordini.protocol.served_apis import ALL_APIS
 from tests.support.fake_ports import ListLog, StillClock
 from tests.support.unit_broker import a_peer, read_answer
@@ -91,6 +92,14 @@ def test_a_producer_above_its_rate_is_answered_at_once_with_a_throttle_time_and_
 def test_a_consumer_above_its_rate_is_throttled(version: int) -> None:
     world = World(clients__app={"consumer_byte_rate": "1"})
     answer = world.ask(ApiKey.FETCH, version, FetchRequest())
+    assert answer.throttle_time_ms > 0
+    assert world.muted == [answer.throttle_time_ms]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_records_of_a_share_group_count_for_the_rate_of_a_consumer(version: int) -> None:
+    world = World(clients__app={"consumer_byte_rate": "1"})
+    answer = world.ask(ApiKey.SHARE_FETCH, version, ShareFetchRequest())
     assert answer.throttle_time_ms > 0
     assert world.muted == [answer.throttle_time_ms]
 
@@ -176,6 +185,27 @@ def test_one_response_has_no_more_than_the_quota_of_all_windows_but_one() -> Non
         assert world.inner.frames[-1] == bytes(asked)
         world.ask(ApiKey.FETCH, version, FetchRequest(max_bytes=5_000))
         assert world.inner.frames[-1] == bytes(world.frame(ApiKey.FETCH, version, FetchRequest(max_bytes=5_000)))
+
+
+@pytest.mark.parametrize("names", [("g", "m"), (None, None), ("g" * 200, "")])
+def test_one_response_to_a_share_group_has_no_more_either(names: tuple[str | None, str | None]) -> None:
+    world = World(users__alice={"consumer_byte_rate": "1000"})
+    group, member = names
+    for version in (1, 2):
+        for wanted, served in ((50_000_000, 10_000), (5_000, 5_000)):
+            request = ShareFetchRequest(group_id=group, member_id=member, max_records=7, max_bytes=wanted)
+            world.ask(ApiKey.SHARE_FETCH, version, request)
+            request.max_bytes = served
+            assert world.inner.frames[-1] == bytes(world.frame(ApiKey.SHARE_FETCH, version, request))
+
+
+def test_a_share_fetch_that_is_cut_off_is_left_to_the_one_who_decodes_it() -> None:
+    world = World(users__alice={"consumer_byte_rate": "1000"})
+    whole = world.frame(ApiKey.SHARE_FETCH, 2, ShareFetchRequest(group_id="g" * 200, member_id="m"))
+    world.inner.answer = world.answers(ApiKey.SHARE_FETCH, 2)
+    for length in range(13, len(whole)):
+        world.service.serve(world.peer, memoryview(bytearray(whole[:length])))
+    assert len(world.inner.frames) == len(whole) - 13
 
 
 @pytest.mark.parametrize("key", sorted(ALL_APIS))
