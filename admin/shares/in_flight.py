@@ -6,7 +6,7 @@ Brokers of Apache Kafka have no request for that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
 from sordini.admin.cluster_client import ClusterClient
@@ -25,6 +25,7 @@ from sordini.system.named_tuple import NamedTuple
 STATES: Final = {0: "available", 1: "acquired", 2: "acknowledged", 3: "archiving", 4: "archived"}
 ACQUIRED: Final = "acquired"
 AVAILABLE: Final = "available"
+Ask = Callable[[DescribeShareInFlightRequest], Awaitable[Any]]
 
 
 class InFlightRun(NamedTuple):
@@ -103,12 +104,35 @@ async def _of_leader(
 ) -> list[InFlightPartition]:
     link = await cluster.broker(broker_id)
     try:
-        answer: DescribeShareInFlightResponse = await link.ask(request)
+        return await all_pages(link.ask, request)
     except NotServed:
         raise Failure(
             f"broker {broker_id} at {link.address} does not tell what is in flight: it is an older Sordini, or another "
             "broker"
         ) from None
+
+
+async def all_pages(ask: Ask, request: DescribeShareInFlightRequest) -> list[InFlightPartition]:
+    """Partitions of one leader with as many runs as are wanted; a response has no room for many. Raises Refused."""
+    return [await _with_further_runs(ask, request, one) for one in await _asked(ask, request)]
+
+
+async def _with_further_runs(
+    ask: Ask, request: DescribeShareInFlightRequest, found: InFlightPartition
+) -> InFlightPartition:
+    runs = list(found.runs)
+    while found.has_more and len(runs) < request.runs_max:
+        behind = runs[-1].last_offset + 1 if runs else 0
+        page = in_flight_request(request.group_id, [found.partition], request.runs_max - len(runs), behind)
+        (found,) = await _asked(ask, page)
+        if not found.runs:
+            break
+        runs += found.runs
+    return found._replace(runs=runs)
+
+
+async def _asked(ask: Ask, request: DescribeShareInFlightRequest) -> list[InFlightPartition]:
+    answer: DescribeShareInFlightResponse = await ask(request)
     check(f"group '{request.group_id}'", answer.error_code, answer.error_message)
     for topic in answer.topics:
         for row in topic.partitions:
@@ -125,13 +149,15 @@ def partitions_in(answer: DescribeShareInFlightResponse) -> list[InFlightPartiti
     ]
 
 
-def in_flight_request(group: str, partitions: Sequence[TopicPartition], runs_max: int) -> DescribeShareInFlightRequest:
+def in_flight_request(
+    group: str, partitions: Sequence[TopicPartition], runs_max: int, from_offset: int = 0
+) -> DescribeShareInFlightRequest:
     """For partitions that one broker leads."""
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
     rows = [ShareInFlightTopic(name=name, partitions=numbers) for name, numbers in topics.items()]
-    return DescribeShareInFlightRequest(group_id=group, runs_max=runs_max, topics=rows)
+    return DescribeShareInFlightRequest(group_id=group, runs_max=runs_max, from_offset=from_offset, topics=rows)
 
 
 def _partition(name: TopicPartition, row: ShareInFlightPartition) -> InFlightPartition:

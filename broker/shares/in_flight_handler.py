@@ -1,12 +1,12 @@
 """DescribeShareInFlight: the records of share partitions in flight, who holds them, and for how long yet.
 
 Sordini's own request, to the leaders. A share partition that was not fetched since this broker leads it has nothing in
-flight here. A response has a bound of runs, the rest of a partition is told by `has_more`; so many are read in steps.
+flight here. A response has a bound of runs; that there are more is told by `has_more`, and the next request begins
+behind the last one. What changes between two requests may be told twice or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from sordini.broker.requests.call import Call, Route
@@ -16,7 +16,7 @@ from sordini.broker.shares.led_share_partition import LedSharePartition, Phase
 from sordini.broker.shares.machine.in_flight import Part
 from sordini.broker.shares.machine.record_states import RecordState
 from sordini.broker.shares.machine.sessions import Target
-from sordini.broker.shares.machine.share_partition import SharePartition
+from sordini.broker.shares.machine.share_partition import ShareLimits
 from sordini.broker.shares.share_partitions import SharePartitions
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
@@ -38,7 +38,8 @@ RUNS_PER_STEP: Final = 5
 class ShareInFlightHandler:
     """Reads the machines of share partitions; it changes nothing."""
 
-    def __init__(self, partitions: SharePartitions, clock: Clock) -> None:
+    def __init__(self, partitions: SharePartitions, clock: Clock, runs_max: int = RUNS_MAX) -> None:
+        self._runs_max = runs_max
         self._partitions = partitions
         self._clock = clock
 
@@ -48,7 +49,8 @@ class ShareInFlightHandler:
 
     def describe(self, call: Call) -> Work[DescribeShareInFlightResponse]:
         request: DescribeShareInFlightRequest = call.body
-        left = RUNS_MAX
+        left = self._runs_max
+        limits = self._partitions.deps.settings_of(request.group_id).limits
         response = DescribeShareInFlightResponse()
         for topic in request.topics:
             answered = ShareInFlightTopicResult(name=topic.name)
@@ -56,7 +58,7 @@ class ShareInFlightHandler:
             yield 1
             for index in topic.partitions:
                 try:
-                    found = self._described(request, topic.name, index, left)
+                    found = self._described(request, limits, topic.name, index, left)
                 except BrokerError as error:
                     found = _refused(index, error.code)
                 yield 1 + len(found.runs) // RUNS_PER_STEP
@@ -65,20 +67,19 @@ class ShareInFlightHandler:
         return response
 
     def _described(
-        self, request: DescribeShareInFlightRequest, topic: str, index: int, runs_left: int
+        self, request: DescribeShareInFlightRequest, limits: ShareLimits, topic: str, index: int, runs_left: int
     ) -> ShareInFlightPartition:
         """Raises BrokerError."""
         partition = self._partitions.leaders.replicas.partition(topic, index)
         partition.require_leader()
         row = ShareInFlightPartition(partition_index=index)
         shared = self._partitions.find(request.group_id, Target(partition.topic_id, index))
-        limits = self._partitions.deps.settings_of(request.group_id).limits
         row.lock_duration_ms, row.delivery_count_limit = limits.lock_ms, limits.delivery_count_max
         if shared is None or shared.phase is not Phase.LOADED:
             return row
         row.start_offset, row.end_offset = shared.machine.start, shared.machine.end
         runs_max = min(max(request.runs_max, 0), runs_left)
-        for part in _parts(shared.machine):
+        for part in shared.machine.batches.parts_from(request.from_offset):
             if len(row.runs) >= runs_max:
                 row.has_more = True
                 break
@@ -106,11 +107,6 @@ class ShareInFlightHandler:
                 for topic in request.topics
             ],
         )
-
-
-def _parts(machine: SharePartition) -> Iterator[Part]:
-    for batch in machine.batches:
-        yield from batch.parts
 
 
 def _refused(index: int, code: ErrorCode) -> ShareInFlightPartition:

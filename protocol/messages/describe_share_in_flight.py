@@ -16,7 +16,8 @@ class DescribeShareInFlightRequest:
     """Partitions that one broker leads, of one group."""
 
     group_id: String = ""
-    runs_max: Int32 = 1000  # Of each partition, from the start offset on.
+    runs_max: Int32 = 1000  # Of each partition; a response has 10,000 at most in all.
+    from_offset: Int64 = 0  # What is before it is left out.
     topics: Array[ShareInFlightTopic] = EMPTY
 
 
@@ -58,7 +59,7 @@ class ShareInFlightPartition:
     lock_duration_ms: Int32 = -1
     delivery_count_limit: Int16 = -1
     runs: Array[ShareInFlightRun] = EMPTY
-    has_more: Bool = False  # There are more runs than requested.
+    has_more: Bool = False  # There are more runs: request those from behind the last one's end.
 
 
 @struct

@@ -133,6 +133,13 @@ class InFlightBatches:
                 found.append(batch)
         return found
 
+    def parts_from(self, offset: int) -> Iterator[Part]:
+        """All parts from an offset on, and of the one that it is in the rest. They must not change meanwhile."""
+        for index in range(max(self._behind(offset) - 1, 0), len(self._batches)):
+            batch = self._batches[index]
+            if batch.end > offset:
+                yield from batch.within(offset, batch.end)
+
     def forget_before(self, start: int) -> None:
         """Whole batches go, and the front of the one in which `start` is."""
         kept = self._behind(start)

@@ -96,6 +96,8 @@ async def test_no_request_holds_the_loop_for_more_than_a_slice() -> None:
         (ApiKey.TXN_OFFSET_COMMIT, 6, ("topics", "partitions"), KNOWN, 40 * 1024),
         (ApiKey.DESCRIBE_UNREAD_RECORDS, 0, ("topics", "partitions"), KNOWN, 40 * 1024),
         (ApiKey.DESCRIBE_SEGMENTS, 0, ("topics", "partitions"), KNOWN, 40 * 1024),
+        (ApiKey.DESCRIBE_SHARE_IN_FLIGHT, 0, ("topics", "partitions"), KNOWN, 40 * 1024),
+        (ApiKey.DESCRIBE_SHARE_IN_FLIGHT, 0, ("topics", "partitions"), UNKNOWN, 40 * 1024),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
