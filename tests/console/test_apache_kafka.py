@@ -10,7 +10,16 @@ from typing import Final
 import pytest
 
 from tests.console.console_process import ConsoleProcess, words
-from tests.console.scene import HOSTILE, Member, commit, create, produce_hostile, produce_transactions, until
+from tests.console.scene import (
+    HOSTILE,
+    TRANSACTION_TIMEOUT_MS,
+    Member,
+    commit,
+    create,
+    produce_hostile,
+    produce_transactions,
+    until,
+)
 from tests.outside.java import QUICK_COMPILER, KRaftProcess
 from tests.outside.needs import kafka_jars, need_java
 from tests.outside.processes import OutsideProcess
@@ -19,6 +28,7 @@ from tests.process.test_cli import run_here
 
 SETTINGS: Final = {
     "message.max.bytes": 20_000_000,
+    "transaction.max.timeout.ms": TRANSACTION_TIMEOUT_MS,
     "share.coordinator.state.topic.num.partitions": 1,
     "share.coordinator.state.topic.replication.factor": 1,
     "share.coordinator.state.topic.min.isr": 1,

@@ -99,7 +99,7 @@ async def test_more_runs_than_one_response_has_are_read_in_several_for_each_part
         assert await in_flight(world, ORDERS, BILLS, runs_max=runs_max) == whole
 
 
-async def test_no_more_is_read_than_is_wanted_and_it_is_told_that_there_is_more() -> None:
+async def test_no_more_is_read_than_is_wanted_and_the_partition_has_more() -> None:
     async with a_world() as world:
         world.produce(9)
         world.fetch()
