@@ -253,7 +253,7 @@ async def test_offsets_are_changed_of_topics_that_may_be_read(key: ApiKey, reque
         assert "shut" in by_name(group.topics)
 
 
-async def test_records_in_flight_are_told_of_topics_that_may_be_described() -> None:
+async def test_records_in_flight_are_those_of_topics_that_may_be_described() -> None:
     async with a_guarded_broker() as broker:
         allow(broker, Kind.GROUP, GROUP, Op.DESCRIBE)
         allow(broker, Kind.TOPIC, "open", Op.DESCRIBE)
