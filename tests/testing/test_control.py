@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import ShareConsumer
 
 from sordini.testing.control.controlled import FAULTS_MAX
 from sordini.testing.control.endpoints import ENDPOINTS
@@ -97,6 +99,43 @@ def test_what_the_brokers_refuse_is_a_conflict(controlled: Controlled) -> None:
         answer = controlled.ask("POST", path, body)
         assert answer.status == 409, answer
         assert re.search(said, answer.value["error"]), answer
+
+
+def test_a_share_group_is_described_its_locks_expire_and_its_acknowledgements_are_refused(
+    controlled: Controlled,
+) -> None:
+    jobs, group = controlled.post("/topics")["name"], "control-workers"
+    assert controlled.get("/share-groups/none")["members"] == []
+    assert controlled.ask("POST", f"/share-groups/{group}/expire-locks").status == 409, "no record is locked"
+    controlled.kafka.share_group(group).configure({"share.auto.offset.reset": "earliest"})
+    controlled.kafka.produce(jobs, ["one", "two"])
+    settings = {"group.id": group, "share.acknowledgement.mode": "explicit", "log_level": 0}
+    worker = ShareConsumer({"bootstrap.servers": controlled.bootstrap_servers, **settings})
+    worker.subscribe([jobs])
+    try:
+        held = [message.offset() for message in polled(worker, 2)]
+        path = f"/share-groups/{group}"
+        assert [len(member["assigned"]) for member in controlled.get(path)["members"]] == [1]
+        assert {row["topic"] for row in controlled.get(path)["partitions"]} == {jobs}
+        found = controlled.get(f"{path}/in-flight")
+        assert ([row["offset"] for row in found["records"]], found["more"]) == (held, False)
+        refused = controlled.ask("POST", f"{path}/refuse-acknowledgements", {"times": 1})
+        assert (refused.status, len(refused.value["faults"])) == (201, 2)
+        expired = controlled.post(f"{path}/expire-locks", topic=jobs)["expired"]
+        assert [row["offset"] for row in expired] == held
+        assert {row["state"] for row in controlled.get(f"{path}/in-flight")["records"]} <= {"available", "acquired"}
+    finally:
+        worker.close()
+
+
+def polled(worker: ShareConsumer, count: int) -> list[Any]:
+    """So many records of a few polls."""
+    found: list[Any] = []
+    for _ in range(100):
+        if len(found) >= count:
+            break
+        found += [message for message in worker.poll(timeout=0.5) if message.error() is None]
+    return found
 
 
 def test_a_pack_is_loaded_by_its_path(controlled: Controlled, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from sordini.protocol.messages import (
 )
 from sordini.protocol.messages.common import AcknowledgementBatch
 from sordini.protocol.served_apis import ALL_APIS
+from sordini.replication.metadata_store.acl_model import AclOperation
 from tests.support.unit_broker import UnitBroker, topic_id_of
 from tests.unit.broker.security.test_rules import NO_GROUP, NO_TOPIC, Kind, Op, allow, answered, codes, guarded
 
@@ -241,7 +242,9 @@ async def test_offsets_of_topics_that_may_not_be_described_are_refused_or_left_o
     ],
     ids=["alter", "delete"],
 )
-async def test_offsets_are_changed_of_topics_that_may_be_read(key: ApiKey, request_: Any, operation: Op) -> None:
+async def test_offsets_are_changed_of_topics_that_may_be_read(
+    key: ApiKey, request_: Any, operation: AclOperation
+) -> None:
     async with a_guarded_broker() as broker:
         await as_root(broker, ApiKey.ALTER_SHARE_GROUP_OFFSETS, alteration_of(*TOPICS))
         allow(broker, Kind.GROUP, GROUP, operation)
