@@ -15,7 +15,7 @@
 # make tools   every call of the newest tools of Apache Kafka before three brokers, with what it must print; a minute
 # make stall  every request at its largest 1 MiB body: CPU, and how long another client waits; ARGS="--api METADATA"
 # make consumer-groups  situations of consumer groups before Apache Kafka 4.4.0, as recorded; UPDATE=1 records; two minutes
-# make shares  share partitions and their stored states beside Apache Kafka 4.4.0, call by call; ten minutes
+# make shares  share partitions, their stored states, and share groups beside Apache Kafka 4.4.0, call by call; ten minutes
 # make churn  members of both protocols in one group, killed as the broker is, for ten minutes
 # make hostile  hostile requests to Sordini and to Apache Kafka 3.9.1: answers, CPU, waits; ARGS="bombs epoch"
 # make chaos  three brokers and transactions under 37 faults in ten minutes, two outages of ZooKeeper too; ARGS="--minutes 2"
@@ -143,6 +143,7 @@ consumer-groups: .venv/.installed-dev
 shares: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py newest
 	SORDINI_SHARES=100 $(BIN)/python -m pytest tests/compat/test_share_partitions.py tests/compat/test_share_situations.py tests/compat/test_share_states.py $(ARGS)
+	SORDINI_CONSUMER_GROUPS=all SORDINI_PART=all $(BIN)/python -m pytest tests/compat/test_consumer_groups.py -k share_ $(ARGS)
 
 share-kills: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests

@@ -44,6 +44,8 @@ class ShareHeartbeatHandler:
         if self._unserved is not None:
             return _refused(ErrorCode.UNSUPPORTED_VERSION, self._unserved)
         try:
+            if not 1 <= _java_length(request.member_id) <= MEMBER_ID_LENGTH_MAX:
+                return _refused(ErrorCode.INVALID_REQUEST, None)
             _check(request)
             return self._submit(call)
         except BrokerError as error:
@@ -79,10 +81,12 @@ class ShareHeartbeatHandler:
         return ShareGroupHeartbeatResponse(error_code=code)
 
 
+def _java_length(text: str) -> int:
+    return len(text.encode("utf-16-be", "surrogatepass")) // 2
+
+
 def _check(request: ShareGroupHeartbeatRequest) -> None:
     """Raise BrokerError INVALID_REQUEST for what no member sends."""
-    if len(request.member_id.encode("utf-16-be", "surrogatepass")) > 2 * MEMBER_ID_LENGTH_MAX or not request.member_id:
-        raise BrokerError(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
     fields = (("MemberId", request.member_id), ("GroupId", request.group_id), ("RackId", request.rack_id))
     for name, value in fields:
         if value is not None and not value.strip():

@@ -48,9 +48,12 @@ from sordini.protocol.messages.describe_share_group_offsets import (
 from sordini.protocol.types import Offset, TopicId, TopicPartition
 
 UNKNOWN_TOPIC_TEXT: Final = "This server does not host this topic-partition."
+NO_GROUP_ID: Final = "The group id is invalid."
 NOTHING_TO_DELETE: Final = "There is no offset information to delete."
 NO_OFFSET: Final = -1
 NO_LAG: Final = -1
+NO_STATE: Final = StateSummary(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+"""Of a partition that does not exist."""
 PARTITIONS_PER_STEP: Final = 10
 
 SharePair = tuple[TopicId, int]
@@ -126,14 +129,14 @@ class ShareOffsetsHandler:
             known = self._metadata.topics.get(name)
             if known is not None:
                 ids[name] = known.topic_id
-                pairs += [(known.topic_id, index) for index in indexes]
+                pairs += [(known.topic_id, index) for index in indexes if index in known.partitions]
 
         def summarized(summaries: Mapping[SharePair, StateSummary]) -> None:
             measured = [
                 TopicPartition(name, index)
                 for name, topic_id in ids.items()
                 for index in named[name]
-                if _has_lag(summaries[topic_id, index])
+                if _has_lag(summaries.get((topic_id, index), NO_STATE))
             ]
             self._end_offsets.read(measured, partial(finished, summaries))
 
@@ -143,7 +146,11 @@ class ShareOffsetsHandler:
                     topic_name=name,
                     topic_id=topic_id,
                     partitions=[
-                        _described(index, summaries[topic_id, index], ends.get(TopicPartition(name, index)))
+                        _described(
+                            index,
+                            summaries.get((topic_id, index), NO_STATE),
+                            ends.get(TopicPartition(name, index)),
+                        )
                         for index in named[name]
                     ],
                 )
@@ -169,7 +176,8 @@ class ShareOffsetsHandler:
 
     def alter(self, call: Call) -> Work[AlterShareGroupOffsetsResponse | DelayedResponse]:
         request: AlterShareGroupOffsetsRequest = call.body
-        _check_group_id(request.group_id)
+        if not request.group_id:
+            return AlterShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID, error_message=NO_GROUP_ID)
         response = AlterShareGroupOffsetsResponse()
         offsets: dict[TopicId, dict[int, Offset]] = {}
         for topic in request.topics:
@@ -221,7 +229,8 @@ class ShareOffsetsHandler:
 
     def delete(self, call: Call) -> Work[DeleteShareGroupOffsetsResponse | DelayedResponse]:
         request: DeleteShareGroupOffsetsRequest = call.body
-        _check_group_id(request.group_id)
+        if not request.group_id:
+            return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID, error_message=NO_GROUP_ID)
         names: dict[TopicId, str] = {}
         refused: list[DeleteShareGroupOffsetsResponseTopic] = []
         for topic in request.topics:
@@ -289,11 +298,6 @@ class ShareOffsetsHandler:
         _request: DeleteShareGroupOffsetsRequest, code: ErrorCode
     ) -> DeleteShareGroupOffsetsResponse:
         return DeleteShareGroupOffsetsResponse(error_code=code)
-
-
-def _check_group_id(group_id: str) -> None:
-    if not group_id:
-        raise BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
 
 
 def _has_lag(summary: StateSummary) -> bool:
