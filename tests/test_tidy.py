@@ -501,10 +501,6 @@ def test_cancellations_are_passed_on() -> None:
     none_of(findings, "await inside of `asyncio.timeout`")
 
 
-NOT_SERVED_YET = re.compile(r"broker\.(configuration\.|groups\.)?share|protocol\.messages\..*share")
-"""Share groups are built from their messages and machines up; only tests use these until they are served."""
-
-
 def test_every_module_is_used() -> None:
     imported = {
         name.removeprefix("sordini.")
@@ -517,9 +513,7 @@ def test_every_module_is_used() -> None:
     findings = [
         source.at(1)
         for source in sources()
-        if source.path.name != "__init__.py"
-        and source.module not in imported | ENTRY_POINTS
-        and not NOT_SERVED_YET.search(source.module)
+        if source.path.name != "__init__.py" and source.module not in imported | ENTRY_POINTS
     ]
     none_of(findings, "nothing imports it: use it or remove it")
 
