@@ -17,12 +17,41 @@ class Difference(NamedTuple):
     why: str
 
 
+UNKNOWN_SHARE_PARTITIONS = (
+    "DescribeShareGroupOffsets of unknown topics and partitions, and of those that the group does not read"
+)
+FAILED = 'groups=[{group_id=g, error_code=UNKNOWN_SERVER_ERROR, error_message="The server experienced an unexpected error when processing the request."}]'
+
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "a commit by topic ids: known, unknown, zero, and twice",
         "< topics=[{topic_id=05050505050505050505050505050505, partitions=[{error_code=UNKNOWN_TOPIC_ID}]}, {partitions=[{error_code=UNKNOWN_TOPIC_ID}]}, {topic_id=foo, partitions=[{}, {}]}]",
         "< topics=[{topic_id=05050505050505050505050505050505, partitions=[{error_code=UNKNOWN_TOPIC_ID}]}, {partitions=[{error_code=UNKNOWN_TOPIC_ID}]}, {topic_id=foo, partitions=[{}]}, {topic_id=foo, partitions=[{}]}]",
         "A topic that is named twice is answered twice, as in all versions before.",
+    ),
+    Difference(
+        UNKNOWN_SHARE_PARTITIONS,
+        "< no answer",
+        "< groups=[{group_id=g, topics=[{topic_name=foo, topic_id=foo, partitions=[{start_offset=-1}, {partition_index=3, start_offset=-1}]}]}]",
+        "A partition that there is not is answered as one of an unknown topic; Apache Kafka asks for its state again and again.",
+    ),
+    Difference(
+        UNKNOWN_SHARE_PARTITIONS,
+        f"< {FAILED}",
+        "< groups=[{group_id=g, topics=[{topic_name=foo, topic_id=foo, partitions=[{partition_index=-1, start_offset=-1}, {start_offset=-1}]}]}]",
+        "A partition that there cannot be is answered as one of an unknown topic; Apache Kafka fails on it.",
+    ),
+    Difference(
+        "DescribeShareGroupOffsets of all topics, of some partitions, and in both versions",
+        f"< {FAILED}",
+        "< groups=[{group_id=g, topics=[{topic_name=foo, topic_id=foo}]}]",
+        "A topic of which no partition is asked has none in the answer; Apache Kafka fails on it.",
+    ),
+    Difference(
+        "AlterShareGroupOffsets of topics that the share group did not read, unknown ones, and unknown partitions",
+        "* ShareGroupStatePartitionMetadata(): v0 {initializing_topics=[{topic_id=foo, topic_name=foo}], initialized_topics=[{topic_id=bar, topic_name=bar, partitions=[0]}, {topic_id=foo, topic_name=foo, partitions=[0, 1, 2]}]}",
+        None,
+        "Where no start offset is set, that no partition is being initialized is not written.",
     ),
 )
 WITHOUT_RECORDS = {

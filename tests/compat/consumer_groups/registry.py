@@ -1,4 +1,4 @@
-"""The list of situations of consumer groups, and the brokers' settings under which each is played."""
+"""The list of situations of consumer groups and share groups, and the brokers' settings under which each is played."""
 
 from __future__ import annotations
 
@@ -16,13 +16,21 @@ SETTINGS: dict[str, object] = {
     "group.consumer.max.size": 4,
     "group.min.session.timeout.ms": 100,
     "group.max.size": 4,
+    "group.share.min.assignment.interval.ms": 0,
+    "group.share.assignment.interval.ms": 0,
+    "group.share.min.session.timeout.ms": 100,
+    "group.share.min.heartbeat.interval.ms": 10,
+    "group.share.max.size": 4,
+    "share.coordinator.state.topic.num.partitions": 1,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
     "group.initial.rebalance.delay.ms": 0,
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
     "auto.create.topics.enable": "false",
     "default.replication.factor": 1,
 }
-"""Nothing depends on time, and both limits of members are soon reached."""
+"""Nothing depends on time, and the limits of members are soon reached."""
 
 FLAVOURS: dict[str, dict[str, object]] = {
     "": {},
@@ -32,6 +40,8 @@ FLAVOURS: dict[str, dict[str, object]] = {
     "timed": {
         "group.consumer.session.timeout.ms": 6_000,
         "group.consumer.heartbeat.interval.ms": 500,
+        "group.share.session.timeout.ms": 6_000,
+        "group.share.heartbeat.interval.ms": 500,
     },
     "batched": {"group.consumer.assignment.interval.ms": 10_000},
 }

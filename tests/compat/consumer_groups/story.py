@@ -181,19 +181,25 @@ class Story:
     def settle(self, member: str, **fields: Any) -> Any:
         """Beat until the epoch has moved on, as what is done in the background shows some time; only the last is noted."""
         epoch = self.epochs[member]
-        return self._last(member, lambda answer: answer["error_code"] != 0 or answer["member_epoch"] > epoch, fields)
+
+        def is_settled(answer: Any) -> bool:
+            return bool(answer["error_code"] != 0 or answer["member_epoch"] > epoch)
+
+        return self.last(lambda: self.beat(member, **fields), is_settled)
 
     def wait_for_assignment(self, member: str, **fields: Any) -> Any:
         """Beat until an assignment comes."""
-        return self._last(member, lambda answer: answer["assignment"] is not None, fields)
+        return self.last(lambda: self.beat(member, **fields), lambda answer: answer["assignment"] is not None)
 
-    def _last(self, member: str, is_good: Callable[[Any], bool], fields: Values) -> Any:
-        def beat() -> Any:
+    def last(self, ask: Callable[[], Any], is_good: Callable[[Any], bool]) -> Any:
+        """Ask until the answer is good; only the last is noted."""
+
+        def again() -> Any:
             del self.lines[noted:]
-            return self.beat(member, **fields)
+            return ask()
 
         noted = len(self.lines)
-        answer = until(beat, is_good)
+        answer = until(again, is_good)
         self.lines[noted] = self.lines[noted].replace("> ", ">> ", 1)
         return answer
 
