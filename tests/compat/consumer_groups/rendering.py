@@ -122,7 +122,7 @@ class Rendering:
             return f"[{len(value)} of them]"
         if kind.startswith("[]"):
             value = self._in_order(value)
-            if (field.name, message.name) == _SET:
+            if (field.name, message.name) in _SETS:
                 value = sorted(value)
             inner = [self._value(message, field, kind[2:], version, item) for item in value]
             return f"[{', '.join(inner)}]"
@@ -181,7 +181,10 @@ class Rendering:
 
 
 _ORDERED_BY = ("topic_name", "name", "topic", "topic_id", "group_instance_id", "member_id", "group_id")
-_SET = ("subscribed_topic_names", "ConsumerGroupDescribeResponse")
+_SETS = {
+    ("subscribed_topic_names", "ConsumerGroupDescribeResponse"),
+    ("subscribed_topic_names", "ShareGroupDescribeResponse"),
+}
 _NUMBERED_BY = "partition_index"
 """What rows are put in order by, if they have it."""
 
