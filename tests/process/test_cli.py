@@ -192,7 +192,9 @@ def test_settings_of_a_group_are_set_described_and_taken_back(run: Run, topic: s
     assert rows(run("configs", "describe", "--group", group)) == [[key, "50000", "group"]]
     (shown,) = json.loads(run("configs", "describe", "--group", group, "--all", "--json").stdout)
     assert (shown["type"], shown["name"]) == ("group", group)
-    assert [row["source"] for row in shown["configs"]] == ["default", "default", "group"]
+    sources = {row["key"]: row["source"] for row in shown["configs"]}
+    assert {name for name, source in sources.items() if source != "default"} == {key}
+    assert (sources[key], "share.auto.offset.reset" in sources) == ("group", True)
     refused = run("configs", "set", "--group", group, f"{key}=1", code=1).stderr
     assert "allowed is from group.consumer.min.session.timeout.ms=45000 to" in refused
     run("configs", "unset", "--group", group, key)

@@ -200,6 +200,7 @@ def test_an_answer_that_is_about_something_else_or_nothing_or_twice_ends_a_comma
         "topic": "a",
         "group": "a",
         "consumers": "a",
+        "workers": "a",
         "producer": "a",
         "fresh": "a",
         "lines": tmp_path / "lines",

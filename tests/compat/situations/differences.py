@@ -15,13 +15,17 @@ def allowed_in(sentence: str) -> list[Difference]:
 
 
 OWN_TOPIC_KEY = "A topic has a key more, sordini.schema.validate: brokers that check schema ids."
+DEAD_LETTERS = "errors.deadletterqueue.group.enable"
+NEWER_TOPIC_KEY = "A topic has a key of Apache Kafka 4.4, for dead letters of share groups (KIP-1191)."
 
 DIFFERENCES: list[Difference] = [
     Difference("DescribeConfigs of a topic *", "results/0/configs/sordini.schema.validate/*", ANYTHING, OWN_TOPIC_KEY),
-    Difference("DescribeConfigs of no keys", "listed", 37, OWN_TOPIC_KEY),
+    Difference("DescribeConfigs of a topic *", f"results/0/configs/{DEAD_LETTERS}/*", ANYTHING, NEWER_TOPIC_KEY),
+    Difference("DescribeConfigs of no keys", "listed", 38, f"{OWN_TOPIC_KEY} {NEWER_TOPIC_KEY}"),
     Difference(
         "CreateTopics v5 lists the new topic's configuration", "sordini.schema.validate/*", ANYTHING, OWN_TOPIC_KEY
     ),
+    Difference("CreateTopics v5 lists the new topic's configuration", f"{DEAD_LETTERS}/*", ANYTHING, NEWER_TOPIC_KEY),
     *several(
         "a broker's keys of encryption and authentication, for one broker, all brokers and a listener that is not there",
         {
