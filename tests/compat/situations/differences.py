@@ -64,18 +64,16 @@ DIFFERENCES: list[Difference] = [
         "DescribeConfigs of groups and of client metrics",
         "a group/results/0/configs*",
         ANYTHING,
-        "Share groups and streams groups are not served, so they have no settings here: a group has those of consumer "
-        "groups.",
+        "Streams groups are not served, so they have no settings here: a group has those of consumer groups and of "
+        "share groups.",
     ),
     *several(
         "settings of groups of other kinds: share groups and streams groups",
         {
-            "share.session.timeout.ms/0/error_code": 40,
-            "share.auto.offset.reset/0/error_code": 40,
             "streams.heartbeat.interval.ms/0/error_code": 40,
             "streams.num.standby.replicas/0/error_code": 40,
         },
-        "Groups of these kinds are not served: a setting that is accepted would have no effect.",
+        "Streams groups are not served: a setting that is accepted would have no effect.",
     ),
     Difference(
         "settings of groups of other kinds: share groups and streams groups",
