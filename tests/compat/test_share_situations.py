@@ -13,8 +13,6 @@ from uuid import uuid4
 
 import pytest
 
-from sordini.protocol.api_keys import ApiKey
-from sordini.protocol.served_apis import APIS
 from tests.compat.consumer_groups.playing import compared, transcript, write_transcript
 from tests.compat.shares.differences import DIFFERENCES, as_ours
 from tests.compat.shares.situations import SITUATIONS, Situation
@@ -29,7 +27,6 @@ from tests.outside.versions import NEWEST_APACHE_KAFKA
 
 IS_JUDGED = bool(os.environ.get("SORDINI_SHARES"))
 IS_UPDATED = bool(os.environ.get("UPDATE"))
-IS_SERVED = ApiKey.SHARE_FETCH in APIS and ApiKey.SHARE_GROUP_HEARTBEAT in APIS
 FOLDER = Path(__file__).parent / "shares" / "transcripts"
 FAMILY = "shares"
 SETTINGS: dict[str, object] = {
@@ -102,8 +99,6 @@ def test_apache_kafka_does_what_is_recorded_when(situation: Situation, apache: S
     assert not difference, "\n".join(difference)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not IS_SERVED, reason="share groups are not served yet")
 @EACH
 def test_sordini_does_as_apache_kafka_when(situation: Situation, sordini: Stage) -> None:
     recorded = as_ours(situation.sentence, transcript(FAMILY, FOLDER)[situation.sentence])

@@ -474,7 +474,6 @@ def _(story: ShareStory) -> None:
     story.fetch(max_records=2)
     story.fetch(said={("t", 0): [(0, 1, [ACCEPT])]}, parts=(), max_records=1)
     story.fetch(said={("t", 0): [(2, 3, [RELEASE])]}, parts=())
-    story.fetch_until("a", has_records, parts=())
     story.stored()
 
 
