@@ -7,7 +7,9 @@
     dead letters are those that were rejected or delivered too often, and none that was accepted
 
 A lock is certain from the answer that gave it until the worker acknowledges, is killed, or the lock may have ended; a
-broker that is killed forgets the locks, and what was not answered may have been done or not.
+broker that is killed forgets the locks, and what was not answered may have been done or not. An acceptance or rejection
+is certain while the lock is: what is said later of a record that another worker has done below the start offset is
+answered with no error, and changes nothing.
 """
 
 from __future__ import annotations
@@ -34,15 +36,23 @@ class Hold(NamedTuple):
     deliveries: int
 
 
+class Acceptance(NamedTuple):
+    """One that was answered with no error."""
+
+    at: float
+    """When it was answered."""
+    is_certain: bool
+    """Whether the worker's lock was surely in force."""
+
+
 class Seen:
     """What all workers wrote down, by record."""
 
     def __init__(self) -> None:
         self.holds: dict[int, list[Hold]] = {}
-        self.accepted: dict[int, list[tuple[float, float, str]]] = {}
-        """Acceptances that were answered with no error: sent, answered, by whom."""
+        self.accepted: dict[int, list[Acceptance]] = {}
         self.rejections: dict[int, bool] = {}
-        """Records that were rejected; whether one of these was answered with no error."""
+        """Records that were rejected; whether one of these certainly had an effect."""
         self.attempted: set[int] = set()
         """Records of which an acceptance was sent, answered or not."""
         self.deliveries: Counter[int] = Counter()
@@ -53,6 +63,8 @@ class Seen:
     def read(self, lines: Iterable[str], ended: float) -> None:
         """One worker's lines, and when it was ended."""
         open_holds: dict[tuple[str, int], tuple[float, float, float, int]] = {}
+        certain_until: dict[tuple[str, int], float] = {}
+        """By when an answer is certainly about a record that the worker holds."""
         for line in lines:
             try:
                 row = json.loads(line)
@@ -63,11 +75,12 @@ class Seen:
                     for offset in range(row["first"], row["last"] + 1):
                         lock_end = row["sent"] + row["lock"]
                         open_holds[row["member"], offset] = (row["sent"], row["at"], lock_end, row["deliveries"])
+                        certain_until[row["member"], offset] = lock_end
                         self.deliveries[offset] = max(self.deliveries[offset], row["deliveries"])
                 case "says":
                     self._says(row, open_holds)
                 case "said":
-                    self._said(row)
+                    self._said(row, certain_until)
                 case "failed":
                     self.failures[row["why"].partition(":")[0]] += 1
                     # Its session may have been over for some time: nothing that it held is certain.
@@ -93,14 +106,15 @@ class Seen:
             if row["kind"] == REJECT:
                 self.rejections.setdefault(offset, False)
 
-    def _said(self, row: Mapping[str, Any]) -> None:
+    def _said(self, row: Mapping[str, Any], certain_until: Mapping[tuple[str, int], float]) -> None:
         self.codes[row["code"]] += 1
         for offset in range(row["first"], row["last"] + 1):
             if row["code"] != 0 or row["kind"] in (RENEW, RELEASE):
                 continue
+            is_certain = row["at"] <= certain_until.get((row["member"], offset), 0.0)
             if row["kind"] == ACCEPT:
-                self.accepted.setdefault(offset, []).append((row["sent"], row["at"], row["member"]))
-            if row["kind"] == REJECT:
+                self.accepted.setdefault(offset, []).append(Acceptance(row["at"], is_certain))
+            if row["kind"] == REJECT and is_certain:
                 self.rejections[offset] = True
 
 
@@ -128,17 +142,18 @@ def broken_promises(
     return found
 
 
-def _done_twice(offset: int, accepted: Sequence[tuple[float, float, str]], holds: Iterable[Hold]) -> list[str]:
+def _done_twice(offset: int, accepted: Sequence[Acceptance], holds: Iterable[Hold]) -> list[str]:
     if not accepted:
         return []
-    first_answer = min(at for _, at, _ in accepted)
+    first_answer = min(one.at for one in accepted)
     found = [
         f"record {offset} was delivered to {hold.member} behind the answer to its acceptance"
         for hold in holds
         if hold.sent > first_answer
     ]
-    if len(accepted) > 1:
-        found.append(f"record {offset} was accepted {len(accepted)} times")
+    times = sum(one.is_certain for one in accepted)
+    if times > 1:
+        found.append(f"record {offset} was accepted {times} times")
     return found
 
 
@@ -159,7 +174,7 @@ def _wrong_letters(seen: Seen, end: int, limit: int, dead: Counter[int]) -> list
         is_rejected, is_exceeded = offset in seen.rejections, seen.deliveries[offset] >= limit
         if offset in dead and not is_rejected and not is_exceeded:
             found.append(f"record {offset} is a dead letter, and was neither rejected nor delivered {limit} times")
-        if offset in dead and seen.accepted.get(offset):
+        if offset in dead and any(one.is_certain for one in seen.accepted.get(offset, ())):
             found.append(f"record {offset} is a dead letter, and was accepted")
         if offset not in dead and seen.rejections.get(offset):
             found.append(f"record {offset} was rejected, and is no dead letter")

@@ -63,6 +63,15 @@ def test_a_second_acceptance_is_found() -> None:
     assert "record 0 was accepted 2 times" in found
 
 
+def test_what_is_said_behind_the_end_of_a_lock_may_have_no_effect() -> None:
+    late = [acquired(1, lock=1), said(5)]
+    assert judged(late, [acquired(3, "ben", deliveries=2), said(4, member="ben")]) == []
+    assert judged(late, dead=Counter([0]))[:1] == [
+        "record 0 is a dead letter, and was neither rejected nor delivered 3 times"
+    ]
+    assert judged([acquired(1, lock=1), said(5, REJECT)], dead=Counter()) == []
+
+
 def test_a_record_that_two_workers_hold_is_found_unless_the_broker_failed_or_the_lock_may_have_ended() -> None:
     first, second = [acquired(1)], [acquired(3, "ben"), said(4, member="ben")]
     assert judged(first, second) == ["record 0 was delivered to ben while ann held it"]
