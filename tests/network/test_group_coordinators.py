@@ -16,19 +16,30 @@ from sordini.client.addresses import Address
 from sordini.client.errors import NotServed, Refused
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
-from sordini.protocol.messages import consumer_group_describe
+from sordini.protocol.messages import consumer_group_describe, share_group_describe
 from sordini.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from sordini.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from sordini.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
 from sordini.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from sordini.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 from sordini.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
+from sordini.protocol.messages.share_group_describe import ShareGroupDescribeResponse
 from sordini.protocol.served_apis import APIS
 from tests.support.scripted_peer import HOST, Asked, ScriptedPeer, response
 
-WITHOUT_CONSUMER_GROUPS = {ApiKey.DESCRIBE_GROUPS: 5, ApiKey.LIST_GROUPS: 4, ApiKey.CONSUMER_GROUP_DESCRIBE: -1}
+WITHOUT_CONSUMER_GROUPS = {
+    ApiKey.DESCRIBE_GROUPS: 5,
+    ApiKey.LIST_GROUPS: 4,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: -1,
+    ApiKey.SHARE_GROUP_DESCRIBE: -1,
+}
 """The newest versions of Apache Kafka 3.6."""
-OF_GROUPS = (ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE)
+OF_GROUPS = (
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.LIST_GROUPS,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.SHARE_GROUP_DESCRIBE,
+)
 
 DEAD = DescribeGroupsResponse(groups=[DescribedGroup(group_id="g", group_state="Dead")])
 NOT_CLASSIC = DescribeGroupsResponse(
@@ -41,6 +52,11 @@ def described(code: int, **fields: Any) -> ConsumerGroupDescribeResponse:
     return ConsumerGroupDescribeResponse(groups=[row])
 
 
+def shared(code: int, **fields: Any) -> ShareGroupDescribeResponse:
+    row = share_group_describe.DescribedGroup(group_id="g", error_code=code, **fields)
+    return ShareGroupDescribeResponse(groups=[row])
+
+
 class ScriptedBroker:
     """The one broker of a cluster. `answers` are its responses about groups, `newest` versions that it serves."""
 
@@ -49,6 +65,7 @@ class ScriptedBroker:
         self.answers: dict[ApiKey, Any] = {
             ApiKey.DESCRIBE_GROUPS: NOT_CLASSIC,
             ApiKey.CONSUMER_GROUP_DESCRIBE: described(ErrorCode.GROUP_ID_NOT_FOUND),
+            ApiKey.SHARE_GROUP_DESCRIBE: shared(ErrorCode.GROUP_ID_NOT_FOUND),
             ApiKey.LIST_GROUPS: ListGroupsResponse(),
         }
         self.peer = ScriptedPeer(SystemNetwork(), self._answer)
@@ -133,9 +150,15 @@ async def test_a_group_that_is_no_classic_one_is_described_as_a_consumer_group(
 @pytest.mark.parametrize("code", [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION])
 async def test_a_group_of_no_kind_does_not_exist(broker: ScriptedBroker, code: ErrorCode) -> None:
     broker.answers[ApiKey.CONSUMER_GROUP_DESCRIBE] = described(code)
+    broker.answers[ApiKey.SHARE_GROUP_DESCRIBE] = shared(code)
     assert (await describe_group(broker.cluster, "g")).state == "Dead"
-    assert broker.asked == [ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.LIST_GROUPS]
-    assert broker.peer.asked[-1].message.types_filter == ["share", "streams"]
+    assert broker.asked == [
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.LIST_GROUPS,
+    ]
+    assert broker.peer.asked[-1].message.types_filter == ["streams"]
 
 
 async def test_a_consumer_group_that_may_not_be_described_is_refused_in_the_brokers_words(
@@ -148,10 +171,28 @@ async def test_a_consumer_group_that_may_not_be_described_is_refused_in_the_brok
         await describe_group(broker.cluster, "g")
 
 
-async def test_a_share_group_is_named_as_what_it_is_and_not_changed(broker: ScriptedBroker) -> None:
-    row = ListedGroup(group_id="g", protocol_type="share", group_state="Empty", group_type="Share")
+async def test_a_group_that_is_neither_classic_nor_a_consumer_group_is_described_as_a_share_group(
+    broker: ScriptedBroker,
+) -> None:
+    broker.answers[ApiKey.SHARE_GROUP_DESCRIBE] = shared(
+        ErrorCode.NONE,
+        group_state="Stable",
+        group_epoch=3,
+        assignment_epoch=3,
+        assignor_name="simple",
+        members=[share_group_describe.Member(member_id="m", subscribed_topic_names=["t"])],
+    )
+    found = await describe_group(broker.cluster, "g")
+    assert (found.kind, found.state, found.assignor, found.epoch) == ("share", "Stable", "simple", 3)
+    assert [(member.member_id, member.subscribed_topics) for member in found.members] == [("m", ["t"])]
+
+
+async def test_a_group_of_a_type_that_is_not_known_is_named_as_what_it_is_and_not_changed(
+    broker: ScriptedBroker,
+) -> None:
+    row = ListedGroup(group_id="g", protocol_type="streams", group_state="Empty", group_type="Streams")
     broker.answers[ApiKey.LIST_GROUPS] = ListGroupsResponse(groups=[row])
-    reason = "group 'g' is a share group: this command knows classic and consumer groups"
+    reason = "group 'g' is a streams group: this command knows classic, consumer and share groups"
     with pytest.raises(Failure, match=reason):
         await describe_group(broker.cluster, "g")
     assert await delete_groups(broker.cluster, ["g"]) == [{"group": "g", "deleted": False, "error": reason}]
