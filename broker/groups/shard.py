@@ -296,7 +296,9 @@ class GroupShard:
         def deleted(errors: Mapping[tuple[TopicId, int], ErrorCode]) -> None:
             failed = next((code for code in errors.values() if code), ErrorCode.NONE)
             group = self.shares.groups.get(group_id)
-            if failed or group is None:
+            if self.shares.is_closed:
+                on_done(ErrorCode.NOT_COORDINATOR)
+            elif failed or group is None:
                 on_done(failed or ErrorCode.GROUP_ID_NOT_FOUND)
             elif group.members:
                 on_done(ErrorCode.NON_EMPTY_GROUP)  # One has joined meanwhile.

@@ -197,11 +197,14 @@ class ShareOffsetsHandler:
             )
 
         def stored(answer: StatesAnswer, errors: Mapping[SharePair, ErrorCode]) -> None:
-            if any(errors.values()):
+            if any(errors.values()) or not errors:
                 _add_errors(response, errors)
-            elif errors:
-                self._groups.submit_to_share_group(request.group_id, Initialized(answer.partitions))
-            responder.answer(response)
+                responder.answer(response)
+            else:
+                self._conclude(request.group_id, Initialized(answer.partitions), concluded)
+
+        def concluded(error: ErrorCode) -> None:
+            responder.answer(response if not error else AlterShareGroupOffsetsResponse(error_code=error))
 
         self._groups.submit_to_share_group(request.group_id, SetOffsets(offsets), begun)
         return responder.result()
@@ -267,14 +270,29 @@ class ShareOffsetsHandler:
                 for topic_id in (*done, *failed)
             ]
             response = DeleteShareGroupOffsetsResponse(responses=[*found, *rows])
-            if done:
-                event = OffsetsDeleted(done)
-                self._groups.submit_to_share_group(request.group_id, event, lambda _: responder.answer(response))
-            else:
+            if not done:
                 responder.answer(response)
+                return
+
+            def concluded(error: ErrorCode) -> None:
+                responder.answer(response if not error else DeleteShareGroupOffsetsResponse(error_code=error))
+
+            self._conclude(request.group_id, OffsetsDeleted(done), concluded)
 
         self._groups.submit_to_share_group(request.group_id, DeleteOffsets(tuple(names)), begun)
         return responder.result()
+
+    def _conclude(
+        self, group_id: str, event: Initialized | OffsetsDeleted, on_done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Tell the group what became of its states, once the share coordinator has answered. Raises nothing.
+
+        The group may have another coordinator by then, which does the same with what it has loaded.
+        """
+        try:
+            self._groups.submit_to_share_group(group_id, event, lambda _: on_done(ErrorCode.NONE))
+        except BrokerError as error:
+            on_done(error.code)
 
     # Errors.
 

@@ -104,7 +104,8 @@ class ShareGroups:
         self._events: EventQueue[_Submitted] = EventQueue(self._step)
         self._answers = CommittedAnswers()
         self._connections = MemberConnections() if deps.is_guarded else None
-        self._is_closed = False
+        self.is_closed = False
+        """Whether the leadership has ended."""
 
     # Requests and events.
 
@@ -129,7 +130,7 @@ class ShareGroups:
 
     def unload(self) -> None:
         """The leadership has ended: what waits is answered NOT_COORDINATOR by the journal or here."""
-        self._is_closed = True
+        self.is_closed = True
         self._answers.close()
         for group_id in list(self.groups):
             self._keep(group_id, None)
@@ -139,7 +140,7 @@ class ShareGroups:
     # Steps of the machine.
 
     def _step(self, group_id: str, submitted: _Submitted) -> None:
-        if self._is_closed:
+        if self.is_closed:
             _answer(submitted, Refusal(ErrorCode.NOT_COORDINATOR, ""))
             return
         event, known = submitted.event, self.groups.get(group_id)
@@ -215,7 +216,7 @@ class ShareGroups:
             return
 
         def done(errors: Mapping[tuple[TopicId, int], ErrorCode]) -> None:
-            if self._is_closed or group_id not in self.groups:
+            if self.is_closed or group_id not in self.groups:
                 return
             failed = next((error for error in errors.values() if error), ErrorCode.NONE)
             if failed:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+
+import pytest
 
 from sordini.broker.groups.offsets_topic import OFFSETS_TOPIC
 from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
+from sordini.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
+from sordini.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
 from sordini.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from sordini.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.support.group_requests import a_coordinator
@@ -121,3 +133,40 @@ async def test_memory_is_released_with_the_leadership() -> None:
         broker.parts.replicas.resign_all()
         await rounds(broker)
         assert broker.parts.groups.memory.held_bytes == 0
+
+
+def set_offsets() -> AlterShareGroupOffsetsRequest:
+    row = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=0)
+    topic = AlterShareGroupOffsetsRequestTopic(topic_name="orders", partitions=[row])
+    return AlterShareGroupOffsetsRequest(group_id="g", topics=[topic])
+
+
+def delete_offsets() -> DeleteShareGroupOffsetsRequest:
+    return DeleteShareGroupOffsetsRequest(
+        group_id="g", topics=[DeleteShareGroupOffsetsRequestTopic(topic_name="orders")]
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "request_of"),
+    [
+        (ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, set_offsets),
+        (ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, delete_offsets),
+        (ApiKey.DELETE_GROUPS, 2, lambda: DeleteGroupsRequest(groups_names=["g"])),
+    ],
+)
+async def test_a_coordinator_that_moves_while_states_are_changed_answers_so(
+    key: ApiKey, version: int, request_of: Callable[[], Any]
+) -> None:
+    async with a_share_coordinator() as broker:
+        beat(broker, "a")
+        await rounds(broker)
+        beat(broker, "a", -1)
+        changing = broker.serve(key, version, request_of())
+        assert isinstance(changing, DelayedResponse)
+        partition = broker.parts.replicas.partition(OFFSETS_TOPIC, 0)
+        broker.parts.groups.runtime.resigned(partition)
+        await rounds(broker)
+        answer = answer_of(changing, key, version)
+        codes = [answer.error_code] if hasattr(answer, "error_code") else [row.error_code for row in answer.results]
+        assert codes == [ErrorCode.NOT_COORDINATOR]
