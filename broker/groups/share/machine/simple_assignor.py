@@ -131,9 +131,7 @@ class _Pool(Generic[K]):
         sizes = {partition: len(holders) for partition, holders in self._holders.items()}
         yield from self._take_from_members()
         yield from self._take_from_partitions(sizes)
-        for partition in self._targets:
-            self._holders.setdefault(partition, {})
-        yield from self._give()
+        yield from self._give(self._add_targets())
 
     def _take_from_members(self) -> _Steps:
         for number, held in self._held.items():
@@ -157,11 +155,21 @@ class _Pool(Generic[K]):
         del self._holders[partition][number]
         self.taken.append((number, partition))
 
-    def _give(self) -> _Steps:
+    def _add_targets(self) -> int:
+        """Partitions without members become keys, too. Returns the number of buckets of Java's table of keys.
+
+        Its `computeIfAbsent` grows a table before it looks for the key: the last key is counted if it was there.
+        """
+        was_there = bool(self._targets) and self._targets[-1] in self._holders
+        for partition in self._targets:
+            self._holders.setdefault(partition, {})
+        counted = len(self._holders) if was_there else len(self._holders) - 1
+        return hash_table_buckets(counted, for_elements=len(self._targets))
+
+    def _give(self, buckets: int) -> _Steps:
         below = {number: None for number in self._members if len(self._held.get(number, ())) < self._desired[number]}
         remaining, has_given = iter(list(below)), False
-        # Java's `computeIfAbsent` puts a key before the others of its bucket, and a table grows one key later by it.
-        buckets = hash_table_buckets(len(self._holders) - 1, for_elements=len(self._targets))
+        # `computeIfAbsent` puts a key before the others of its bucket.
         for partition in hash_order(reversed(self._holders), self._hash_of, buckets):
             holders, missing = self._holders[partition], self._sharing - len(self._holders[partition])
             while missing > 0 and below:
