@@ -67,7 +67,16 @@ def converted_value(field: Field, value: Any, their_field: Any, version: int) ->
 def test_kafka_python_knows_every_message_that_a_client_sends() -> None:
     kip_848 = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)  # It does not speak these.
     kip_714 = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
-    others = [APIS[key] for key in (*INTER_BROKER_APIS, *kip_848, *kip_714)]
+    kip_932 = (
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    )
+    others = [APIS[key] for key in (*INTER_BROKER_APIS, *kip_848, *kip_714, *kip_932)]
     assert {cls.__name__ for cls in UNKNOWN} <= {cls.__name__ for api in others for cls in (api.request, api.response)}
 
 

@@ -35,7 +35,7 @@ def a_member(member_id: str, has: str = "", target: str | None = "", **fields: A
 def a_group(*members: GroupMember, kind: str = CONSUMER) -> dict[str, Any]:
     described = GroupDescription("g", "Reconciling", kind, CONSUMER, "uniform", "127.0.0.1:9092", [*members], 4, 4)
     moves = pending_moves(described.members) if kind == CONSUMER else None
-    return {"members": member_rows(described), "pending_moves": moves}
+    return {"type": kind, "members": member_rows(described), "pending_moves": moves}
 
 
 def moves_of(*members: GroupMember) -> list[tuple[int, str | None, str | None]]:
