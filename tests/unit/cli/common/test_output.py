@@ -192,6 +192,8 @@ CONFIRMED = (
     ["topics", "delete-records", "t", "--all"],
     ["groups", "delete", "g"],
     ["groups", "delete-offsets", "g", "--topic", "t"],
+    ["share", "delete", "g"],
+    ["share", "delete-offsets", "g", "--topic", "t"],
     ["transactions", "abort", "t:0", "--start-offset", "1"],
     ["users", "remove", "u"],
 )
