@@ -30,6 +30,7 @@ from sordini.broker.groups.machine.offset_table import OffsetTable
 from sordini.broker.groups.machine.rebalance_history import Rebalance
 from sordini.broker.groups.machine.state import NO_CALLER, CommittedOffset, Group, GroupState
 from sordini.broker.groups.machine.subscriptions import is_subscribed
+from sordini.broker.groups.session_waits import SessionWaits
 from sordini.broker.groups.shard import GroupShard, retried_later
 from sordini.broker.groups.shard_deps import GroupShardDeps
 from sordini.broker.groups.shard_histories import RebalanceTotals
@@ -43,11 +44,6 @@ from sordini.protocol.types import Offset, TopicId, TopicPartition, topic_id_tex
 from sordini.replication.partition import Partition
 from sordini.replication.pending_commits import PendingCommit
 
-DUE_WAIT_MS = 10
-"""Until the tick of a group that is due: one iteration of the loop that reads all sockets, and some more."""
-DUE_WAIT_MS_MAX = 1_000
-"""The longest wait for the end of a grace period: after a long stall the answer is about the group as it is known."""
-DUE_WAITS_MAX = 5
 MEMBER_ID_PREFIX_BYTES_MAX = 16_384
 """Of a member's id, a string of 32767 bytes at most on the wire."""
 
@@ -98,6 +94,7 @@ class GroupCoordinator:
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             topic, settings, ports, lambda shard: GroupShard(shard, deps)
         )
+        self.session_waits = SessionWaits(ports, self._existing)
         self.settings_of = consumers.settings_of
         """The settings of a consumer group."""
         self.states_of_shares = shares.states
@@ -251,20 +248,6 @@ class GroupCoordinator:
         for shard in self.runtime.shards():
             yield from shard.state.histories.last_durations()
 
-    def when_no_session_is_due(
-        self, group_ids: Collection[str] | None, then: Callable[[], None], waits: int = DUE_WAITS_MAX
-    ) -> None:
-        """Call `then` when no deadline of these groups (None: of all groups here) is due; at once if none is.
-
-        An answer that depends on sessions waits for those that have just expired. This fences no member: what is due
-        may be extended by a heartbeat that is still in a socket (see `member_sessions`). Raises nothing.
-        """
-        wait_ms = max((self._due_wait_ms(group) for group in self._existing(group_ids)), default=0)
-        if not wait_ms or not waits:
-            then()
-            return
-        self._ports.call_later(wait_ms / 1000, lambda: self.when_no_session_is_due(group_ids, then, waits - 1))
-
     def _existing(self, group_ids: Collection[str] | None) -> list[AnyGroup]:
         if group_ids is None:
             return self.groups()
@@ -275,13 +258,6 @@ class GroupCoordinator:
                 found += [] if group is None else [group]
         return found
 
-    def _due_wait_ms(self, group: AnyGroup) -> int:
-        """How long to wait until what is due is done; 0 when nothing is."""
-        now_ms = self._ports.clock.monotonic_ms()
-        if group.grace is not None:
-            return min(max(group.grace.ends_ms - now_ms, 0) + DUE_WAIT_MS, DUE_WAIT_MS_MAX)
-        return DUE_WAIT_MS if group.due_ms is not None and group.due_ms <= now_ms else 0
-
     def is_full(self, group_id: str) -> bool:
         """Whether a group has group.max.size members."""
         group = self.group(group_id)
@@ -289,7 +265,7 @@ class GroupCoordinator:
 
     def delete_group(self, group_id: str, on_done: OnDone) -> None:
         """Delete a group without members, and its offsets. Raises nothing."""
-        self.when_no_session_is_due([group_id], lambda: self._delete_group(group_id, on_done))
+        self.session_waits.when_none_is_due([group_id], lambda: self._delete_group(group_id, on_done))
 
     def _delete_group(self, group_id: str, on_done: OnDone) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Answers that depend on group sessions wait until none is due (`GroupCoordinator.when_no_session_is_due`)."""
+"""Answers that depend on group sessions wait until none is due (`session_waits.py`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def after_due_sessions(
             call.complete_by(pending, work())
 
     looked_at = group_ids if group_ids is not None and len(group_ids) <= GROUPS_LOOKED_AT_MAX else None
-    groups.when_no_session_is_due(looked_at, then)
+    groups.session_waits.when_none_is_due(looked_at, then)
     if is_settled:
         return (yield from work())
     pending = DelayedResponse()

@@ -104,7 +104,7 @@ class GroupMembersHandler:
             except BrokerError as error:
                 responder.answer(joined(JoinAnswer(error.code, member_id=event.member_id)))
 
-        self._groups.when_no_session_is_due([group_id], join_again)
+        self._groups.session_waits.when_none_is_due([group_id], join_again)
         return responder.result()
 
     def sync(self, call: Call) -> SyncGroupResponse | DelayedResponse:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from sordini.broker.groups.share.machine.state import Partitions
-from sordini.broker.share_state.ports import SharePartitionKey, StatePersister, StateSummary
+from sordini.broker.share_state.ports import GroupStates, SharePartitionKey, StateSummary
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import Offset, TopicId
 from sordini.replication.ports import Spawn
@@ -27,7 +27,7 @@ OnErrors = OnResults[ErrorCode]
 class StateRequests:
     """Called back exactly once each, after the call has returned."""
 
-    def __init__(self, persister: StatePersister, spawn: Spawn) -> None:
+    def __init__(self, persister: GroupStates, spawn: Spawn) -> None:
         self._persister = persister
         self._spawn = spawn
 
