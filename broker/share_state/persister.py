@@ -66,7 +66,7 @@ class StatesElsewhere(Protocol):
 
 
 class CoordinatedStates:
-    """A `StatePersister` that knows where each coordinator is."""
+    """`LeaderStates` and `GroupStates`; it knows where each coordinator is."""
 
     def __init__(
         self,

@@ -60,17 +60,21 @@ class StateWrite(NamedTuple):
     runs: tuple[StateRun, ...]
 
 
-class StatePersister(Protocol):
-    """Reads and writes the states of share partitions."""
-
-    def initialize(self, key: SharePartitionKey, state_epoch: int, start: Offset | None, on_done: OnStored) -> None:
-        """A group begins to read a partition, or its start offset is set."""
+class LeaderStates(Protocol):
+    """How the leader of a partition reads and writes the state of a share partition."""
 
     def read(self, key: SharePartitionKey, leader_epoch: int, on_done: Callable[[ReadState], None]) -> None:
         """A leader begins with a share partition; leaders of older epochs are refused from then on."""
 
     def write(self, key: SharePartitionKey, write: StateWrite, on_done: OnStored) -> None:
         """Store a change; what is answered with NONE is committed."""
+
+
+class GroupStates(Protocol):
+    """How a group coordinator begins and ends states, and describes them."""
+
+    def initialize(self, key: SharePartitionKey, state_epoch: int, start: Offset | None, on_done: OnStored) -> None:
+        """A group begins to read a partition, or its start offset is set."""
 
     def delete(self, key: SharePartitionKey, on_done: OnStored) -> None:
         """Delete the state; that there is none is no error."""

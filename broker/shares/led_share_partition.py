@@ -15,7 +15,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Final
 
-from sordini.broker.share_state.ports import OnStored, ReadState, SharePartitionKey, StatePersister
+from sordini.broker.share_state.ports import LeaderStates, OnStored, ReadState, SharePartitionKey
 from sordini.broker.shares.dead_letters.archiving import Archiving
 from sordini.broker.shares.machine.acknowledgement import Acknowledgement, acknowledge
 from sordini.broker.shares.machine.acquisition import Acquired, Acquisition, AcquisitionRequest, Extent
@@ -67,7 +67,7 @@ class Phase(Enum):
 class ShareDeps(NamedTuple):
     """What all share partitions of a broker use."""
 
-    persister: StatePersister
+    persister: LeaderStates
     settings_of: SettingsOf
     starts: StartLookup
     clock: Clock

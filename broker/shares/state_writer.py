@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from sordini.broker.share_state.machine.state_runs import StateRun
-from sordini.broker.share_state.ports import OnStored, SharePartitionKey, StatePersister, StateWrite
+from sordini.broker.share_state.ports import LeaderStates, OnStored, SharePartitionKey, StateWrite
 from sordini.broker.shares.machine.record_states import DONE
 from sordini.broker.shares.machine.share_partition import Change, SharePartition
 from sordini.protocol.errors import ErrorCode
@@ -46,7 +46,7 @@ class StateWriter:
         key: SharePartitionKey,
         epochs: Epochs,
         machine: SharePartition,
-        persister: StatePersister,
+        persister: LeaderStates,
         call_later: CallLater,
     ) -> None:
         self._key = key

@@ -9,12 +9,12 @@ from sordini.broker.groups.consumer.cluster_topics import ClusterTopics
 from sordini.broker.groups.share.groups import ShareGroupDeps
 from sordini.broker.groups.share.limits import ShareMembershipLimits
 from sordini.broker.groups.share.state_requests import StateRequests
-from sordini.broker.share_state.ports import StatePersister
+from sordini.broker.share_state.ports import GroupStates
 from sordini.broker.topics.metadata_cache import MetadataCache
 
 
 def wire_share_groups(
-    config: Config, limits: ShareGroupLimits, metadata: MetadataCache, persister: StatePersister, ports: Ports
+    config: Config, limits: ShareGroupLimits, metadata: MetadataCache, persister: GroupStates, ports: Ports
 ) -> ShareGroupDeps:
     """What all share groups of this broker share."""
     retry_ms = max(config.group_share_initialize_retry_interval_ms, config.offsets_commit_timeout_ms)

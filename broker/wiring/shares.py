@@ -10,7 +10,7 @@ from sordini.broker.records.jobs.queue import JobQueue
 from sordini.broker.records.known_leaders import KnownLeaders
 from sordini.broker.requests.call import Route
 from sordini.broker.requests.slice_scheduler import SliceScheduler
-from sordini.broker.share_state.ports import StatePersister
+from sordini.broker.share_state.ports import LeaderStates
 from sordini.broker.shares.in_flight_handler import ShareInFlightHandler
 from sordini.broker.shares.led_share_partition import ShareDeps
 from sordini.broker.shares.machine.sessions import ShareSessions
@@ -37,7 +37,7 @@ class ShareParts(NamedTuple):
 def wire_shares(
     deps: BrokerDeps,
     leaders: KnownLeaders,
-    persister: StatePersister,
+    persister: LeaderStates,
     letters: DeadLetterDeps,
     jobs: JobQueue,
     slices: SliceScheduler,

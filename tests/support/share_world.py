@@ -12,7 +12,7 @@ from sordini.broker.records.known_leaders import KnownLeaders
 from sordini.broker.requests.call import Call, Route, VersionedApi
 from sordini.broker.requests.slice_scheduler import first_slice
 from sordini.broker.share_state.machine.state_runs import StateRun, with_written
-from sordini.broker.share_state.ports import OnStored, ReadState, SharePartitionKey, StateSummary, StateWrite
+from sordini.broker.share_state.ports import OnStored, ReadState, SharePartitionKey, StateWrite
 from sordini.broker.shares.led_share_partition import ShareDeps
 from sordini.broker.shares.machine.sessions import ShareSessions
 from sordini.broker.shares.machine.share_partition import ShareLimits, SharePartition
@@ -106,15 +106,6 @@ class FakePersister:
             on_done(self.error)
 
         self._do(stored)
-
-    def initialize(self, key: SharePartitionKey, state_epoch: int, start: Offset | None, on_done: OnStored) -> None:
-        raise NotImplementedError
-
-    def delete(self, key: SharePartitionKey, on_done: OnStored) -> None:
-        raise NotImplementedError
-
-    def summarize(self, key: SharePartitionKey, on_done: Callable[[StateSummary], None]) -> None:
-        raise NotImplementedError
 
 
 class ShareWorld:

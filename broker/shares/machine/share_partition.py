@@ -155,7 +155,7 @@ class SharePartition:
         self.advance()
 
     def move_start(self, offset: int) -> None:
-        """The log begins there now: what is before is forgotten, whoever holds it."""
+        """The log begins there now: records before it are forgotten, those that members hold included."""
         if offset <= self.start:
             return
         self.done -= sum(
