@@ -403,6 +403,52 @@ BOUNDS: Final = (
         (f"{UNIT}/groups/test_coordinator.py::test_a_group_does_not_grow_beyond_its_maximum_size",),
     ),
     Bound(
+        "members of a share group",
+        "group.share.max.size",
+        "GROUP_MAX_SIZE_REACHED",
+        (f"{UNIT}/groups/share/test_machine.py::test_a_group_has_no_more_members_than_allowed_and_those_that_it_has_may_join_again",),
+    ),
+    Bound(
+        "share sessions of a broker",
+        "group.share.max.share.sessions",
+        "SHARE_SESSION_LIMIT_REACHED",
+        (
+            f"{UNIT}/shares/test_share_requests.py::test_no_more_sessions_are_opened_than_allowed_and_their_partitions_are_bounded",
+        ),
+    ),
+    Bound(
+        "records of a partition that a share group has in flight",
+        "group.share.partition.max.record.locks",
+        "none are acquired, but for the rest of a batch, before records are acknowledged",
+        (
+            f"{UNIT}/shares/test_share_partition.py::test_no_more_records_are_in_flight_than_the_limit_but_for_the_rest_of_a_batch",
+        ),
+    ),
+    Bound(
+        "share partitions that a broker leads, in memory",
+        "broker.shares.share_partitions:SHARE_PARTITIONS_MAX",
+        "those that are not used make room; UNKNOWN_SERVER_ERROR for the partition where none is",
+        (
+            f"{UNIT}/shares/test_share_requests.py::test_share_partitions_that_are_not_used_make_room_for_others",
+        ),
+    ),
+    Bound(
+        "state batches of a share partition in one request",
+        "broker.share_state.state_apis:BATCHES_MAX",
+        "INVALID_REQUEST for the partition",
+        (
+            f"{UNIT}/share_state/test_share_states.py::test_200_000_batches_in_one_request_are_served_in_slices_or_refused",
+        ),
+    ),
+    Bound(
+        "runs of offsets in a stored state of a share partition",
+        "broker.share_state.machine.stored_state:STATE_RUNS_MAX",
+        "INVALID_REQUEST for the write",
+        (
+            f"{UNIT}/share_state/test_stored_state.py::test_a_state_may_not_have_more_runs_than_a_snapshot_has_room_for",
+        ),
+    ),
+    Bound(
         "groups with settings of their own",
         "broker.configuration.group_configs:GROUPS_MAX",
         "POLICY_VIOLATION for the group",
@@ -759,6 +805,16 @@ ABOUT_NO_PEER: Final = frozenset(
         "group.consumer.max.heartbeat.interval.ms",
         "group.consumer.max.session.timeout.ms",
         "group.consumer.max.size",
+        "group.share.delivery.count.limit",
+        "group.share.max.assignment.interval.ms",
+        "group.share.max.delivery.count.limit",
+        "group.share.max.heartbeat.interval.ms",
+        "group.share.max.partition.max.record.locks",
+        "group.share.max.record.lock.duration.ms",
+        "group.share.max.session.timeout.ms",
+        "group.share.min.delivery.count.limit",
+        "group.share.min.partition.max.record.locks",
+        "share.coordinator.load.buffer.size",
         "offsets.load.buffer.size",
         "log.cleaner.dedupe.buffer.size",
         "log.cleaner.io.buffer.size",
