@@ -45,6 +45,13 @@ def clients(broker: SordiniProcess, software: str) -> list[dict[str, Any]]:
     return [row for row in found if row["pushes"] and software in f"{row['software_name']} {row['software_version']}"]
 
 
+def known(broker: SordiniProcess) -> tuple[list[dict[str, Any]], str]:
+    """All that is known of clients, but for their metrics, and what the broker has logged."""
+    rows = json.loads(run_here(broker.bootstrap, "clients", "list", "--json").stdout)
+    named = [{**row, "metrics": sorted(figure["name"] for figure in row["metrics"])} for row in rows]
+    return named, broker.tail()
+
+
 def described(broker: SordiniProcess, row: dict[str, Any]) -> dict[str, float]:
     (found,) = json.loads(run_here(broker.bootstrap, "clients", "describe", row["client_instance_id"], "--json").stdout)
     return {figure["name"]: figure["value"] for figure in found["metrics"]}
@@ -110,7 +117,7 @@ def test_clients_of_java_push_and_are_seen_with_their_lag_and_latency(broker: So
                 )
                 return rows if is_ready else None
 
-            rows = eventually(both, "both push")
+            rows = eventually(both, f"{instances} push", instead=lambda: (program.poll(), known(broker)))
             producer, consumer = (rows[one] for one in instances)
             assert {row["client_id"] for row in (producer, consumer)} == {"java-pusher"}
             assert {row["software_version"] for row in (producer, consumer)} == {NEWEST_APACHE_KAFKA}

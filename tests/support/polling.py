@@ -12,10 +12,15 @@ SECONDS_MAX = 90.0
 POLL_S = 0.05
 
 
-def eventually(look: Callable[[], T | None], what: str, seconds: float = SECONDS_MAX) -> T:
-    """What `look` finds, as soon as it finds something."""
+def eventually(
+    look: Callable[[], T | None],
+    what: str,
+    seconds: float = SECONDS_MAX,
+    instead: Callable[[], object] = lambda: "nothing",
+) -> T:
+    """What `look` finds, as soon as it finds something; the failure names what `instead` finds."""
     deadline = time.monotonic() + seconds
     while (found := look()) is None:
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}; there is {instead()}"
         time.sleep(POLL_S)
     return found

@@ -84,7 +84,7 @@ class ClientTelemetry:
         return bool(self._held_bytes) and self._held_bytes + size > WAITING_BYTES
 
     async def read(self, instance: Instance, codec: int, data: bytes) -> ErrorCode:
-        """Read an accepted push into the figures of its instance; returns NONE or INVALID_RECORD."""
+        """Read an accepted push into the figures of its instance; returns NONE, or the error of `PushReader`."""
         try:
             async with self._one_at_a_time:
                 done = await self.reader.read(codec, data, self.bytes_max)

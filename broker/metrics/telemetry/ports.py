@@ -24,7 +24,11 @@ class PushReader(Protocol):
         """Processes that died, or were killed, while they read."""
 
     async def read(self, codec: int, data: bytes, bytes_max: int) -> PushRead:
-        """Read a push; raises BrokerError INVALID_RECORD."""
+        """Read a push.
+
+        Raises BrokerError INVALID_RECORD for one that cannot be read, and THROTTLING_QUOTA_EXCEEDED where the process
+        failed: the client pushes again after its interval.
+        """
 
     async def close(self) -> None:
         """End the process."""

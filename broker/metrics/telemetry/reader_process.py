@@ -70,7 +70,8 @@ class PushReaderProcess:
 
 
 def _failed(why: str) -> BrokerError:
-    return BrokerError(ErrorCode.INVALID_RECORD, f"the metrics cannot be read: {why}")
+    # Not INVALID_RECORD, after which a client pushes nothing for the rest of its life: the fault is on this side.
+    return BrokerError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"the metrics cannot be read: {why}")
 
 
 def _done(child: Child, answer: dict[str, Any]) -> PushRead | str:
