@@ -57,7 +57,7 @@ class Size(NamedTuple):
 
     workers: tuple[int, ...] = (1, 4, 16)
     in_batches: int = 100_000
-    singly: int = 5_000
+    singly: int = 3_000
     sent: int = 1_000
     settling: int = 2
 
@@ -186,7 +186,7 @@ class Worker:
 def _drained(
     benches: Sequence[Bench], workers: int, count: int, settling: int, rounds: int, *, is_single: bool
 ) -> list[str]:
-    """A filled topic until all is acknowledged."""
+    """A filled topic until so many records are acknowledged; there are always more, so that no fetch waits for one."""
     seen: list[list[Figures]] = [[], []]
     for number in range(settling + rounds):
         for side, bench in zip(seen, benches, strict=True):
@@ -204,9 +204,9 @@ def _drained(
 
 
 def _drain(bench: Bench, workers: int, count: int, *, is_single: bool) -> Figures:
-    topic = bench.topic()
-    bench.fill(topic, count)
-    crew, done, records_max = bench.workers(topic, workers), 0, 1 if is_single else RECORDS_MAX
+    topic, records_max = bench.topic(), 1 if is_single else RECORDS_MAX
+    bench.fill(topic, count + 3 * workers * records_max)
+    crew, done = bench.workers(topic, workers), 0
     began, before = time.perf_counter(), bench.cpu()
     for worker in crew:
         worker.send(records_max, is_single=is_single)
@@ -234,10 +234,10 @@ def _times_to_a_worker(benches: Sequence[Bench], count: int) -> list[str]:
             worker.send(1, is_single=True)
             began = time.perf_counter()
             bench.client.produce(topic.name, [batch])
+            worker.receive()
             while not worker.holds:
+                worker.send(1, is_single=True)
                 worker.receive()
-                if not worker.holds:
-                    worker.send(1, is_single=True)
             if number >= count:  # As above.
                 seen.append((time.perf_counter() - began) * 1e3)
         worker.send(1, is_single=True)
