@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
 from statistics import median, quantiles
 from typing import Any, Final, NamedTuple
 
@@ -48,6 +49,7 @@ BATCH: Final = 100
 RECORDS_MAX: Final = 500
 """Of one fetch, as Java's max.poll.records is by default."""
 WAIT_MS: Final = 500
+PATIENCE_S: Final = 60
 AHEAD: Final = at_least(1.0)
 NO_MORE: Final = at_most(1.0)
 
@@ -208,12 +210,14 @@ def _drain(bench: Bench, workers: int, count: int, *, is_single: bool) -> Figure
     bench.fill(topic, count + 3 * workers * records_max)
     crew, done = bench.workers(topic, workers), 0
     began, before = time.perf_counter(), bench.cpu()
-    for worker in crew:
-        worker.send(records_max, is_single=is_single)
-    while done < count:
+    with DefaultSelector() as answered:
         for worker in crew:
-            done += worker.receive()
+            answered.register(worker.member.client.socket, EVENT_READ, worker)
             worker.send(records_max, is_single=is_single)
+        while done < count:  # One that waits for records keeps no other waiting.
+            for key, _ in answered.select(PATIENCE_S):
+                done += key.data.receive()
+                key.data.send(records_max, is_single=is_single)
     took, used = time.perf_counter() - began, bench.cpu() - before
     for worker in crew:
         worker.receive()

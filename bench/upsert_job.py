@@ -2,8 +2,8 @@
 
 SIDE is `ours` (a job that upserts) or `theirs` (MERGE of Delta's connector in foreachBatch, as in its documentation).
 Both read the same topic through the same source, in batches of the same size. SETTINGS is JSON: `spark`, `bootstrap`,
-`topic`, `folder`, `records_max`. It prints the seconds of all batches, the processor's seconds of them (of Spark and
-all that it starts), and the table's rows, as JSON.
+`topic`, `folder`, `location` of the table, its `storage` (empty for a folder), `records_max`. It prints the seconds of
+all batches, the processor's seconds of them (of Spark and all that it starts), and the table's rows, as JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ decode:
   changes: debezium
   schema: {fields: {id: long!, name: string, age: int, score: double}}
   columns: {lsn: source.lsn long}
-sink: {location: people, mode: upsert, keys: id, sequence: lsn}
+sink: {location: "%(location)s", mode: upsert, keys: id, sequence: lsn}
 """
 
 
@@ -38,7 +38,8 @@ def ours(spark: SparkSession, settings: dict[str, Any]) -> None:
     from sordini.pipeline.jobs.stream import stream
 
     path = Path(settings["folder"]) / "job.yaml"
-    path.write_text(JOB % settings, encoding="utf-8")
+    storage = f"storage: {json.dumps(settings['storage'])}\n" if settings["storage"] else ""
+    path.write_text(JOB % settings + storage, encoding="utf-8")
     stream([read_job(path, {})], spark, available_now=True, on_batch=lambda *_: None, notice=lambda _: None)
 
 
@@ -46,7 +47,7 @@ def theirs(spark: SparkSession, settings: dict[str, Any]) -> None:
     from pyspark.sql import functions as sql
     from pyspark.sql.window import Window
 
-    location = f"{settings['folder']}/people"
+    location = settings["location"].replace("s3://", "s3a://")
     spark.sql(
         f"CREATE TABLE delta.`{location}` ({COLUMNS}, lsn long) USING delta "
         "TBLPROPERTIES (delta.enableDeletionVectors = true)"
@@ -80,6 +81,14 @@ def theirs(spark: SparkSession, settings: dict[str, Any]) -> None:
     writer.trigger(availableNow=True).start().awaitTermination()
 
 
+def options(settings: dict[str, Any]) -> dict[str, str]:
+    """Of the library that counts the table's rows; the keys come by the environment."""
+    storage = settings["storage"]
+    if not storage:
+        return {}
+    return {"endpoint": storage["endpoint"], "region": storage["region"], "allow_http": "true"}
+
+
 def main(side: str, text: str) -> None:
     import pyarrow as pa
     from deltalake import DeltaTable
@@ -96,7 +105,7 @@ def main(side: str, text: str) -> None:
     began, cpu = time.monotonic(), cpu_seconds(os.getpid())
     {"ours": ours, "theirs": theirs}[side](spark, settings)
     seconds, cpu = time.monotonic() - began, cpu_seconds(os.getpid()) - cpu
-    rows = pa.table(DeltaTable(f"{settings['folder']}/people").scan(columns=["id"])).num_rows
+    rows = pa.table(DeltaTable(settings["location"], storage_options=options(settings)).scan(columns=["id"])).num_rows
     sys.stdout.write(json.dumps([seconds, cpu, rows]) + "\n")
     spark.stop()
 

@@ -13,7 +13,7 @@
     python3 scripts/outside.py spark 4.2.0      an older PySpark with its Kafka source; about a minute and 500 MB
     python3 scripts/outside.py connector        the Kafka source of the PySpark in .venv, as pipeline/jars locks it
     python3 scripts/outside.py registry-client  Confluent's Java client of a registry, as Flink carries it; 23 MB
-    python3 scripts/outside.py delta            Delta's connector for Spark, and the PySpark that it is for; 520 MB
+    python3 scripts/outside.py delta            the connectors of Delta and S3, and the PySpark they are for; 1.2 GB
     python3 scripts/outside.py iceberg          Iceberg's own engine for Spark, and the PySpark that it is for; 550 MB
     python3 scripts/outside.py franz-go         the tests' Go clients, into the module cache of a Go that is installed
     python3 scripts/outside.py quixstreams      Quix Streams with all that it needs, in an environment; 150 MB

@@ -36,10 +36,10 @@ def fetch_iceberg() -> None:
 
 
 def fetch_delta() -> None:
-    """Delta's connector with the PySpark that it is for."""
+    """Delta's connector with the PySpark that it is for, and what both reach a bucket by."""
     install_programs(("java", "mvn"))
     fetch_spark(versions.OLDEST_PYSPARK)
-    for name, artifact in versions.DELTA_JARS.items():
+    for name, artifact in (versions.DELTA_JARS | versions.S3A_JARS).items():
         if not (SPARK / "delta" / "lib" / name).exists():
             fetch(SPARK / "delta" / "lib", [*maven(), f"-Dartifact={artifact}", f"{COPY_PLUGIN}:copy"])
 

@@ -25,6 +25,7 @@ from tests.outside.versions import (
     OLDEST_CLIENTS_PYTHON,
     OLDEST_PYSPARK,
     ORIGINAL_CLIENTS,
+    S3A_JARS,
     server_jar,
 )
 
@@ -199,9 +200,9 @@ def need_iceberg() -> tuple[Path, list[Path]]:
 
 
 def need_delta() -> tuple[Path, list[Path]]:
-    """The folder with the packages of the older PySpark's environment, and the jars of Delta's connector for it."""
+    """The packages of the older PySpark's environment; the jars of Delta's connector, and of S3 for Hadoop, for it."""
     packages, _ = need_spark()
-    jars = [ROOT / ".cache" / "spark" / "delta" / "lib" / name for name in DELTA_JARS]
+    jars = [ROOT / ".cache" / "spark" / "delta" / "lib" / name for name in (*DELTA_JARS, *S3A_JARS)]
     need(all(jar.exists() for jar in jars), "Delta's connector", "`python3 scripts/outside.py delta` fetches it")
     return packages, jars
 

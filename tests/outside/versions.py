@@ -53,6 +53,11 @@ DELTA_JARS = {
     )
 } | {f"{name}-0.6.0.jar": f"io.unitycatalog:{name}:0.6.0" for name in ("unitycatalog-client", "unitycatalog-hadoop")}
 """Delta's connector for the PySpark that is OLDEST_PYSPARK: the benchmark of upserts compares with its MERGE."""
+S3A_JARS = {
+    "hadoop-aws-3.5.0.jar": "org.apache.hadoop:hadoop-aws:3.5.0",
+    "bundle-2.35.4.jar": "software.amazon.awssdk:bundle:2.35.4",
+}
+"""Hadoop's file system for S3, of the Hadoop that this PySpark has, and Amazon's libraries of the version that it names."""
 
 OLDEST_PYTHON_CLIENTS = {"kafka-python": "2.0.2", "aiokafka": "0.8.1", "confluent-kafka": "2.0.2"}
 """In one environment of their own. The last Python for which all of them have wheels is `OLDEST_CLIENTS_PYTHON`."""
