@@ -24,6 +24,7 @@ from sordini.pipeline.tables.batch_append import COMMIT_TRIES, BatchTable, Table
 from sordini.pipeline.tables.batch_upsert import StagedChanges
 from sordini.pipeline.tables.columns import arrow_schema
 from sordini.pipeline.tables.delta import health, maintenance
+from sordini.pipeline.tables.delta.commit_infos import CommitInfos
 from sordini.pipeline.tables.delta.features import check_features, creation, lacks_feature_of, metadata_of, stored_keys
 from sordini.pipeline.tables.delta.files import Access, RemoteOutputs, open_files, parts_of, unreadable_features
 from sordini.pipeline.tables.delta.log import (
@@ -92,7 +93,8 @@ class DeltaLake(BatchTable):
         if table is None:
             return None
         vectors = len(self._deleted_rows(table))
-        return health.examine(table, self._file_system(), vectors, target_bytes, older_than_seconds)
+        files, commits = self._file_system(), self._commits(table)
+        return health.examine(table, files, commits, vectors, target_bytes, older_than_seconds)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         table, reader = self._readable(None)
@@ -360,7 +362,8 @@ class DeltaLake(BatchTable):
         ]
 
     def _notes(self, note: WriterPosition) -> dict[str, Any]:
-        return {**(all_positions(self._table) if self._table else {}), self.app_id: to_json(note)}
+        others = all_positions(self._commits(self._table)) if self._table else {}
+        return {**others, self.app_id: to_json(note)}
 
     def _properties(self, note: WriterPosition) -> CommitProperties:
         return CommitProperties(
@@ -369,6 +372,9 @@ class DeltaLake(BatchTable):
             max_commit_retries=0,
             app_transactions=transactions(self.app_id, note, self._last),
         )
+
+    def _commits(self, table: DeltaTable) -> CommitInfos:
+        return CommitInfos(table, self._file_system(), self._storage_options)
 
     def _file_system(self) -> pa.fs.FileSystem:
         return open_files(self._uri, self._storage_options)

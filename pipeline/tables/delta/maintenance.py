@@ -21,7 +21,8 @@ from deltalake import CommitProperties, DeltaTable, Schema, WriterProperties
 from deltalake.transaction import AddAction, RemoveAction
 
 from sordini.pipeline.tables.compaction import Small, bins, is_small, rewrite
-from sordini.pipeline.tables.delta.positions import LOG, LOG_FILE
+from sordini.pipeline.tables.delta.commit_infos import LOG
+from sordini.pipeline.tables.delta.positions import LOG_FILE
 from sordini.pipeline.tables.file_names import DATA_FILE, text_of
 from sordini.pipeline.tables.staging import Staged, StagingPlan
 from sordini.pipeline.tables.table import Compacted, TableError

@@ -18,7 +18,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -27,19 +28,16 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 
+from sordini.pipeline.tables.delta.commit_infos import LOG, NEAR, STEPS, CommitInfo, CommitInfos
 from sordini.pipeline.tables.table import LostPosition, TableError
 from sordini.pipeline.tables.writer_positions import WriterPosition, from_json
 
 NOTES_KEY = "sordini.writers"
 """In commitInfo: app_id to the note of its last batch, of every app_id."""
 
-HISTORY_STEPS = (10, 100, 10_000)
-"""How many commits are searched for notes; other writers' commits, and compaction, have none."""
-
 _BATCH: Final = "sordini.batch/"
 _OFFSETS: Final = "sordini.offsets/"
 _GONE: Final = -1
-LOG: Final = "_delta_log"
 LOG_FILE: Final = re.compile(r"(\d{20})(?:\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?)?\.(?:json|parquet)")
 """A commit, or a checkpoint: in one file, in several (the second group is their number), or with a UUID."""
 
@@ -75,7 +73,8 @@ def last_position(
     batch_id = table.transaction_version(app_id)
     if batch_id is None:
         return None
-    restored = _restored_after(table, app_id, batch_id, storage_options)
+    commits = CommitInfos(table, files, storage_options)
+    restored = _restored_after(islice(commits, STEPS[0]), app_id, batch_id)
     if restored is not None:
         try:
             earlier = DeltaTable(table.table_uri, version=restored, storage_options=dict(storage_options))
@@ -85,30 +84,19 @@ def last_position(
                 "log of that version is gone: load the topic into another table"
             ) from error
         return last_position(earlier, app_id, files, storage_options)
-    newest, *more = HISTORY_STEPS
-    # The history may have newer commits than this version of the table: another writer may be active.
-    note = _noted(table, app_id, batch_id, 0, newest) or _kept(table, app_id, batch_id, files)
-    for seen, limit in zip(HISTORY_STEPS, more, strict=False):
-        note = note or _noted(table, app_id, batch_id, seen, limit)
+    note = _noted(islice(commits, NEAR), app_id, batch_id) or _kept(table, app_id, batch_id, files)
+    note = note or _noted(islice(commits, NEAR, None), app_id, batch_id)
     if note is None:
         raise LostPosition(table.table_uri, app_id, batch_id)
     return note
 
 
-def _restored_after(table: DeltaTable, app_id: str, batch_id: int, storage_options: Mapping[str, str]) -> int | None:
+def _restored_after(commits: Iterable[CommitInfo], app_id: str, batch_id: int) -> int | None:
     """The version that the table was restored to after this batch; None if it was not, as far as is searched.
 
     `txn` actions outlive a RESTORE, and other writers' commits repeat the notes: the batch itself is the oldest commit
     that has its note, in the newest run of those.
     """
-    commits = table.history(HISTORY_STEPS[0])
-    if all(_batch_of(commit, app_id) != batch_id for commit in commits):
-        commits = table.history(HISTORY_STEPS[1])
-    if all(commit.get("operation") != "RESTORE" for commit in commits):
-        return None
-    # The history begins with the newest commit, whatever version of the table it is asked of, and misnumbers them then.
-    newest = DeltaTable(table.table_uri, storage_options=dict(storage_options)).version()
-    commits = commits[newest - table.version() :]
     restored: int | None = None
     found: int | None = None
     for commit in commits:
@@ -122,37 +110,26 @@ def _restored_after(table: DeltaTable, app_id: str, batch_id: int, storage_optio
     return found
 
 
-def _batch_of(commit: Mapping[str, Any], app_id: str) -> int | None:
+def _batch_of(commit: CommitInfo, app_id: str) -> int | None:
     """The batch in a commit's note of this writer."""
     note = dict(commit.get(NOTES_KEY) or {}).get(app_id)
     return None if note is None else int(note["batch"])
 
 
-def _restored_version(commit: Mapping[str, Any]) -> int | None:
+def _restored_version(commit: CommitInfo) -> int | None:
     """None where a table was restored to a time, which deltalake notes without the version."""
     version = str(dict(commit.get("operationParameters") or {}).get("version"))
     return int(version) if version.isdecimal() else None
 
 
-def all_positions(table: DeltaTable) -> dict[str, Any]:
+def all_positions(commits: CommitInfos) -> dict[str, Any]:
     """The notes of all writers in the newest commit that has any."""
-    return next((dict(commit[NOTES_KEY]) for commit in _history(table) if NOTES_KEY in commit), {})
+    return next((dict(commit[NOTES_KEY]) for commit in commits if NOTES_KEY in commit), {})
 
 
-def _history(table: DeltaTable) -> Iterator[dict[str, Any]]:
-    """Commit infos, the newest first."""
-    seen = 0
-    for limit in HISTORY_STEPS:
-        commits = table.history(limit)
-        yield from commits[seen:]
-        seen = len(commits)
-        if seen < limit:
-            return
-
-
-def _noted(table: DeltaTable, app_id: str, batch_id: int, seen: int, limit: int) -> WriterPosition | None:
-    """The note in the commitInfo of this batch, or of a commit after it, among the newest from `seen` to `limit`."""
-    for commit in table.history(limit)[seen:]:
+def _noted(commits: Iterable[CommitInfo], app_id: str, batch_id: int) -> WriterPosition | None:
+    """The note in the commitInfo of this batch, or of a commit after it."""
+    for commit in commits:
         note = dict(commit.get(NOTES_KEY) or {}).get(app_id)
         if note is not None and note["batch"] == batch_id:
             return from_json(note)

@@ -50,7 +50,8 @@ def test_the_last_batch_of_a_delta_table_is_reported_while_the_next_one_is_commi
     writer.append(frame(range(4)), 7, {"t": {0: 4}})
     looked_at = DeltaTable(location)
     writer.append(frame(range(4, 8)), 8, {"t": {0: 8}})
-    assert last_position(looked_at, "app", LocalFileSystem()) == (7, {"t": {0: 4}})
+    files = SubTreeFileSystem(location, LocalFileSystem())
+    assert last_position(looked_at, "app", files) == (7, {"t": {0: 4}})
 
 
 def strangers_clean_up(location: str) -> None:
