@@ -40,6 +40,7 @@ CAUSES: Final = {
     17: ("protocol_changed", "protocol changed"),
     18: ("revocation_timeout", "poll timeout: did not release its partitions in time"),
     19: ("group_loaded", "in progress when this coordinator loaded the group"),
+    20: ("states_initialized", "partitions initialized"),
 }
 """By number (`RebalanceCause` of the broker): the name in JSON and in metrics, and the words in tables."""
 
@@ -80,7 +81,7 @@ def _rebalance(row: RebalanceRow) -> dict[str, Any]:
     return {
         "began": _time(row.began_at_ms),
         "ended": _time(row.ended_at_ms),
-        "protocol": "consumer" if row.is_consumer else "classic",
+        "protocol": "share" if row.is_share else "consumer" if row.is_consumer else "classic",
         "overtaken": row.is_overtaken,
         "duration_ms": _known(row.duration_ms),
         "generation_before": row.generation_before,

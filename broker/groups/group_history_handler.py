@@ -88,8 +88,9 @@ def _row(rebalance: Rebalance) -> RebalanceRow:
             for move in rebalance.moves
         ],
         moves_omitted=rebalance.moves_omitted,
-        is_consumer=rebalance.is_consumer,
+        is_consumer=rebalance.is_consumer or rebalance.is_share,
         is_overtaken=rebalance.is_overtaken,
+        is_share=rebalance.is_share,
     )
 
 

@@ -71,7 +71,7 @@ class GroupShard:
             self.classic.end,
             ClassicSuccessor(deps.consumers.topics, deps.limits, self._now, self.classic.begin).of,
         )
-        self.shares = ShareGroups(deps.shares, shard.journal.append, shard.schedule, self._memory)
+        self.shares = ShareGroups(deps.shares, shard.journal.append, shard.schedule, self._memory, self.histories)
         self.commits = OffsetCommits(self, self._offsets, deps.consumers.topics, deps.accepted_connections)
         self._replay = GroupReplay(self._offsets)
 

@@ -23,6 +23,10 @@ from sordini.broker.groups.machine.memory_limit import GroupMemoryLimit, ShardMe
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause, RebalanceCaused
 from sordini.broker.groups.machine.rebalance_history import GroupHistory, Rebalance, RebalanceEntries
 from sordini.broker.groups.machine.state import Group, GroupState
+from sordini.broker.groups.share.machine.events import EpochRaised as ShareEpochRaised
+from sordini.broker.groups.share.machine.events import Step as ShareStep
+from sordini.broker.groups.share.machine.rebalance_history import ShareGroupHistory
+from sordini.broker.groups.share.machine.state import ShareGroup
 
 H = TypeVar("H", bound=RebalanceEntries)
 
@@ -94,6 +98,18 @@ class ShardHistories:
         self._ended(history.observe(before, step, topics, now))
         self._limit(history, held)
 
+    def observe_share(self, before: ShareGroup, step: ShareStep, topics: Topics, now: ConsumerNow) -> None:
+        """Add what one step of a share group changed."""
+        group_id, history = step.group.group_id, self._histories.get(step.group.group_id)
+        if not isinstance(history, ShareGroupHistory):
+            is_raised = any(isinstance(action, ShareEpochRaised) for action in step.actions)
+            if not is_raised and step.group.assignment_epoch == before.assignment_epoch:
+                return
+            history = self._begin(group_id, ShareGroupHistory(self._totals.entries_max))
+        held = history.held_bytes
+        self._ended(history.observe(before, step, topics, now))
+        self._limit(history, held)
+
     def restored(self, group: Group, now: Now) -> None:
         """A group was loaded. One that rebalances at once has too many members (`machine.restored_group`)."""
         self._rebalances_at_once(group, RebalanceCaused(RebalanceCause.GROUP_TOO_LARGE, None, ""), now)
@@ -101,6 +117,14 @@ class ShardHistories:
     def restored_consumer(self, group: ConsumerGroup, now: ConsumerNow) -> None:
         """A consumer group was loaded; its members may be on their way to a target."""
         history = ConsumerGroupHistory(self._totals.entries_max)
+        history.loaded(group, now)
+        if history.held_bytes:
+            held = self._begin(group.group_id, history).held_bytes
+            self._limit(history, held)
+
+    def restored_share(self, group: ShareGroup, now: ConsumerNow) -> None:
+        """A share group was loaded; its members may not have reached its target yet."""
+        history = ShareGroupHistory(self._totals.entries_max)
         history.loaded(group, now)
         if history.held_bytes:
             held = self._begin(group.group_id, history).held_bytes
@@ -120,14 +144,19 @@ class ShardHistories:
         self._rebalances_at_once(group, caused, now)
 
     def of(self, group: AnyGroup) -> list[Rebalance]:
-        """A group's rebalances, oldest first; the last one may be in progress, of a consumer group the last two."""
+        """A group's rebalances, oldest first.
+
+        The last one may be in progress, and the last two of a consumer or share group.
+        """
         history = self._histories.get(group.group_id)
         if history is None:
             return []
         current: Iterable[Rebalance | None] = ()
         if isinstance(history, GroupHistory) and isinstance(group, Group):
             current = (history.in_progress(group),)
-        elif isinstance(history, ConsumerGroupHistory) and isinstance(group, ConsumerGroup):
+        if isinstance(history, ConsumerGroupHistory) and isinstance(group, ConsumerGroup):
+            current = history.in_progress(group)
+        if isinstance(history, ShareGroupHistory) and isinstance(group, ShareGroup):
             current = history.in_progress(group)
         return [*history.entries, *(rebalance for rebalance in current if rebalance is not None)]
 

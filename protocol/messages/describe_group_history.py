@@ -2,7 +2,8 @@
 
 Apache Kafka has no such request. Times are in milliseconds: `*_at_ms` since the epoch, others durations; -1 is unknown.
 The numbers of causes are those of `broker/groups/machine/rebalance_cause.py`; a client shows those it does not know as
-numbers. New fields come with new versions: v1 has what is known of consumer groups (KIP-848) only.
+numbers. New fields come with new versions: v1 has what is known of consumer groups (KIP-848) only, and v2 that a group
+is a share group (KIP-932).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from sordini.protocol.codecs import EMPTY, message, since, struct
 from sordini.protocol.primitives import Array, Bool, Int16, Int32, Int64, NullableString, String
 
 
-@message(versions=range(2), flexible=0)
+@message(versions=range(3), flexible=0)
 class DescribeGroupHistoryRequest:
     """One group."""
 
@@ -19,7 +20,7 @@ class DescribeGroupHistoryRequest:
     rebalances_max: Int32 = -1  # The newest so many; -1 for all.
 
 
-@message(versions=range(2), flexible=0)
+@message(versions=range(3), flexible=0)
 class DescribeGroupHistoryResponse:
     """Its rebalances, oldest first. The last one is in progress if it has not ended."""
 
@@ -51,6 +52,7 @@ class RebalanceRow:
     moves_omitted: Int32 = 0
     is_consumer: Bool = since(1, default=False)  # Of a consumer group: generations are assignment epochs.
     is_overtaken: Bool = since(1, default=False)  # The next target came before all members had reached this one.
+    is_share: Bool = since(2, default=False)  # Of a share group: `is_consumer` is set, too. A move has one member only.
 
 
 @struct

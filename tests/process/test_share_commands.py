@@ -95,6 +95,27 @@ def described(run: Run, group: str) -> dict[str, Any]:
     return found
 
 
+def test_the_history_of_a_share_group_has_who_came_and_went_and_what_each_one_got(
+    broker: BrokerProcess, run: Run, orders: str, work: Worker
+) -> None:
+    group, worker = group_of(orders), work(orders)
+    polled(broker, worker)
+    worker.close()
+    broker.wait_until(lambda: described(run, group)["state"] == "Empty", PATIENCE_S, "see it leave")
+    found = json.loads(run("groups", "history", group, "--json"))["rebalances"]
+    causes = [cause["cause"] for row in found for cause in row["causes"]]
+    assert (causes[0], causes[-1]) == ("member_joined", "member_left")
+    assert "states_initialized" in causes
+    moves = [(move["partition"], move["from"] is None, move["to"] is None) for row in found for move in row["moves"]]
+    assert moves == [(0, True, False), (0, False, True)]
+    assert {row["protocol"] for row in found} == {"share"}
+    text = run("groups", "history", group, "--last", "9")
+    assert "TOOK     EPOCH" in text
+    assert "CHANGED" in text
+    assert text.count("TAKEN FROM") == 2
+    assert "partitions initialized" in text
+
+
 def test_a_share_group_is_described_with_its_members_and_what_is_not_done(
     broker: BrokerProcess, run: Run, orders: str, work: Worker
 ) -> None:

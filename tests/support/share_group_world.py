@@ -17,6 +17,7 @@ from sordini.broker.groups.share.machine.events import (
     StepContext,
 )
 from sordini.broker.groups.share.machine.folded import FoldedShareGroup
+from sordini.broker.groups.share.machine.rebalance_history import ShareGroupHistory
 from sordini.broker.groups.share.machine.simple_assignor import AssignableGroup, assign_simply
 from sordini.broker.groups.share.machine.state import Partitions, ShareGroup
 from sordini.protocol.records.versioned import Damaged
@@ -37,6 +38,11 @@ class ShareGroupWorld:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.pending: list[InitializeStates] = []
         self.steps: list[Step] = []
+        self.history = ShareGroupHistory(10_000)
+        self.moments: list[tuple[Now, ShareGroup, Step]] = []
+        """All steps that changed the group since the history began."""
+        self.loaded_group: ShareGroup | None = None
+        """The group as the history began with it; None for the group before its first member."""
 
     @property
     def now(self) -> Now:
@@ -52,6 +58,9 @@ class ShareGroupWorld:
         self.group = step.group
         self.pending += [action for action in step.actions if isinstance(action, InitializeStates)]
         self.steps.append(step)
+        if step.changes:
+            self.moments.append((self.now, before, step))
+            self.history.observe(before, step, self.topics, self.now)
         assert persistent(self.loaded()) == persistent(step.group)
         return step
 
@@ -89,6 +98,8 @@ class ShareGroupWorld:
     def restart(self) -> None:
         """Another broker coordinates the group."""
         self.group, self.pending = self.loaded(), []
+        self.history, self.moments, self.loaded_group = ShareGroupHistory(10_000), [], self.group
+        self.history.loaded(self.group, self.now)
 
 
 def persistent(group: ShareGroup) -> ShareGroup:

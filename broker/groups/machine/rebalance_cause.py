@@ -40,7 +40,7 @@ class RebalanceCause(IntEnum):
     GROUP_TOO_LARGE = 13
     """The group has more members than `group.max.size`."""
     TOPICS_CHANGED = 14
-    """Topics to which a consumer group subscribes were created, deleted, or got partitions."""
+    """Topics to which a consumer or share group subscribes were created, deleted, or got partitions."""
     REGEX_RESOLVED = 15
     """A regular expression of a consumer group matches other topics than before."""
     ASSIGNOR_CHANGED = 16
@@ -50,7 +50,9 @@ class RebalanceCause(IntEnum):
     REVOCATION_TIMEOUT = 18
     """A member of a consumer group did not release partitions within its rebalance timeout."""
     GROUP_LOADED = 19
-    """A consumer group was loaded by a new coordinator while its members were on their way to a target assignment."""
+    """A consumer or share group was loaded by a new coordinator while its members were on their way to a target."""
+    STATES_INITIALIZED = 20
+    """The states of partitions of a share group are initialized: they can be assigned."""
 
 
 class RebalanceCaused(NamedTuple):

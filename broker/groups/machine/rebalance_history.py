@@ -91,6 +91,8 @@ class Rebalance(NamedTuple):
     moves_omitted: int = 0
     is_consumer: bool = False
     """Of a consumer group (KIP-848): generations are assignment epochs, `waited_ms` is until the member reached it."""
+    is_share: bool = False
+    """Of a share group (KIP-932): as of a consumer group, but members share partitions."""
     is_overtaken: bool = False
     """The next target assignment was computed before all members had reached this one."""
 

@@ -17,7 +17,6 @@ from sordini.broker.coordinators.journal import KeyValue
 from sordini.broker.coordinators.ports import Ports
 from sordini.broker.groups.committed_answers import CommittedAnswers
 from sordini.broker.groups.consumer.machine.events import (
-    EpochRaised,
     MemberFenced,
     Now,
     Refusal,
@@ -29,11 +28,13 @@ from sordini.broker.groups.consumer.machine.events import (
 from sordini.broker.groups.consumer.member_connections import MemberConnections, OlderConnection
 from sordini.broker.groups.journal_errors import GROUP_ERRORS
 from sordini.broker.groups.machine.memory_limit import ShardMemoryUsage
+from sordini.broker.groups.shard_histories import ShardHistories
 from sordini.broker.groups.share.machine import machine, record_formats
 from sordini.broker.groups.share.machine.changes import MemberChange
 from sordini.broker.groups.share.machine.events import (
     Action,
     Answer,
+    EpochRaised,
     Event,
     InitializeStates,
     SetOffsets,
@@ -95,12 +96,14 @@ class ShareGroups:
         append: Append,
         schedule: Callable[[str, int], None],
         memory: ShardMemoryUsage,
+        histories: ShardHistories,
     ) -> None:
         self.groups: dict[str, ShareGroup] = {}
         self._deps = deps
         self._append = append
         self._schedule = schedule
         self._memory = memory
+        self._histories = histories
         self._events: EventQueue[_Submitted] = EventQueue(self._step)
         self._answers = CommittedAnswers()
         self._connections = MemberConnections() if deps.is_guarded else None
@@ -119,6 +122,7 @@ class ShareGroups:
     def restore(self, group: ShareGroup) -> None:
         """Keep a group that was loaded. Its sessions have started."""
         self._keep(group.group_id, group)
+        self._histories.restored_share(group, self._now())
 
     def tombstones(self, group_id: str) -> list[KeyValue]:
         """Of all records of a group without members."""
@@ -127,6 +131,7 @@ class ShareGroups:
     def forget(self, group_id: str) -> None:
         """Its tombstones are in the log."""
         self._keep(group_id, None)
+        self._histories.group_removed(group_id)
 
     def unload(self) -> None:
         """The leadership has ended: what waits is answered NOT_COORDINATOR by the journal or here."""
@@ -156,7 +161,8 @@ class ShareGroups:
             _answer(submitted, Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, NO_ROOM))
             return
         around = StepContext(self._now(), self._deps.settings_of(group_id), self._deps.topics, self._assign)
-        step = machine.step(known or ShareGroup(group_id), event, around)
+        before = known or ShareGroup(group_id)
+        step = machine.step(before, event, around)
         records = [record_formats.written(group_id, change) for change in step.changes]
         if not records:
             if known is not None:
@@ -164,6 +170,8 @@ class ShareGroups:
             self._answers.when_committed(group_id, partial(_answer_or_error, submitted, step.answer))
         elif not self._write(group_id, step, records, submitted):
             return
+        else:
+            self._histories.observe_share(before, step, around.topics, around.now)
         for action in step.actions:
             self._carry_out(group_id, action)
 

@@ -176,6 +176,9 @@ def history(client: Client, name: str, *, last: int | None) -> None:
     partitions that move have a pause: WITHOUT OWNER is the time from the release by the former owner, or its end,
     until the partition was given to the next one.
 
+    In a share group (KIP-932), whose members share partitions, the same numbers are of its targets. CHANGED is how many
+    partitions members got and lost; the details have each with the member that it was taken from or given to.
+
     \b
       sordini groups history billing
       sordini groups history billing --last 3

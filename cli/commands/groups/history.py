@@ -21,9 +21,10 @@ def history_text(found: dict[str, Any], *, details: int) -> str:
     if not rebalances:
         return f"{head}\nIts coordinator has seen no rebalance since then. An earlier coordinator may have."
     kinds = {row["protocol"] for row in rebalances}
-    number = "GENERATION" if kinds == {"classic"} else "EPOCH" if kinds == {"consumer"} else "GENERATION, EPOCH"
+    number = "GENERATION" if kinds == {"classic"} else "GENERATION, EPOCH" if "classic" in kinds else "EPOCH"
     has_gaps = "consumer" in kinds
-    heads = ["BEGAN", "TOOK", number, "MEMBERS", "MOVED", *(["LONGEST WITHOUT OWNER"] if has_gaps else []), "WHY"]
+    moved = "CHANGED" if "share" in kinds else "MOVED"
+    heads = ["BEGAN", "TOOK", number, "MEMBERS", moved, *(["LONGEST WITHOUT OWNER"] if has_gaps else []), "WHY"]
     text = [head, table(heads, [_table_row(row, has_gaps=has_gaps) for row in rebalances])]
     text += [_details(row) for row in rebalances[max(count - details, 0) :]]
     return "\n\n".join(text)
@@ -31,7 +32,7 @@ def history_text(found: dict[str, Any], *, details: int) -> str:
 
 def _table_row(row: dict[str, Any], *, has_gaps: bool) -> list[object]:
     first, more = (row["causes"] or [None])[0], len(row["causes"]) + row["causes_omitted"] - 1
-    why = "unknown" if first is None else _why(first, has_client=row["protocol"] == "consumer")
+    why = "unknown" if first is None else _why(first, has_client=_has_epochs(row))
     moves = row["moves"]
     return [
         row["began"],
@@ -42,6 +43,11 @@ def _table_row(row: dict[str, Any], *, has_gaps: bool) -> list[object]:
         *([_seconds(_longest_gap(row))] if has_gaps else []),
         why if more < 1 else f"{why} (and {more} more)",
     ]
+
+
+def _has_epochs(row: dict[str, Any]) -> bool:
+    """Whether the broker assigns; the ids of members say nothing of their clients then."""
+    return row["protocol"] != "classic"
 
 
 def _took(row: dict[str, Any]) -> str | None:
@@ -59,8 +65,7 @@ def _longest_gap(row: dict[str, Any]) -> int | None:
 
 def _headline(row: dict[str, Any]) -> str:
     """`2026-11-21T18:30:59.123Z: epoch 4 -> 5, took 1.250 s`."""
-    is_consumer = row["protocol"] == "consumer"
-    numbers = f"{'epoch' if is_consumer else 'generation'} {row['generation_before']} -> {row['generation_after']}"
+    numbers = f"{'epoch' if _has_epochs(row) else 'generation'} {row['generation_before']} -> {row['generation_after']}"
     if row["ended"] is None:
         state = "in progress"
     elif row["overtaken"]:
@@ -72,18 +77,18 @@ def _headline(row: dict[str, Any]) -> str:
 
 def _details(row: dict[str, Any]) -> str:
     text = [_headline(row)]
-    is_consumer = row["protocol"] == "consumer"
-    client = ["CLIENT"] if is_consumer else []  # Of a classic group, an id begins with it.
+    has_epochs = _has_epochs(row)
+    client = ["CLIENT"] if has_epochs else []  # Of a classic group, an id begins with it.
 
     def named(member: dict[str, Any]) -> list[object]:
-        return [_who(member), *([member["client_id"]] if is_consumer else []), member["host"]]
+        return [_who(member), *([member["client_id"]] if has_epochs else []), member["host"]]
 
     causes = [[cause["at"], cause_words(cause), *named(cause), cause["detail"]] for cause in row["causes"]]
     heads = ["AT", "CAUSE", "MEMBER", *client, "HOST", "DETAIL"]
     text.append(_with_omitted(heads, causes, row["causes_omitted"], "causes"))
     members = [[*named(member), member["partitions"], _seconds(member["waited_ms"])] for member in row["members"]]
     if members:
-        heads = ["MEMBER", *client, "HOST", "PARTITIONS", "READY AFTER" if is_consumer else "WAITED"]
+        heads = ["MEMBER", *client, "HOST", "PARTITIONS", "READY AFTER" if has_epochs else "WAITED"]
         text.append(_with_omitted(heads, members, row["members_omitted"], "members"))
     if row["ended"] is not None or row["moves"]:
         text.append(_moves(row))
@@ -94,8 +99,8 @@ def _moves(row: dict[str, Any]) -> str:
     if row["moves"] is None:
         return "Which partitions moved is not known: the assignments are no consumers', or too large to compare."
     if not row["moves"]:
-        return "No partition moved."
-    heads = ["PARTITION", "FROM", "TO"]
+        return "No member got or lost a partition." if row["protocol"] == "share" else "No partition moved."
+    heads = ["PARTITION", "TAKEN FROM", "GIVEN TO"] if row["protocol"] == "share" else ["PARTITION", "FROM", "TO"]
     moves = [[f"{move['topic']}:{move['partition']}", move["from"], move["to"]] for move in row["moves"]]
     if row["protocol"] == "consumer":
         heads.append("WITHOUT OWNER")

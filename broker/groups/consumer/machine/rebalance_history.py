@@ -29,11 +29,9 @@ from sordini.broker.groups.consumer.machine.events import EpochRaised, Now, Step
 from sordini.broker.groups.consumer.machine.state import ConsumerGroup, ConsumerMember, is_reconciled
 from sordini.broker.groups.consumer.machine.target import subscribed_topics
 from sordini.broker.groups.consumer.machine.topic_changes import TopicsSeen
-from sordini.broker.groups.machine.partition_moves import MOVES_MAX, PARTITION_BYTES, Move
+from sordini.broker.groups.machine.partition_moves import PARTITION_BYTES, Move
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
 from sordini.broker.groups.machine.rebalance_history import (
-    CAUSES_MAX,
-    ENTRY_BYTES,
     MEMBERS_MAX,
     NAME_LENGTH_MAX,
     NO_MEMBER,
@@ -43,9 +41,8 @@ from sordini.broker.groups.machine.rebalance_history import (
     MemberName,
     Rebalance,
     RebalanceEntries,
-    cause_cost,
-    move_cost,
 )
+from sordini.broker.groups.machine.target_rebalance import Causes, PendingCauses, TargetRebalance
 from sordini.protocol.types import TopicId, topic_id_text
 from sordini.system.named_tuple import NamedTuple
 
@@ -63,51 +60,6 @@ class _Released(NamedTuple):
     at: Now
 
 
-class _Causes:
-    """Why the group epoch was raised, since the last target or before it."""
-
-    __slots__ = ("began", "epoch", "omitted", "rows", "size")
-
-    def __init__(self, epoch: int, began: Now) -> None:
-        self.began = began
-        self.epoch = epoch
-        """The group epoch that the first of them raised."""
-        self.rows: list[CauseEntry] = []
-        self.omitted = 0
-        self.size = ENTRY_BYTES
-
-    def add(self, entry: CauseEntry) -> None:
-        if len(self.rows) < CAUSES_MAX:
-            self.rows.append(entry)
-            self.size += cause_cost(entry)
-        else:
-            self.omitted += 1
-
-
-class _InProgress:
-    """The target that members are on their way to."""
-
-    __slots__ = ("assignor", "causes", "epoch", "epoch_before", "moves", "moves_bytes", "moves_omitted", "reached_ms")
-
-    def __init__(self, causes: _Causes, epoch_before: int, epoch: int, assignor: str | None) -> None:
-        self.causes = causes
-        self.epoch_before = epoch_before
-        self.epoch = epoch
-        self.assignor = assignor
-        self.moves: list[Move] = []
-        self.moves_bytes = 0
-        self.moves_omitted = 0
-        self.reached_ms: dict[str, int] = {}
-        """Member id -> how long after the beginning it had reached the target."""
-
-    def add_move(self, move: Move) -> None:
-        if len(self.moves) < MOVES_MAX:
-            self.moves.append(move)
-            self.moves_bytes += move_cost(move)
-        else:
-            self.moves_omitted += 1
-
-
 class ConsumerGroupHistory(RebalanceEntries):
     """The rebalances of one consumer group."""
 
@@ -115,9 +67,8 @@ class ConsumerGroupHistory(RebalanceEntries):
 
     def __init__(self, entries_max: int) -> None:
         super().__init__(entries_max)
-        self._current: _InProgress | None = None
-        self._pending: list[_Causes] = []
-        """Of group epochs without a target, oldest first; the last one takes what exceeds two."""
+        self._current: TargetRebalance | None = None
+        self._pending = PendingCauses()
         self._missing: set[str] = set()
         """Members that have not reached the current target."""
         self._released: dict[Pair, _Released] = {}
@@ -132,17 +83,18 @@ class ConsumerGroupHistory(RebalanceEntries):
         missing = {m.member_id for m in group.members.values() if not is_reconciled(m, group.assignment_epoch)}
         cause = CauseEntry(RebalanceCause.GROUP_LOADED, now.wall_ms, NO_MEMBER, "")
         if missing:
-            causes = _Causes(group.assignment_epoch, now)
+            causes = Causes(group.assignment_epoch, now)
             causes.add(cause)
-            self._current = _InProgress(causes, group.assignment_epoch, group.assignment_epoch, None)
+            self._current = TargetRebalance(causes, group.assignment_epoch, group.assignment_epoch, None)
             self._missing = missing
         if group.epoch > group.assignment_epoch:
-            self._cause(group.epoch, now, cause)
+            self._pending.add(group.epoch, now, cause)
         self._recount()
 
     def converted(self, epoch: int, now: Now) -> None:
         """The group was a classic one until this step."""
-        self._cause(epoch, now, CauseEntry(RebalanceCause.PROTOCOL_CHANGED, now.wall_ms, NO_MEMBER, "from classic"))
+        cause = CauseEntry(RebalanceCause.PROTOCOL_CHANGED, now.wall_ms, NO_MEMBER, "from classic")
+        self._pending.add(epoch, now, cause)
 
     def observe(self, before: ConsumerGroup, step: Step, topics: Topics, now: Now) -> list[Rebalance]:
         """Add what one step did; returns the rebalances that it ended."""
@@ -176,12 +128,13 @@ class ConsumerGroupHistory(RebalanceEntries):
         if self._current is not None:
             found.append(_entry(self._current, group))
         if self._pending:
-            waiting = _InProgress(_joined(self._pending), group.assignment_epoch, group.epoch, None)
+            waiting = TargetRebalance(self._pending.all(), group.assignment_epoch, group.epoch, None)
             found.append(_entry(waiting, group))
         return found
 
     def abandon(self) -> None:
-        self._current, self._pending = None, []
+        self._current = None
+        self._pending.clear()
         self._missing.clear()
         self._released.clear()
         self._unowned.clear()
@@ -197,37 +150,29 @@ class ConsumerGroupHistory(RebalanceEntries):
         detail = grown if cause.cause is RebalanceCause.TOPICS_CHANGED else cause.detail
         for member in cause.members or (None,):
             name = NO_MEMBER if member is None else _name(member)
-            self._cause(raised.epoch, now, CauseEntry(cause.cause, now.wall_ms, name, detail[:NAME_LENGTH_MAX]))
-
-    def _cause(self, epoch: int, now: Now, entry: CauseEntry) -> None:
-        if len(self._pending) < PENDING_MAX and not (self._pending and self._pending[-1].epoch == epoch):
-            self._pending.append(_Causes(epoch, now))
-        self._pending[-1].add(entry)
+            entry = CauseEntry(cause.cause, now.wall_ms, name, detail[:NAME_LENGTH_MAX])
+            self._pending.add(raised.epoch, now, entry)
 
     def _begin(self, before: ConsumerGroup, step: Step, now: Now) -> None:
         """A target was computed, maybe of an older group epoch than the newest."""
         after = step.group
         epoch = after.assignment_epoch
-        due = [causes for causes in self._pending if causes.epoch <= epoch]
-        self._pending = self._pending[len(due) :]
         assignor = next((action.assignor for action in step.actions if isinstance(action, TargetAssigned)), None)
-        self._current = _InProgress(
-            _joined(due) if due else _Causes(epoch, now), before.assignment_epoch, epoch, assignor
-        )
+        self._current = TargetRebalance(self._pending.take(epoch, now), before.assignment_epoch, epoch, assignor)
         self._missing = set(after.members)
 
-    def _end(self, current: _InProgress, after: ConsumerGroup, now: Now, *, is_overtaken: bool) -> Rebalance:
+    def _end(self, current: TargetRebalance, after: ConsumerGroup, now: Now, *, is_overtaken: bool) -> Rebalance:
         self._current = None
-        duration_ms = now.monotonic_ms - current.causes.began.monotonic_ms
+        duration_ms = current.duration_ms(now)
         ended = _entry(current, after)._replace(
-            ended_ms=now.wall_ms, duration_ms=duration_ms, partitions_known=True, is_overtaken=is_overtaken
+            ended_ms=now.wall_ms, duration_ms=duration_ms, is_overtaken=is_overtaken
         )
         if not is_overtaken:
             self.last_duration_ms = duration_ms
         self._append(ended)
         return ended
 
-    def _follow_members(self, current: _InProgress, after: ConsumerGroup, changed: Iterable[str], now: Now) -> None:
+    def _follow_members(self, current: TargetRebalance, after: ConsumerGroup, changed: Iterable[str], now: Now) -> None:
         for member_id in changed:
             member = after.members.get(member_id)
             if member is None:
@@ -236,7 +181,7 @@ class ConsumerGroupHistory(RebalanceEntries):
                 self._missing.add(member_id)
             elif member_id in self._missing:
                 self._missing.discard(member_id)
-                current.reached_ms[member_id] = now.monotonic_ms - current.causes.began.monotonic_ms
+                current.reached(member_id, now)
 
     # Owners.
 
@@ -273,15 +218,15 @@ class ConsumerGroupHistory(RebalanceEntries):
         self._name_topic(pair[0], topics)
         name = self._names[pair[0]]
         if found is None:
-            self._current.add_move(Move(name, pair[1], None, owner))
+            self._current.moves.add(Move(name, pair[1], None, owner))
         else:
             without_ms = now.monotonic_ms - found.at.monotonic_ms
-            self._current.add_move(Move(name, pair[1], found.owner, owner, found.at.wall_ms, without_ms))
+            self._current.moves.add(Move(name, pair[1], found.owner, owner, found.at.wall_ms, without_ms))
 
-    def _add_released(self, current: _InProgress, topics: Topics) -> None:
+    def _add_released(self, current: TargetRebalance, topics: Topics) -> None:
         """All members have reached the target: what they released and it has for none of them moved to no member."""
         for pair, found in self._released.items():
-            current.add_move(Move(self._names[pair[0]], pair[1], found.owner, None, found.at.wall_ms))
+            current.moves.add(Move(self._names[pair[0]], pair[1], found.owner, None, found.at.wall_ms))
             if topics.name_of(pair[0]) is not None:
                 self._unowned[pair] = _Released(None, found.at)
         self._released = {}
@@ -299,29 +244,13 @@ class ConsumerGroupHistory(RebalanceEntries):
 
     def _recount(self) -> None:
         rows = len(self._released) + len(self._unowned) + len(self._names) + len(self._seen.names)
-        held = self._entries_bytes + PARTITION_BYTES * rows + sum(causes.size for causes in self._pending)
-        current = self._current
-        if current is not None:
-            held += current.causes.size + current.moves_bytes
-            held += ROW_BYTES * (len(current.reached_ms) + len(self._missing))
+        held = self._entries_bytes + PARTITION_BYTES * rows + self._pending.size
+        if self._current is not None:
+            held += self._current.size + ROW_BYTES * len(self._missing)
         self.held_bytes = held
 
 
-PENDING_MAX: Final = 100
-"""Group epochs without a target whose causes are kept apart; those of later ones are added to the last."""
-
-
-def _joined(parts: list[_Causes]) -> _Causes:
-    """The causes of several group epochs."""
-    whole = _Causes(parts[0].epoch, parts[0].began)
-    for part in parts:
-        whole.omitted += part.omitted
-        for entry in part.rows:
-            whole.add(entry)
-    return whole
-
-
-def _entry(current: _InProgress, group: ConsumerGroup) -> Rebalance:
+def _entry(current: TargetRebalance, group: ConsumerGroup) -> Rebalance:
     """A rebalance that has not ended, and the members of the group."""
     rows: list[MemberEntry] = []
     for member in group.members.values():
@@ -329,22 +258,7 @@ def _entry(current: _InProgress, group: ConsumerGroup) -> Rebalance:
             break
         count = sum(map(len, member.assigned.values()))
         rows.append(MemberEntry(_name(member), count, current.reached_ms.get(member.member_id, -1)))
-    return Rebalance(
-        current.causes.began.wall_ms,
-        -1,
-        -1,
-        current.epoch_before,
-        current.epoch,
-        current.assignor,
-        tuple(current.causes.rows),
-        current.causes.omitted,
-        tuple(rows),
-        len(group.members) - len(rows),
-        partitions_known=True,
-        moves=tuple(current.moves),
-        moves_omitted=current.moves_omitted,
-        is_consumer=True,
-    )
+    return current.entry(tuple(rows), len(group.members) - len(rows))._replace(is_consumer=True)
 
 
 def _has_same(old: ConsumerMember, new: ConsumerMember) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from sordini.broker.groups.consumer.machine.events import (
-    EpochRaised,
     HeartbeatAnswer,
     MemberFenced,
     Now,
@@ -16,9 +15,10 @@ from sordini.broker.groups.consumer.machine.events import (
     Tick,
     Topics,
 )
+from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
 from sordini.broker.groups.share.machine.changes import Change
 from sordini.broker.groups.share.machine.simple_assignor import AssignableGroup
-from sordini.broker.groups.share.machine.state import Partitions, ShareGroup
+from sordini.broker.groups.share.machine.state import Partitions, ShareGroup, ShareMember
 from sordini.protocol.types import Offset, TopicId
 from sordini.system.named_tuple import NamedTuple
 
@@ -130,6 +130,25 @@ class StatesAnswer(NamedTuple):
 
 
 Answer = HeartbeatAnswer | Refusal | StatesAnswer
+
+
+class EpochCause(NamedTuple):
+    """Why the group epoch is raised."""
+
+    cause: RebalanceCause
+    reason: str
+    """For the log."""
+    member: ShareMember | None = None
+    """Whose doing it is."""
+    detail: str = ""
+    """What changed."""
+
+
+class EpochRaised(NamedTuple):
+    """For the log and the history: a new group epoch, and why."""
+
+    epoch: int
+    cause: EpochCause
 
 
 class InitializeStates(NamedTuple):

@@ -5,10 +5,10 @@ who is it ──► what does it subscribe to ──► group epoch ──► ta
 
 from __future__ import annotations
 
-from sordini.broker.groups.consumer.machine.events import EpochCause, HeartbeatAnswer
+from sordini.broker.groups.consumer.machine.events import HeartbeatAnswer
 from sordini.broker.groups.consumer.machine.target import metadata_hash
-from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
-from sordini.broker.groups.share.machine.events import ShareHeartbeat, Step, StepContext
+from sordini.broker.groups.machine.rebalance_cause import RebalanceCause, named_changes
+from sordini.broker.groups.share.machine.events import EpochCause, ShareHeartbeat, Step, StepContext
 from sordini.broker.groups.share.machine.initialization import initialize_new
 from sordini.broker.groups.share.machine.state import JOIN_EPOCH, LEAVE_EPOCH, ShareGroup, ShareMember
 from sordini.broker.groups.share.machine.target import (
@@ -46,7 +46,7 @@ def remove(transition: ShareTransition, members: list[ShareMember], cause: Rebal
     for member in members:
         transition.drop_member(member.member_id)
         current = metadata_hash(topic_names(transition.members), transition.around.topics)
-        transition.raise_epoch(EpochCause(cause, reason), current)
+        transition.raise_epoch(EpochCause(cause, reason, member), current)
         if not transition.members:
             use_no_target(transition)
 
@@ -108,8 +108,9 @@ def _cause(before: ShareMember, updated: ShareMember, *, is_known: bool) -> Epoc
     if updated.subscribed_topics == before.subscribed_topics:
         return None
     if not is_known:
-        return EpochCause(RebalanceCause.MEMBER_JOINED, f"{updated.member_id} joined")
-    return EpochCause(RebalanceCause.SUBSCRIPTION_CHANGED, f"{updated.member_id} subscribes to other topics")
+        return EpochCause(RebalanceCause.MEMBER_JOINED, f"{updated.member_id} joined", updated)
+    detail, reason = named_changes(before.subscribed_topics, updated.subscribed_topics), "subscribes to other topics"
+    return EpochCause(RebalanceCause.SUBSCRIPTION_CHANGED, f"{updated.member_id} {reason}", updated, detail)
 
 
 def _answer(transition: ShareTransition, before: ShareMember, event: ShareHeartbeat) -> HeartbeatAnswer:

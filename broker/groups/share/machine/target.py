@@ -11,16 +11,18 @@ from typing import Final
 
 from sordini.broker.groups.consumer.machine.assignors.group import Member
 from sordini.broker.groups.consumer.machine.changes import TargetEpoch, TargetEpochChange
-from sordini.broker.groups.consumer.machine.events import EpochCause, TargetAssigned, Topics
-from sordini.broker.groups.consumer.machine.target import TOPICS_CHANGED, metadata_hash
+from sordini.broker.groups.consumer.machine.events import TargetAssigned, Topics
+from sordini.broker.groups.consumer.machine.target import metadata_hash
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
+from sordini.broker.groups.share.machine.events import EpochCause
 from sordini.broker.groups.share.machine.simple_assignor import AssignableGroup
 from sordini.broker.groups.share.machine.state import NO_PARTITIONS, Partitions, ShareMember
 from sordini.broker.groups.share.machine.transition import ShareTransition
 from sordini.protocol.types import TopicId
 
 SIMPLE: Final = "simple"
-STATES_CHANGED: Final = EpochCause(RebalanceCause.TOPICS_CHANGED, "states of partitions initialized")
+STATES_CHANGED: Final = EpochCause(RebalanceCause.STATES_INITIALIZED, "states of partitions initialized")
+TOPICS_CHANGED: Final = EpochCause(RebalanceCause.TOPICS_CHANGED, "topics changed")
 
 
 def topic_names(members: Mapping[str, ShareMember]) -> frozenset[str]:

@@ -10,9 +10,8 @@ from sordini.broker.groups.consumer.machine.changes import (
     GroupEpochChange,
     TargetChange,
 )
-from sordini.broker.groups.consumer.machine.events import EpochCause, EpochRaised
 from sordini.broker.groups.share.machine.changes import AssignedChange, Change, MemberChange, StatesChange, assigned_of
-from sordini.broker.groups.share.machine.events import Action, Answer, Step, StepContext
+from sordini.broker.groups.share.machine.events import Action, Answer, EpochCause, EpochRaised, Step, StepContext
 from sordini.broker.groups.share.machine.state import Partitions, PartitionStates, ShareGroup, ShareMember
 
 
