@@ -47,7 +47,7 @@ def _table_row(row: dict[str, Any], *, has_gaps: bool) -> list[object]:
 
 def _has_epochs(row: dict[str, Any]) -> bool:
     """Whether the broker assigns; the ids of members say nothing of their clients then."""
-    return row["protocol"] != "classic"
+    return str(row["protocol"]) != "classic"
 
 
 def _took(row: dict[str, Any]) -> str | None:

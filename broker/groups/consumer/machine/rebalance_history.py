@@ -28,6 +28,7 @@ from sordini.broker.groups.consumer.machine.changes import AssignmentChange
 from sordini.broker.groups.consumer.machine.events import EpochRaised, Now, Step, TargetAssigned, Topics
 from sordini.broker.groups.consumer.machine.state import ConsumerGroup, ConsumerMember, is_reconciled
 from sordini.broker.groups.consumer.machine.target import subscribed_topics
+from sordini.broker.groups.consumer.machine.target_rebalance import Causes, PendingCauses, TargetRebalance
 from sordini.broker.groups.consumer.machine.topic_changes import TopicsSeen
 from sordini.broker.groups.machine.partition_moves import PARTITION_BYTES, Move
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
@@ -42,7 +43,6 @@ from sordini.broker.groups.machine.rebalance_history import (
     Rebalance,
     RebalanceEntries,
 )
-from sordini.broker.groups.machine.target_rebalance import Causes, PendingCauses, TargetRebalance
 from sordini.protocol.types import TopicId, topic_id_text
 from sordini.system.named_tuple import NamedTuple
 

@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from sordini.broker.groups.consumer.machine.events import Now, TargetAssigned, Topics
+from sordini.broker.groups.consumer.machine.target_rebalance import Causes, Moves, PendingCauses, TargetRebalance
 from sordini.broker.groups.consumer.machine.topic_changes import TOPICS_SEEN_MAX, TopicsSeen
 from sordini.broker.groups.machine.partition_moves import PARTITION_BYTES, Move
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
@@ -38,7 +39,6 @@ from sordini.broker.groups.machine.rebalance_history import (
     Rebalance,
     RebalanceEntries,
 )
-from sordini.broker.groups.machine.target_rebalance import Causes, Moves, PendingCauses, TargetRebalance
 from sordini.broker.groups.share.machine.changes import AssignedChange
 from sordini.broker.groups.share.machine.events import EpochRaised, Step
 from sordini.broker.groups.share.machine.state import NO_PARTITIONS, Partitions, ShareGroup, ShareMember

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sordini.broker.groups.machine.events import Now
+from sordini.broker.groups.consumer.machine.events import Now
 from sordini.broker.groups.machine.partition_moves import MOVES_MAX, Move
 from sordini.broker.groups.machine.rebalance_history import (
     CAUSES_MAX,
