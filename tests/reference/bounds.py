@@ -406,7 +406,9 @@ BOUNDS: Final = (
         "members of a share group",
         "group.share.max.size",
         "GROUP_MAX_SIZE_REACHED",
-        (f"{UNIT}/groups/share/test_machine.py::test_a_group_has_no_more_members_than_allowed_and_those_that_it_has_may_join_again",),
+        (
+            f"{UNIT}/groups/share/test_machine.py::test_a_group_has_no_more_members_than_allowed_and_those_that_it_has_may_join_again",
+        ),
     ),
     Bound(
         "share sessions of a broker",
@@ -428,9 +430,7 @@ BOUNDS: Final = (
         "share partitions that a broker leads, in memory",
         "broker.shares.share_partitions:SHARE_PARTITIONS_MAX",
         "those that are not used make room; UNKNOWN_SERVER_ERROR for the partition where none is",
-        (
-            f"{UNIT}/shares/test_share_requests.py::test_share_partitions_that_are_not_used_make_room_for_others",
-        ),
+        (f"{UNIT}/shares/test_share_requests.py::test_share_partitions_that_are_not_used_make_room_for_others",),
     ),
     Bound(
         "state batches of a share partition in one request",
@@ -444,9 +444,7 @@ BOUNDS: Final = (
         "runs of offsets in a stored state of a share partition",
         "broker.share_state.machine.stored_state:STATE_RUNS_MAX",
         "INVALID_REQUEST for the write",
-        (
-            f"{UNIT}/share_state/test_stored_state.py::test_a_state_may_not_have_more_runs_than_a_snapshot_has_room_for",
-        ),
+        (f"{UNIT}/share_state/test_stored_state.py::test_a_state_may_not_have_more_runs_than_a_snapshot_has_room_for",),
     ),
     Bound(
         "groups with settings of their own",
