@@ -15,6 +15,9 @@ from tests.pipeline.upserts.postgres import Postgres
 from tests.pipeline.upserts.readers import READERS
 from tests.pipeline.upserts.suite import PARTITIONS, TOPIC, Scale, Suite
 
+BATCHES = 6
+"""That a round of changes needs at least: most kills come between the first one and the last."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make upserts ARGS=...", description=__doc__)
@@ -37,7 +40,8 @@ def main() -> int:
         try:
             Place(broker.bootstrap).make_topic(PARTITIONS, name=TOPIC, configs={"retention.ms": "-1"})
             with Postgres(folder / "postgres") as postgres:
-                scale = Scale(given.changes, given.keys, given.kills, given.kind)
+                a_batch = max(1, given.changes // given.kills // BATCHES)
+                scale = Scale(given.changes, given.keys, given.kills, given.kind, a_batch)
                 suite = Suite(folder, broker.bootstrap, postgres, scale, Random(given.seed), say)
                 kills = suite.run()
                 spark = None if given.without_spark else _session(suite)
