@@ -52,6 +52,8 @@ class Fault(Enum):
     PARTITIONS_OFFLINE = "partitions-offline"
     PARTITIONS_UNDER_REPLICATED = "partitions-under-replicated"
     INTERNAL_REPLICATION = "internal-topic-replication-too-high"
+    INTERNAL_MIN_ISR = "internal-topic-min-isr-too-high"
+    INTERNAL_CLEANUP = "internal-topic-loses-state"
     NO_COORDINATOR = "no-coordinator"
     # The scratch topic.
     NOT_AUTHORIZED = "not-authorized"

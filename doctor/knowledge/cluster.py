@@ -99,6 +99,18 @@ ENTRIES: Final[Mapping[Fault, Entry]] = {
         f"{BROKER}, before the topic is created",
         ("{key}={brokers_count}",),
     ),
+    Fault.INTERNAL_MIN_ISR: Entry(
+        "{key} of the internal topic {topic} is {value}, and its partitions have {replicas}: the coordinator can write "
+        "nothing. {who} are refused, or wait without an end; producers work.",
+        "{where}",
+        ("{remedy}",),
+    ),
+    Fault.INTERNAL_CLEANUP: Entry(
+        "{key} of the internal topic {topic} is {value} and must be {expected}: the cluster removes state that it "
+        "still needs. After the next start of its coordinator, {who} begin anew, or get again what they had done.",
+        "in the cluster",
+        ("sordini configs set --topic {topic} {key}={expected} --bootstrap {bootstrap}",),
+    ),
     Fault.NO_COORDINATOR: Entry(
         "The cluster has no coordinator for {who} at present: {reason}. {who_upper} wait without an end. A partition "
         "of the internal topic {topic} has no leader, or the coordinator loads it (minutes with a large topic).",

@@ -18,6 +18,7 @@ from tests.doctor import servers
 from tests.doctor.many_listeners import PASSWORD, PLAIN_CLASS, ManyListeners
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
+from tests.process.test_cli import run_here
 from tests.support.token_issuer import claims, token
 
 
@@ -260,14 +261,51 @@ def _lagging(_: World) -> Iterator[Case]:
 
 @planted(Fault.INTERNAL_REPLICATION)
 def _internal(world: World) -> Iterator[Case]:
-    settings = {"offsets.topic.replication.factor": 3, "zookeeper.connect": f"{world.zookeeper()}/{uuid4().hex}"}
+    settings = {
+        "offsets.topic.replication.factor": 3,
+        "share.coordinator.state.topic.replication.factor": 1,
+        "zookeeper.connect": f"{world.zookeeper()}/{uuid4().hex}",
+    }
     with SordiniProcess(world.directory / f"internal-{free_port()}", settings) as broker:
         yield Case(Fault.INTERNAL_REPLICATION, broker.bootstrap, act="consume")
 
 
+@planted(Fault.INTERNAL_REPLICATION, "of-share-groups")
+def _share_state(world: World) -> Iterator[Case]:
+    settings = {
+        "offsets.topic.replication.factor": 1,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "share.coordinator.state.topic.replication.factor": 3,
+        "zookeeper.connect": f"{world.zookeeper()}/{uuid4().hex}",
+    }
+    with SordiniProcess(world.directory / f"share-state-{free_port()}", settings) as broker:
+        yield Case(Fault.INTERNAL_REPLICATION, broker.bootstrap, act="consume")
+
+
+@planted(Fault.INTERNAL_MIN_ISR)
+def _offsets_min_isr(_: World) -> Iterator[Case]:
+    with make_kafka(brokers=1) as kafka:
+        run_here(kafka.bootstrap_servers, "groups", "reset", "g", "--topic", kafka.topic(), "--to-latest", "--execute")
+        run_here(kafka.bootstrap_servers, "configs", "set", "--topic", "__consumer_offsets", "min.insync.replicas=3")
+        yield Case(Fault.INTERNAL_MIN_ISR, kafka.bootstrap_servers, act="consume")
+
+
+@planted(Fault.INTERNAL_CLEANUP)
+def _share_retention(_: World) -> Iterator[Case]:
+    with make_kafka(brokers=1) as kafka:
+        run_here(kafka.bootstrap_servers, "share", "reset", "g", "--topic", kafka.topic(), "--to-latest", "--execute")
+        run_here(kafka.bootstrap_servers, "configs", "set", "--topic", "__share_group_state", "retention.bytes=1000000")
+        yield Case(Fault.INTERNAL_CLEANUP, kafka.bootstrap_servers, act="consume")
+
+
 @planted(Fault.NO_COORDINATOR)
 def _coordinator(world: World) -> Iterator[Case]:
-    settings = {"offsets.topic.replication.factor": 3, "zookeeper.connect": f"{world.zookeeper()}/{uuid4().hex}"}
+    settings = {
+        "offsets.topic.replication.factor": 3,
+        "share.coordinator.state.topic.replication.factor": 1,
+        "zookeeper.connect": f"{world.zookeeper()}/{uuid4().hex}",
+    }
     with SordiniProcess(world.directory / f"coordinator-{free_port()}", settings) as broker:
         yield Case(Fault.NO_COORDINATOR, broker.bootstrap, may_write=True, act="consume")
 
