@@ -5,7 +5,7 @@ A request of many acknowledgements is checked in slices; those of one partition 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from sordini.broker.requests.slice_scheduler import Work
@@ -25,20 +25,27 @@ BATCHES_AT_ONCE: Final = 200
 """Acknowledgements that are checked between two steps."""
 
 
+Refused = Mapping[TopicId, ErrorCode]
+"""Topics that a request may not read, by what its rule of authorization has found, and why."""
 AcknowledgedTopics = Sequence[FetchTopic] | Sequence[AcknowledgeTopic]
+
+
+def check_allowed(target: Target, refused: Refused) -> None:
+    """Raise BrokerError for a partition of a topic that is refused."""
+    code = refused.get(target.topic_id)
+    if code is not None:
+        raise BrokerError(code, f"{target} may not be read")
 
 
 class Acknowledging:
     """The acknowledgements of one request."""
 
-    def __init__(
-        self, partitions: SharePartitions, key: SessionKey, *, is_renewal: bool, denied: frozenset[str]
-    ) -> None:
-        """`is_renewal`: the request renews locks; `denied`: topics that the peer may not read."""
+    def __init__(self, partitions: SharePartitions, key: SessionKey, *, is_renewal: bool, refused: Refused) -> None:
+        """`is_renewal`: the request renews locks; `refused`: topics that it may not read."""
         self._partitions = partitions
         self._key = key
         self._is_renewal = is_renewal
-        self._denied = denied
+        self._refused = refused
         self.codes: dict[Target, ErrorCode] = {}
         """Of the partitions that were acknowledged; complete when `on_done` has been called for each."""
 
@@ -68,11 +75,9 @@ class Acknowledging:
         return note
 
     def _required(self, target: Target) -> LedSharePartition:
-        name = self._partitions.leaders.metadata.name_of(target.topic_id)
-        if name is None:
+        check_allowed(target, self._refused)
+        if self._partitions.leaders.metadata.name_of(target.topic_id) is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
-        if name in self._denied:
-            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{name} may not be read")
         return self._partitions.require(self._key.group_id, target)
 
     def _checked(self, shared: LedSharePartition, batches: list[AcknowledgementBatch]) -> Work[list[Acknowledgement]]:

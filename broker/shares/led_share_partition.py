@@ -10,7 +10,7 @@ number of deliveries that is too low.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from functools import partial
 from typing import Final
@@ -23,7 +23,7 @@ from sordini.broker.shares.machine.in_flight import Part
 from sordini.broker.shares.machine.record_states import DONE, RecordState
 from sordini.broker.shares.machine.share_partition import Change, SharePartition, StoredState
 from sordini.broker.shares.ports import DeadLetterQueues, SettingsOf, ShareSettings, StartLookup
-from sordini.broker.shares.state_writer import Epochs, StateWriter
+from sordini.broker.shares.state_writer import ENDING, Epochs, StateWriter
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import LeaderEpoch
 from sordini.replication.partition import Partition
@@ -41,17 +41,6 @@ CODES: Final = {
     ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
 }
 """What a member is sent for an error of the coordinator; UNKNOWN_SERVER_ERROR for all others."""
-ENDING: Final = frozenset(
-    {
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.FENCED_STATE_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.GROUP_ID_NOT_FOUND,
-    }
-)
-"""After these of a write nothing that is here is true any more."""
-
-
 UNFINISHED: Final = frozenset({RecordState.ACQUIRED, RecordState.ARCHIVING})
 """States in which something is under way for a record."""
 
@@ -94,6 +83,8 @@ class LedSharePartition:
         """Why it has ended."""
         self.purgatory: dict[DelayedOperation, None] = {}
         """Fetches that wait for records which become available, in their order."""
+        self.is_retiring = False
+        """Whether no member fetches it: it ends when all is written."""
         self._deps = deps
         self._schedule = schedule
         self._on_ended = on_ended
@@ -131,11 +122,23 @@ class LedSharePartition:
         parts = tuple(Part(run.first, run.end, RecordState(run.state), run.deliveries) for run in state.runs)
         self._machine = SharePartition(StoredState(start, parts), self.settings.limits)
         deps = self._deps
-        self._writer = StateWriter(self.key, self._epochs, self._machine, deps.persister, deps.call_later)
+        self._writer = StateWriter(
+            self.key, self._epochs, self._machine, deps.persister, deps.call_later, self._end_if_retiring
+        )
         self._archiving = Archiving(self._machine, deps.dead_letters, self._write, self._archived, deps.call_later)
         self.phase = Phase.LOADED
         self._archiving.send(self.key, self.partition)
         self.notify()
+        self._end_if_retiring()
+
+    def retire(self) -> None:
+        """No member fetches it: end as soon as nothing waits to be written, and be loaded again when one does."""
+        self.is_retiring = True
+        self._end_if_retiring()
+
+    def _end_if_retiring(self) -> None:
+        if self.is_retiring and self._writer is not None and self._writer.is_idle:
+            self.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def end(self, error: ErrorCode) -> None:
         """It is here no longer: what waits for it is answered with that error."""
@@ -182,11 +185,10 @@ class LedSharePartition:
         machine, now_ms = self.machine, self._deps.clock.monotonic_ms()
         acquired = Acquisition(machine, request, now_ms).of(read)
         for extent in skipped:
-            acquired = _without(acquired, extent)
             for first, end in _within(machine, extent, request.member):
                 machine.pass_over(first, end)
         self._schedule_expiry()
-        return acquired
+        return list(_outside(acquired, skipped))
 
     def acknowledge(self, member: str, said: Sequence[Acknowledgement], on_done: OnStored) -> None:
         """Carry out what a member says of its records; `on_done` gets a code when that is written, or at once."""
@@ -217,25 +219,28 @@ class LedSharePartition:
         self._not_written(error)
         on_done(CODES.get(error, ErrorCode.UNKNOWN_SERVER_ERROR))
 
-    def release(self, member: str) -> None:
-        """Release all that a member holds: its session is closed."""
-        if self.phase is Phase.LOADED:
-            self._release(self.machine.release(member))
+    def release(self, member: str) -> int:
+        """Release all that a member holds: its session is closed. Returns how many parts that are."""
+        return self._release(self.machine.release(member)) if self.phase is Phase.LOADED else 0
 
-    def expire(self) -> None:
-        """Release records whose locks have ended; due at the time of `schedule`."""
-        if self.phase is Phase.LOADED:
-            self.machine.limits = self.settings.limits
-            self._release(self.machine.expire(self._deps.clock.monotonic_ms()))
-            self._schedule_expiry()
+    def expire(self) -> int:
+        """Release records whose locks have ended; due at the time of `schedule`. Returns how many parts that are."""
+        if self.phase is not Phase.LOADED:
+            return 0
+        self.machine.limits = self.settings.limits
+        released = self._release(self.machine.expire(self._deps.clock.monotonic_ms()))
+        self._schedule_expiry()
+        return released
 
-    def _release(self, change: Change | None) -> None:
+    def _release(self, change: Change | None) -> int:
         """In force at once, and written behind."""
-        if change is not None:
-            assert self._writer is not None
-            pending = self._writer.write(change, self._released)
-            pending.is_in_force = True
-            self._put_in_force(change)
+        if change is None:
+            return 0
+        assert self._writer is not None
+        pending = self._writer.write(change, self._released)
+        pending.is_in_force = True
+        self._put_in_force(change)
+        return len(change.parts)
 
     def _released(self, error: ErrorCode) -> None:
         if error != ErrorCode.NONE:
@@ -247,7 +252,7 @@ class LedSharePartition:
 
     def _not_written(self, error: ErrorCode) -> None:
         if error in ENDING:
-            self.end(CODES[error])
+            self.end(CODES.get(error, ErrorCode.UNKNOWN_SERVER_ERROR))
 
     def _put_in_force(self, change: Change) -> None:
         """The one place where records become available again, or are done: acknowledged, or archived for a reason."""
@@ -284,22 +289,27 @@ class LedSharePartition:
 
     def notify(self) -> None:
         """Have the fetches that wait try again, in their order, as long as there is something for them."""
-        if self.purgatory and self.can_acquire():
-            for operation in list(self.purgatory):
-                operation.complete()
+        for operation in list(self.purgatory):
+            if not self.can_acquire():
+                return
+            operation.complete()
 
 
-def _without(acquired: Sequence[Acquired], extent: Extent) -> list[Acquired]:
-    """The ranges without those of an extent."""
-    kept = []
+def _outside(acquired: Sequence[Acquired], skipped: Sequence[Extent]) -> Iterator[Acquired]:
+    """The ranges without those that are skipped; both are in order."""
+    behind = 0
     for one in acquired:
-        parts = one._replace(end=min(one.end, extent.first)), one._replace(first=max(one.first, extent.end))
-        kept += [part for part in parts if part.first < part.end] if _overlaps(one, extent) else [one]
-    return kept
-
-
-def _overlaps(one: Acquired, extent: Extent) -> bool:
-    return one.first < extent.end and extent.first < one.end
+        while behind < len(skipped) and skipped[behind].end <= one.first:
+            behind += 1
+        first = one.first
+        for extent in skipped[behind:]:
+            if extent.first >= one.end:
+                break
+            if first < extent.first:
+                yield one._replace(first=first, end=extent.first)
+            first = extent.end
+        if first < one.end:
+            yield one._replace(first=first)
 
 
 def _within(machine: SharePartition, extent: Extent, member: str) -> list[tuple[int, int]]:

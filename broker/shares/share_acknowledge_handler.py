@@ -5,7 +5,7 @@ from __future__ import annotations
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.call import Call, Route
 from sordini.broker.requests.slice_scheduler import Work
-from sordini.broker.shares.acknowledging import Acknowledging
+from sordini.broker.shares.acknowledging import Acknowledging, Refused
 from sordini.broker.shares.machine.sessions import CLOSE, OPEN, SessionKey
 from sordini.broker.shares.member_sessions import MemberSessions
 from sordini.broker.shares.share_answer import ShareAnswer, by_topic
@@ -35,18 +35,16 @@ class ShareAcknowledgeHandler:
 
     def handle(self, call: Call) -> Work[ShareAcknowledgeResponse | DelayedResponse]:
         key = session_key(call.body)
-        return self._serve(call, key, self._sessions.take_denied(key))
+        return self._serve(call, key, self._sessions.take_refused(key))
 
-    def _serve(
-        self, call: Call, key: SessionKey, denied: frozenset[str]
-    ) -> Work[ShareAcknowledgeResponse | DelayedResponse]:
+    def _serve(self, call: Call, key: SessionKey, refused: Refused) -> Work[ShareAcknowledgeResponse | DelayedResponse]:
         request: ShareAcknowledgeRequest = call.body
         check_names(request)
         epoch = request.share_session_epoch
         if epoch == OPEN:
             raise BrokerError(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "an acknowledgement opens no session")
         session = self._sessions.next(key, epoch)
-        acknowledging = Acknowledging(self._partitions, key, is_renewal=request.is_renew_ack, denied=denied)
+        acknowledging = Acknowledging(self._partitions, key, is_renewal=request.is_renew_ack, refused=refused)
         answer = ShareAnswer(call, lambda: self._response(call, key, acknowledging))
         yield from acknowledging.begin(request.topics, answer.begin)
         if epoch == CLOSE:

@@ -13,7 +13,7 @@ from typing import Any
 from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.requests.call import Call, Route
 from sordini.broker.requests.slice_scheduler import Work
-from sordini.broker.shares.acknowledging import Acknowledging
+from sordini.broker.shares.acknowledging import Acknowledging, Refused
 from sordini.broker.shares.machine.sessions import CLOSE, OPEN, SessionKey, ShareSession, Target
 from sordini.broker.shares.member_sessions import MemberSessions
 from sordini.broker.shares.share_answer import ShareAnswer, by_topic
@@ -47,15 +47,15 @@ class ShareFetchHandler:
     def handle(self, call: Call) -> Work[ShareFetchResponse | DelayedResponse]:
         request: ShareFetchRequest = call.body
         key = session_key(request)
-        return self._serve(call, key, self._sessions.take_denied(key))
+        return self._serve(call, key, self._sessions.take_refused(key))
 
-    def _serve(self, call: Call, key: SessionKey, denied: frozenset[str]) -> Work[ShareFetchResponse | DelayedResponse]:
+    def _serve(self, call: Call, key: SessionKey, refused: Refused) -> Work[ShareFetchResponse | DelayedResponse]:
         request: ShareFetchRequest = call.body
         _check(request)
         requested = yield from self._named(request)
         session = yield from self._session(call, key, requested)
-        acknowledging = Acknowledging(self._partitions, key, is_renewal=request.is_renew_ack, denied=denied)
-        reading = ShareReading(self._partitions, session, request, denied)
+        acknowledging = Acknowledging(self._partitions, key, is_renewal=request.is_renew_ack, refused=refused)
+        reading = ShareReading(self._partitions, session, request, refused)
         answer = ShareAnswer(call, lambda: self._response(call, key, acknowledging, reading))
         yield from acknowledging.begin(request.topics, answer.begin)
         if request.share_session_epoch == CLOSE:

@@ -2,12 +2,12 @@
 
 Each is made at the first fetch of its group, and forgotten when this broker leads its partition no longer. They are
 bounded: when one more would be too many, one that is not used is forgotten, the longest unused first, and loaded again
-when it is fetched again.
+when it is fetched again. So are those of a group whose last member here has gone.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
@@ -23,6 +23,8 @@ from sordini.replication.partition import Partition
 
 SHARE_PARTITIONS_MAX: Final = 20_000
 """At about 4 KiB each, with nothing in flight."""
+EXPIRY_STEPS: Final = 1_000
+"""Share partitions, and parts of them that are released, in one iteration of the loop."""
 UNUSED_SEARCHED: Final = 32
 """How many are looked at, from the longest unused one on, for one that can be forgotten."""
 
@@ -38,6 +40,12 @@ class SharePartitions:
         """In the order of their last use."""
         self._groups: dict[tuple[TopicId, int], dict[str, None]] = defaultdict(dict)
         """The groups of each partition."""
+        self._due: deque[SharePartitionKey] = deque()
+        """Those of whose locks some have ended."""
+        self._steps_left = EXPIRY_STEPS
+        """In this iteration of the loop."""
+        self._keys: dict[str, dict[SharePartitionKey, None]] = defaultdict(dict)
+        """Those of each group."""
         self._timer = DeadlineTimer[SharePartitionKey](deps.clock, deps.call_later, self._on_due)
 
     def __len__(self) -> int:
@@ -51,7 +59,12 @@ class SharePartitions:
         return self._by_key.get(SharePartitionKey(group_id, *target))
 
     def of_group(self, group_id: str) -> list[LedSharePartition]:
-        return [found for key, found in self._by_key.items() if key.group_id == group_id]
+        return [self._by_key[key] for key in self._keys.get(group_id, ())]
+
+    def retire(self, group_id: str) -> None:
+        """No member of a group fetches here: its share partitions end when what was begun of them is written."""
+        for found in self.of_group(group_id):
+            found.retire()
 
     def open(self, group_id: str, target: Target) -> LedSharePartition:
         """One that is here, or is loaded from now on.
@@ -63,6 +76,7 @@ class SharePartitions:
         found = self._by_key.get(key)
         if found is not None:
             self._by_key.move_to_end(key)
+            found.is_retiring = False
             return found
         partition = self.leaders.replicas.partition_by_id(target.topic_id, target.partition)
         partition.require_leader()
@@ -70,6 +84,7 @@ class SharePartitions:
         made = LedSharePartition(key, partition, self.deps, self._timer.schedule, self._forget)
         self._by_key[key] = made
         self._groups[key.topic_id, key.partition][group_id] = None
+        self._keys[group_id][key] = None
         made.load()
         return made
 
@@ -106,11 +121,29 @@ class SharePartitions:
         groups.pop(key.group_id, None)
         if not groups:
             del self._groups[key.topic_id, key.partition]
+        del self._keys[key.group_id][key]
+        if not self._keys[key.group_id]:
+            del self._keys[key.group_id]
+
+    # Locks that end. Many may end at the same time: then other work of the loop is done in between.
 
     def _on_due(self, key: SharePartitionKey, _late_ms: int) -> None:
-        found = self._by_key.get(key)
-        if found is not None:
-            found.expire()
+        self._due.append(key)
+        if self._steps_left == EXPIRY_STEPS:
+            self.deps.call_later(0, self._continue)
+        self._expire_due()
+
+    def _continue(self) -> None:
+        self._steps_left = EXPIRY_STEPS
+        if self._due:
+            self.deps.call_later(0, self._continue)
+            self._expire_due()
+
+    def _expire_due(self) -> None:
+        while self._due and self._steps_left > 0:
+            found = self._by_key.get(self._due.popleft())
+            if found is not None:
+                self._steps_left -= 1 + found.expire()
 
     # As a LeadershipListener: a new leader epoch begins with what is stored, too.
 

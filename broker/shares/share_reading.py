@@ -6,10 +6,14 @@ of the log that is sent begins and ends with the batches of the records that it 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 from sordini.broker.network.ports import release_parts
+from sordini.broker.shares.acknowledging import Refused, check_allowed
 from sordini.broker.shares.led_share_partition import LedSharePartition, Phase
 from sordini.broker.shares.machine.acquisition import Acquired, AcquisitionRequest, Extent
 from sordini.broker.shares.machine.sessions import ShareSession, Target, Targeted
@@ -27,6 +31,8 @@ from sordini.system.named_tuple import NamedTuple
 
 READS_MAX: Final = 8
 """Of one partition in one pass, while all that is read was aborted."""
+BATCHES_MAX: Final = 1_000
+"""Record batches in one pass: about ten milliseconds. A response has no more, whatever the request would take."""
 
 
 class _Batch(NamedTuple):
@@ -44,13 +50,13 @@ class ShareReading:
     """What one fetch acquires; read again while it waits."""
 
     def __init__(
-        self, partitions: SharePartitions, session: ShareSession, request: ShareFetchRequest, denied: Collection[str]
+        self, partitions: SharePartitions, session: ShareSession, request: ShareFetchRequest, refused: Refused
     ) -> None:
-        """`denied`: topics that the peer may not read."""
+        """`refused`: topics that it may not read."""
         self._partitions = partitions
         self._session = session
         self._request = request
-        self._denied = denied
+        self._refused = refused
         self.rows: dict[Target, PartitionData] = {}
         self.watched: list[WatchedLog] = []
         """What a fetch that waits watches."""
@@ -59,11 +65,14 @@ class ShareReading:
         self.errors = 0
         self._size = 0
         self._records_left = request.max_records
+        self._batches_left = BATCHES_MAX
+        self._opened: dict[Target, LedSharePartition] = {}
+        """Of these it is told why they end, instead of loading them again."""
 
     @property
     def may_wait(self) -> bool:
-        """Whether there is a partition that may have records later."""
-        return not self.has_found and bool(self.watched)
+        """Whether there is a partition that may have records later, and a session that they are for."""
+        return not self.has_found and bool(self.watched) and self._session.is_kept
 
     def readable_bytes(self, bytes_max: int) -> int:
         """How many bytes are behind the first available record of each partition, up to `bytes_max` in all."""
@@ -91,13 +100,14 @@ class ShareReading:
         self.rows.clear()
         self.watched.clear()
         self.errors = self._size = 0
+        self._batches_left = BATCHES_MAX
         served = []
         for target, known in self._session.targets.items():
             row = PartitionData(partition_index=target.partition, records=b"")
             try:
                 shared = self._open(target, known)
                 self.watched += (shared.partition, shared)
-                if acquires and shared.phase is not Phase.LOADING:
+                if acquires and shared.phase is not Phase.LOADING and self._session.is_kept:
                     self._read_one(shared, row)
             except BrokerError as error:
                 row.error_code = error.code
@@ -123,15 +133,19 @@ class ShareReading:
         self.rows.clear()
 
     def _open(self, target: Target, known: Targeted) -> LedSharePartition:
+        """Raises BrokerError, also for one that has ended since this request opened it."""
+        check_allowed(target, self._refused)
         known.topic = known.topic or self._partitions.leaders.metadata.name_of(target.topic_id) or ""
-        if known.topic in self._denied:
-            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{known.topic} may not be read")
+        former = self._opened.get(target)
+        if former is not None and former.phase is Phase.ENDED:
+            raise BrokerError(former.error, f"the share partition {former.key} has ended")
         try:
-            return self._partitions.open(self._session.key.group_id, target)
+            opened = self._opened[target] = self._partitions.open(self._session.key.group_id, target)
         except BrokerError as error:
             if error.code == ErrorCode.UNKNOWN_TOPIC_ID and known.topic:  # The topic was deleted since.
                 raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {known.topic}") from error
             raise
+        return opened
 
     def _read_one(self, shared: LedSharePartition, row: PartitionData) -> None:
         """Raises BrokerError and StorageError."""
@@ -140,8 +154,8 @@ class ShareReading:
             raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{bytes_max} bytes cannot be fetched")
         for _ in range(READS_MAX):
             bytes_left = max(bytes_max - self._size, 0)
-            if self._records_left <= 0 or (self._size and not bytes_left):
-                return
+            if self._records_left <= 0 or self._batches_left <= 0 or (self._size and not bytes_left):
+                break
             piece = _read(shared, bytes_left, whole_first=not self._size)
             if piece is None:
                 return
@@ -155,7 +169,7 @@ class ShareReading:
                     for first, end, deliveries in acquired
                 ]
                 return
-        self.has_found = True
+        self.has_found = True  # More is to be read than there is room or time for.
 
     def _acquire(self, shared: LedSharePartition, piece: FileSlice) -> list[Acquired] | None:
         """Lock what a slice has, and cut it to that; releases it if there is nothing: None if not even aborted records.
@@ -164,9 +178,10 @@ class ShareReading:
         """
         machine, is_kept = shared.machine, False
         try:
-            batches = _batches(piece, machine.reach(self._records_left))
+            batches = _batches(piece, machine.reach(self._records_left), self._batches_left)
             if not batches:
                 return None
+            self._batches_left -= len(batches)
             skipped = _aborted(shared.partition.log, batches) if shared.settings.is_committed_only else []
             request = self._request
             acquired = shared.acquire(
@@ -198,12 +213,12 @@ def _read(shared: LedSharePartition, bytes_max: int, *, whole_first: bool = True
     return partition.read(machine.next_offset(), bytes_max, whole_first=whole_first, committed_only=is_committed_only)
 
 
-def _batches(piece: FileSlice, reach: int) -> list[_Batch]:
-    """The whole record batches of a slice, as far as they are of use. Raises StorageError."""
+def _batches(piece: FileSlice, reach: int, count_max: int) -> list[_Batch]:
+    """The first whole record batches of a slice, as far as they are of use. Raises StorageError."""
     found = []
     for position, header in headers_in(piece.file, piece.position, piece.position + piece.size):
         found.append(_Batch(position, header))
-        if header.last_offset + 1 >= reach:
+        if header.last_offset + 1 >= reach or len(found) == count_max:
             break
     return found
 
@@ -212,17 +227,19 @@ def _aborted(log: Log, batches: Sequence[_Batch]) -> list[Extent]:
     """The batches of transactions that were aborted. Their markers are none: members pass over them as over others."""
     if not any(batch.header.attributes & TRANSACTIONAL_BIT for batch in batches):
         return []
-    aborted = log.aborted_transactions(batches[0].header.base_offset, batches[-1].extent.end)
+    aborted: dict[int, list[AbortedTransaction]] = defaultdict(list)
+    for one in log.aborted_transactions(batches[0].header.base_offset, batches[-1].extent.end):
+        aborted[one.producer_id].append(one)
     return [batch.extent for batch in batches if _is_aborted(batch.header, aborted)]
 
 
-def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedTransaction]) -> bool:
+def _is_aborted(header: BatchHeader, aborted: Mapping[int, Sequence[AbortedTransaction]]) -> bool:
+    """Of a producer one transaction follows the other, so that the last one which begins before decides."""
     if not header.attributes & TRANSACTIONAL_BIT or header.attributes & CONTROL_BIT:
         return False
-    return any(
-        one.producer_id == header.producer_id and one.first_offset <= header.base_offset <= one.last_offset
-        for one in aborted
-    )
+    of_producer = aborted.get(header.producer_id, ())
+    behind = bisect_right(of_producer, header.base_offset, key=attrgetter("first_offset"))
+    return behind > 0 and header.base_offset <= of_producer[behind - 1].last_offset
 
 
 def _cut(piece: FileSlice, batches: Sequence[_Batch], acquired: Sequence[Acquired]) -> None:

@@ -13,6 +13,7 @@ from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.security.rules.rule import RuleDeps
 from sordini.broker.shares.machine.sessions import SessionKey
 from sordini.broker.shares.member_sessions import MemberSessions
+from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import TopicId
 from sordini.replication.metadata_store.acl_model import AclOperation
 from sordini.system.named_tuple import NamedTuple
@@ -51,20 +52,22 @@ def _check(sessions: MemberSessions, call: Call, deps: RuleDeps, *, with_session
     request, access, peer = call.body, deps.access, call.peer
     key = SessionKey(request.group_id or "", request.member_id or "")
     access.require_group(peer, AclOperation.READ, key.group_id)
-    topics: dict[str, None] = {}
-    for topic in request.topics:
-        yield 1
-        topics[deps.metadata.name_of(TopicId(topic.topic_id)) or ""] = None
+    topics: dict[TopicId, str] = {}
     session = sessions.find(key) if with_session else None
     if session is not None:
-        for known in list(session.targets.values()):
+        for target, known in list(session.targets.items()):
             yield 1
-            topics[known.topic] = None
-    topics.pop("", None)
-    denied = []
-    for name in topics:
+            topics[target.topic_id] = known.topic or deps.metadata.name_of(target.topic_id) or ""
+    for topic in request.topics:
         yield 1
-        if not access.to_topic(peer, AclOperation.READ, name):
-            denied.append(name)
-    if denied:
-        sessions.deny(key, frozenset(denied))
+        topic_id = TopicId(topic.topic_id)
+        topics[topic_id] = topics.get(topic_id) or deps.metadata.name_of(topic_id) or ""
+    refused: dict[TopicId, ErrorCode] = {}
+    for topic_id, name in topics.items():
+        yield 1
+        if not name:  # It may become known while the request is served, and was not checked.
+            refused[topic_id] = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not access.to_topic(peer, AclOperation.READ, name):
+            refused[topic_id] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if refused:
+        sessions.refuse(key, refused)

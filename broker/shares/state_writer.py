@@ -1,13 +1,14 @@
 """Writes the changes of one share partition in order: one write at a time, and what comes meanwhile with the next.
 
 So a write never overtakes another of the same share partition, and a busy partition needs few. What waits is bounded by
-the records in flight: a record is in one change at a time that is not written.
+the records in flight: changes of records that are done by now, and were in force without being written, are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 from sordini.broker.share_state.machine.state_runs import StateRun
 from sordini.broker.share_state.ports import LeaderStates, OnStored, SharePartitionKey, StateWrite
@@ -17,6 +18,19 @@ from sordini.protocol.errors import ErrorCode
 from sordini.protocol.types import LeaderEpoch, Offset
 from sordini.replication.ports import CallLater
 from sordini.system.named_tuple import NamedTuple
+
+WAITING_MIN: Final = 1_000
+"""Changes that wait before it is looked for such as are not to be written any more."""
+ENDING: Final = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.FENCED_STATE_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.INVALID_REQUEST,  # There is no state: the group was deleted.
+    }
+)
+"""After these of a write nothing that the leader knows is true any more, and nothing more is written."""
 
 
 class Epochs(NamedTuple):
@@ -37,6 +51,10 @@ class PendingWrite:
         self.is_in_force = False
         """Set for one that does not wait for its write."""
 
+    def matters(self, start: int) -> bool:
+        """Whether it is to be written, though all before `start` are done."""
+        return not self.is_in_force or self.change.parts[-1].end > start
+
 
 class StateWriter:
     """The changes of one share partition that are being written, and those that wait."""
@@ -48,13 +66,17 @@ class StateWriter:
         machine: SharePartition,
         persister: LeaderStates,
         call_later: CallLater,
+        on_idle: Callable[[], None],
     ) -> None:
+        """`on_idle` is called when all is written."""
         self._key = key
         self._epochs = epochs
         self._machine = machine
         self._persister = persister
         self._call_later = call_later
+        self._on_idle = on_idle
         self._waiting: list[PendingWrite] = []
+        self._waiting_max = WAITING_MIN
         self._is_writing = False
 
     @property
@@ -67,6 +89,10 @@ class StateWriter:
         self._waiting.append(pending)
         if not self._is_writing:
             self._write_next()
+        elif len(self._waiting) > self._waiting_max:
+            start = self._machine.start
+            self._waiting = [one for one in self._waiting if one.matters(start)]
+            self._waiting_max = max(2 * len(self._waiting), WAITING_MIN)
         return pending
 
     def _write_next(self) -> None:
@@ -76,26 +102,33 @@ class StateWriter:
             return
         start = self._machine.start
         done = self._machine.done + sum(_done_by(one.change, start) for one in batch if not one.is_in_force)
-        runs = _runs([one.change for one in batch])
+        runs = _runs([one.change for one in batch], start)
         write = StateWrite(self._epochs.state_epoch, self._epochs.leader_epoch, Offset(start), done, runs)
         self._persister.write(self._key, write, partial(self._stored, batch))
 
     def _stored(self, batch: Sequence[PendingWrite], error: ErrorCode) -> None:
         for one in batch:
             one.on_stored(error)
+        if error in ENDING:
+            refused, self._waiting = self._waiting, []
+            for one in refused:
+                one.on_stored(error)
         if self._waiting:
             # Not here: this may be the callback of a commit, in which nothing is appended.
             self._call_later(0, self._write_next)
         else:
             self._is_writing = False
+            self._on_idle()
 
 
-def _runs(changes: Sequence[Change]) -> tuple[StateRun, ...]:
-    """What is written: neighbours of equal state together, in the order of the changes."""
+def _runs(changes: Sequence[Change], start: int) -> tuple[StateRun, ...]:
+    """What is written from the start offset on: neighbours of equal state together, in the order of the changes."""
     runs: list[StateRun] = []
     for change in changes:
         for part in change.parts:
             assert part.after is not None
+            if part.end <= start:
+                continue
             run = StateRun(part.first, part.end, part.after, part.deliveries)
             if runs and runs[-1].end == run.first and runs[-1][2:] == run[2:]:
                 runs[-1] = runs[-1]._replace(end=run.end)

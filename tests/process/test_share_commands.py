@@ -184,6 +184,32 @@ def test_offsets_are_reset_and_deleted_only_while_the_group_is_empty(
     assert "does not exist" in run("share", "describe", group, code=1)
 
 
+def accept_all(broker: BrokerProcess, orders: str) -> list[int]:
+    """The offsets that a worker gets, which accepts them and leaves."""
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": group_of(orders), "log_level": 0}
+    worker = ShareConsumer(settings)
+    worker.subscribe([orders])
+    found = [message.offset() for message in polled(broker, worker)]
+    worker.commit_sync()
+    worker.close()
+    return found
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_group_that_was_reset_or_deleted_reads_from_where_it_begins_now(
+    broker: BrokerProcess, run: Run, orders: str, *, is_deleted: bool
+) -> None:
+    group = group_of(orders)
+    assert accept_all(broker, orders) == [0, 1, 2]
+    broker.wait_until(lambda: described(run, group)["state"] == "Empty", PATIENCE_S, "empty the group")
+    if is_deleted:
+        run("share", "delete", group, "--yes")
+        run("configs", "set", "--group", group, "share.auto.offset.reset=earliest")
+    else:
+        run("share", "reset", group, "--topic", orders, "--to-earliest", "--execute")
+    assert accept_all(broker, orders) == [0, 1, 2]
+
+
 def test_a_reset_creates_a_group_and_says_so(broker: BrokerProcess, run: Run, orders: str) -> None:
     group = f"new-{orders}"
     words = ("share", "reset", group, "--topic", orders, "--to-latest")

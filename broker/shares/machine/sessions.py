@@ -72,11 +72,17 @@ class ShareSessions:
     def __init__(self, partitions_max: int = PARTITIONS_MAX) -> None:
         self._partitions_max = partitions_max
         self._sessions: dict[SessionKey, ShareSession] = {}
+        self._groups: dict[str, int] = {}
+        """How many sessions each group has."""
         self.partitions = 0
         """Of all of them."""
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def has_group(self, group_id: str) -> bool:
+        """Whether a member of that group has a session."""
+        return group_id in self._groups
 
     def find(self, key: SessionKey) -> ShareSession | None:
         return self._sessions.get(key)
@@ -95,6 +101,7 @@ class ShareSessions:
         session = self._sessions[key] = ShareSession(key)
         session.targets = {target: Targeted(topic) for target, topic in targets.items()}
         self.partitions = partitions
+        self._groups[key.group_id] = self._groups.get(key.group_id, 0) + 1
         return session
 
     def next(self, key: SessionKey, epoch: int) -> ShareSession:
@@ -114,7 +121,7 @@ class ShareSessions:
 
     def change(self, session: ShareSession, added: Mapping[Target, str], forgotten: Iterable[Target]) -> None:
         """Partitions come and go; raises BrokerError SHARE_SESSION_LIMIT_REACHED for too many."""
-        if self.partitions + len(added) > self._partitions_max:
+        if self.partitions + len(added.keys() - session.targets.keys()) > self._partitions_max:
             raise BrokerError(ErrorCode.SHARE_SESSION_LIMIT_REACHED, "share sessions have too many partitions")
         before = len(session.targets)
         for target, topic in added.items():
@@ -131,4 +138,8 @@ class ShareSessions:
         session.is_kept = False
         del self._sessions[session.key]
         self.partitions -= len(session.targets)
+        group_id = session.key.group_id
+        self._groups[group_id] -= 1
+        if not self._groups[group_id]:
+            del self._groups[group_id]
         return True

@@ -16,10 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
+from typing import Final
 
 from sordini.broker.shares.machine.in_flight import InFlightBatch, InFlightBatches, Part
 from sordini.broker.shares.machine.record_states import DeathReason, RecordState
 from sordini.system.named_tuple import NamedTuple
+
+EXPIRED_AT_ONCE: Final = 1_000
+"""Locks: about ten milliseconds."""
+LOCKS_MIN: Final = 100
+"""Locks that are noted before it is looked for such as are no longer true."""
 
 
 class ShareLimits(NamedTuple):
@@ -70,6 +76,7 @@ class SharePartition:
         self.hint = stored.start
         self._locks: list[tuple[int, int, int]] = []
         """Deadline, first, end; some are no longer true."""
+        self._locks_max = LOCKS_MIN
         self._dead_letters: list[DeadLetters] = []
         for part in stored.parts:
             if part.end > stored.start:
@@ -174,8 +181,12 @@ class SharePartition:
         return bool(self.batches.overlapping(offset, offset + 1))
 
     def lock(self, part: Part) -> None:
-        """Note a lock."""
+        """Note a lock; those that are no longer true are forgotten before they are more than the others."""
         heappush(self._locks, (part.deadline_ms, part.first, part.end))
+        if len(self._locks) > self._locks_max:
+            held = (part for batch in self.batches for part in batch.parts if _is_held(part))
+            self._locks = sorted((part.deadline_ms, part.first, part.end) for part in held)
+            self._locks_max = max(2 * len(self._locks), LOCKS_MIN)
 
     def renew(self, part: Part, now_ms: int) -> None:
         """The lock of records that are held has its whole duration again."""
@@ -187,10 +198,12 @@ class SharePartition:
         """When the first lock ends; at the earliest, as locks that were given back may still be noted."""
         return self._locks[0][0] if self._locks else None
 
-    def expire(self, now_ms: int) -> Change | None:
-        """Release records whose locks have ended."""
+    def expire(self, now_ms: int, locks_max: int = EXPIRED_AT_ONCE) -> Change | None:
+        """Release records whose locks have ended, of so many locks; others are still due."""
         ended: list[Part] = []
-        while self._locks and self._locks[0][0] <= now_ms:
+        for _ in range(locks_max):
+            if not self._locks or self._locks[0][0] > now_ms:
+                break
             _, first, end = heappop(self._locks)
             for batch in self.batches.overlapping(first, end):
                 due = [part for part in batch.within(first, end) if _is_held(part) and part.deadline_ms <= now_ms]
@@ -225,7 +238,8 @@ class SharePartition:
 
     def _put(self, part: Part) -> None:
         for batch in self.batches.overlapping(part.first, part.end):
-            batch.put(part._replace(first=max(part.first, batch.first), end=min(part.end, batch.end)))
+            first, end = max(part.first, batch.first), min(part.end, batch.end)
+            batch.put(part if (first, end) == part[:2] else part._replace(first=first, end=end))
 
     def commit(self, change: Change) -> None:
         """A change has been written."""
@@ -274,9 +288,10 @@ class SharePartition:
     def _present(self, change: Change) -> Iterator[Part]:
         """Its parts without what was forgotten meanwhile."""
         for part in change.parts:
-            first = max(part.first, self.start)
-            if first < part.end:
-                yield part._replace(first=first)
+            if part.first >= self.start:
+                yield part
+            elif part.end > self.start:
+                yield part._replace(first=self.start)
 
     def advance(self) -> None:
         """Move the start offset behind records that are done."""

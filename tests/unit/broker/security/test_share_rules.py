@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sordini.broker.network.ports import DelayedResponse
 from sordini.broker.network.principal import Principal
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
@@ -32,7 +33,7 @@ from sordini.protocol.messages import (
 from sordini.protocol.messages.common import AcknowledgementBatch
 from sordini.protocol.served_apis import ALL_APIS
 from sordini.replication.metadata_store.acl_model import AclOperation
-from tests.support.unit_broker import UnitBroker, topic_id_of
+from tests.support.unit_broker import UnitBroker, answer_of, topic_id_of
 from tests.unit.broker.security.test_rules import NO_GROUP, NO_TOPIC, Kind, Op, allow, answered, codes, guarded
 
 GROUP, MEMBER = "workers", "a-member-of-the-client"
@@ -208,6 +209,25 @@ async def test_a_share_session_answers_for_topics_that_may_not_be_read_and_serve
         allow(broker, Kind.TOPIC, "open", Op.READ)
         following = await asked(broker, ApiKey.SHARE_FETCH, fetch_of(epoch=2))
         assert by_name(following.responses).get("open", 0) == 0
+
+
+async def test_a_topic_that_becomes_known_while_a_fetch_waits_is_not_read_by_it() -> None:
+    """The request's rule did not see its name, and whoever may read `open` may not read every new topic."""
+    async with a_guarded_broker() as broker:
+        await joined_by_root(broker)
+        allow(broker, Kind.GROUP, GROUP, Op.READ)
+        allow(broker, Kind.TOPIC, "open", Op.READ)
+        request = fetch_of("open", "late")
+        request.max_wait_ms = 500
+        pending = broker.serve(ApiKey.SHARE_FETCH, 2, request)
+        assert isinstance(pending, DelayedResponse)
+        await broker.lead("late")
+        broker.timers.fire()
+        rows = {topic.topic_id: topic.partitions[0] for topic in answer_of(pending, ApiKey.SHARE_FETCH, 2).responses}
+        assert rows[topic_id_of("late")].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert rows[topic_id_of("open")].error_code == 0
+        following = await asked(broker, ApiKey.SHARE_FETCH, fetch_of(epoch=1))
+        assert NO_TOPIC in codes(following), "the next one is checked by name"
 
 
 async def test_an_acknowledgement_of_a_topic_that_may_not_be_read_is_refused_by_itself() -> None:
