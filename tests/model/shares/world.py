@@ -1,20 +1,21 @@
 """One share partition with two members, its store, one end of locks, one leader change, one write that fails.
 
 The machine is the product's own (`broker/shares/machine/`). Writes are carried out in order, one by one, at any later
-step; what a leader has not written when another one begins is written, or lost, by chance. A member remembers what it
-holds and what was answered to it; records are few, so every order of events is visited.
+step; what a leader has not written when another one begins is written, or lost, by chance. A write that fails may have
+been stored all the same: its answer was lost. A member remembers what it holds and what was answered to it.
 """
 
 from __future__ import annotations
 
-import copy
+import marshal
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from sordini.broker.share_state.machine.state_runs import StateRun, with_written
 from sordini.broker.shares.machine.acknowledgement import Acknowledgement, acknowledge
 from sordini.broker.shares.machine.acquisition import Acquisition, AcquisitionRequest, Extent
-from sordini.broker.shares.machine.in_flight import Part
+from sordini.broker.shares.machine.in_flight import InFlightBatch, InFlightBatches, Part
 from sordini.broker.shares.machine.record_states import AckType, RecordState
 from sordini.broker.shares.machine.share_partition import Change, ShareLimits, SharePartition, StoredState
 from sordini.protocol.errors import BrokerError
@@ -47,20 +48,73 @@ class World:
         self.held: dict[str, dict[int, int]] = {member: {} for member in MEMBERS}
         """What each member was handed and whose lock may be in force: offset and deadline."""
         self.done: dict[int, RecordState] = {}
-        """What was answered as written."""
+        """What is written, and known to be."""
+        self.stored: dict[int, RecordState] = {}
+        """What is stored as done."""
+        self.given_up: frozenset[int] = frozenset()
+        """Came back from their last delivery, be it written or not."""
         self.deliveries = dict.fromkeys(range(RECORDS), 0)
         """Of the present leader and what is stored."""
         self.broken: list[str] = []
         self.left = {"time": 1, "leader": 1, "failure": 1, "close": 1}
 
-    def key(self) -> object:
-        """Equal for worlds that go on alike."""
-        batches = tuple(tuple(batch.parts) for batch in self.partition.batches)
-        ends = self.partition.start, self.partition.end, self.partition.hint, self.partition.done
-        held = tuple(tuple(sorted(records.items())) for records in self.held.values())
-        done, left = tuple(sorted(self.done.items())), tuple(self.left.values())
-        stored = self.start, self.runs, tuple(self.writes)
-        return batches, ends, held, done, left, stored, self.now_ms, tuple(self.deliveries.values())
+    def copied(self) -> World:
+        """One that goes on apart from this one: values are shared, and lists are not."""
+        copy = World.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.partition = _copied(self.partition)
+        copy.writes = list(self.writes)
+        copy.held = {member: dict(records) for member, records in self.held.items()}
+        copy.done, copy.stored, copy.left = dict(self.done), dict(self.stored), dict(self.left)
+        copy.deliveries, copy.broken = dict(self.deliveries), list(self.broken)
+        return copy
+
+    def key(self) -> bytes:
+        """Equal for worlds that go on alike, as far as can be known: the members' names do not matter."""
+        names: dict[str, int] = {"": 0}
+        parts = [_named(part, names) for batch in self.partition.batches for part in (*batch.parts, None)]
+        writes = [
+            (
+                one.change.start,
+                names.setdefault(one.acknowledges or "", len(names)),
+                one.acknowledges is None,
+                *tuple(_named(part, names) for part in one.change.parts),
+            )
+            for one in self.writes
+        ]
+        held = {member: tuple(sorted(records.items())) for member, records in self.held.items()}
+        for member in sorted(held, key=held.__getitem__):
+            names.setdefault(member, len(names))
+        by_name = [held[member] for member in sorted(held, key=names.__getitem__)]
+        partition = self.partition
+        ends = partition.start, partition.end, partition.hint, partition.done
+        records = [
+            (offset in self.done, offset in self.stored, offset in self.given_up, self.deliveries[offset])
+            for offset in range(RECORDS)
+        ]
+        runs = [(run.first, run.end, int(run.state), run.deliveries) for run in self.runs]
+        rest = self.start, runs, self.now_ms, list(self.left.values())
+        return blake2b(marshal.dumps((parts, writes, by_name, ends, records, rest), 2), digest_size=16).digest()
+
+
+def _copied(partition: SharePartition) -> SharePartition:
+    copy: SharePartition = SharePartition.__new__(type(partition))
+    copy.__dict__.update({key: list(v) if isinstance(v, list) else v for key, v in partition.__dict__.items()})
+    copy.batches = InFlightBatches()
+    for batch in partition.batches:
+        own = InFlightBatch(list(batch.parts))
+        own.size = batch.size
+        copy.batches.add(own)
+    return copy
+
+
+def _named(part: Part | None, names: dict[str, int]) -> tuple[int, ...]:
+    """A part with the number of its member, by order of appearance; nothing ends a batch."""
+    if part is None:
+        return ()
+    member = names.setdefault(part.member, len(names))
+    after, reason = -1 if part.after is None else int(part.after), -1 if part.reason is None else int(part.reason)
+    return part.first, part.end, int(part.state), part.deliveries, member, part.deadline_ms, after, reason
 
 
 Step = Callable[[World], None]
@@ -80,11 +134,13 @@ def steps(world: World) -> Iterator[tuple[str, Step]]:
     if world.writes:
         yield "a write is done", _write
     if world.writes and world.left["failure"]:
-        yield "a write fails", _fail
+        yield "a write fails", lambda world: _fail(world, is_stored=False)
+        yield "a write is done, and its answer is lost", lambda world: _fail(world, is_stored=True)
     if world.left["time"]:
         yield "locks end", _expire
     if world.left["close"]:
-        yield "a's session closes", _close
+        for member in MEMBERS:
+            yield f"{member}'s session closes", lambda world, member=member: _close(world, member)  # type: ignore[misc]
     if world.left["leader"]:
         yield "another leader", lambda world: _change_leader(world, with_writes=False)
         if world.writes:
@@ -122,25 +178,39 @@ def _acknowledge(world: World, member: str, kind: AckType, offset: int) -> None:
 
 
 def _write(world: World) -> None:
+    """The oldest write is carried out, and answered."""
     written = world.writes.pop(0)
-    _store(world, written)
+    world.done.update(_store(world, written))
     if written.acknowledges is not None:
         world.partition.commit(written.change)
 
 
-def _store(world: World, written: Written) -> None:
+def _store(world: World, written: Written) -> dict[int, RecordState]:
+    """What is done by a write, which has the start offset of now."""
     parts = written.change.parts
     runs = [StateRun(part.first, part.end, part.after, part.deliveries) for part in parts if part.after is not None]
-    world.start = max(world.start, written.change.start)
+    world.start = max(world.start, world.partition.start)
     world.runs = with_written(world.runs, runs, world.start)
-    for part in parts:
-        if part.after in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED):
-            world.done.update(dict.fromkeys(range(part.first, part.end), part.after))
+    found = _ended(written.change)
+    world.stored.update(found)
+    return found
 
 
-def _fail(world: World) -> None:
+def _ended(change: Change) -> dict[int, RecordState]:
+    return {
+        offset: part.after
+        for part in change.parts
+        if part.after in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+        for offset in range(part.first, part.end)
+    }
+
+
+def _fail(world: World, *, is_stored: bool) -> None:
+    """The oldest write is answered with an error, though it may have been carried out."""
     world.left["failure"] -= 1
     written = world.writes.pop(0)
+    if is_stored:
+        _store(world, written)
     if written.acknowledges is None:
         return
     world.partition.roll_back(written.change)
@@ -154,16 +224,17 @@ def _expire(world: World) -> None:
     _release(world, world.partition.expire(world.now_ms))
 
 
-def _close(world: World) -> None:
+def _close(world: World, member: str) -> None:
     world.left["close"] -= 1
-    world.held["a"].clear()
-    _release(world, world.partition.release("a"))
+    world.held[member].clear()
+    _release(world, world.partition.release(member))
 
 
 def _release(world: World, change: Change | None) -> None:
     """In force at once, and written behind."""
     if change is not None:
         world.writes.append(Written(change, None))
+        world.given_up |= _ended(change).keys()
         world.partition.commit(change)
 
 
@@ -172,6 +243,7 @@ def _change_leader(world: World, *, with_writes: bool) -> None:
     for written in world.writes if with_writes else ():
         _store(world, written)
     world.writes.clear()
+    world.done.update(world.stored)
     parts = tuple(Part(run.first, run.end, RecordState(run.state), run.deliveries) for run in world.runs)
     world.partition = world.partition_type(StoredState(world.start, parts), LIMITS)
     world.held = {member: {} for member in MEMBERS}
@@ -187,52 +259,68 @@ def check(world: World) -> list[str]:
         offset: part for batch in partition.batches for part in batch.parts for offset in range(part.first, part.end)
     }
     for offset in range(RECORDS):
-        if offset < partition.start and offset not in world.done and not _is_on_its_way(world, offset):
+        if offset < partition.start and offset not in world.done.keys() | world.stored.keys() | world.given_up:
             found.append(f"{offset} is lost: it is below the start offset and was not done")
         if partition.start <= offset < partition.end and offset not in covered and partition.next_offset() > offset:
             found.append(f"{offset} is lost: it is in no batch, and behind the next fetch")
         part = covered.get(offset)
         if part is not None and part.is_available and partition.next_offset() > offset:
             found.append(f"{offset} is available, and no fetch reads it")
-        if part is not None and part.state is RecordState.ACQUIRED and part.after is None:
-            due_ms = partition.next_deadline_ms()
-            if due_ms is None or due_ms > part.deadline_ms:
-                found.append(f"the lock of {offset} never ends")
+        is_held = part is not None and part.state is RecordState.ACQUIRED and part.after is None
+        if part is not None and is_held and not _has_lock(partition, offset, part.deadline_ms):
+            found.append(f"the lock of {offset} never ends")
     if partition.done != sum(part.is_done for part in covered.values()):
         found.append(f"{partition.done} records are said to be done")
     return found
 
 
-def _is_on_its_way(world: World, offset: int) -> bool:
-    """Whether it is archived by a change that is in force before it is written."""
-    parts = [part for written in world.writes for part in written.change.parts]
-    return any(part.first <= offset < part.end and part.after is RecordState.ARCHIVED for part in parts) or (
-        not world.left["failure"]
-    )
+def _has_lock(partition: SharePartition, offset: int, deadline_ms: int) -> bool:
+    return any(due_ms <= deadline_ms and first <= offset < end for due_ms, first, end in partition._locks)
 
 
 class Explored(NamedTuple):
     """How many worlds were visited, and the way to the first in which a law is broken."""
 
     worlds: int
+    steps: int
+    depth: int
+    is_whole: bool
     way: tuple[str, ...]
     broken: list[str]
 
 
 def explore(partition_type: type[SharePartition] = SharePartition, worlds_max: int = WORLDS_MAX) -> Explored:
-    """Visit worlds, nearest first; ends at the first broken law, or when there were so many."""
+    """Visit worlds, nearest first; ends at the first broken law, or when there were so many.
+
+    A world that was visited is remembered by a digest of its key, and the way to it by the step that led there.
+    """
     first = World(partition_type)
-    seen, waiting = {first.key()}, [(first, ())]
-    for world, way in waiting:
-        if len(seen) >= worlds_max:
-            break
-        for name, step in steps(world):
-            after = copy.deepcopy(world)
-            step(after)
-            path: tuple[str, ...] = (*way, name)
-            if broken := check(after):
-                return Explored(len(seen), path, broken)
-            if (key := after.key()) not in seen:
-                seen.add(key)
-                waiting.append((after, path))
-    return Explored(len(seen), (), [])
+    ways: list[tuple[int, str]] = [(0, "")]
+    seen, nearest = {first.key()}, [(first, 0)]
+    depth = count = 0
+    while nearest:
+        farther: list[tuple[World, int]] = []
+        for world, number in nearest:
+            for name, step in steps(world):
+                after = world.copied()
+                step(after)
+                count += 1
+                if broken := check(after):
+                    return Explored(len(seen), count, depth, False, (*_way(ways, number), name), broken)
+                if (digest := after.key()) not in seen:
+                    seen.add(digest)
+                    ways.append((number, name))
+                    farther.append((after, len(ways) - 1))
+            if len(seen) >= worlds_max:
+                return Explored(len(seen), count, depth, False, (), [])
+        nearest = farther
+        depth += bool(nearest)
+    return Explored(len(seen), count, depth, True, (), [])
+
+
+def _way(ways: list[tuple[int, str]], number: int) -> tuple[str, ...]:
+    names: list[str] = []
+    while number:
+        number, name = ways[number]
+        names.append(name)
+    return tuple(reversed(names))
