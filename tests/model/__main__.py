@@ -1,7 +1,7 @@
 """Explore the protocols: `python -m tests.model`, one `--scope` of it, or the bugs it must find: `--planted`.
 
-There are three models: replication, with the product's deciders; transactions, with the product's rule against delayed
-requests; and consumer groups of KIP-848, with the product's machine. Prints how many worlds each scope has, and the shortest way on which each former or incomplete rule
+There are four models: replication, with the product's deciders; transactions, with the product's rule against delayed
+requests; consumer groups of KIP-848 and share partitions of KIP-932, with the product's machines. Prints how many worlds each scope has, and the shortest way on which each former or incomplete rule
 does harm. Exits with 1 when the product breaks a law, when such a rule or a planted bug does not, or when something
 was left unexplored.
 """
@@ -27,6 +27,8 @@ from tests.model.consumer_groups import trace_text as group_text
 from tests.model.consumer_groups import variants as group_variants
 from tests.model.explore import Explored, explore
 from tests.model.rules import SCOPES, Rules
+from tests.model.shares import planted_bugs as share_bugs
+from tests.model.shares import world as share_world
 from tests.model.space import Space
 from tests.model.transactions import planted_bugs as transaction_bugs
 from tests.model.transactions import rules as transaction_rules
@@ -58,6 +60,16 @@ def _transacted(scope: Any, worlds_max: int) -> Explored:
     return explore(transaction_space.Space(transaction_rules.Rules(scope)), worlds_max)
 
 
+def _shared(scope: share_world.Scope, worlds_max: int) -> Explored:
+    return share_world.explore(worlds_max=worlds_max, scope=scope)
+
+
+def _shown(way: list[tuple[Any, Any]], broken: str) -> str:
+    """A line for each step."""
+    lines = [f"{number:3}. {did[0]}" for number, (did, _) in enumerate(way, 1)]
+    return "\n".join([*lines, f"     Broken: {broken}."])
+
+
 def _grouped(scope: Any, worlds_max: int) -> Explored:
     return explore(group_space.Space(group_rules.Rules(scope)), worlds_max)
 
@@ -81,6 +93,13 @@ MODELS = {
         {name: partial(group_bugs.found, name) for name in group_bugs.BUGS},
         group_text.reported,
         {scope.name: partial(_grouped, scope) for scope in group_scopes.LARGER},
+    ),
+    "share partitions": Model(
+        {scope.name: partial(_shared, scope) for scope in share_world.SCOPES},
+        {},
+        {name: partial(share_bugs.found, name) for name in share_bugs.BUGS},
+        _shown,
+        {share_world.EVERYTHING.name: partial(_shared, share_world.EVERYTHING)},
     ),
 }
 

@@ -1,4 +1,4 @@
-"""One share partition with two members, its store, one end of locks, one leader change, one write that fails.
+"""One share partition with two members, its store, ends of locks, leader changes, writes that fail, as a scope allows.
 
 The machine is the product's own (`broker/shares/machine/`). Writes are carried out in order, one by one, at any later
 step; what a leader has not written when another one begins is written, or lost, by chance. A write that fails may have
@@ -19,6 +19,7 @@ from sordini.broker.shares.machine.in_flight import InFlightBatch, InFlightBatch
 from sordini.broker.shares.machine.record_states import AckType, RecordState
 from sordini.broker.shares.machine.share_partition import Change, ShareLimits, SharePartition, StoredState
 from sordini.protocol.errors import BrokerError
+from tests.model.explore import Did, Explored
 
 RECORDS: Final = 2
 MEMBERS: Final = ("a", "b")
@@ -35,10 +36,32 @@ class Written(NamedTuple):
     acknowledges: str | None
 
 
+class Scope(NamedTuple):
+    """How often a thing may happen. Two records, two members, two deliveries of each."""
+
+    name: str
+    time: int = 0
+    """Locks end: all that there are."""
+    leader: int = 0
+    """Another leader begins with what is stored."""
+    failure: int = 0
+    """A write is answered with an error, be it stored or not."""
+    close: int = 0
+    """A member's session closes."""
+
+
+SCOPES: Final = (
+    Scope("locks end, and another leader begins", time=1, leader=1),
+    Scope("a write fails, and another leader begins", leader=1, failure=1),
+    Scope("a session closes, and another leader begins", leader=1, close=1),
+)
+EVERYTHING: Final = Scope("a write fails, a session closes, locks end, another leader begins", 1, 1, 1, 1)
+
+
 class World:
     """All of it, at one moment."""
 
-    def __init__(self, partition_type: type[SharePartition] = SharePartition) -> None:
+    def __init__(self, partition_type: type[SharePartition] = SharePartition, scope: Scope = EVERYTHING) -> None:
         self.partition_type = partition_type
         self.partition = partition_type(StoredState(0, ()), LIMITS)
         self.now_ms = 0
@@ -56,7 +79,7 @@ class World:
         self.deliveries = dict.fromkeys(range(RECORDS), 0)
         """Of the present leader and what is stored."""
         self.broken: list[str] = []
-        self.left = {"time": 1, "leader": 1, "failure": 1, "close": 1}
+        self.left = {"time": scope.time, "leader": scope.leader, "failure": scope.failure, "close": scope.close}
 
     def copied(self) -> World:
         """One that goes on apart from this one: values are shared, and lists are not."""
@@ -278,23 +301,14 @@ def _has_lock(partition: SharePartition, offset: int, deadline_ms: int) -> bool:
     return any(due_ms <= deadline_ms and first <= offset < end for due_ms, first, end in partition._locks)
 
 
-class Explored(NamedTuple):
-    """How many worlds were visited, and the way to the first in which a law is broken."""
-
-    worlds: int
-    steps: int
-    depth: int
-    is_whole: bool
-    way: tuple[str, ...]
-    broken: list[str]
-
-
-def explore(partition_type: type[SharePartition] = SharePartition, worlds_max: int = WORLDS_MAX) -> Explored:
+def explore(
+    partition_type: type[SharePartition] = SharePartition, worlds_max: int = WORLDS_MAX, scope: Scope = EVERYTHING
+) -> Explored:
     """Visit worlds, nearest first; ends at the first broken law, or when there were so many.
 
     A world that was visited is remembered by a digest of its key, and the way to it by the step that led there.
     """
-    first = World(partition_type)
+    first = World(partition_type, scope)
     ways: list[tuple[int, str]] = [(0, "")]
     seen, nearest = {first.key()}, [(first, 0)]
     depth = count = 0
@@ -305,22 +319,25 @@ def explore(partition_type: type[SharePartition] = SharePartition, worlds_max: i
                 after = world.copied()
                 step(after)
                 count += 1
-                if broken := check(after):
-                    return Explored(len(seen), count, depth, False, (*_way(ways, number), name), broken)
-                if (digest := after.key()) not in seen:
-                    seen.add(digest)
+                key = after.key()
+                if (broken := check(after)) or key not in seen:
                     ways.append((number, name))
+                if broken:
+                    return Explored(len(seen), count, depth + 1, is_whole=False, broken=broken[0], way=_way(ways))
+                if key not in seen:
+                    seen.add(key)
                     farther.append((after, len(ways) - 1))
             if len(seen) >= worlds_max:
-                return Explored(len(seen), count, depth, False, (), [])
+                return Explored(len(seen), count, depth, is_whole=False, broken="", way=[])
         nearest = farther
         depth += bool(nearest)
-    return Explored(len(seen), count, depth, True, (), [])
+    return Explored(len(seen), count, depth, is_whole=True, broken="", way=[])
 
 
-def _way(ways: list[tuple[int, str]], number: int) -> tuple[str, ...]:
-    names: list[str] = []
+def _way(ways: list[tuple[int, str]]) -> list[tuple[Did, None]]:
+    """The steps to the last one."""
+    number, names = len(ways) - 1, []
     while number:
         number, name = ways[number]
-        names.append(name)
-    return tuple(reversed(names))
+        names.append(((name,), None))
+    return names[::-1]
