@@ -53,6 +53,17 @@ class Phase(Enum):
     ENDED = auto()
 
 
+class Leadership:
+    """Of one partition by this broker, in one leader epoch: all of its share partitions end with it, at once."""
+
+    __slots__ = ("groups", "is_over")
+
+    def __init__(self) -> None:
+        self.groups: dict[str, LedSharePartition] = {}
+        """By group id."""
+        self.is_over = False
+
+
 class ShareDeps(NamedTuple):
     """What all share partitions of a broker use."""
 
@@ -71,6 +82,7 @@ class LedSharePartition:
         self,
         key: SharePartitionKey,
         partition: Partition,
+        leadership: Leadership,
         deps: ShareDeps,
         schedule: Callable[[SharePartitionKey, int], None],
         on_ended: Callable[[LedSharePartition], None],
@@ -78,9 +90,9 @@ class LedSharePartition:
         """`schedule` has `expire` called at a time; `on_ended` removes it from where it is found."""
         self.key = key
         self.partition = partition
-        self.phase = Phase.LOADING
-        self.error = ErrorCode.NONE
-        """Why it has ended."""
+        self.leadership = leadership
+        self._phase = Phase.LOADING
+        self._error = ErrorCode.NONE
         self.purgatory: dict[DelayedOperation, None] = {}
         """Fetches that wait for records which become available, in their order."""
         self.is_retiring = False
@@ -94,6 +106,15 @@ class LedSharePartition:
         self._archiving: Archiving | None = None
 
     # Begin and end.
+
+    @property
+    def phase(self) -> Phase:
+        return Phase.ENDED if self.leadership.is_over else self._phase
+
+    @property
+    def error(self) -> ErrorCode:
+        """Why it has ended."""
+        return self._error or (ErrorCode.NOT_LEADER_OR_FOLLOWER if self.leadership.is_over else ErrorCode.NONE)
 
     def load(self) -> None:
         self._deps.persister.read(self.key, self._epochs.leader_epoch, self._on_read)
@@ -126,7 +147,7 @@ class LedSharePartition:
             self.key, self._epochs, self._machine, deps.persister, deps.call_later, self._end_if_retiring
         )
         self._archiving = Archiving(self._machine, deps.dead_letters, self._write, self._archived, deps.call_later)
-        self.phase = Phase.LOADED
+        self._phase = Phase.LOADED
         self._archiving.send(self.key, self.partition)
         self.notify()
         self._end_if_retiring()
@@ -142,9 +163,9 @@ class LedSharePartition:
 
     def end(self, error: ErrorCode) -> None:
         """It is here no longer: what waits for it is answered with that error."""
-        if self.phase is Phase.ENDED:
+        if self._phase is Phase.ENDED:
             return
-        self.phase, self.error = Phase.ENDED, error
+        self._phase, self._error = Phase.ENDED, error
         if self._archiving is not None:
             self._archiving.end(self.key)
         self._on_ended(self)

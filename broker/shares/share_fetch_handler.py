@@ -20,6 +20,7 @@ from sordini.broker.shares.share_answer import ShareAnswer, by_topic
 from sordini.broker.shares.share_partitions import SharePartitions
 from sordini.broker.shares.share_reading import ShareReading
 from sordini.broker.shares.share_rules import ShareFetchRule
+from sordini.broker.shares.woken_fetches import WokenFetches
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.messages.share_fetch import (
@@ -61,7 +62,7 @@ class ShareFetchHandler:
         if request.share_session_epoch == CLOSE:
             self._sessions.end(session)
         elif not request.is_renew_ack and request.max_records > 0 and request.max_bytes != 0:
-            waiting = WaitingShareFetch(reading, request, self._call_later, answer.begin())
+            waiting = WaitingShareFetch(reading, request, self._call_later, self._partitions.woken, answer.begin())
             answer.on_abandon = waiting.abandon
             waiting.begin()
         result: ShareFetchResponse | DelayedResponse = answer.result()
@@ -131,22 +132,31 @@ class WaitingShareFetch:
     __slots__ = (
         "_bytes_min",
         "_call_later",
+        "_is_abandoned",
         "_is_over",
         "_max_wait_ms",
         "_on_done",
         "_operation",
         "_reading",
         "_timer",
+        "_woken",
     )
 
     def __init__(
-        self, reading: ShareReading, request: ShareFetchRequest, call_later: CallLater, on_done: Callable[[], None]
+        self,
+        reading: ShareReading,
+        request: ShareFetchRequest,
+        call_later: CallLater,
+        woken: WokenFetches,
+        on_done: Callable[[], None],
     ) -> None:
         self._reading = reading
         self._bytes_min = min(request.min_bytes, request.max_bytes)
         self._max_wait_ms = request.max_wait_ms
         self._call_later = call_later
+        self._woken = woken
         self._on_done = on_done
+        self._is_abandoned = False
         self._is_over = request.max_wait_ms <= 0
         self._operation: DelayedOperation | None = None
         self._timer: Any = None
@@ -163,9 +173,16 @@ class WaitingShareFetch:
             self._finish()
             return
         # It acquires nothing less when it is woken for nothing: then it waits again, with those that came after it.
-        self._operation = DelayedOperation(max(missing, 1), tuple(dict.fromkeys(reading.watched)), self.begin)
+        self._operation = DelayedOperation(max(missing, 1), tuple(dict.fromkeys(reading.watched)), self._wake)
         if self._timer is None:
             self._timer = self._call_later(self._max_wait_ms / 1000, self._time_is_up)
+
+    def _wake(self) -> None:
+        self._woken.resume(self._resume)
+
+    def _resume(self) -> None:
+        if not self._is_abandoned:
+            self.begin()
 
     def _time_is_up(self) -> None:
         self._is_over = True
@@ -179,6 +196,7 @@ class WaitingShareFetch:
 
     def abandon(self) -> None:
         """The connection is closed; what was acquired is released with the session."""
+        self._is_abandoned = True
         if self._timer is not None:
             self._timer.cancel()
         if self._operation is not None:

@@ -14,9 +14,11 @@ from typing import Final
 
 from sordini.broker.coordinators.deadline_timer import DeadlineTimer
 from sordini.broker.records.known_leaders import KnownLeaders
+from sordini.broker.requests.slice_scheduler import SliceScheduler, Work
 from sordini.broker.share_state.ports import SharePartitionKey
-from sordini.broker.shares.led_share_partition import LedSharePartition, ShareDeps
+from sordini.broker.shares.led_share_partition import Leadership, LedSharePartition, ShareDeps
 from sordini.broker.shares.machine.sessions import Target
+from sordini.broker.shares.woken_fetches import WokenFetches
 from sordini.protocol.errors import BrokerError, ErrorCode
 from sordini.protocol.types import TopicId
 from sordini.replication.partition import Partition
@@ -27,19 +29,31 @@ EXPIRY_STEPS: Final = 1_000
 """Share partitions, and parts of them that are released, in one iteration of the loop."""
 UNUSED_SEARCHED: Final = 32
 """How many are looked at, from the longest unused one on, for one that can be forgotten."""
+ENDED_AT_ONCE: Final = 100
+"""With the leadership of their partition; of more, the rest is cleared away in slices."""
+END_STEPS: Final = 2
+"""The cost of one."""
 
 
 class SharePartitions:
     """All of them."""
 
-    def __init__(self, leaders: KnownLeaders, deps: ShareDeps, partitions_max: int = SHARE_PARTITIONS_MAX) -> None:
+    def __init__(
+        self,
+        leaders: KnownLeaders,
+        deps: ShareDeps,
+        slices: SliceScheduler,
+        partitions_max: int = SHARE_PARTITIONS_MAX,
+    ) -> None:
         self.leaders = leaders
         self.deps = deps
         self._partitions_max = partitions_max
         self._by_key: OrderedDict[SharePartitionKey, LedSharePartition] = OrderedDict()
         """In the order of their last use."""
-        self._groups: dict[tuple[TopicId, int], dict[str, None]] = defaultdict(dict)
-        """The groups of each partition."""
+        self._leaderships: dict[tuple[TopicId, int], Leadership] = defaultdict(Leadership)
+        """Of the partitions with share partitions."""
+        self._slices = slices
+        self.woken = WokenFetches(slices)
         self._due: deque[SharePartitionKey] = deque()
         """Those of whose locks some have ended."""
         self._steps_left = EXPIRY_STEPS
@@ -56,10 +70,12 @@ class SharePartitions:
 
     def find(self, group_id: str, target: Target) -> LedSharePartition | None:
         """One that is here already."""
-        return self._by_key.get(SharePartitionKey(group_id, *target))
+        found = self._by_key.get(SharePartitionKey(group_id, *target))
+        return None if found is None or found.leadership.is_over else found
 
     def of_group(self, group_id: str) -> list[LedSharePartition]:
-        return [self._by_key[key] for key in self._keys.get(group_id, ())]
+        found = [self._by_key[key] for key in self._keys.get(group_id, ())]
+        return [one for one in found if not one.leadership.is_over]
 
     def retire(self, group_id: str) -> None:
         """No member of a group fetches here: its share partitions end when what was begun of them is written."""
@@ -74,16 +90,18 @@ class SharePartitions:
         """
         key = SharePartitionKey(group_id, *target)
         found = self._by_key.get(key)
-        if found is not None:
+        if found is not None and not found.leadership.is_over:
             self._by_key.move_to_end(key)
             found.is_retiring = False
             return found
         partition = self.leaders.replicas.partition_by_id(target.topic_id, target.partition)
         partition.require_leader()
         self._make_room()
-        made = LedSharePartition(key, partition, self.deps, self._timer.schedule, self._forget)
-        self._by_key[key] = made
-        self._groups[key.topic_id, key.partition][group_id] = None
+        if found is not None:
+            found.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        leadership = self._leaderships[key.topic_id, key.partition]
+        made = LedSharePartition(key, partition, leadership, self.deps, self._timer.schedule, self._forget)
+        self._by_key[key] = leadership.groups[group_id] = made
         self._keys[group_id][key] = None
         made.load()
         return made
@@ -117,10 +135,10 @@ class SharePartitions:
             return
         del self._by_key[key]
         self._timer.cancel(key)
-        groups = self._groups[key.topic_id, key.partition]
-        groups.pop(key.group_id, None)
-        if not groups:
-            del self._groups[key.topic_id, key.partition]
+        leadership = ended.leadership
+        leadership.groups.pop(key.group_id, None)
+        if not leadership.groups and not leadership.is_over:
+            del self._leaderships[key.topic_id, key.partition]
         del self._keys[key.group_id][key]
         if not self._keys[key.group_id]:
             del self._keys[key.group_id]
@@ -154,7 +172,28 @@ class SharePartitions:
         self._end_all(partition)
 
     def _end_all(self, partition: Partition) -> None:
-        for group_id in list(self._groups.get((partition.topic_id, partition.name.partition), ())):
-            found = self._by_key.get(SharePartitionKey(group_id, partition.topic_id, partition.name.partition))
-            if found is not None:
-                found.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        """All end at once; what waits for them is answered, and they are cleared away, many of them in slices."""
+        leadership = self._leaderships.pop((partition.topic_id, partition.name.partition), None)
+        if leadership is None:
+            return
+        leadership.is_over = True
+        clearing = _cleared(list(leadership.groups.values()))
+        if len(leadership.groups) <= ENDED_AT_ONCE:
+            for _ in clearing:
+                pass
+        else:
+            self._slices.add(clearing, _ignore, _raise)
+
+
+def _cleared(ended: list[LedSharePartition]) -> Work[None]:
+    for one in ended:
+        one.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        yield END_STEPS
+
+
+def _ignore(_result: None) -> None:
+    """Nothing is left to do."""
+
+
+def _raise(error: Exception) -> None:
+    raise error

@@ -55,7 +55,7 @@ def wire_shares(
         runtime.call_later,
         dead_letters.writer,
     )
-    partitions = SharePartitions(leaders, share_deps)
+    partitions = SharePartitions(leaders, share_deps, slices)
     leaders.replicas.leadership_listeners.append(partitions)
 
     def sessions_max() -> int:

@@ -120,7 +120,9 @@ class ShareWorld:
         starts = OffsetResets(lambda _: self.reset, parts.record_jobs, broker.clock, broker.spawn)
         self.dead_letters = FakeDeadLetters()
         deps = ShareDeps(self.persister, lambda _: self.settings, starts, broker.clock, call_later, self.dead_letters)
-        self.partitions = SharePartitions(KnownLeaders(parts.replicas, parts.metadata), deps, partitions_max)
+        self.partitions = SharePartitions(
+            KnownLeaders(parts.replicas, parts.metadata), deps, parts.dispatcher.slices, partitions_max
+        )
         parts.replicas.leadership_listeners.append(self.partitions)
         self.sessions = MemberSessions(ShareSessions(), self.partitions, lambda: sessions_max, parts.dispatcher.slices)
         self._routes = {
