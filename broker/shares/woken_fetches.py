@@ -31,13 +31,16 @@ class WokenFetches:
     def resume(self, fetch: Callable[[], None]) -> None:
         """Have a fetch continue, now or in its turn."""
         if not self._is_round_due:
-            self._is_round_due, self._begun = True, 0
-            self._slices.add(self._rest(), _ignore, _raise)
-        if self._begun < AT_ONCE and not self._waiting:
+            self._begin_round()
+        if self._begun < AT_ONCE:
             self._begun += 1
             fetch()
         else:
             self._waiting.append(fetch)
+
+    def _begin_round(self) -> None:
+        self._is_round_due, self._begun = True, 0
+        self._slices.add(self._rest(), _ignore, _raise)
 
     def _rest(self) -> Work[None]:
         try:
@@ -46,6 +49,8 @@ class WokenFetches:
                 yield STEPS
         finally:
             self._is_round_due = False
+            if self._waiting:  # One has raised: that is its own affair.
+                self._begin_round()
 
 
 def _ignore(_result: None) -> None:
