@@ -13,6 +13,26 @@ from sordini.protocol.types import TopicId
 R = TypeVar("R")
 
 
+class Countdown:
+    """Calls once, when all that was begun is done: perhaps in `release`, which is called when no more is begun."""
+
+    __slots__ = ("_on_zero", "_open")
+
+    def __init__(self, on_zero: Callable[[], None]) -> None:
+        self._on_zero = on_zero
+        self._open = 1
+
+    def begin(self) -> Callable[[], None]:
+        """One more thing to wait for; returns what is called, once, when it is done."""
+        self._open += 1
+        return self.release
+
+    def release(self) -> None:
+        self._open -= 1
+        if not self._open:
+            self._on_zero()
+
+
 class ShareAnswer:
     """One response, complete when all that was begun is done; without a task or a future in either case."""
 

@@ -1,8 +1,9 @@
 """ShareFetch: acknowledge what a member holds, and hand it more records (KIP-932, KIP-1206, KIP-1222).
 
-Both begin at once, and the response waits for both: for what is acknowledged to be written, and for records if there
-are none yet. A fetch that waits is in the purgatories of its partitions and of its share partitions; it is woken by new
-records, by those that others give back, and at its time. A request that renews locks fetches nothing.
+Records are acquired when what is acknowledged is written: their locks would run while the response waits for that, and
+others might have acknowledged them before it is sent. A fetch that waits is in the purgatories of its partitions and of
+its share partitions; it is woken by new records, by those that others give back, and at its time. A request that renews
+locks fetches nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sordini.broker.requests.slice_scheduler import Work
 from sordini.broker.shares.acknowledging import Acknowledging, Refused
 from sordini.broker.shares.machine.sessions import CLOSE, OPEN, SessionKey, ShareSession, Target
 from sordini.broker.shares.member_sessions import MemberSessions
-from sordini.broker.shares.share_answer import ShareAnswer, by_topic
+from sordini.broker.shares.share_answer import Countdown, ShareAnswer, by_topic
 from sordini.broker.shares.share_partitions import SharePartitions
 from sordini.broker.shares.share_reading import ShareReading
 from sordini.broker.shares.share_rules import ShareFetchRule
@@ -58,13 +59,17 @@ class ShareFetchHandler:
         acknowledging = Acknowledging(self._partitions, key, is_renewal=request.is_renew_ack, refused=refused)
         reading = ShareReading(self._partitions, session, request, refused)
         answer = ShareAnswer(call, lambda: self._response(call, key, acknowledging, reading))
-        yield from acknowledging.begin(request.topics, answer.begin)
-        if request.share_session_epoch == CLOSE:
-            self._sessions.end(session)
-        elif not request.is_renew_ack and request.max_records > 0 and request.max_bytes != 0:
+        is_closing = request.share_session_epoch == CLOSE
+        if is_closing or request.is_renew_ack or request.max_records <= 0 or request.max_bytes == 0:
+            yield from acknowledging.begin(request.topics, answer.begin)
+        else:
             waiting = WaitingShareFetch(reading, request, self._call_later, self._partitions.woken, answer.begin())
             answer.on_abandon = waiting.abandon
-            waiting.begin()
+            acknowledged = Countdown(waiting.begin)
+            yield from acknowledging.begin(request.topics, acknowledged.begin)
+            acknowledged.release()
+        if is_closing:
+            self._sessions.end(session)
         result: ShareFetchResponse | DelayedResponse = answer.result()
         return result
 
@@ -163,6 +168,8 @@ class WaitingShareFetch:
 
     def begin(self) -> None:
         """Acquire, or begin to wait."""
+        if self._is_abandoned:
+            return
         reading, bytes_min, errors_before = self._reading, self._bytes_min, self._reading.errors
         missing = 0
         if bytes_min > 1 and not self._is_over:
@@ -178,11 +185,7 @@ class WaitingShareFetch:
             self._timer = self._call_later(self._max_wait_ms / 1000, self._time_is_up)
 
     def _wake(self) -> None:
-        self._woken.resume(self._resume)
-
-    def _resume(self) -> None:
-        if not self._is_abandoned:
-            self.begin()
+        self._woken.resume(self.begin)
 
     def _time_is_up(self) -> None:
         self._is_over = True

@@ -99,7 +99,7 @@ MODELS = {
         {},
         {name: partial(share_bugs.found, name) for name in share_bugs.BUGS},
         _shown,
-        {share_world.EVERYTHING.name: partial(_shared, share_world.EVERYTHING)},
+        {scope.name: partial(_shared, scope) for scope in share_world.LARGER},
     ),
 }
 

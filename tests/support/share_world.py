@@ -12,7 +12,7 @@ from sordini.broker.records.known_leaders import KnownLeaders
 from sordini.broker.requests.call import Call, Route, VersionedApi
 from sordini.broker.requests.slice_scheduler import first_slice
 from sordini.broker.share_state.machine.state_runs import StateRun, with_written
-from sordini.broker.share_state.ports import OnStored, ReadState, SharePartitionKey, StateWrite
+from sordini.broker.share_state.ports import LeaderStates, OnStored, ReadState, SharePartitionKey, StateWrite
 from sordini.broker.shares.led_share_partition import ShareDeps
 from sordini.broker.shares.machine.sessions import ShareSessions
 from sordini.broker.shares.machine.share_partition import ShareLimits, SharePartition
@@ -111,7 +111,15 @@ class FakePersister:
 class ShareWorld:
     """The handlers of share groups on one broker."""
 
-    def __init__(self, broker: UnitBroker, *, sessions_max: int = 100, partitions_max: int = 1_000) -> None:
+    def __init__(
+        self,
+        broker: UnitBroker,
+        *,
+        sessions_max: int = 100,
+        partitions_max: int = 1_000,
+        persister: LeaderStates | None = None,
+    ) -> None:
+        """`persister`: in the place of `self.persister`."""
         self.broker = broker
         self.persister = FakePersister()
         self.settings = SETTINGS
@@ -119,7 +127,9 @@ class ShareWorld:
         parts, call_later = broker.parts, broker.timers.call_later
         starts = OffsetResets(lambda _: self.reset, parts.record_jobs, broker.clock, broker.spawn)
         self.dead_letters = FakeDeadLetters()
-        deps = ShareDeps(self.persister, lambda _: self.settings, starts, broker.clock, call_later, self.dead_letters)
+        deps = ShareDeps(
+            persister or self.persister, lambda _: self.settings, starts, broker.clock, call_later, self.dead_letters
+        )
         self.partitions = SharePartitions(
             KnownLeaders(parts.replicas, parts.metadata), deps, parts.dispatcher.slices, partitions_max
         )

@@ -56,6 +56,13 @@ SCOPES: Final = (
     Scope("a session closes, and another leader begins", leader=1, close=1),
 )
 EVERYTHING: Final = Scope("a write fails, a session closes, locks end, another leader begins", 1, 1, 1, 1)
+LARGER: Final = (
+    Scope("locks end, a write fails, and another leader begins", time=1, leader=1, failure=1),
+    Scope("locks end, a session closes, and another leader begins", time=1, leader=1, close=1),
+    Scope("a write fails, a session closes, and another leader begins", leader=1, failure=1, close=1),
+    EVERYTHING,
+)
+"""To be explored by name: minutes each."""
 
 
 class World:

@@ -190,3 +190,28 @@ async def test_a_member_that_comes_before_all_is_written_keeps_the_share_partiti
         pending = world.send_acknowledge([(0, 1, [ACCEPT])], "b")
         world.persister.release()
         assert code(world.answer(pending, ApiKey.SHARE_ACKNOWLEDGE)) == 0
+
+
+async def test_a_fetch_acquires_records_when_what_it_acknowledges_is_written_and_not_before() -> None:
+    async with a_world() as world:
+        world.produce(1, 1)
+        assert acquired(world.fetch("a", max_records=1, batch_size=1)) == [(0, 0, 1)]
+        world.persister.holds = True
+        pending = world.send_fetch("a", [(0, 0, [ACCEPT])])
+        assert acquired(world.fetch("b")) == [(1, 1, 1)], "its lock would end while a waits for the coordinator"
+        world.persister.release()
+        assert not pending.is_answered, "now it waits for records"
+        world.produce(1)
+        answer = world.answer(pending)
+        assert (code(answer), acquired(answer)) == (0, [(2, 2, 1)])
+
+
+async def test_a_fetch_whose_connection_is_lost_before_its_acknowledgements_are_written_acquires_nothing() -> None:
+    async with a_world() as world:
+        world.produce(1, 1)
+        world.fetch("a", max_records=1, batch_size=1)
+        world.fetch("b", max_records=0)
+        world.persister.holds = True
+        world.send_fetch("a", [(0, 0, [ACCEPT])]).abandon()
+        world.persister.release()
+        assert acquired(world.fetch("b")) == [(1, 1, 1)]
