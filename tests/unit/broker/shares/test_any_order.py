@@ -44,7 +44,7 @@ TYPES: Final = (AckType.ACCEPT, AckType.ACCEPT, AckType.RELEASE, AckType.REJECT)
 
 
 class WilfulCoordinator:
-    """`LeaderStates`: answers when it is told to, and as it likes."""
+    """`LeaderStates`: answers in steps of the test, and as it likes."""
 
     def __init__(self, chance: random.Random) -> None:
         self.is_wilful = True
@@ -113,7 +113,7 @@ def _silently(carry_out: Callable[[], Any]) -> None:
 
 
 class Story:
-    """What members did and were told."""
+    """What members did, and what they were answered."""
 
     def __init__(self, world: ShareWorld, coordinator: WilfulCoordinator, chance: random.Random) -> None:
         self.world, self.coordinator, self.chance = world, coordinator, chance
@@ -150,7 +150,7 @@ class Story:
                 self.log.log_start_offset = min(
                     self.log.log_start_offset + chance.randint(0, 4), self.log.log_end_offset
                 )
-        self.hear()
+        self.receive_all()
 
     def fetch(self, member: str, **fields: Any) -> None:
         if member in self.pending:
@@ -164,7 +164,7 @@ class Story:
         }
         said = self.said(member) if self.world.epochs.get(member) and self.chance.random() < 0.5 else []
         request = self.world._fetch_request(member, _rows(said), **fields)
-        self.ask(ApiKey.SHARE_FETCH, member, request, said)
+        self.request(ApiKey.SHARE_FETCH, member, request, said)
 
     def acknowledge(self, member: str) -> None:
         if member in self.pending or not self.world.epochs.get(member):
@@ -172,28 +172,28 @@ class Story:
         said = self.said(member)
         if said:
             request = self.world._acknowledge_request(member, _rows(said))
-            self.ask(ApiKey.SHARE_ACKNOWLEDGE, member, request, said)
+            self.request(ApiKey.SHARE_ACKNOWLEDGE, member, request, said)
 
     def said(self, member: str) -> list[tuple[int, AckType]]:
         held = sorted(self.held[member])
         chosen = [offset for offset in held if self.chance.random() < 0.7]
         return [(offset, self.chance.choice(TYPES)) for offset in chosen]
 
-    def ask(self, key: ApiKey, member: str, request: Any, said: list[tuple[int, AckType]]) -> None:
+    def request(self, key: ApiKey, member: str, request: Any, said: list[tuple[int, AckType]]) -> None:
         answer = self.world._handle(key, member, request)
         if isinstance(answer, DelayedResponse):
             self.pending[member] = key, answer, said
         else:
-            self.told(member, decoded(key, answer), said)
+            self.received(member, decoded(key, answer), said)
 
-    def hear(self) -> None:
+    def receive_all(self) -> None:
         """Answers that have arrived: first those to acknowledgements."""
         for member, (key, pending, said) in sorted(self.pending.items(), key=lambda item: not item[1][2]):
             if pending.is_answered:
                 del self.pending[member]
-                self.told(member, self.world.answer(pending, key), said)
+                self.received(member, self.world.answer(pending, key), said)
 
-    def told(self, member: str, answer: Any, said: list[tuple[int, AckType]]) -> None:
+    def received(self, member: str, answer: Any, said: list[tuple[int, AckType]]) -> None:
         if answer.error_code:
             assert answer.error_code in (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
             self.world.epochs[member] = 0
@@ -233,7 +233,7 @@ class Story:
             self.settle()
             said = [(offset, AckType.ACCEPT) for offset in sorted(self.held[LAST])]
             if said:
-                self.ask(ApiKey.SHARE_ACKNOWLEDGE, LAST, self.world._acknowledge_request(LAST, _rows(said)), said)
+                self.request(ApiKey.SHARE_ACKNOWLEDGE, LAST, self.world._acknowledge_request(LAST, _rows(said)), said)
             self.settle()
             if self.is_drained():
                 break
@@ -251,7 +251,7 @@ class Story:
             while any(self.coordinator.waiting):
                 self.coordinator.step()
             self.world.broker.timers.fire()
-            self.hear()
+            self.receive_all()
             if not any(self.coordinator.waiting) and not self.pending:
                 break
 
