@@ -221,6 +221,7 @@ sink-kills: .venv/.installed-dev
 
 store-kills: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py s3
+	@$(PYTHON) scripts/outside.py iceberg-rest
 	SORDINI_STORE_KILLS=all SORDINI_PIPELINE=all $(BIN)/python -m pytest tests/pipeline/test_stores_killed.py -s $(ARGS)
 
 upserts: .venv/.installed-dev

@@ -31,6 +31,8 @@ LIBRARIES: Final = frozenset(
 """Top-level packages of exceptions that get a message; deltalake's native module is called `_internal`."""
 
 LETTERS_MAX: Final = 600
+_CAUSES: Final = re.compile(r"\s*\x1b\[\d+m\s*↳\s*\x1b\[0m\s*")
+"""Between an error of deltalake's file system and its cause, each in a line of its own, in colours."""
 _SQLSTATE: Final = re.compile(r"[;.]? ?SQLSTATE: ?\w{5}\b.*$")
 _NO_WORKER: Final = ("Python worker failed to connect back", "Python worker exited unexpectedly")
 _WORKER: Final = (
@@ -61,7 +63,7 @@ def root_cause_of(text: str) -> str:
         return f"the object store {refused}"
     if any(said in text for said in _NO_WORKER) and "Traceback" not in text:
         return _WORKER
-    lines = text.splitlines()
+    lines = _CAUSES.sub(": ", text).splitlines()
     ours = [line for line in map(str.strip, lines) if line.startswith("sordini.")]
     if ours:
         return _shortened(ours[-1].partition(": ")[2] or ours[-1])

@@ -10,7 +10,13 @@ import click
 from sordini.admin.failure import Failure
 from sordini.cli.common.options import json_option
 from sordini.cli.common.output import print_json, size_text
-from sordini.pipeline.cli.options import PipelineCommand, bootstrap_option, read, with_error_messages
+from sordini.pipeline.cli.options import (
+    PipelineCommand,
+    bootstrap_option,
+    check_job_stores,
+    read,
+    with_error_messages,
+)
 
 if TYPE_CHECKING:
     from sordini.pipeline.jobs.table_doctor import TableReport
@@ -34,8 +40,12 @@ def doctor(place: str, *, bootstrap: str, as_json: bool) -> None:
     """
     from sordini.pipeline.jobs import table_doctor
 
-    is_job = Path(place).suffix in JOB_FILES
-    reports = table_doctor.of_job(read(Path(place), bootstrap)) if is_job else table_doctor.of_table(place)
+    if Path(place).suffix in JOB_FILES:
+        job = read(Path(place), bootstrap)
+        check_job_stores(job)
+        reports = table_doctor.of_job(job)
+    else:
+        reports = table_doctor.of_table(place)
     wrong, values = 0, []
     for report in reports:
         wrong += len(report.findings())

@@ -12,7 +12,9 @@ import pyarrow as pa
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables.batch_upsert import StagedChanges, row_schema, stage_changes
 from sordini.pipeline.tables.columns import arrow_schema, check_partitions, merged
+from sordini.pipeline.tables.object_storage import ObjectStorage
 from sordini.pipeline.tables.staging import FileSettings, Staged, StagingPlan, stage
+from sordini.pipeline.tables.store_client import in_store
 from sordini.pipeline.tables.table import Offsets, TableError, Written
 from sordini.pipeline.tables.upsert import Upsert, check_stored_keys, check_upsert, refuse_append
 from sordini.pipeline.tables.write_attempts import WriteAttempts
@@ -44,15 +46,23 @@ class BatchTable(ABC):
     """The reason why a kind of table refuses them; empty if it has `commit_upsert`."""
 
     def __init__(
-        self, location: str, app_id: str, partition_by: tuple[str, ...], settings: FileSettings, folder: Path | None
+        self,
+        location: str,
+        storage: ObjectStorage,
+        app_id: str,
+        partition_by: tuple[str, ...],
+        settings: FileSettings,
+        folder: Path | None,
     ) -> None:
         """`folder` is that of the location, if it is a local one."""
         self.location = location
+        self.storage = storage
         self.app_id = app_id
         self.partition_by = partition_by
         self.attempts = WriteAttempts(folder, app_id)
         self._settings = settings
 
+    @in_store
     def append(
         self,
         frame: DataFrame,
@@ -62,6 +72,7 @@ class BatchTable(ABC):
     ) -> Written:
         return append(self, frame, WriterPosition(batch_id, offsets or {}), before_commit)
 
+    @in_store
     def upsert(
         self,
         frame: DataFrame,
@@ -74,9 +85,11 @@ class BatchTable(ABC):
             raise BadSetting(f"{self.location}: {self.no_upserts}")
         return upsert(self, frame, WriterPosition(batch_id, offsets or {}), how, before_commit)
 
+    @in_store
     def last(self) -> tuple[int, Offsets] | None:
         return self.read_state().note
 
+    @in_store
     def schema(self) -> pa.Schema | None:
         return self.read_state().schema
 

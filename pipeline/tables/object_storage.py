@@ -30,6 +30,9 @@ STORES: Final = {
 }
 """Schemes of URIs, and the kind of store they are in."""
 
+RETRIES: Final = "sordini.pipeline.tables.iceberg.retries.StoreRetries"
+"""By name, as pyiceberg takes it."""
+
 REFRESH_BEFORE: Final = dt.timedelta(minutes=5)
 """Keys of a provider are requested again this long before they expire."""
 
@@ -118,7 +121,7 @@ class ObjectStorage:
         found = {name: value for name, value in self.options.items() if "." in name}
         if store != "s3":
             return found
-        ours = {"s3.endpoint": self.endpoint, "s3.region": self.region}
+        ours = {"s3.endpoint": self.endpoint, "s3.region": self.region, "s3.retry-strategy-impl": RETRIES}
         if self.endpoint:
             ours["s3.force-virtual-addressing"] = "false" if self.path_style else "true"
         match self.resolved().credentials:

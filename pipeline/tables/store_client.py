@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.tables.object_storage import ObjectStorage, store_of
@@ -42,7 +43,13 @@ _REFUSALS: Final = {
     "authorizationheadermalformed": "is in another region than the settings say",
     "permanentredirect": "is in another region, or behind another endpoint, than the settings say",
     "slowdown": "asks for fewer requests, and did so until the retries ended",
+    "serviceunavailable": "is unavailable, and was so until the retries ended",
+    "internalerror": "has an error of its own, and had it until the retries ended",
 }
+_STATUS: Final = re.compile(r"HTTP status (\d{3})|status code: (\d{3})")
+_OUT_OF_ORDER: Final = frozenset({"500", "502", "503", "504"})
+_WITHOUT_BODY: Final = "during HeadObject operation"
+"""The answer to a HEAD is a status alone."""
 _UNREACHABLE: Final = (
     "error sending request",
     "error trying to connect",
@@ -74,6 +81,9 @@ def problem_of(error: BaseException | str) -> str:
         code = next(group for group in found.groups() if group)
         if said := _REFUSALS.get(code.replace("_", "").lower()):
             return said
+    statuses = {group for found in _STATUS.finditer(text) for group in found.groups() if group}
+    if statuses & _OUT_OF_ORDER:
+        return f"answers with {min(statuses & _OUT_OF_ORDER)}, and did so until the retries ended"
     if any(part in text for part in _NO_KEYS):
         return "gets no credentials: none are in the environment, and this machine has no role"
     if any(part in text for part in _UNREACHABLE):
@@ -96,6 +106,48 @@ def store_error(location: str, error: BaseException) -> StoreError:
     """The error with its reason in one sentence."""
     said = problem_of(error) or f"cannot be used: {str(error).splitlines()[0]}"
     return StoreError(f"{location} {said}")
+
+
+@contextmanager
+def store_errors(location: str, storage: ObjectStorage) -> Iterator[None]:
+    """Raise what the store of a location refuses as StoreError, which names it, and other errors as they are."""
+    try:
+        yield
+    except PipelineError:
+        raise
+    except Exception as error:  # All of them - the libraries' have no common class.
+        if not store_of(location):
+            raise
+        if _WITHOUT_BODY in str(error) or isinstance(error, FileNotFoundError):
+            check_store(storage, location)  # The same refusal again, of a request whose answer has the reason.
+        if said := problem_of(error):
+            raise StoreError(f"{location} {said}") from error
+        raise
+
+
+class InStore(Protocol):
+    """What has a location in a store, if it is not a folder."""
+
+    location: str
+    storage: ObjectStorage
+
+
+_Self = TypeVar("_Self", bound=InStore)
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def in_store(
+    method: Callable[Concatenate[_Self, _Arguments], _Result],
+) -> Callable[Concatenate[_Self, _Arguments], _Result]:
+    """Make a method raise `store_errors` of its object's location."""
+
+    @wraps(method)
+    def reporting(self: _Self, *args: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        with store_errors(self.location, self.storage):
+            return method(self, *args, **named)
+
+    return reporting
 
 
 def is_missing(error: FileNotFoundError) -> bool:

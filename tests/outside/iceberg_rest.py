@@ -20,11 +20,11 @@ class IcebergRestCatalog(OutsideProcess):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self._jars = need_iceberg_rest()
-        self._port = free_port()
+        self.port = free_port()
 
     @property
     def uri(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def warehouse(self) -> Path:
@@ -50,8 +50,8 @@ class IcebergRestCatalog(OutsideProcess):
             **super().environment(),
             "CATALOG_URI": f"jdbc:sqlite:{self.directory}/catalog.db",
             "CATALOG_WAREHOUSE": self.warehouse.as_uri(),
-            "CATALOG_REST_PORT": str(self._port),
+            "CATALOG_REST_PORT": str(self.port),
         }
 
     def is_ready(self) -> bool:
-        return is_listening(self._port)
+        return is_listening(self.port)

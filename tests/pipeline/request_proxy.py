@@ -1,7 +1,8 @@
 """An HTTP proxy between a writer and its object store, which counts requests and at one of them does harm.
 
 Requests pass through it unchanged, with the host name that their signature covers. At the request of a number it may
-kill the writer (-9) or close its connection, before the server has the request or after it has answered: see `Harm`.
+kill the writer (-9) or close its connection, before the server has the request or after it has answered: see `Harm`. Or
+it answers in the server's place as S3 does when it refuses: see `Refusal`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,26 @@ class Harm(Enum):
     """The connection is closed, and the server never has the request. The writer lives."""
     CUT_AFTER = "cut after"
     """The server has answered, and the connection is closed instead. The writer lives, and cannot know."""
+    BUSY = "busy"
+    """The answer is that of a store with too many requests. The writer lives, and may repeat it."""
+    REFUSED = "refused"
+    """From this request on all that write are answered as those of credentials that may only read."""
+
+
+class Refusal(NamedTuple):
+    """An answer of S3's that the writer gets in place of the server's, which never has the request."""
+
+    status: int
+    code: str
+
+    @property
+    def body(self) -> bytes:
+        text = f"<Error><Code>{self.code}</Code><Message>m</Message><RequestId>1</RequestId></Error>"
+        return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}'.encode()
+
+
+DENIED: Final = Refusal(403, "AccessDenied")
+SLOW_DOWN: Final = Refusal(503, "SlowDown")
 
 
 class Request(NamedTuple):
@@ -46,7 +67,7 @@ class Request(NamedTuple):
         return self.method in {"PUT", "POST", "DELETE"}
 
 
-Plan = Callable[[Request], Harm | None]
+Plan = Callable[[Request], Harm | Refusal | None]
 
 
 def nothing(_: Request) -> None:
@@ -56,7 +77,25 @@ def nothing(_: Request) -> None:
 
 def at(number: int, harm: Harm) -> Plan:
     """The plan of one harm, at the request of that number."""
-    return lambda request: harm if request.number == number else None
+    if harm is Harm.REFUSED:
+        return lambda request: DENIED if request.is_writing and request.number >= number else None
+    verdict = SLOW_DOWN if harm is Harm.BUSY else harm
+    return lambda request: verdict if request.number == number else None
+
+
+def always(refusal: Refusal) -> Plan:
+    """The plan of a store that refuses everything."""
+    return lambda _: refusal
+
+
+def first(count: int, refusal: Refusal) -> Plan:
+    """The plan of a store that refuses its first requests."""
+    return lambda request: refusal if request.number < count else None
+
+
+def writes(refusal: Refusal) -> Plan:
+    """The plan of a store that answers what reads, and refuses the rest."""
+    return lambda request: refusal if request.is_writing else None
 
 
 class Watch:
@@ -89,7 +128,7 @@ class Watch:
             return self._is_dead
 
     @contextmanager
-    def passing(self, method: str, path: str) -> Iterator[Harm | None]:
+    def passing(self, method: str, path: str) -> Iterator[Harm | Refusal | None]:
         """What becomes of a request; CUT_BEFORE for those of a process that is dead."""
         with self._lock:
             request = Request(len(self.requests), method, path)
@@ -136,7 +175,10 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *arguments: Any) -> None:
         pass
 
-    def _harmed(self, verdict: Harm | None, body: bytes) -> None:
+    def _harmed(self, verdict: Harm | Refusal | None, body: bytes) -> None:
+        if isinstance(verdict, Refusal):
+            self._answer(verdict.status, [("Content-Type", "application/xml")], verdict.body)
+            return
         if verdict in {Harm.KILLED_BEFORE, Harm.CUT_BEFORE}:
             self.close_connection = True
             return

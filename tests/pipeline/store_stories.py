@@ -12,10 +12,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, Self
+from typing import IO, Any, Final, NamedTuple, Protocol, Self
 
 from tests.outside.needs import ROOT
 from tests.outside.s3_server import KEYS, S3Server
@@ -168,34 +168,102 @@ class Story(NamedTuple):
         return Aftermath(*looks, late=values[3][-1] if is_late_tried else None)
 
 
+class Place(Protocol):
+    """Where tables are, and which requests of their writers pass the proxy."""
+
+    def orders(self, name: str) -> tuple[Order, Order]:
+        """Of a new table: straight to its servers, and by the proxy."""
+        ...
+
+
+@dataclass(frozen=True)
+class InBuckets:
+    """Tables in an object store, whose requests pass the proxy."""
+
+    kind: str
+    s3: S3Server
+    proxied: str
+    """The store's endpoint with the proxy."""
+    catalog: dict[str, str] = field(default_factory=dict)
+    """Its properties; empty for Delta."""
+
+    def orders(self, name: str) -> tuple[Order, Order]:
+        bucket = self.s3.make_bucket(f"bucket-{name}")
+        folder = self.s3.directory / "buckets" / f"bucket-{name}"
+        keys = (KEYS.access_key, KEYS.secret_key)
+        direct, watched = (
+            Order([], self.kind, endpoint, f"{bucket}/tables/{name}", self.catalog, str(folder), keys)
+            for endpoint in (self.s3.endpoint, self.proxied)
+        )
+        return direct, watched
+
+
+@dataclass(frozen=True)
+class OfRestCatalog:
+    """Iceberg tables in a folder, of a REST catalog whose requests pass the proxy."""
+
+    folder: Path
+    uri: str
+    proxied: str
+    """The catalog's address with the proxy."""
+
+    def orders(self, name: str) -> tuple[Order, Order]:
+        folder = str(self.folder / name)
+        Path(folder).mkdir()
+        direct, watched = (
+            Order([], "iceberg", "", folder, {"type": "rest", "uri": uri}, folder) for uri in (self.uri, self.proxied)
+        )
+        return direct, watched
+
+
 @dataclass(frozen=True)
 class Stories:
     """Tells one story after the other, each with a table in a bucket of its own."""
 
     writer: StoreWriter
     watch: Watch
-    s3: S3Server
-    proxied: str
-    """The store's endpoint with the proxy."""
-    catalog: dict[str, str]
-    """Its properties; empty for Delta."""
+    place: Place
 
     @contextmanager
-    def story(self, kind: str, deed: Deed) -> Iterator[Story]:
+    def story(self, deed: Deed) -> Iterator[Story]:
         name = f"t{next(_numbers)}"
-        bucket = self.s3.make_bucket(f"bucket-{name}")
-        folder = self.s3.directory / "buckets" / f"bucket-{name}"
-        keys = (KEYS.access_key, KEYS.secret_key)
-        direct, watched = (
-            Order([], kind, endpoint, f"{bucket}/tables/{name}", self.catalog, str(folder), keys)
-            for endpoint in (self.s3.endpoint, self.proxied)
-        )
+        direct, watched = self.place.orders(name)
         try:
             yield Story(self.writer, self.watch, deed, direct, watched)
         finally:
-            shutil.rmtree(folder)
+            shutil.rmtree(direct.folder)
 
 
 def outcome(ended: Mapping[str, Any]) -> str:
     """The one sentence, or how else it ended."""
     return str(ended.get("error") or ("killed" if "killed" in ended else "done"))
+
+
+def check_whole(deed: Deed, seen: Seen, at_request: str) -> None:
+    """Rows and position are of one version, and every file that no version names is found."""
+    versions = [(deed.before, deed.positions[0]), (deed.after, deed.positions[1])]
+    assert (seen.rows, seen.position) in versions, at_request
+    assert seen.offsets == (None if seen.position is None else 8 * (seen.position + 1)), at_request
+    assert seen.missing == [], at_request
+    if seen.position is not None:  # Without a table there is nothing to examine.
+        assert seen.orphaned == seen.unnamed, at_request
+
+
+def check_again(deed: Deed, again: Seen, at_request: str) -> None:
+    """The job was started again, and nothing was in its way."""
+    assert (again.rows, again.position) == (deed.after, deed.positions[1]), at_request
+    assert again.orphaned == again.unnamed, at_request
+    assert again.missing == [], at_request
+
+
+def check_upkeep(deed: Deed, seen: Aftermath, at_request: str) -> None:
+    """Nothing is left of what the harm left, nothing is gone that is needed, and what was deleted stays deleted."""
+    last = seen.after_upkeep
+    assert last.rows == deed.after, at_request
+    assert (last.orphaned, last.unnamed, last.missing) == ([], [], []), at_request
+    assert seen.late in {None, len(CHANGES)}, at_request
+
+
+def check_sentence(error: str) -> None:
+    assert "Traceback" not in error
+    assert "\n" not in error

@@ -1,4 +1,4 @@
-"""Writers that are killed, or cut off, between the HTTP requests to their object store: kill -9, without Spark.
+"""Writers that are killed, cut off or refused between the HTTP requests to their object store: kill -9, without Spark.
 
 Whatever the request: readers see the old table or the new one, with the position that belongs to it; the same batch
 again makes the new one, once; `pipeline doctor` finds every file that was left behind, and upkeep removes those.
@@ -16,17 +16,31 @@ from typing import Final
 
 import pytest
 
+from tests.outside.iceberg_rest import IcebergRestCatalog
 from tests.outside.s3_server import S3Server
-from tests.pipeline.request_proxy import Harm, Request, Watch, at, nothing, proxy
-from tests.pipeline.store_stories import DEEDS, Aftermath, Deed, Seen, StoreWriter, Stories, outcome
-from tests.pipeline.store_writer import CHANGES
+from tests.pipeline.request_proxy import DENIED, SLOW_DOWN, Harm, Request, Watch, at, nothing, proxy
+from tests.pipeline.store_stories import (
+    DEEDS,
+    InBuckets,
+    OfRestCatalog,
+    StoreWriter,
+    Stories,
+    check_again,
+    check_sentence,
+    check_upkeep,
+    check_whole,
+    outcome,
+)
 
 HOW_MANY: Final = None if os.environ.get("SORDINI_STORE_KILLS") == "all" else 2
 """At so many of the requests of a deed harm is done, the last ones among them; None is all."""
 
+ALL_REQUESTS: Final = frozenset({Harm.CUT_BEFORE, Harm.BUSY})
+"""Harm that differs at requests that read."""
+
 CASES = [
     pytest.param(kind, deed, harm, id=f"{kind}-{deed}-{harm.value}")
-    for kind in ("delta", "iceberg")
+    for kind in ("delta", "iceberg", "rest")
     for deed in DEEDS
     for harm in Harm
 ]
@@ -44,13 +58,26 @@ def writer() -> Iterator[StoreWriter]:
         yield process
 
 
+@pytest.fixture(scope="module")
+def rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergRestCatalog]:
+    with IcebergRestCatalog(tmp_path_factory.mktemp("rest")) as server:
+        yield server
+
+
 @pytest.fixture
-def stories(kind: str, s3: S3Server, writer: StoreWriter, tmp_path: Path) -> Iterator[Stories]:
+def stories(kind: str, request: pytest.FixtureRequest, writer: StoreWriter, tmp_path: Path) -> Iterator[Stories]:
     watch = Watch()
+    if kind == "rest":
+        # The tables are in a folder: the requests are those of the catalog alone.
+        rest: IcebergRestCatalog = request.getfixturevalue("rest")
+        with proxy(rest.port, watch) as proxied:
+            yield Stories(writer, watch, OfRestCatalog(tmp_path, rest.uri, proxied))
+        return
+    s3: S3Server = request.getfixturevalue("s3")
     # The catalog is a file: the requests are those of the store alone.
     sql = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"} if kind == "iceberg" else {}
     with proxy(s3.port, watch) as proxied:
-        yield Stories(writer, watch, s3, proxied, sql)
+        yield Stories(writer, watch, InBuckets(kind, s3, proxied, sql))
 
 
 @pytest.mark.long
@@ -59,8 +86,8 @@ def test_harm_at_any_request_leaves_the_old_table_or_the_new_one_and_a_restart_m
     stories: Stories, kind: str, deed: str, harm: Harm
 ) -> None:
     done = []
-    for number in places(stories, kind, deed, harm):
-        with stories.story(kind, DEEDS[deed]) as story:
+    for number in places(stories, deed, harm):
+        with stories.story(DEEDS[deed]) as story:
             story.prepare()
             ended, requests = story.harmed(at(number, harm))
             assert number < len(requests), "it has as many requests each time"
@@ -72,6 +99,8 @@ def test_harm_at_any_request_leaves_the_old_table_or_the_new_one_and_a_restart_m
             )
             if "error" in ended:
                 check_sentence(ended["error"])
+            assert (harm is Harm.BUSY) <= ("values" in ended), done[-1]
+            assert (harm is Harm.REFUSED) <= ("refuses access" in ended.get("error", "")), done[-1]
             check_whole(story.deed, seen.after_harm, done[-1])
             check_again(story.deed, seen.again, done[-1])
             check_upkeep(story.deed, seen, done[-1])
@@ -79,52 +108,27 @@ def test_harm_at_any_request_leaves_the_old_table_or_the_new_one_and_a_restart_m
     assert done
 
 
-def places(stories: Stories, kind: str, deed: str, harm: Harm) -> list[int]:
+def places(stories: Stories, deed: str, harm: Harm) -> list[int]:
     """The requests of a deed that are harmed.
 
-    A writer that is killed at a request that reads leaves what the last one that writes has left, so those are enough.
+    A writer that is killed at a request that reads leaves what the last one that writes has left, so those are enough;
+    refused are those that write.
     """
-    with stories.story(kind, DEEDS[deed]) as story:
+    with stories.story(DEEDS[deed]) as story:
         story.prepare()
         _, requests = story.harmed(nothing)
-    found = [request.number for request in requests if request.is_writing or harm is Harm.CUT_BEFORE]
+    found = [request.number for request in requests if request.is_writing or harm in ALL_REQUESTS]
     if HOW_MANY is None or len(found) <= HOW_MANY:
         return found
     step = len(found) / HOW_MANY
     return sorted({found[-1 - int(step * place)] for place in range(HOW_MANY)})
 
 
-def check_whole(deed: Deed, seen: Seen, at_request: str) -> None:
-    """Rows and position are of one version, and every file that no version names is found."""
-    versions = [(deed.before, deed.positions[0]), (deed.after, deed.positions[1])]
-    assert (seen.rows, seen.position) in versions, at_request
-    assert seen.offsets == (None if seen.position is None else 8 * (seen.position + 1)), at_request
-    assert seen.missing == [], at_request
-    if seen.position is not None:  # Without a table there is nothing to examine.
-        assert seen.orphaned == seen.unnamed, at_request
-
-
-def check_again(deed: Deed, again: Seen, at_request: str) -> None:
-    """The job was started again, and nothing was in its way."""
-    assert (again.rows, again.position) == (deed.after, deed.positions[1]), at_request
-    assert again.orphaned == again.unnamed, at_request
-    assert again.missing == [], at_request
-
-
-def check_upkeep(deed: Deed, seen: Aftermath, at_request: str) -> None:
-    """Nothing is left of what the harm left, nothing is gone that is needed, and what was deleted stays deleted."""
-    last = seen.after_upkeep
-    assert last.rows == deed.after, at_request
-    assert (last.orphaned, last.unnamed, last.missing) == ([], [], []), at_request
-    assert seen.late in {None, len(CHANGES)}, at_request
-
-
-def check_sentence(error: str) -> None:
-    assert "Traceback" not in error
-    assert "\n" not in error
-
-
 def test_the_requests_of_a_commit_are_those_that_are_harmed() -> None:
     """A guard of this suite: `at` harms one request and no other."""
     requests = [Request(number, "PUT", "/") for number in range(3)]
     assert [at(1, Harm.CUT_AFTER)(request) for request in requests] == [None, Harm.CUT_AFTER, None]
+    assert [at(1, Harm.BUSY)(request) for request in requests] == [None, SLOW_DOWN, None]
+    requests[2] = requests[2]._replace(method="GET")
+    requests.append(Request(3, "DELETE", "/"))
+    assert [at(1, Harm.REFUSED)(request) for request in requests] == [None, DENIED, None, DENIED]

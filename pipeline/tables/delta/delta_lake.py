@@ -40,6 +40,7 @@ from sordini.pipeline.tables.delta.positions import NOTES_KEY, all_positions, la
 from sordini.pipeline.tables.file_names import attempt_of, new_attempt
 from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.staging import FileSettings, Outputs, Staged, StagingPlan
+from sordini.pipeline.tables.store_client import in_store, problem_of
 from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, Offsets, TableError, Written
 from sordini.pipeline.tables.upsert import Upsert
 from sordini.pipeline.tables.widening import fields_to_add, is_widened
@@ -72,7 +73,7 @@ class DeltaLake(BatchTable):
         access: Access,
     ) -> None:
         self._folder = local_path(location)
-        super().__init__(location, app_id, partition_by, settings, self._folder)
+        super().__init__(location, access.storage, app_id, partition_by, settings, self._folder)
         self._access = access
         self._storage_options: dict[str, str] = {}
         self._uri = str(self._folder) if self._folder else location
@@ -80,14 +81,17 @@ class DeltaLake(BatchTable):
         self._last: WriterPosition | None = None
         self._upserts: DeltaUpserts | None = None
 
+    @in_store
     def schema(self) -> pa.Schema | None:
         table = self._opened()
         return _schema(table) if table else None
 
+    @in_store
     def files(self) -> list[str]:
         table = self._opened()
         return sorted(table.file_uris()) if table else []
 
+    @in_store
     def health(self, target_bytes: int, older_than_seconds: float = DAY_SECONDS) -> TableHealth | None:
         table = self._opened()
         if table is None:
@@ -101,6 +105,7 @@ class DeltaLake(BatchTable):
         parts = [part for part, _ in parts_of(table, None, self._deleted_rows(table))]
         return reader.rows(parts, chosen(_schema(table), columns))
 
+    @in_store
     def read(self, spark: SparkSession, columns: Sequence[str] = (), within: Within | None = None) -> DataFrame:
         table, reader = self._readable(within)
         parts = parts_of(table, within, self._deleted_rows(table))
@@ -121,6 +126,7 @@ class DeltaLake(BatchTable):
         inside = pa.schema([each for each in _schema(table) if each.name not in partition_by])
         return table, ParquetFiles(partial(open_files, self._uri, self._storage_options), inside, within)
 
+    @in_store
     def compact(self, target_bytes: int, cluster_by: Sequence[str] = ()) -> Compacted:
         for _ in range(COMMIT_TRIES):
             table = self._opened()
@@ -142,14 +148,17 @@ class DeltaLake(BatchTable):
                 continue
         raise TableError(f"{self.location} was not compacted: another writer was faster {COMMIT_TRIES} times")
 
+    @in_store
     def small_files(self, target_bytes: int) -> int:
         table = self._opened()
         return maintenance.small_files(table, target_bytes) if table else 0
 
+    @in_store
     def drop_versions(self, keep: int | None = None) -> int:
         table = self._opened()
         return maintenance.drop_versions(table, self._file_system(), keep) if table else 0
 
+    @in_store
     def clean_up(self, older_than_seconds: float = DAY_SECONDS) -> list[str]:
         """As `Table.clean_up`; also files replaced by compaction, after Delta's retention (a week by default)."""
         table = self._opened()
@@ -220,6 +229,8 @@ class DeltaLake(BatchTable):
             # If two writers create a table at the same moment, the error is not a CommitFailedError.
             if table is None and self._opened() is not None:
                 return False
+            if problem_of(error):
+                raise  # It is the store's, and named by the caller.
             raise TableError(f"{self.location}: {error}") from error
         return True
 
@@ -246,6 +257,7 @@ class DeltaLake(BatchTable):
         upserts.committed(made)
         return made.written
 
+    @in_store
     def set_position(self, batch_id: int, offsets: Offsets) -> None:
         """Note a batch without rows, for a table that has lost its position. Raises TableError."""
         table = self._opened()

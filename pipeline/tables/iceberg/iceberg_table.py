@@ -34,6 +34,7 @@ from sordini.pipeline.tables.iceberg.reading import read_table
 from sordini.pipeline.tables.iceberg.upsert import Added, IcebergUpserts, stored_keys
 from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.staging import FileSettings, Outputs, Staged, StagingPlan, is_bulky
+from sordini.pipeline.tables.store_client import in_store
 from sordini.pipeline.tables.table import DAY_SECONDS, Compacted, TableError, Written
 from sordini.pipeline.tables.upsert import Upsert
 from sordini.pipeline.tables.widening import fields_to_add
@@ -84,16 +85,19 @@ class Iceberg(BatchTable):
         self, iceberg_location: IcebergLocation, app_id: str, partition_by: tuple[str, ...], settings: FileSettings
     ) -> None:
         folder = local_path(iceberg_location.uri)
-        super().__init__(iceberg_location.location, app_id, partition_by, settings, folder)
+        where = iceberg_location
+        super().__init__(where.location, where.storage, app_id, partition_by, settings, folder)
         self._iceberg_location = iceberg_location
         self._catalog: Catalog | None = None
         self._table: IcebergTable | None = None
         self._upserts: IcebergUpserts | None = None
 
+    @in_store
     def files(self) -> list[str]:
         table = self._opened()
         return sorted(_path(task.file.file_path) for task in planned(table)) if table else []
 
+    @in_store
     def read(self, spark: SparkSession, columns: Sequence[str] = (), within: Within | None = None) -> DataFrame:
         table = self._opened()
         if table is None:
@@ -102,6 +106,7 @@ class Iceberg(BatchTable):
             )
         return read_table(spark, table, _schema(table), columns, within)
 
+    @in_store
     def compact(self, target_bytes: int, cluster_by: Sequence[str] = ()) -> Compacted:
         table = self._opened()
         if table is None:
@@ -109,6 +114,7 @@ class Iceberg(BatchTable):
         plan = self.plan(_schema(table), _partition_by(table))
         return compaction.compact(table, plan, target_bytes, cluster_by, once)
 
+    @in_store
     def health(self, target_bytes: int, older_than_seconds: float = DAY_SECONDS) -> TableHealth | None:
         table = self._opened()
         if table is None:
@@ -122,14 +128,17 @@ class Iceberg(BatchTable):
             raise TableError(f"there is no Iceberg table at {self.location}")
         return iter(table.scan(selected_fields=tuple(columns)).to_arrow_batch_reader())
 
+    @in_store
     def small_files(self, target_bytes: int) -> int:
         table = self._opened()
         return maintenance.small_files(table, target_bytes) if table else 0
 
+    @in_store
     def drop_versions(self, keep: int | None = None) -> int:
         table = self._opened()
         return maintenance.drop_versions(table, keep) if table else 0
 
+    @in_store
     def clean_up(self, older_than_seconds: float = DAY_SECONDS) -> list[str]:
         """As `Table.clean_up`; also expires snapshots older than the table keeps them (five days by default)."""
         table = self._opened()

@@ -38,6 +38,7 @@ def raised_by_delta(folder: Path) -> Exception:
         (BadSetting("file_bytes is a number"), "file_bytes is a number"),
         (PermissionError(errno.EACCES, "Permission denied", "lake/views"), "lake/views: Permission denied"),
         (OSError("Generic S3 error: Missing credentials\nDebug source:\n at 0x1"), "Generic S3 error: Missing credentials"),
+        (OSError("Generic S3 error\n    \x1b[31m↳\x1b[0m Error performing PUT\n     \x1b[31m↳\x1b[0m a cause\n"), "Generic S3 error: Error performing PUT: a cause"),
         (AnalysisException("[UNRESOLVED_COLUMN] A column `pge` cannot be resolved. SQLSTATE: 42703; line 1 pos 0;\n'Aggregate\n+- x"), "[UNRESOLVED_COLUMN] A column `pge` cannot be resolved"),
         (PythonException(WORKER), "views-0 has offsets 5 to 9 (exclusive), and 3 was requested: gone"),
         (PySparkRuntimeError(f"Python worker failed to connect back.\n{STACK}"), "Spark's Python process did not start in the ten seconds that Spark gives it"),

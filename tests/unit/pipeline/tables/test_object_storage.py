@@ -9,8 +9,19 @@ from pathlib import Path
 import pytest
 
 from sordini.pipeline.errors import BadSetting, PipelineError
-from sordini.pipeline.tables.delta.files import RemoteOutputs
-from sordini.pipeline.tables.object_storage import Implicit, Keys, ObjectStorage, Provider, check_storage, store_of
+from sordini.pipeline.tables.delta.files import Access
+from sordini.pipeline.tables.delta.files import RemoteOutputs as DeltaOutputs
+from sordini.pipeline.tables.iceberg.iceberg_table import RemoteOutputs as IcebergOutputs
+from sordini.pipeline.tables.iceberg.location import IcebergLocation
+from sordini.pipeline.tables.object_storage import (
+    RETRIES,
+    Implicit,
+    Keys,
+    ObjectStorage,
+    Provider,
+    check_storage,
+    store_of,
+)
 
 KEYS = Keys("AKID", "hush", "session-hush")
 MINIO = ObjectStorage("http://127.0.0.1:9000", "eu-central-1", KEYS, allow_http=True)
@@ -33,6 +44,7 @@ def test_each_library_gets_the_settings_by_its_own_names() -> None:
         "s3.access-key-id": "AKID",
         "s3.secret-access-key": "hush",
         "s3.session-token": "session-hush",
+        "s3.retry-strategy-impl": "sordini.pipeline.tables.iceberg.retries.StoreRetries",
     }
 
 
@@ -44,10 +56,13 @@ def test_a_folder_needs_no_settings(location: str) -> None:
 
 def test_what_the_environment_has_is_left_to_the_libraries_and_anonymous_requests_are_not_signed() -> None:
     assert ObjectStorage().object_store_options("s3://bucket/a") == {}
-    assert ObjectStorage().pyiceberg_properties("s3://bucket/a") == {}
+    assert ObjectStorage().pyiceberg_properties("s3://bucket/a") == {"s3.retry-strategy-impl": RETRIES}
     nameless = ObjectStorage(credentials=Implicit.ANONYMOUS)
     assert nameless.object_store_options("s3://bucket/a") == {"aws_skip_signature": "true"}
-    assert nameless.pyiceberg_properties("s3://bucket/a") == {"s3.anonymous": "true"}
+    assert nameless.pyiceberg_properties("s3://bucket/a") == {
+        "s3.anonymous": "true",
+        "s3.retry-strategy-impl": RETRIES,
+    }
 
 
 def test_options_go_to_the_library_whose_names_they_have_and_keys_of_s3_to_no_other_store() -> None:
@@ -59,7 +74,13 @@ def test_options_go_to_the_library_whose_names_they_have_and_keys_of_s3_to_no_ot
 
 def test_no_text_of_it_has_a_secret() -> None:
     options = tuple(MINIO.object_store_options("s3://bucket/a").items())
-    assert "hush" not in f"{MINIO} {KEYS} {RemoteOutputs('s3://bucket/a', options)}"
+    properties = tuple(MINIO.pyiceberg_properties("s3://bucket/a").items())
+    assert "hush" in str(options)
+    assert "hush" in str(properties)
+    own = {"AWS_SECRET_ACCESS_KEY": "hush"}
+    location = IcebergLocation("s3://bucket/a", "", {"s3.secret-access-key": "hush"}, MINIO)
+    delta, iceberg = DeltaOutputs("s3://bucket/a", options), IcebergOutputs("s3://bucket/a", properties)
+    assert "hush" not in f"{MINIO} {KEYS} {Access(MINIO, own)} {delta} {location} {iceberg}"
 
 
 @pytest.fixture
