@@ -17,7 +17,7 @@ from sordini.pipeline.jobs.batch_writer import Batch, batch_of, in_tasks, open_s
 from sordini.pipeline.jobs.graceful_stop import BatchGate, stop_on_signals
 from sordini.pipeline.jobs.load import find_pending, started_at
 from sordini.pipeline.jobs.source_topics import SourceTopics, offsets_text
-from sordini.pipeline.jobs.state_folder import StateFolder
+from sordini.pipeline.jobs.state_folder import StateFolder, job_state
 from sordini.pipeline.jobs.stream import fingerprint, stream_options
 from sordini.pipeline.jobs.upkeep import Upkeep
 from sordini.pipeline.jobs.windows import extent_of, not_yet_in, windowed
@@ -60,7 +60,7 @@ def aggregate(
 
 def state_of(job: Job, aggregate: Aggregate) -> StateFolder:
     """The folder of one aggregate's state."""
-    return StateFolder(job.state, job.storage).below(f"aggregate-{aggregate.name}")
+    return job_state(job).below(f"aggregate-{aggregate.name}")
 
 
 def app_id(job: Job, aggregate: Aggregate) -> str:

@@ -16,7 +16,7 @@ from sordini.pipeline.jobs import checkpoints
 from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter
 from sordini.pipeline.jobs.load_pieces import DONE, INTENT, LoadPiece, last_noted_batch, open_piece
 from sordini.pipeline.jobs.source_topics import Offsets, PendingRecords, SourceTopics
-from sordini.pipeline.jobs.state_folder import StateFolder
+from sordini.pipeline.jobs.state_folder import StateFolder, job_state
 from sordini.pipeline.source.batch_planning import advance
 from sordini.pipeline.source.positions import Position, offsets_from_json
 
@@ -48,7 +48,7 @@ def load(
 
     Records are counted by their offsets, including compaction gaps. Raises PipelineError.
     """
-    state = StateFolder(job.state, job.storage)
+    state = job_state(job)
     with state.locked():
         writer, topics = BatchWriter.of(job, spark), SourceTopics.of(job)
         writer.check()

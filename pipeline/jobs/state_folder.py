@@ -18,7 +18,7 @@ import fcntl
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sordini.pipeline.jobs import state_lock
 from sordini.pipeline.jobs.checkpoint_mirror import CheckpointMirror
@@ -26,7 +26,15 @@ from sordini.pipeline.jobs.state_files import LocalFiles, StateError, StateFiles
 from sordini.pipeline.tables.local_files import local_path
 from sordini.pipeline.tables.object_storage import NOWHERE, ObjectStorage, store_of
 
-__all__ = ["StateError", "StateFolder"]
+if TYPE_CHECKING:
+    from sordini.pipeline.jobs.job import Job
+
+__all__ = ["StateError", "StateFolder", "job_state"]
+
+
+def job_state(job: Job) -> StateFolder:
+    """The state of a job, reached as the job's `storage` says."""
+    return StateFolder(job.state, job.storage)
 
 
 class StateFolder:

@@ -11,7 +11,7 @@ from sordini.pipeline.jobs.batch_writer import open_sink, open_sink_table
 from sordini.pipeline.jobs.job import Job, SinkKind
 from sordini.pipeline.jobs.load_pieces import last_noted_batch
 from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics
-from sordini.pipeline.jobs.state_folder import StateFolder
+from sordini.pipeline.jobs.state_folder import job_state
 from sordini.pipeline.jobs.transactional_topic import TransactionalTopic
 
 
@@ -60,7 +60,7 @@ def reached(job: Job) -> tuple[int, Offsets] | None:
         return open_sink_table(job.sink, job.name).last()
     sink = open_sink(job, job.sink, job.name)
     noted = sink.noted() if isinstance(sink, TransactionalTopic) else None
-    return noted or last_noted_batch(StateFolder(job.state, job.storage))
+    return noted or last_noted_batch(job_state(job))
 
 
 def _of_table(job: Job, name: str) -> tuple[int, Offsets] | None:

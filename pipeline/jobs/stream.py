@@ -19,7 +19,7 @@ from sordini.pipeline.jobs.graceful_stop import BatchGate, stop_on_signals
 from sordini.pipeline.jobs.job import SourceFormat
 from sordini.pipeline.jobs.load import begin, distance, finish
 from sordini.pipeline.jobs.source_topics import SourceTopics, offsets_text
-from sordini.pipeline.jobs.state_folder import StateFolder
+from sordini.pipeline.jobs.state_folder import StateFolder, job_state
 from sordini.pipeline.source.spark_versions import ADMISSION, is_before
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def stream(
         running: list[streaming_queries.Running] = []
         try:
             for job in jobs:
-                state = StateFolder(job.state, job.storage)
+                state = job_state(job)
                 held.enter_context(state.locked())
                 start = partial(_start, job, spark, state, held)
                 running.append(start(available_now=available_now, on_batch=on_batch, notice=notice, gate=gate))

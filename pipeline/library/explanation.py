@@ -71,7 +71,7 @@ def explain(job: Job, command: Command = "load", *, offline: bool = False) -> Ex
     With `offline` a cluster or a table that cannot be read is a reason in `offsets_unknown`; without, it raises
     PipelineError, as the run would.
     """
-    from sordini.pipeline.jobs.state_folder import StateFolder
+    from sordini.pipeline.jobs.state_folder import job_state
     from sordini.pipeline.library.commit_order import batches_of, commits_of, decode_of, place_of, rows_of, source_of
 
     with pipeline_errors():
@@ -80,7 +80,7 @@ def explain(job: Job, command: Command = "load", *, offline: bool = False) -> Ex
         found, unknown = _Positions(), ""
         try:
             with pipeline_errors():
-                found = _positions(job, StateFolder(job.state), command)
+                found = _positions(job, job_state(job), command)
         except PipelineError as error:
             if not offline:
                 raise
