@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from sordini.cli.common.settings_tree import near_to
-from sordini.pipeline.changes.collapse import collapsed
+from sordini.pipeline.changes.collapse import Order, collapsed
 from sordini.pipeline.changes.decoding import ChangeColumns, from_json_changes
 from sordini.pipeline.error_messages import has_message, message_of
 from sordini.pipeline.errors import PipelineError
@@ -23,7 +23,7 @@ from sordini.pipeline.jobs.job import DecodeMode, Job, Sink, SinkKind, SourceFor
 from sordini.pipeline.jobs.job_schema import registered_of, schema_now
 from sordini.pipeline.jobs.load_pieces import last_before_expiry
 from sordini.pipeline.jobs.source_topics import Offsets, assignment, batch_options, offsets_text
-from sordini.pipeline.jobs.state_folder import StateFolder
+from sordini.pipeline.jobs.state_folder import StateFolder, job_state
 from sordini.pipeline.jobs.topic_sink import TopicSink
 from sordini.pipeline.jobs.transactional_topic import TransactionalTopic
 from sordini.pipeline.jobs.upkeep import Upkeep, UpkeepStep
@@ -72,7 +72,7 @@ class BatchWriter:
             raise PipelineError(f"job {job.name} has no sink: its file needs one for this command")
         name = app_id or job.name
         sink, dead_letters = open_sink(job, job.sink, name, job.decode.record), open_sink(job, job.dead_letters, name)
-        state = StateFolder(job.state)
+        state = job_state(job)
         of_both = upkeep_of(sink, job.sink, state), upkeep_of(dead_letters, job.dead_letters, state)
         return cls(job, spark, sink, dead_letters, *of_both)
 
@@ -97,7 +97,7 @@ class BatchWriter:
         last = self.sink.last()
         if last is None and isinstance(self.sink, TransactionalTopic):
             # Tables keep their position; a group's offsets expire.
-            return last_before_expiry(StateFolder(self.job.state), self.sink.location, self.sink.group)
+            return last_before_expiry(job_state(self.job), self.sink.location, self.sink.group)
         return last
 
     @property
@@ -128,8 +128,9 @@ class BatchWriter:
         upsert = self.job.sink.upsert if self.job.sink else None
         if upsert is None or isinstance(self.sink, TopicSink | TransactionalTopic):
             return self.sink.append(in_tasks(self.sink, self.job.sink, rows, size), batch_id, offsets, before_commit)
-        changes = collapsed(with_deletions(self.job, rows), upsert.keys, upsert.sequence)
-        how = Upsert(upsert.keys, upsert.sequence, deletions_kept_seconds=upsert.deletions_kept.seconds)
+        order = order_of(self.job, rows.columns)
+        changes = collapsed(with_deletions(self.job, rows), upsert.keys, order.columns)
+        how = Upsert(upsert.keys, order.sequence, deletions_kept_seconds=upsert.deletions_kept.seconds)
         changes = in_tasks(self.sink, self.job.sink, changes, size)
         return self.sink.upsert(changes, batch_id, how, offsets, before_commit)
 
@@ -317,6 +318,21 @@ def with_deletions(job: Job, rows: DataFrame) -> DataFrame:
     if not upsert.delete_when:
         return rows
     return rows.withColumn(DELETED, sql.col(DELETED) | sql.coalesce(sql.expr(upsert.delete_when), sql.lit(False)))
+
+
+def order_of(job: Job, columns: Sequence[str]) -> Order:
+    """The order of the changes of rows with these columns. Raises PipelineError if they have none."""
+    assert job.sink is not None
+    assert job.sink.upsert is not None, "the job upserts"
+    sequence, record = job.sink.upsert.sequence, job.decode.record
+    lacking = [name for name in record.identity if name not in columns]
+    if lacking and not sequence:
+        raise PipelineError(
+            f"transform {job.transform} leaves {lacking[0]} out, which orders the changes of a key where the sink has "
+            "no sequence"
+        )
+    topic, partition, offset = (name if name in columns else "" for name in record.identity)
+    return Order.of(sequence, (topic, partition, offset), has_one_topic=len(job.source.topics) == 1)
 
 
 def with_times(job: Job, rows: DataFrame) -> DataFrame:

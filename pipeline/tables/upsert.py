@@ -45,7 +45,7 @@ DELETED: Final = "_deleted"
 DELETIONS_KEPT_SECONDS: Final = 7 * DAY_SECONDS
 
 INDEXED_KEYS_MAX: Final = 30_000_000
-"""1.1 GB of the driver with a sequence of 8 bytes, and for moments twice as much."""
+"""1.4 GB of the driver with a sequence of 8 bytes, a partition and an offset, and for moments twice as much."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Upsert:
     """A column of booleans of the frame: true deletes. Of a deletion only keys and sequence are read."""
     deletions_kept_seconds: float = DELETIONS_KEPT_SECONDS
     indexed_keys_max: int = INDEXED_KEYS_MAX
-    """A Delta table of more rows and remembered deletions has no index of its keys in memory: each batch reads the keys
-    of the files that may have its own. An Iceberg table always has one."""
+    """A table of more rows and remembered deletions has no index of its keys in memory: each batch reads the keys of
+    the files that may have its own."""
 
 
 def check_upsert(how: Upsert, schema: pa.Schema) -> None:
