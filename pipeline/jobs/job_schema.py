@@ -7,12 +7,13 @@ of them. A registry that does not answer leaves the columns as they were.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs.state_folder import StateFolder
+from sordini.pipeline.jobs.state_folder import StateFolder, job_state
 from sordini.pipeline.schemas.registered import RegisteredSchemas
+from sordini.pipeline.tables.object_storage import NOWHERE, ObjectStorage, store_of
 
 if TYPE_CHECKING:
     from sordini.pipeline.jobs.job import Job
@@ -24,15 +25,21 @@ class StateOf:
     """Opens a job's state, in Spark's workers too."""
 
     location: str
+    storage: ObjectStorage = field(default=NOWHERE, hash=False)
 
     def __call__(self) -> StateFolder:
-        return StateFolder(self.location)
+        return StateFolder(self.location, self.storage)
 
 
 def registered_of(job: Job) -> RegisteredSchemas:
-    """Where the job's schemas of ids come from."""
+    """Where the job's schemas of ids come from. Raises PipelineError if a provider of keys fails."""
     how = job.decode
-    return RegisteredSchemas(tuple(how.schemas.items()), how.registry, StateOf(job.state))
+    # Keys are requested on the driver only.
+    kept = StateOf(job.state, job.storage.resolved() if store_of(job.state) else NOWHERE)
+    registry = how.registry
+    if registry is not None and not registry.subject:
+        registry = replace(registry, read_subjects=tuple(f"{topic}-value" for topic in job.source.topics))
+    return RegisteredSchemas(tuple(how.schemas.items()), registry, kept)
 
 
 def schema_now(job: Job) -> Schema:
@@ -45,7 +52,7 @@ def schema_now(job: Job) -> Schema:
     from sordini.pipeline.schemas.registered_columns import schema_of_versions
 
     subject = how.registry.subject or _subject(job)
-    versions = KeptSchemas(how.registry, StateFolder(job.state)).versions(subject)
+    versions = KeptSchemas(how.registry, job_state(job)).versions(subject)
     schema = schema_of_versions(subject, versions)
     schema.check_record_columns(how.record)
     return schema

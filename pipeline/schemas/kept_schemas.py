@@ -3,7 +3,8 @@
 A schema of an id never changes, so it is requested once, and what is kept serves a run while the registry is down. A
 registry that does not answer is requested again until `wait_seconds` are over; then the batch fails, and is repeated by
 the next run: no record becomes a dead letter for it. Only a registry that says that it has no such schema
-(`error_code` 40403) makes one, and is asked again for it after UNKNOWN_SECONDS.
+(`error_code` 40403) makes one, and is asked again for it after UNKNOWN_SECONDS. Registries say so, too, of schemas that
+the login may not read; so it has to be able to read the job's subjects.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ UNKNOWN_SECONDS: Final = 30
 PAUSE_SECONDS: Final = 1.0
 _SERVER_FAULTS: Final = range(500, 600)
 _TOO_MANY: Final = 429
+_NOT_FOUND: Final = 404
 _LOGIN: Final = frozenset({401, 403})
 
 
@@ -105,6 +107,7 @@ class KeptSchemas:
         try:
             text = self._asked(lambda client: client.schema(schema_id), unknown=schema_id)
         except UnknownId:
+            self._check_login()
             if len(self._unknown) >= 10_000:
                 self._unknown.clear()
             self._unknown[schema_id] = now + UNKNOWN_SECONDS * 1000
@@ -112,6 +115,11 @@ class KeptSchemas:
         source = self._asked(lambda client: RegistrySources(client).resolved(text))
         self._keep(schema_id, source)
         return source
+
+    def _check_login(self) -> None:
+        """That the login may read the job's subjects, which need not exist. Raises RegistryUnavailable."""
+        for subject in filter(None, (self._settings.subject, *self._settings.read_subjects)):
+            self._asked(lambda client, of=subject: _exists(client, of))  # type: ignore[misc]
 
     def _keep(self, schema_id: int, source: SchemaSource) -> None:
         if schema_id not in self._found:
@@ -139,6 +147,16 @@ class KeptSchemas:
 
     def _is_over(self, deadline: float) -> bool:
         return self._clock.monotonic_ms() + PAUSE_SECONDS * 1000 > deadline
+
+
+def _exists(client: RegistryClient, subject: str) -> bool:
+    try:
+        client.versions(subject)
+    except RegistryRefused as error:
+        if error.status != _NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 def source_to_json(source: SchemaSource) -> dict[str, Any]:

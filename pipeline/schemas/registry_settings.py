@@ -26,6 +26,8 @@ class RegistrySettings:
     """Authorities (PEM) of the registry's certificate; by default those of the machine."""
     subject: str = ""
     """Whose latest version has the columns, for jobs without a schema."""
+    read_subjects: tuple[str, ...] = ()
+    """Those of the job's topics. A registry hides ids of subjects that the login may not read: it has to be able to."""
     wait_seconds: float = WAIT_SECONDS
     """How long a batch waits for a registry that does not answer."""
 
