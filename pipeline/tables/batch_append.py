@@ -12,6 +12,7 @@ import pyarrow as pa
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables.batch_upsert import StagedChanges, row_schema, stage_changes
 from sordini.pipeline.tables.columns import arrow_schema, check_partitions, merged
+from sordini.pipeline.tables.key_places import RepeatedKeys
 from sordini.pipeline.tables.object_storage import ObjectStorage
 from sordini.pipeline.tables.staging import FileSettings, Staged, StagingPlan, stage
 from sordini.pipeline.tables.store_client import in_store
@@ -195,7 +196,10 @@ class _Upsert:
         self._staged = stage_changes(self._frame, plan, self._how)
 
     def commit(self, schema: pa.Schema, note: WriterPosition) -> Written | None:
-        return self._table.commit_upsert(self._staged, schema, note, self._how)
+        try:
+            return self._table.commit_upsert(self._staged, schema, note, self._how)
+        except RepeatedKeys as error:
+            raise TableError(f"{self._table.location} {error}") from error
 
 
 def _write(

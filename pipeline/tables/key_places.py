@@ -16,7 +16,12 @@ import pyarrow.compute as pc
 
 from sordini.pipeline.tables.key_fingerprints import Fingerprints, fingerprints
 from sordini.pipeline.tables.key_index import DELETED, NOWHERE, Entries, KeyIndex, is_greater
+from sordini.pipeline.tables.table import TableError
 from sordini.pipeline.tables.upsert import Upsert
+
+
+class RepeatedKeys(TableError):
+    """Rows of keys that have another row; the text is the rest of a sentence that begins with the table's location."""
 
 
 class Places(NamedTuple):
@@ -40,8 +45,10 @@ class FileRows(NamedTuple):
 class KeyPlaces:
     """See above; of the keys and sequence of one job."""
 
-    def __init__(self, how: Upsert) -> None:
+    def __init__(self, how: Upsert, only: Fingerprints | None = None) -> None:
+        """With `only` other keys are left out, as far as 64 bits tell them apart: for a table that is searched."""
         self.how = how
+        self._only = only
         self.clear()
 
     def clear(self) -> None:
@@ -80,10 +87,27 @@ class KeyPlaces:
             self._index.remove_rows(*(np.concatenate(part) for part in zip(*rows, strict=True)))
 
     def add_rows(self, files: Iterable[FileRows]) -> None:
-        """The rows of files that the index lacks. A row without a key has none of the batches' keys."""
+        """The rows of files that the index lacks. A row without a key has none of the batches' keys.
+
+        Raises RepeatedKeys: of two rows of a key no change would replace both.
+        """
         found = [self._entries(each) for each in files]
-        if found:
-            self._index.add(_joined(found))
+        if not found:
+            return
+        entries = _joined(found)
+        entries = entries.taken(np.argsort(entries.keys.first, kind="stable"))
+        repeated = self._index.lookup(entries.keys)[0] >= 0
+        first, second = entries.keys
+        repeated[1:] |= (first[1:] == first[:-1]) & (second[1:] == second[:-1])
+        if repeated.any():
+            one = int(np.flatnonzero(repeated)[0])
+            names = ", ".join(self.how.keys)
+            raise RepeatedKeys(
+                f"has {int(repeated.sum())} rows of keys that have another row, by a writer that does not upsert, such "
+                f"as row {entries.position[one]} of {self.name_of(entries.file[one])}: delete one of each two (of "
+                f"GROUP BY {names} HAVING count(*) > 1)"
+            )
+        self._index.add(entries)
 
     def is_remembered(self, seconds: int) -> bool:
         """Whether deletions of this time still have to be known."""
@@ -95,8 +119,9 @@ class KeyPlaces:
         rows = rows.sort_by([(name, "descending") for name in self.how.sequence])
         count = rows.num_rows
         entries = self._of_rows(rows, np.full(count, DELETED, dtype=np.int32), np.full(count, seconds))
+        entries = entries.taken(self._are_known(entries.keys))
         file, _, known = self._index.lookup(entries.keys)
-        is_newer = is_greater(entries.sequence, known) if known is not None else np.zeros(count, dtype=bool)
+        is_newer = is_greater(entries.sequence, known) if known is not None else np.zeros(len(entries), dtype=bool)
         self._index.add(entries.taken((file == NOWHERE) | ((file == DELETED) & is_newer)))
 
     def places(self, keys: Fingerprints, sequence: pa.Table) -> Places:
@@ -112,13 +137,18 @@ class KeyPlaces:
     def _entries(self, file: FileRows) -> Entries:
         rows, number = file.rows, self.add_file(file.name)
         entries = self._of_rows(rows, np.full(rows.num_rows, number, dtype=np.int32), np.arange(rows.num_rows))
-        is_kept = np.ones(rows.num_rows, dtype=bool)
+        is_kept = self._are_known(entries.keys)
         for name in self.how.keys:
             if rows[name].null_count:
                 is_kept &= np.asarray(pc.is_valid(rows[name]).to_numpy())
         if file.deleted is not None:
             is_kept[file.deleted] = False
         return entries if is_kept.all() else entries.taken(is_kept)
+
+    def _are_known(self, keys: Fingerprints) -> np.ndarray:
+        if self._only is None:
+            return np.ones(len(keys.first), dtype=bool)
+        return np.isin(keys.first, self._only.first)
 
     def _of_rows(self, rows: pa.Table, file: np.ndarray, position: np.ndarray) -> Entries:
         return Entries(

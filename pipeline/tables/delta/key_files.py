@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from sordini.pipeline.tables.batch_upsert import StagedChanges
 from sordini.pipeline.tables.delta import key_lookup
 from sordini.pipeline.tables.delta.log import LiveFile
+from sordini.pipeline.tables.key_columns import plain_columns
 from sordini.pipeline.tables.upsert import Upsert
 
 
@@ -21,7 +22,7 @@ class Changes(NamedTuple):
     """What the driver knows of a batch; the arrays have an element for each change."""
 
     keys: pa.Table
-    """As in `key_lookup.py`."""
+    """As in `key_columns.py`."""
     files: np.ndarray
     """The number of the staged file, rows first."""
     rows: np.ndarray
@@ -41,7 +42,7 @@ class KeyFiles:
             pieces.append(self.of_file(file.path, file.partition, schema, how))
             files.append(np.full(pieces[-1].num_rows, number))
         if not pieces:
-            empty = key_lookup.plain_columns(schema.empty_table(), how)
+            empty = plain_columns(schema.empty_table(), how)
             return Changes(empty, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool))
         numbers = np.concatenate(files)
         rows = np.concatenate([np.arange(len(each)) for each in files])
@@ -80,7 +81,7 @@ class KeyFiles:
             else:
                 value = pa.scalar(partition.get(name), pa.string()).cast(kind)
                 columns[name] = pa.chunked_array([pa.repeat(value, count)])
-        return key_lookup.plain_columns(pa.table(columns), how)
+        return plain_columns(pa.table(columns), how)
 
 
 def _may_have(file: LiveFile, bounds: Sequence[tuple[str, Any, Any]]) -> bool:

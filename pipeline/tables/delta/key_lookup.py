@@ -1,9 +1,7 @@
 """Finds what a table knows of the keys of a batch: where their rows are, and which changes are late.
 
-Pure functions over Arrow tables. Changes and known rows have the same columns, whatever the table calls its own:
+Pure functions over Arrow tables. Changes and known rows have the columns of `key_columns.py`, and these:
 
-    key0, key1, ...        the key
-    order0, order1, ...    the sequence, the most significant first; none if the upsert has none
     file, row              of a known row: the number of its file, and of the row in it
     change                 of a change: its number, from 0
 """
@@ -17,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sordini.pipeline.tables.table import TableError
-from sordini.pipeline.tables.upsert import Upsert
+from sordini.pipeline.tables.key_columns import key_names, order_names
 
 FILE, ROW, CHANGE = "file", "row", "change"
 _LOOKUP_ROWS: Final = 2_000_000
@@ -34,26 +31,6 @@ class Found(NamedTuple):
     """The known rows that changes replace or delete: row numbers by the number of their file."""
 
 
-def plain_columns(rows: pa.Table, how: Upsert) -> pa.Table:
-    """Keys and sequence of rows under the names of this module; a column that older files lack is null."""
-    columns = {f"key{at}": rows.column(name) for at, name in enumerate(how.keys)}
-    for at, name in enumerate(how.sequence):
-        columns[f"order{at}"] = rows.column(name)
-    return pa.table(columns)
-
-
-def check_changes(changes: pa.Table, how: Upsert) -> None:
-    """Check that a batch has no nulls in keys and sequence, and each key once. Raises TableError."""
-    for name, column in zip((*how.keys, *how.sequence), changes.columns, strict=False):
-        if column.null_count:
-            raise TableError(
-                f"{column.null_count} changes of the batch have no value in '{name}', which orders or names them"
-            )
-    keys = _key_names(changes)
-    if changes.select(keys).group_by(keys).aggregate([]).num_rows != changes.num_rows:
-        raise TableError(f"the batch has more than one change of a key ({', '.join(how.keys)}): it was not collapsed")
-
-
 def find_known(changes: pa.Table, known: Iterable[pa.Table]) -> Found:
     """Compare changes, which have no `change` column yet, with the known rows, which may come in pieces."""
     numbered = changes.append_column(CHANGE, pa.array(np.arange(changes.num_rows)))
@@ -62,7 +39,7 @@ def find_known(changes: pa.Table, known: Iterable[pa.Table]) -> Found:
     for piece in _gathered(known):
         found = _matches(piece, numbered)
         if found.num_rows:
-            newer = _is_greater(found, _order_names(changes))
+            newer = _is_greater(found, order_names(changes))
             late[found.column(CHANGE).to_numpy()[newer]] = True
             matched.append(found.select([FILE, ROW, CHANGE]))
     rows: dict[int, np.ndarray] = {}
@@ -88,12 +65,12 @@ def _gathered(known: Iterable[pa.Table]) -> Iterable[pa.Table]:
 
 def _matches(known: pa.Table, changes: pa.Table) -> pa.Table:
     """Known rows with the change of their key; the change's sequence is in `change_order0`, ..."""
-    keys = _key_names(changes)
+    keys = key_names(changes)
     for name in keys:
         # Most rows are none of the batch's: this is several times faster than a join of them all.
         known = known.filter(pc.is_in(known.column(name), value_set=changes.column(name).combine_chunks()))
     renamed = changes.rename_columns(
-        [f"change_{name}" if name in _order_names(changes) else name for name in changes.column_names]
+        [f"change_{name}" if name in order_names(changes) else name for name in changes.column_names]
     )
     return known.join(renamed, keys=keys, join_type="inner")
 
@@ -106,11 +83,3 @@ def _is_greater(found: pa.Table, orders: Sequence[str]) -> np.ndarray:
         above = pc.fill_null(pc.greater(ours, theirs), False)
         greater = pc.or_(above, pc.and_(pc.fill_null(pc.equal(ours, theirs), False), greater))
     return np.asarray(greater.to_numpy(zero_copy_only=False), dtype=bool)
-
-
-def _key_names(rows: pa.Table) -> list[str]:
-    return [name for name in rows.column_names if name.startswith("key")]
-
-
-def _order_names(rows: pa.Table) -> list[str]:
-    return [name for name in rows.column_names if name.startswith("order")]

@@ -55,7 +55,7 @@ class DeltaKeyPlaces:
     def follow(self, live: Mapping[str, LiveFile], columns: pa.Schema) -> bool:
         """Bring the index to these files; False if this batch is to be searched, see the limits above.
 
-        `columns` are those of keys and sequence: others are another index.
+        `columns` are those of keys and sequence: others are another index. Raises RepeatedKeys.
         """
         keys, is_first, self._is_first = _keys_of(live.values()), self._is_first, False
         if keys > self.how.indexed_keys_max:
@@ -70,12 +70,16 @@ class DeltaKeyPlaces:
         if columns != self._columns or self._is_restored(changed):
             self._reset(columns)
             changed, new = {}, list(live)
-        self._remove_files([path for path in self._deleted if path not in live])
-        self._places.remove_rows(
-            (path, np.array(deleted - self._deleted[path], dtype=np.int64)) for path, deleted in changed.items()
-        )
-        self._deleted |= changed
-        self._add_files([live[path] for path in new])
+        try:
+            self._remove_files([path for path in self._deleted if path not in live])
+            self._places.remove_rows(
+                (path, np.array(deleted - self._deleted[path], dtype=np.int64)) for path, deleted in changed.items()
+            )
+            self._deleted |= changed
+            self._add_files([live[path] for path in new])
+        except BaseException:
+            self._reset(None)  # What was read in part would be taken for the whole by the next batch.
+            raise
         return True
 
     def places(self, keys: Fingerprints, sequence: pa.Table) -> Places:

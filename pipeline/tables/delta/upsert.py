@@ -28,6 +28,7 @@ from sordini.pipeline.tables.delta import deletion_vectors, key_lookup
 from sordini.pipeline.tables.delta.key_files import Changes, KeyFiles
 from sordini.pipeline.tables.delta.key_places import DeltaKeyPlaces
 from sordini.pipeline.tables.delta.log import Action, DeltaLog, LiveFile
+from sordini.pipeline.tables.key_columns import check_changes
 from sordini.pipeline.tables.key_fingerprints import Fingerprints, fingerprints
 from sordini.pipeline.tables.key_index import DELETED, NOWHERE, Entries
 from sordini.pipeline.tables.key_places import sequence_of
@@ -85,7 +86,7 @@ class DeltaUpserts:
         """The `add` and `remove` actions of a batch on top of the files of a version. Raises TableError."""
         now_ms = int(time.time() * 1000)
         changes = self._keys.changes(staged, schema, how)
-        key_lookup.check_changes(changes.keys, how)
+        check_changes(changes.keys, how)
         is_indexed = self._follow(live, schema, how)
         found = self._placed(changes) if is_indexed else self._searched(live, changes, schema, how)
         removes, vectors = self._with_deleted([(live[path], rows) for path, rows in found.rows.items()], now_ms)
@@ -262,12 +263,12 @@ def _columns(schema: pa.Schema, how: Upsert) -> pa.Schema:
 
 
 def _named(rows: pa.Table, how: Upsert) -> pa.Table:
-    """Columns of `key_lookup.py` by the names of the table, each once."""
+    """Columns of `key_columns.py` by the names of the table, each once."""
     return pa.table(dict(zip((*how.keys, *how.sequence), rows.columns, strict=False)))
 
 
 def _keys_and_sequence(changes: pa.Table, how: Upsert) -> tuple[Fingerprints, pa.Table]:
-    """Of the changes of a batch, as in `key_lookup.py`, under the names that the index has."""
+    """Of the changes of a batch, as in `key_columns.py`, under the names that the index has."""
     rows = _named(changes, how)
     return fingerprints(rows, how.keys), sequence_of(rows, how.sequence)
 

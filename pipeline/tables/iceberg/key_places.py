@@ -8,14 +8,19 @@ when a process starts.
 **Remembered deletions** are data files whose every row is deleted: `deletions-<attempt>-<seconds>-....parquet`, with
 keys and sequences. No reader shows their rows, every tool that lists a table's files keeps them, and compaction
 drops those that are older than they have to be kept.
+
+The index is memory of the driver: 28 bytes for each key, and its sequence. A table of more than
+`Upsert.indexed_keys_max` keys has none: for each batch one is made of the batch's keys alone, and forgotten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue
+import pyarrow.compute as pc
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask
@@ -30,11 +35,35 @@ from sordini.pipeline.tables.key_places import FileRows, KeyPlaces, Places
 from sordini.pipeline.tables.upsert import Upsert
 
 
+class BatchKeys(NamedTuple):
+    """The keys of a batch, by which a table without an index is searched."""
+
+    keys: Fingerprints
+    rows: pa.Table
+    """The columns of the keys, under the table's names."""
+
+    def where(self, table: IcebergTable) -> BooleanExpression:
+        """What the rows of these keys satisfy, by the bounds of integers and texts.
+
+        Files of deletions have no bounds, and are in the partition of nulls: a partition's column says nothing.
+        """
+        by = {table.schema().find_column_name(each.source_id) for each in table.spec().fields}
+        found: BooleanExpression = AlwaysTrue()
+        for name in self.rows.column_names:
+            low, high = pc.min_max(self.rows[name]).as_py().values()
+            if name not in by and isinstance(low, int | str) and not isinstance(low, bool):
+                found = And(found, GreaterThanOrEqual(name, low), LessThanOrEqual(name, high))
+        return found
+
+
 class IcebergKeyPlaces:
     """See above; of the keys and sequence of one job."""
 
-    def __init__(self, how: Upsert) -> None:
-        self._places = KeyPlaces(how)
+    def __init__(self, how: Upsert, only: BatchKeys | None = None) -> None:
+        """With `only` the keys of a batch alone: the files that may have one of them are read, and nothing is kept."""
+        self.how = how
+        self._only = only
+        self._places = KeyPlaces(how, only.keys if only else None)
         self._reset()
 
     def _reset(self) -> None:
@@ -44,19 +73,35 @@ class IcebergKeyPlaces:
         self._files: dict[str, DataFile] = {}
         self._delete_files: set[str] = set()
 
-    def follow(self, table: IcebergTable | None, columns: pa.Schema) -> None:
-        """Bring the index to the table's current snapshot; `columns` are those of keys and sequence."""
+    def follow(self, table: IcebergTable | None, columns: pa.Schema) -> bool:
+        """Bring the index to the table's current snapshot; `columns` are those of keys and sequence.
+
+        False if the table has more keys than `Upsert.indexed_keys_max`: then there is none. Raises RepeatedKeys.
+        """
         if table is None:
             self._reset()
             self._columns = columns
-            return
+            return True
         snapshot = table.current_snapshot()
         if columns != self._columns or (self._snapshot_id is not None and not _has_ancestor(table, self._snapshot_id)):
             self._reset()
             self._columns = columns
         if snapshot is None or snapshot.snapshot_id == self._snapshot_id:
-            return
-        tasks = {task.file.file_path: task for task in planned(table)}
+            return True
+        tasks = {task.file.file_path: task for task in planned(table, self._only.where(table) if self._only else None)}
+        if self._only is None and _keys_of(tasks.values()) > self.how.indexed_keys_max:
+            self._reset()
+            return False
+        try:
+            self._take(table, tasks)
+        except BaseException:
+            self._reset()  # What was read in part would be taken for the whole by the next batch.
+            raise
+        self._snapshot_id = snapshot.snapshot_id
+        return True
+
+    def _take(self, table: IcebergTable, tasks: Mapping[str, FileScanTask]) -> None:
+        """Bring the index to these files."""
         self._places.remove_files(self._files.keys() - tasks.keys())
         self._files = {path: file for path, file in self._files.items() if path in tasks}
         known = [task for path, task in tasks.items() if path in self._files]
@@ -64,7 +109,10 @@ class IcebergKeyPlaces:
         self._take_deletes(table, known)
         self._take_files(table, new)
         self._delete_files = {each.file_path for task in tasks.values() for each in task.delete_files}
-        self._snapshot_id = snapshot.snapshot_id
+
+    def __len__(self) -> int:
+        """Entries of the index, also former ones that it still has."""
+        return len(self._places)
 
     def places(self, keys: Fingerprints, sequence: pa.Table) -> Places:
         """Where the rows of these keys are; which changes of them, of these sequences, are late."""
@@ -137,3 +185,13 @@ def _has_ancestor(table: IcebergTable, snapshot_id: int) -> bool:
     while at is not None and at != snapshot_id:
         at = parents.get(at)
     return at is not None
+
+
+def _keys_of(tasks: Iterable[FileScanTask]) -> int:
+    """Rows and remembered deletions."""
+    rows, deletes = 0, {}
+    for task in tasks:
+        # All rows of a file of deletions are deleted, and remembered.
+        rows += task.file.record_count * (1 if deletions_time(task.file.file_path) is None else 2)
+        deletes |= {each.file_path: each.record_count for each in task.delete_files}
+    return rows - sum(deletes.values())

@@ -2,7 +2,8 @@
 
 A batch is one snapshot. It adds files with its rows and, with a sequence, a file that remembers its deletions; and
 position delete files with the former rows of its keys, its late rows, and all rows of the file of deletions. The
-former rows are found by an index of the keys (`key_places.py`), not by reading the table.
+former rows are found by an index of the keys (`key_places.py`), not by reading the table. Of a table that has too many
+keys for one, the keys of the files that may have those of the batch are read instead.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table import TableProperties, Transaction
 
 from sordini.pipeline.tables.batch_upsert import StagedChanges
-from sordini.pipeline.tables.delta.key_lookup import check_changes, plain_columns
 from sordini.pipeline.tables.iceberg.files import KEPT_PROPERTY, deletions_file, rows_file
-from sordini.pipeline.tables.iceberg.key_places import IcebergKeyPlaces
+from sordini.pipeline.tables.iceberg.key_places import BatchKeys, IcebergKeyPlaces
 from sordini.pipeline.tables.iceberg.positions import PositionsOutput
 from sordini.pipeline.tables.iceberg.row_delta import FileChanges, RowDelta
+from sordini.pipeline.tables.key_columns import check_changes, plain_columns
 from sordini.pipeline.tables.key_fingerprints import Fingerprints, fingerprints
 from sordini.pipeline.tables.key_index import DELETED, NOWHERE, Entries
 from sordini.pipeline.tables.key_places import Places, sequence_of
@@ -45,6 +46,8 @@ class Batch(NamedTuple):
 
     files: list[Staged]
     """Files of rows, then files of deletions."""
+    rows: pa.Table
+    """The columns of the keys."""
     keys: Fingerprints
     sequence: pa.Table
     file: np.ndarray
@@ -78,10 +81,13 @@ class IcebergUpserts:
     def __init__(self, how: Upsert) -> None:
         self.how = how
         self._places = IcebergKeyPlaces(how)
+        self._is_indexed = True
+        self._columns = pa.schema([])
 
     def begin(self, table: IcebergTable | None, schema: pa.Schema) -> None:
         """Bring the index to the table as it was read; None if it is to be created. Raises TableError."""
-        self._places.follow(table, self._columns(schema))
+        self._columns = pa.schema([schema.field(name) for name in dict.fromkeys([*self.how.keys, *self.how.sequence])])
+        self._is_indexed = self._places.follow(table, self._columns)
         if table is not None and table.metadata.format_version != FORMAT_VERSION:
             raise TableError(
                 f"{table.location()} has Iceberg's format version {table.metadata.format_version}: upserts need "
@@ -94,7 +100,8 @@ class IcebergUpserts:
         """Add the batch to a transaction, as one snapshot with these properties. Raises TableError."""
         io = change._table.io  # noqa: SLF001 - pyiceberg's own callers take it from there, too
         batch = self._read(io, output, staged)
-        places = self._places.places(batch.keys, batch.sequence)
+        known = self._places if self._is_indexed else self._searched(change._table, batch)  # noqa: SLF001 - as above
+        places = known.places(batch.keys, batch.sequence)
         change.set_properties(self._properties(change))
         uris = [f"{output.below}/{each.path}" for each in batch.files]
         files: list[DataFile | None] = []
@@ -106,7 +113,7 @@ class IcebergUpserts:
                 files.append(deletions_file(change, uri, batch.files[number]) if is_needed else None)
             else:
                 files.append(rows_file(change, uri) if is_needed else None)
-        deletes = output.write(self._deleted(batch, places, files))
+        deletes = output.write(_deleted(batch, known, places, files))
         delta = RowDelta(change, FileChanges([*(each for each in files if each), *deletes]), properties)
         delta.commit()
         unneeded = [uri for uri, file in zip(uris, files, strict=True) if file is None]
@@ -114,6 +121,8 @@ class IcebergUpserts:
 
     def committed(self, added: Added) -> None:
         """The transaction was committed: the index takes what it has changed."""
+        if not self._is_indexed:
+            return
         batch = added.batch
         made = [each for each in added.files if each]
         taken = self._places.take_commit(added.snapshot_id, made, added.deletes)
@@ -124,13 +133,16 @@ class IcebergUpserts:
         position = np.where(batch.deletes, int(time.time()), batch.position)
         self._places.add(Entries(batch.keys, file, position, batch.sequence).taken(~added.places.is_late))
 
-    def _columns(self, schema: pa.Schema) -> pa.Schema:
-        return pa.schema([schema.field(name) for name in dict.fromkeys([*self.how.keys, *self.how.sequence])])
+    def _searched(self, table: IcebergTable, batch: Batch) -> IcebergKeyPlaces:
+        """What the table knows of the keys of a batch, by reading the files that may have them."""
+        found = IcebergKeyPlaces(self.how, BatchKeys(batch.keys, batch.rows))
+        found.follow(table, self._columns)
+        return found
 
     def _read(self, io: FileIO, output: PositionsOutput, staged: StagedChanges) -> Batch:
         """The keys and sequences of the staged files."""
         files = [*staged.rows, *staged.deletions]
-        columns = self._columns(output.plan.schema)
+        columns = self._columns
         pieces = [columns.empty_table()]
         for each in files:
             with io.new_input(f"{output.below}/{each.path}").open() as source:
@@ -141,7 +153,7 @@ class IcebergUpserts:
         file = np.repeat(np.arange(len(files)), counts)
         position = np.concatenate([np.zeros(0, dtype=np.int64), *(np.arange(count) for count in counts)])
         keys, sequence = fingerprints(rows, self.how.keys), sequence_of(rows, self.how.sequence)
-        return Batch(files, keys, sequence, file, position, file >= len(staged.rows))
+        return Batch(files, rows.select(list(self.how.keys)), keys, sequence, file, position, file >= len(staged.rows))
 
     def _properties(self, change: Transaction) -> dict[str, str]:
         metadata = change.table_metadata
@@ -154,21 +166,22 @@ class IcebergUpserts:
             properties[TableProperties.DEFAULT_NAME_MAPPING] = metadata.schema().name_mapping.model_dump_json()
         return {name: text for name, text in properties.items() if metadata.properties.get(name) != text}
 
-    def _deleted(
-        self, batch: Batch, places: Places, files: Sequence[DataFile | None]
-    ) -> list[tuple[DataFile, np.ndarray]]:
-        """Rows that the snapshot deletes: former rows of its keys, and of its own files late rows and deletions."""
-        replaced = ~places.is_late & (places.file >= 0)
-        numbers, positions = places.file[replaced], places.position[replaced]
-        deleted = [(self._places.file(number), positions[numbers == number]) for number in np.unique(numbers)]
-        hidden = places.is_late | batch.deletes
-        for number, file in enumerate(files):
-            if file is not None:
-                deleted.append((file, batch.position[hidden & (batch.file == number)]))
-        return deleted
-
 
 def stored_keys(table: IcebergTable | None) -> tuple[str, ...] | None:
     """The keys of a table of upserts; None for others."""
     text = table.properties.get(KEYS_PROPERTY) if table else None
     return tuple(json.loads(text)) if text else None
+
+
+def _deleted(
+    batch: Batch, known: IcebergKeyPlaces, places: Places, files: Sequence[DataFile | None]
+) -> list[tuple[DataFile, np.ndarray]]:
+    """Rows that the snapshot deletes: former rows of its keys, and of its own files late rows and deletions."""
+    replaced = ~places.is_late & (places.file >= 0)
+    numbers, positions = places.file[replaced], places.position[replaced]
+    deleted = [(known.file(number), positions[numbers == number]) for number in np.unique(numbers)]
+    hidden = places.is_late | batch.deletes
+    for number, file in enumerate(files):
+        if file is not None:
+            deleted.append((file, batch.position[hidden & (batch.file == number)]))
+    return deleted

@@ -138,7 +138,7 @@ def test_a_table_has_the_newest_row_of_each_key_and_none_of_a_deleted_one(
 
 
 @settings(max_examples=examples(12), deadline=None)
-@given(batches=BATCHES, done=DONE, how=st.sampled_from([BY_SEQUENCE, BY_ORDER]))
+@given(batches=BATCHES, done=DONE, how=st.sampled_from([BY_SEQUENCE, BY_ORDER, SEARCHED]))
 def test_an_iceberg_table_has_the_newest_row_of_each_key_and_none_of_a_deleted_one(
     batches: list[list[Change]], done: list[Done], how: Upsert
 ) -> None:
