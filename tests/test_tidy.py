@@ -99,6 +99,7 @@ ENTRY_POINTS = frozenset(
         "cli.entry",
         "cli.__main__",
         "pipeline.jars.__main__",
+        "pipeline.tables.iceberg.retries",
         "testing.plugin",
         "testing.control.child",
         "storage.compaction.child",

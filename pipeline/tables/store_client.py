@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.tables.object_storage import ObjectStorage, store_of
@@ -125,29 +125,18 @@ def store_errors(location: str, storage: ObjectStorage) -> Iterator[None]:
         raise
 
 
-class InStore(Protocol):
-    """What has a location in a store, if it is not a folder."""
-
-    location: str
-    storage: ObjectStorage
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-_Self = TypeVar("_Self", bound=InStore)
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
-
-
-def in_store(
-    method: Callable[Concatenate[_Self, _Arguments], _Result],
-) -> Callable[Concatenate[_Self, _Arguments], _Result]:
-    """Make a method raise `store_errors` of its object's location."""
+def in_store(method: _Method) -> _Method:
+    """Make a method of what has a `location` and its `storage` raise `store_errors` of that location."""
 
     @wraps(method)
-    def reporting(self: _Self, *args: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+    def reporting(self: Any, *arguments: Any, **named: Any) -> Any:
         with store_errors(self.location, self.storage):
-            return method(self, *args, **named)
+            return method(self, *arguments, **named)
 
-    return reporting
+    return cast("_Method", reporting)
 
 
 def is_missing(error: FileNotFoundError) -> bool:

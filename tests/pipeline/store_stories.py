@@ -46,10 +46,12 @@ DEEDS: Final = {
     "create": Deed("create", (), [], BEFORE, (None, 0)),
     "append": Deed("append", ("create",), BEFORE, APPENDED, (0, 1)),
     "compact": Deed("compact", ("create", "append"), APPENDED, APPENDED, (1, 1)),
-    "vacuum": Deed("vacuum", ("create", "append", "compact"), APPENDED, APPENDED, (1, 1)),
+    "vacuum": Deed("vacuum", ("create", "append", "compact", "abandon"), APPENDED, APPENDED, (1, 1)),
     "upsert": Deed("upsert", ("create-upserts",), BEFORE, UPSERTED, (0, 1)),
     "compact-upserts": Deed("compact", ("create-upserts", "upsert"), UPSERTED, UPSERTED, (1, 1)),
-    "vacuum-upserts": Deed("vacuum", ("create-upserts", "upsert", "compact"), UPSERTED, UPSERTED, (1, 1)),
+    "vacuum-upserts": Deed(
+        "vacuum", ("create-upserts", "upsert", "compact", "abandon-upserts"), UPSERTED, UPSERTED, (1, 1)
+    ),
 }
 
 

@@ -7,7 +7,7 @@ and when that has ended how: {"values": [...]}, {"error": the sentence that a us
 imported once, and nothing here has started a thread before it forks. The end of the input ends it.
 
 The deeds: `create` makes the table with its first batch; `append`, `upsert`, `compact` and `vacuum` are what a job does
-with it; `look` is what readers see then, and what `pipeline doctor` finds.
+with it; `abandon` is a batch that fails before its commit; `look` is what readers see then, and what `pipeline doctor` finds.
 """
 
 from __future__ import annotations
@@ -94,6 +94,10 @@ def do(order: Order, deed: str) -> Any:
         case "upsert-late":
             # All of it is older than what the table has, or what it remembers as deleted.
             return list(table.upsert(changes(dict.fromkeys(CHANGES, 1)), 2, HOW, OFFSETS[2]))
+        case "abandon":
+            return abandon(table, None)
+        case "abandon-upserts":
+            return abandon(table, HOW)
         case "compact":
             return list(table.compact(TARGET_BYTES))
         case "vacuum":
@@ -103,6 +107,26 @@ def do(order: Order, deed: str) -> Any:
             return look(order)
         case _:
             raise AssertionError(f"{deed} is no deed")
+
+
+class Abandoned(Exception):
+    """Instead of a commit."""
+
+
+def abandon(table: Table, how: Upsert | None) -> bool:
+    """Leave the files of a batch that is never committed."""
+
+    def stop() -> None:
+        raise Abandoned
+
+    try:
+        if how is None:
+            table.append(rows(CHANGES), 7, OFFSETS[2], stop)
+        else:
+            table.upsert(changes(CHANGES), 7, how, OFFSETS[2], stop)
+    except Abandoned:
+        return True
+    return False
 
 
 def look(order: Order) -> dict[str, Any]:

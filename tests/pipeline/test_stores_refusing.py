@@ -47,9 +47,6 @@ REFUSALS = {
 READING = tuple(name for name in REFUSALS if name not in {"read only", "unavailable for ever"})
 """Refusals of requests that read."""
 
-WRITING = ("create", "append", "compact", "upsert", "compact-upserts")
-"""The deeds that write. Of Delta's table here vacuum has nothing to delete."""
-
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
@@ -82,7 +79,7 @@ def stories(kind: str, s3: S3Server, writer: StoreWriter, watch: Watch, proxied:
 
 @pytest.mark.long
 @pytest.mark.parametrize("refusal", REFUSALS)
-@pytest.mark.parametrize("deed", WRITING)
+@pytest.mark.parametrize("deed", DEEDS)
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_a_store_that_refuses_is_one_sentence_and_the_table_is_as_it_was_until_it_does_not(
     stories: Stories, kind: str, deed: str, refusal: str

@@ -77,8 +77,8 @@ class DeltaKeyPlaces:
             )
             self._deleted |= changed
             self._add_files([live[path] for path in new])
-        except BaseException:
-            self._reset(None)  # What was read in part would be taken for the whole by the next batch.
+        except BaseException:  # All of them - what was read in part would be the whole to the next batch.
+            self._reset(None)
             raise
         return True
 

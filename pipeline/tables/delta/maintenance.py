@@ -7,6 +7,7 @@ are ordered: the cost is that of the rows that are new.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -152,13 +153,18 @@ def _actions(
     return [*added, *(RemoveAction(each.path, False, now_ms, each.bytes, values) for each in old)]
 
 
+COMPACTED_FILE: Final = re.compile(r"part-\d{5}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-c\d{3}(\.\w+)?\.parquet")
+"""The names of deltalake's files, as its compaction makes them."""
+
+
 def uncommitted_files(table: DeltaTable) -> list[str]:
-    """Files written by Sordini and never committed, relative to the table."""
+    """Files written by Sordini, or by deltalake for it, and never committed, relative to the table."""
     listed, removed = (
         set(table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=full)) for full in (True, False)
     )
     # The list contains removed files, which are kept for readers of older versions.
-    return sorted(path for path in listed - removed if DATA_FILE.fullmatch(Path(path).name))
+    made = (DATA_FILE, COMPACTED_FILE)
+    return sorted(path for path in listed - removed if any(each.fullmatch(Path(path).name) for each in made))
 
 
 def is_older(system: pyarrow.fs.FileSystem, path: str, seconds: float) -> bool:

@@ -52,7 +52,8 @@ class BatchKeys(NamedTuple):
         for name in self.rows.column_names:
             low, high = pc.min_max(self.rows[name]).as_py().values()
             if name not in by and isinstance(low, int | str) and not isinstance(low, bool):
-                found = And(found, GreaterThanOrEqual(name, low), LessThanOrEqual(name, high))
+                # pydantic's plugin takes the fields for the arguments.
+                found = And(found, GreaterThanOrEqual(name, low), LessThanOrEqual(name, high))  # type: ignore[call-arg, arg-type]
         return found
 
 
@@ -94,8 +95,8 @@ class IcebergKeyPlaces:
             return False
         try:
             self._take(table, tasks)
-        except BaseException:
-            self._reset()  # What was read in part would be taken for the whole by the next batch.
+        except BaseException:  # All of them - what was read in part would be the whole to the next batch.
+            self._reset()
             raise
         self._snapshot_id = snapshot.snapshot_id
         return True
@@ -189,7 +190,8 @@ def _has_ancestor(table: IcebergTable, snapshot_id: int) -> bool:
 
 def _keys_of(tasks: Iterable[FileScanTask]) -> int:
     """Rows and remembered deletions."""
-    rows, deletes = 0, {}
+    rows = 0
+    deletes: dict[str, int] = {}
     for task in tasks:
         # All rows of a file of deletions are deleted, and remembered.
         rows += task.file.record_count * (1 if deletions_time(task.file.file_path) is None else 2)
