@@ -9,9 +9,12 @@
     {"keytype":"CONTEXT","tenant":"default","context":".test","magic":0}    {"tenant":"default","context":".test"}
     {"keytype":"NOOP","magic":0}                                null
 
+    {"keytype":"NOOP", "magic":0}                               {"highestIds":{".":7}}
+
 A subject of null is all subjects. Compaction compares bytes, so members of a key are in this order, without spaces. A
-value of null removes what its key names. The value of a NOOP, which other registries do not read, has the highest ids
-that were given, by context: otherwise an id would be given again once the record that had it is removed.
+value of null removes what its key names. The last one has the highest ids that were given, by context: otherwise an id
+would be given again once the record that had it is removed. Its space keeps it from being compacted away by the NOOPs
+with which writers begin, and every registry takes it for one of those.
 """
 
 from __future__ import annotations
@@ -76,7 +79,14 @@ class NoopKey(NamedTuple):
     magic: int = 0
 
 
-Key = SchemaKey | ConfigKey | ModeKey | DeleteSubjectKey | ClearSubjectKey | ContextKey | NoopKey
+class HighestIdsKey(NamedTuple):
+    """The highest ids that were given."""
+
+    magic: int = 0
+
+
+Key = SchemaKey | ConfigKey | ModeKey | DeleteSubjectKey | ClearSubjectKey | ContextKey | NoopKey | HighestIdsKey
+_HIGHEST_IDS_KEY: Final = b'{"keytype":"NOOP", "magic":0}'
 
 
 class SchemaRecord(NamedTuple):
@@ -118,6 +128,8 @@ def encode_key(key: Key) -> bytes:
             members = {"keytype": "CONTEXT", "tenant": key.tenant, "context": key.context, "magic": 0}
         case NoopKey():
             members = {"keytype": "NOOP", "magic": 0}
+        case HighestIdsKey():
+            return _HIGHEST_IDS_KEY
     return _compact(members)
 
 
@@ -132,7 +144,7 @@ def decode(key: bytes, value: bytes | None) -> Record:
     """A record of the topic. Raises MalformedRecord."""
     members = _object(key)
     try:
-        decoded = _key(members)
+        decoded = HighestIdsKey() if key == _HIGHEST_IDS_KEY else _key(members)
         if value is None:
             return Record(decoded, None)
         content = _object(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sordini.registry.records import NoopKey, Record
+from sordini.registry.records import HighestIdsKey, Record
 from sordini.registry.state.refusals import not_permitted
 from sordini.registry.state.registry_state import HIGHEST_IDS, Mode, RegistryState
 from sordini.system.named_tuple import NamedTuple
@@ -36,4 +36,4 @@ def highest_ids_note(state: RegistryState, removed: frozenset[tuple[str, int]] =
     }
     if all(state.noted_ids.get(context, 0) >= highest for context, highest in needed.items()):
         return ()
-    return (Record(NoopKey(), {HIGHEST_IDS: dict(state.highest_ids)}),)
+    return (Record(HighestIdsKey(), {HIGHEST_IDS: dict(state.highest_ids)}),)

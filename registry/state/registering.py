@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sordini.registry.records import TENANT, ContextKey, Record, SchemaKey, SchemaRecord
+from sordini.registry.records import INT32_MAX, TENANT, ContextKey, Record, SchemaKey, SchemaRecord
 from sordini.registry.state.decision import Decision, check_writable, highest_ids_note
 from sordini.registry.state.lookups import LATEST, resolved_source, source_of, version_of
 from sordini.registry.state.names import context_of, in_context
@@ -136,8 +136,10 @@ def register(state: RegistryState, prepared: Prepared, judged: Judged) -> Decisi
     context = context_of(submission.subject)
     is_new = context not in state.contexts
     created = (Record(ContextKey(TENANT, context), {"tenant": TENANT, "context": context}),) if is_new else ()
-    written = Record(SchemaKey(record.subject, record.version), record)
-    return Decision((*highest_ids_note(state), *created, written), record)
+    key = SchemaKey(record.subject, record.version)
+    replaced = state.record(*key)
+    removed = frozenset([key] if replaced is not None and replaced.id != record.id else ())
+    return Decision((*highest_ids_note(state, removed), *created, Record(key, record)), record)
 
 
 def registered_as_written(state: RegistryState, prepared: Prepared, *, deleted: bool = False) -> SchemaRecord | None:
@@ -253,6 +255,9 @@ def _new_record(state: RegistryState, submission: Submission, judged: Judged) ->
     versions = state.versions(submission.subject, deleted=True)
     following = versions[-1].version + 1 if versions else 1
     version = submission.version or following
+    for kind, one in (("id", number), ("version", version)):
+        if one > INT32_MAX:  # After an import of the last one: other registries read no more.
+            raise not_permitted(f"No {kind} is left for subject {submission.subject}: {INT32_MAX} is taken")
     if submission.id is None and version != following:
         raise invalid_schema(f"Version is not one more than previous version: {version}, and not {following}")
     present = state.record(submission.subject, version)

@@ -20,6 +20,7 @@ from sordini.registry.records import (
     ConfigKey,
     ContextKey,
     DeleteSubjectKey,
+    HighestIdsKey,
     Json,
     Key,
     MalformedRecord,
@@ -99,7 +100,7 @@ class RegistryState:
         self.highest_ids: dict[str, int] = {}
         """By context: the highest id that was ever given."""
         self.noted_ids: dict[str, int] = {}
-        """As `highest_ids`, as far as the last NOOP says it."""
+        """As `highest_ids`, as far as the record of them says it."""
         self.end_offset = 0
         self.malformed = 0
         """Records that were skipped: of a kind that is not known, or damaged."""
@@ -213,10 +214,15 @@ class RegistryState:
             case ContextKey():
                 (self.contexts.discard if value is None else self.contexts.add)(key.context)
                 self.contexts.add(DEFAULT_CONTEXT)
-            case NoopKey():
+            case NoopKey():  # Earlier versions noted the ids here, where the next NOOP removes them.
+                self._raise_highest_ids(_highest_ids(value))
+            case HighestIdsKey():
                 self.noted_ids = _highest_ids(value)
-                for context, number in self.noted_ids.items():
-                    self.highest_ids[context] = max(self.highest_ids.get(context, 0), number)
+                self._raise_highest_ids(self.noted_ids)
+
+    def _raise_highest_ids(self, noted: dict[str, int]) -> None:
+        for context, number in noted.items():
+            self.highest_ids[context] = max(self.highest_ids.get(context, 0), number)
 
     def _put(self, key: SchemaKey, record: SchemaRecord) -> None:
         context = context_of(key.subject)

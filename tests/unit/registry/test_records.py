@@ -16,6 +16,7 @@ from sordini.registry.records import (
     Key,
     MalformedRecord,
     ModeKey,
+    HighestIdsKey,
     NoopKey,
     Record,
     SchemaKey,
@@ -70,6 +71,7 @@ keys: st.SearchStrategy[Key] = st.one_of(
     names.map(ClearSubjectKey),
     st.tuples(names, names).filter(lambda parts: parts[0] != "").map(lambda parts: ContextKey(*parts)),
     st.just(NoopKey()),
+    st.just(HighestIdsKey()),
 )
 objects = st.one_of(st.none(), st.dictionaries(names, st.one_of(st.none(), st.booleans(), numbers, names), max_size=3))
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from sordini.registry.ports import NotTheWriter
-from sordini.registry.records import NoopKey, Record, decode
+from sordini.registry.records import INT32_MAX, NoopKey, Record, decode
 from sordini.registry.state.deleting import delete_subject
 from sordini.registry.state.refusals import Refusal
 from sordini.registry.state.registering import Judged, Prepared
@@ -124,19 +124,28 @@ async def test_a_change_whose_caller_is_gone_is_completed() -> None:
     assert len(world.journal.log) == 1
 
 
-async def test_a_writer_that_took_over_notes_the_highest_id_again_before_it_gives_one() -> None:
+async def test_the_noop_of_a_writer_that_takes_over_does_not_remove_the_highest_ids() -> None:
     world = RegistryWorld(judge=HeldJudge())
     await world.registry.register(Submission("s", "one"), "me")
     for permanent in (False, True):
         await world.registry.change(lambda state, p=permanent: delete_subject(state, "s", permanent=p))  # type: ignore[misc]
     append(world.state, Record(NoopKey(), None), world.journal.log)
     await world.journal.wait_until_current()
-    record = await world.registry.register(Submission("t", "two"), "me")
-    assert record.id == 2
     kept = compacted(world.journal.log)
-    assert [type(decode(*stored).key).__name__ for stored in kept] == ["DeleteSubjectKey", "NoopKey", "SchemaKey"]
+    assert [type(decode(*stored).key).__name__ for stored in kept] == ["DeleteSubjectKey", "HighestIdsKey"]
     assert json.loads(kept[1][1] or b"") == {"highestIds": {".": 1}}
-    assert replayed_state(kept).next_id(".") == 3
+    assert replayed_state(kept).next_id(".") == 2
+
+
+async def test_highest_ids_that_an_earlier_version_noted_in_a_noop_are_noted_again_with_the_next_change() -> None:
+    world = RegistryWorld(judge=HeldJudge())
+    append(world.state, Record(NoopKey(), {"highestIds": {".": 4}}), world.journal.log)
+    append(world.state, Record(NoopKey(), None), world.journal.log)
+    await world.journal.wait_until_current()
+    assert (await world.registry.register(Submission("t", "two"), "me")).id == 5
+    for permanent in (False, True):
+        await world.registry.change(lambda state, p=permanent: delete_subject(state, "t", permanent=p))  # type: ignore[misc]
+    assert replayed_state(compacted(world.journal.log)).next_id(".") == 6
 
 
 async def test_a_read_only_registry_refuses_changes_and_does_not_forward_them() -> None:
@@ -144,3 +153,16 @@ async def test_a_read_only_registry_refuses_changes_and_does_not_forward_them() 
     world.journal.is_writer, world.journal.writer = False, "http://other:8081"
     answer = await world.json("PUT", "/config", {"compatibility": "NONE"})
     assert answer["error_code"] == 42205
+
+
+@pytest.mark.parametrize("last", [{"id": INT32_MAX, "version": 1}, {"id": 1, "version": INT32_MAX}])
+async def test_no_id_and_no_version_is_given_that_a_record_cannot_have(last: dict[str, int]) -> None:
+    world = RegistryWorld()
+    await world.json("PUT", "/mode/s", {"mode": "IMPORT"})
+    assert await world.json("POST", "/subjects/s/versions", {"schema": '"int"', **last}) == {"id": last["id"]}
+    await world.json("PUT", "/mode/s", {"mode": "READWRITE"})
+    length = len(world.journal.log)
+    refused = await world.json("POST", "/subjects/s/versions", {"schema": '"long"'})
+    assert refused["error_code"] == 42205
+    assert len(world.journal.log) == length
+    assert world.state.malformed == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sordini.registry.records import NoopKey, Record
@@ -137,7 +137,25 @@ def test_compaction_changes_nothing_that_can_be_seen(wanted: list[tuple[str, Any
     assert shown(replayed_state(compacted(world.log))) == shown(world.state)
 
 
-@given(st.lists(requests.filter(lambda request: request[0] != "take over"), max_size=25), st.sampled_from(SUBJECTS))
+AFTER_REMOVAL = [
+    ("register", Submission("a", '"int"')),
+    ("register", Submission("b", '"long"')),
+    ("delete subject", ("b", False)),
+    ("delete subject", ("b", True)),
+    ("take over", None),
+]
+AFTER_REPLACEMENT = [
+    ("register", Submission("a", '"int"')),
+    ("register", Submission("b", '"long"')),
+    ("delete subject", ("b", False)),
+    ("mode", ("b", "IMPORT")),
+    ("register", Submission("b", '"int"', id=1, version=1)),
+]
+
+
+@example(AFTER_REMOVAL, "a")
+@example(AFTER_REPLACEMENT, "a")
+@given(st.lists(requests, max_size=25), st.sampled_from(SUBJECTS))
 def test_an_id_is_not_given_again_after_compaction_and_a_restart(wanted: list[tuple[str, Any]], subject: str) -> None:
     world = World()
     for kind, about in wanted:
