@@ -1,8 +1,10 @@
 """The application that uvicorn serves: from a request to its answer, and a line in the log.
 
-    limits of size ─► login ─► route ─► rule ─► handler ─┬► answer
+    login ─► limits of size ─► route ─► rule ─► handler ─┬► answer
                                                          ├► Refusal: an error with its code
                                                          └► NotTheWriter: the request is forwarded
+
+Of a request without a login no body is kept: those of all connections would fill the memory.
 
 A registry that does not write may be behind: what is not found there is looked up again after it has read to the end
 of the topic. So a schema that was registered through one registry is found through every other one.
@@ -109,8 +111,11 @@ class RegistryApplication:
         is_probe = answer is not None
         if answer is None:
             try:
+                _check_address(request)
+                visitor = await self._visitor(request)
+                outcome.principal = visitor.principal
                 request = request._replace(body=await _body(request, receive))
-                answer = await self._answer(request, outcome, kind)
+                answer = await self._answer(request, visitor, outcome, kind)
             except Refusal as refusal:
                 answer = refused(refusal, kind)
             except JournalFailed as error:
@@ -126,9 +131,7 @@ class RegistryApplication:
             self._served.measures.answered(request.method, outcome.path, answer.status, seconds)
             self._report(request, outcome, answer, seconds)
 
-    async def _answer(self, request: _Request, outcome: _Outcome, kind: str) -> Answer:
-        visitor = await self._visitor(request)
-        outcome.principal = visitor.principal
+    async def _answer(self, request: _Request, visitor: Visitor, outcome: _Outcome, kind: str) -> Answer:
         place = place_of(request.path, request.query)
         route, params = self._routes.find(request.method, place.parts)
         outcome.path = route.path
@@ -229,10 +232,13 @@ def _request(scope: Scope) -> _Request:
     return _Request(scope["method"], target, path, query, headers, str(client[0]) if client else "")
 
 
-async def _body(request: _Request, receive: Receive) -> bytes:
-    """The whole body. Raises Refusal for one that is too large, or of a kind that is not read."""
+def _check_address(request: _Request) -> None:
     if max(len(request.path), len(request.query)) > ADDRESS_BYTES_MAX:
         raise Refusal(414, f"the address is longer than {ADDRESS_BYTES_MAX} bytes")
+
+
+async def _body(request: _Request, receive: Receive) -> bytes:
+    """The whole body. Raises Refusal for one that is too large, or of a kind that is not read."""
     parts, size = [], 0
     while True:
         message = await receive()

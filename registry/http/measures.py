@@ -15,6 +15,8 @@ from sordini.registry.registry import Registry
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN: Final = "other"
 """The path of requests that lead nowhere: their addresses are without bound."""
+METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+"""A client may send any other word."""
 
 
 class Measures:
@@ -41,6 +43,7 @@ class Measures:
 
     def answered(self, method: str, path: str, status: int, seconds: float) -> None:
         """A request was answered; `path` is that of its route."""
+        method = method if method in METHODS else UNKNOWN
         self._requests.labels(method, path, str(status)).inc()
         self._seconds.labels(method).observe(seconds)
 

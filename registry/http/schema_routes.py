@@ -35,12 +35,18 @@ async def types(_call: Call) -> list[str]:
 async def list_schemas(call: Call) -> list[dict[str, Any]]:
     default = ANY_CONTEXT if call.context == DEFAULT_CONTEXT else qualified(call.context, "")
     prefix, latest, state = call.text("subjectPrefix") or default, call.flag("latestOnly"), call.registry.state
-    aliases = state.aliases() if call.flag("aliases") else {}
+    aliases = await _readable_aliases(call) if call.flag("aliases") else {}
     found = lookups.schemas(state, prefix, deleted_of(call), latest_only=latest, aliases=aliases)
     if rule_type := call.text("ruleType"):
         found = [record for record in found if has_rule(record, rule_type)]
     readable = paged(call, await _readable(call, found))
     return [registered_schema(record) | _aliases(aliases.get(record.subject)) for record in readable]
+
+
+async def _readable_aliases(call: Call) -> dict[str, list[str]]:
+    aliases = call.registry.state.aliases()
+    allowed = await call.visitor.allowed(Operation.READ, {name for names in aliases.values() for name in names})
+    return {subject: [name for name in names if name in allowed] for subject, names in aliases.items()}
 
 
 def _aliases(names: list[str] | None) -> dict[str, Any]:

@@ -53,6 +53,7 @@ async def list_subjects(call: Call) -> list[str]:
 
 async def find_schema(call: Call) -> dict[str, Any]:
     submission = submission_of(call.subject, call.json(), normalizes=call.flag("normalize"))
+    await check_references(call, [reference.subject for reference in submission.references])
     deleted = call.flag("deleted")
     return registered_schema(await call.registry.find_schema(submission, call.client, deleted=deleted))
 
@@ -112,7 +113,9 @@ async def with_metadata(call: Call) -> dict[str, Any]:
 async def referenced_by(call: Call) -> list[int]:
     state, number = call.registry.state, lookups.version_number(call.params["version"])
     record = lookups.version_of(state, call.subject, number, deleted=True)
-    return paged(call, sorted({one.id for one in state.referrers(record.subject, record.version)}))
+    referrers = state.referrers(record.subject, record.version)
+    allowed = await call.visitor.allowed(Operation.READ, {one.subject for one in referrers})
+    return paged(call, sorted({one.id for one in referrers if one.subject in allowed}))
 
 
 async def remove_subject(call: Call) -> Any:

@@ -56,6 +56,21 @@ async def test_without_a_login_a_request_is_refused_with_the_way_to_log_in() -> 
     assert ("www-authenticate", 'Basic realm="sordini registry"') in answer.headers
 
 
+async def test_no_body_is_read_of_a_request_without_a_login() -> None:
+    world = RegistryWorld(OneOf({}))
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        raise AssertionError("a client without a login could fill the memory with bodies")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "raw_path": b"/subjects/s", "query_string": b"", "headers": []}
+    await world.app({**scope, "client": ("127.0.0.1", 1)}, receive, send)
+    assert sent[0]["status"] == 401
+
+
 async def test_an_address_whose_logins_fail_too_often_has_to_wait() -> None:
     world = RegistryWorld(OneOf({}))
     statuses = [(await world.send("GET", "/subjects")).status for _ in range(LOGINS_BURST + 5)]
@@ -109,6 +124,24 @@ async def test_a_schema_cannot_refer_to_one_that_its_sender_may_not_read() -> No
     referring = {**INT, "references": [{"name": "n", "subject": "secret", "version": 1}]}
     assert await status(world, "POST", "/subjects/a/versions", referring) == 403
     assert await status(world, "POST", "/compatibility/subjects/a/versions", referring) == 403
+    assert await status(world, "POST", "/subjects/a", referring) == 403
+
+
+async def test_ids_and_aliases_are_shown_of_subjects_that_a_visitor_may_read() -> None:
+    owner = RegistryWorld()
+    base = {"schema": '{"type":"record","name":"Base","fields":[]}'}
+    await owner.json("POST", "/subjects/a/versions", base)
+    for subject, text in (("mine", '{"type":"array","items":"Base"}'), ("secret", '{"type":"map","values":"Base"}')):
+        body = {"schema": text, "references": [{"name": "Base", "subject": "a", "version": 1}]}
+        assert "id" in await owner.json("POST", f"/subjects/{subject}/versions", body)
+    for subject in ("mine-alias", "secret-alias"):
+        await owner.json("PUT", f"/config/{subject}", {"alias": "a"})
+    world = RegistryWorld(OneOf({Operation.READ: {"a", "mine", "mine-alias"}}), owner.journal.log)
+    await world.journal.wait_until_current()
+    ids = (await world.send("GET", "/subjects/a/versions/1/referencedby", None, ALICE)).body
+    assert json.loads(ids) == [2], "3 is the secret one's"
+    (schema, _) = json.loads((await world.send("GET", "/schemas?aliases=true", None, ALICE)).body)
+    assert schema["aliases"] == ["mine-alias"]
 
 
 async def test_an_alias_gives_no_right_to_the_other_subject() -> None:
@@ -194,7 +227,10 @@ async def test_metrics_have_bounded_labels() -> None:
     await world.json("POST", "/subjects/s/versions", INT)
     for number in range(5):
         await world.send("GET", f"/nowhere/{number}")
+        await world.send(f"WORD{number}", "/subjects")
     text = (await world.send("GET", "/metrics")).body.decode()
+    assert 'sordini_registry_requests_total{method="other",path="other",status="405"} 5.0' in text
+    assert "WORD" not in text
     assert 'sordini_registry_requests_total{method="GET",path="other",status="404"} 5.0' in text
     assert "sordini_registry_schemas 1.0" in text
     assert "sordini_registry_is_writer 1.0" in text
