@@ -9,6 +9,7 @@ ones. What takes long, a schema to be parsed, is done before it, and prepared ag
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -31,11 +32,12 @@ from sordini.registry.state.registering import (
 )
 from sordini.registry.state.registry_state import RegistryState
 from sordini.registry.state.submission import Submission
+from sordini.registry.subject_locks import SubjectLocks
 
 CHANGE_S: Final = 30.0
 """For a change to be committed."""
-PREPARATIONS_MAX: Final = 5
-"""Of one schema, while other versions of its subject are registered."""
+CONTENDED_S: Final = 30.0
+"""For a schema to be registered, while other versions of its subject are."""
 
 
 class Registry:
@@ -48,24 +50,34 @@ class Registry:
         self._judge = judge
         self._is_read_only = is_read_only
         self._lock = asyncio.Lock()
+        self._contended = SubjectLocks()
         self._changes: set[asyncio.Task[Any]] = set()
 
     async def register(self, submission: Submission, client: str) -> SchemaRecord:
         """Register a schema. Raises Refusal, NotTheWriter."""
         self._check_writer()
         await self._wait_for_changes()
-        for _ in range(PREPARATIONS_MAX):
-            prepared = prepare(self.state, submission)
-            found = registered_as_written(self.state, prepared)
-            if found is not None:
-                return found
-            judged = await self._judge.judge(prepared, client)
-            try:
-                record: SchemaRecord = await self.change(lambda state, p=prepared, j=judged: register(state, p, j))  # type: ignore[misc]
-            except OutOfDate:
-                continue
-            return record
-        raise Refusal(50002, f"subject {submission.subject} changes all the time: try again later")
+        with contextlib.suppress(OutOfDate):
+            return await self._registered(submission, client)
+        try:
+            # One after the other: each that is registered puts those out of date that are prepared beside it.
+            async with asyncio.timeout(CONTENDED_S), self._contended.held(submission.subject):
+                while True:
+                    await self._wait_for_changes()
+                    with contextlib.suppress(OutOfDate):
+                        return await self._registered(submission, client)
+        except TimeoutError:
+            raise Refusal(50002, f"subject {submission.subject} changes all the time: try again later") from None
+
+    async def _registered(self, submission: Submission, client: str) -> SchemaRecord:
+        """One attempt. Raises Refusal, NotTheWriter and OutOfDate."""
+        prepared = prepare(self.state, submission)
+        found = registered_as_written(self.state, prepared)
+        if found is not None:
+            return found
+        judged = await self._judge.judge(prepared, client)
+        record: SchemaRecord = await self.change(lambda state: register(state, prepared, judged))
+        return record
 
     async def find_schema(self, submission: Submission, client: str, *, deleted: bool) -> SchemaRecord:
         """The version of a subject that has a schema. Raises Refusal."""

@@ -40,6 +40,15 @@ class HeldJudge:
         return
 
 
+class YieldingJudge(HeldJudge):
+    """Every text is compatible, and its verdict takes some steps of the loop."""
+
+    async def judge(self, prepared: Prepared, client: str) -> Judged:
+        del client
+        await settled()
+        return Judged(prepared.source.text, ())
+
+
 async def settled() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
@@ -56,6 +65,15 @@ async def test_of_two_that_are_not_compatible_and_arrive_together_one_is_refused
     assert [getattr(outcome, "code", None) for outcome in outcomes] == [None, 409]
     assert judge.judged == [("one", []), ("two", []), ("two", ["one"])], "the second is compared with the first"
     assert len(world.journal.log) == 1
+
+
+async def test_all_versions_that_arrive_together_in_one_subject_are_registered() -> None:
+    world = RegistryWorld(judge=YieldingJudge())
+    texts = [f"version {number}" for number in range(30)]
+    records = await asyncio.gather(*(world.registry.register(Submission("s", text), "me") for text in texts))
+    assert sorted(record.version for record in records) == list(range(1, 31))
+    assert len({record.id for record in records}) == 30
+    assert len(world.registry._contended) == 0
 
 
 async def test_the_same_schema_from_many_has_one_id_and_one_record() -> None:
