@@ -2,7 +2,8 @@
 
 A child that does not answer in time is killed, and its schema refused. Few children work at once, and fewer for one
 client, so that the schemas of a client that take long leave room for those of others. What came of a schema is kept:
-each start of a producer registers the same one again.
+each start of a producer registers the same one again. What was not parsed, for want of time or memory, is not kept,
+since the machine may have been busy.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ IDLE_S: Final = 300.0
 AT_ONCE_MAX: Final = 4
 OF_A_CLIENT_MAX: Final = 2
 WAITING_MAX: Final = 1_000
+WAITING_OF_A_CLIENT_MAX: Final = 200
+WAIT_S: Final = 30.0
+"""For a child: a client that is gone does not keep what it has sent waiting."""
 KEPT_MAX: Final = 2_000
+KEPT_CHARACTERS_MAX: Final = 32 * 1024 * 1024
 
 
 class Judge(Protocol):
@@ -52,15 +57,19 @@ class Judge(Protocol):
 class JudgingChildren:
     """In child processes, which are started when there is work; one is always there, with its libraries loaded."""
 
-    def __init__(self, command: Sequence[str] = COMMAND, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, command: Sequence[str] = COMMAND, patience_s: float = PATIENCE_S, wait_s: float = WAIT_S
+    ) -> None:
         self.seconds = 0.0
         self.count = 0
         self._children = Children(command, IDLE_S, niceness=0, retained=1)
         self._patience_s = patience_s
+        self._wait_s = wait_s
         self._kept: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
+        self._kept_characters = 0
         self._working: Counter[str] = Counter()
         self._is_free = asyncio.Condition()
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()
 
     async def judge(self, prepared: Prepared, client: str) -> Judged:
         task = task_as_wire(prepared)
@@ -73,6 +82,8 @@ class JudgingChildren:
             finally:
                 await self._end(client)
             self._keep(key, answer)
+        else:
+            self._kept.move_to_end(key)
         if "invalid" in answer:
             raise invalid_schema(answer["invalid"])
         return judged_from_wire(answer)
@@ -86,23 +97,24 @@ class JudgingChildren:
         await self._children.close()
 
     async def _begin(self, client: str) -> None:
-        if self._waiting >= WAITING_MAX:
-            raise Refusal(42901, f"more than {WAITING_MAX} schemas wait to be parsed: try again later")
-        self._waiting += 1
+        if self._waiting.total() >= WAITING_MAX or self._waiting[client] >= WAITING_OF_A_CLIENT_MAX:
+            text = f"more than {WAITING_MAX} schemas wait to be parsed, or {WAITING_OF_A_CLIENT_MAX} of one client"
+            raise Refusal(42901, f"{text}: try again later")
+        self._waiting[client] += 1
         try:
-            async with self._is_free:
+            async with asyncio.timeout(self._wait_s), self._is_free:
                 await self._is_free.wait_for(
                     lambda: self._working.total() < AT_ONCE_MAX and self._working[client] < OF_A_CLIENT_MAX
                 )
                 self._working[client] += 1
+        except TimeoutError:
+            raise Refusal(42901, f"the schema has waited {self._wait_s:g} s to be parsed: try again later") from None
         finally:
-            self._waiting -= 1
+            _decrement(self._waiting, client)
 
     async def _end(self, client: str) -> None:
         async with self._is_free:
-            self._working[client] -= 1
-            if not self._working[client]:
-                del self._working[client]
+            _decrement(self._working, client)
             self._is_free.notify_all()
 
     async def _answer(self, task: dict[str, Any]) -> dict[str, Any]:
@@ -116,10 +128,12 @@ class JudgingChildren:
                 answer = await child.request(task)
         except TimeoutError:
             await self._children.lose(child)
-            return {"invalid": f"Invalid schema: it takes more than {self._patience_s:g} s to parse and compare"}
+            text = f"Invalid schema: it takes more than {self._patience_s:g} s to parse and compare"
+            raise invalid_schema(text) from None
         except ChildFailed as error:
             await self._children.lose(child)
-            return {"invalid": f"Invalid schema: it cannot be parsed within the limits of memory ({error})"}
+            text = f"Invalid schema: it cannot be parsed within the limits of memory ({error})"
+            raise invalid_schema(text) from None
         except asyncio.CancelledError:
             self._children.drop(child)
             raise
@@ -136,6 +150,19 @@ class JudgingChildren:
         return answer
 
     def _keep(self, key: bytes, answer: dict[str, Any]) -> None:
+        self._kept_characters += _characters(answer) - _characters(self._kept.pop(key, {}))
         self._kept[key] = answer
-        if len(self._kept) > KEPT_MAX:
-            self._kept.popitem(last=False)
+        while len(self._kept) > KEPT_MAX or self._kept_characters > KEPT_CHARACTERS_MAX:
+            _, former = self._kept.popitem(last=False)
+            self._kept_characters -= _characters(former)
+
+
+def _characters(answer: dict[str, Any]) -> int:
+    return sum(map(len, (answer.get("text", ""), answer.get("invalid", ""), *answer.get("problems", ()))))
+
+
+def _decrement(counter: Counter[str], client: str) -> None:
+    """One fewer; a client without any is not kept."""
+    counter[client] -= 1
+    if not counter[client]:
+        del counter[client]

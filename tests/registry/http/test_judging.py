@@ -9,7 +9,13 @@ import sys
 import pytest
 
 from sordini.registry.judging.inline import JudgeHere
-from sordini.registry.judging.judges import OF_A_CLIENT_MAX, Judge, JudgingChildren
+from sordini.registry.judging.judges import (
+    KEPT_CHARACTERS_MAX,
+    OF_A_CLIENT_MAX,
+    WAITING_OF_A_CLIENT_MAX,
+    Judge,
+    JudgingChildren,
+)
 from sordini.registry.judging.wire import judged_as_wire, judged_from_wire, task_as_wire, task_from_wire
 from sordini.registry.schema_rules import judge
 from sordini.registry.state.refusals import Refusal
@@ -23,6 +29,11 @@ BASE = json.dumps({"type": "record", "name": "Base", "fields": []})
 BOTH = json.dumps(
     {"type": "record", "name": "Both", "fields": [{"name": name, "type": "Base"} for name in ("one", "two")]}
 )
+ECHO = """
+import json, sys
+for line in sys.stdin:
+    print(json.dumps({"text": json.loads(line)["schemas"][-1]["text"], "problems": []}), flush=True)
+"""
 COUNTING = """
 import json, os, sys
 for line in sys.stdin:
@@ -81,6 +92,63 @@ async def test_a_schema_that_takes_too_long_is_refused_and_its_process_killed() 
     with pytest.raises(Refusal, match=r"takes more than 0\.001 s"):
         await judging.judge(prepared('"int"'), "me")
     await judging.close()
+
+
+async def test_a_schema_that_took_too_long_on_a_busy_machine_is_parsed_when_it_is_sent_again() -> None:
+    judging = JudgingChildren([sys.executable, "-c", ECHO], patience_s=0.0)
+    with pytest.raises(Refusal, match="takes more than"):
+        await judging.judge(prepared("one"), "me")
+    judging._patience_s = 60.0
+    assert (await judging.judge(prepared("one"), "me")).text == "one"
+    await judging.close()
+
+
+async def test_a_schema_waits_a_bounded_time_for_a_process() -> None:
+    judging = JudgingChildren([sys.executable, "-c", "import signal; signal.pause()"], wait_s=0.0)
+    first = [asyncio.create_task(judging.judge(prepared(text), "me")) for text in ("one", "two")]
+    while judging._working["me"] < OF_A_CLIENT_MAX:
+        await asyncio.sleep(0)
+    with pytest.raises(Refusal, match=r"has waited 0 s") as refused:
+        await judging.judge(prepared("three"), "me")
+    assert refused.value.status == 429
+    await _cancelled(first)
+    assert not judging._waiting
+    assert not judging._working
+    await judging.close()
+
+
+async def test_a_client_whose_schemas_wait_leaves_room_for_those_of_others() -> None:
+    judging = JudgingChildren([sys.executable, "-c", "import signal; signal.pause()"])
+    count = OF_A_CLIENT_MAX + WAITING_OF_A_CLIENT_MAX
+    many = [asyncio.create_task(judging.judge(prepared(f"{number}"), "many")) for number in range(count)]
+    while judging._waiting["many"] < WAITING_OF_A_CLIENT_MAX:
+        await asyncio.sleep(0)
+    with pytest.raises(Refusal, match="of one client"):
+        await judging.judge(prepared("one more"), "many")
+    other = asyncio.create_task(judging.judge(prepared("other"), "other"))
+    while not judging._working["other"]:
+        await asyncio.sleep(0)
+    await _cancelled([*many, other])
+    await judging.close()
+
+
+async def test_what_is_kept_of_large_schemas_has_a_bound() -> None:
+    judging = JudgingChildren([sys.executable, "-c", ECHO])
+    large = [str(number) * (KEPT_CHARACTERS_MAX // 3) for number in range(5)]
+    for text in large:
+        await judging.judge(prepared(text), "me")
+    assert judging._kept_characters == sum(len(answer["text"]) for answer in judging._kept.values())
+    assert 0 < judging._kept_characters <= KEPT_CHARACTERS_MAX
+    count = judging.count
+    await judging.judge(prepared(large[-1]), "me")
+    assert judging.count == count, "the newest is kept"
+    await judging.close()
+
+
+async def _cancelled(tasks: list[asyncio.Task[Judged]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
 
 
 async def test_a_schema_that_ends_its_process_is_refused_and_the_next_one_is_not() -> None:
