@@ -62,8 +62,12 @@ class Child:
 
     async def request(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a line of JSON and wait for the response, another line; raises ChildFailed."""
+        return await self.request_line(json.dumps(request).encode() + b"\n")
+
+    async def request_line(self, request: bytes) -> dict[str, Any]:
+        """Send a line, with its end, and wait for the response, a line of JSON; raises ChildFailed."""
         try:
-            self._input.write(json.dumps(request).encode() + b"\n")
+            self._input.write(request)
             await self._input.drain()
             line = await self._output.readline()
         except ConnectionError:

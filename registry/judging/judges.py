@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import json
 import sys
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
+from sordini.registry.judging.lines import digest_of, line_of
 from sordini.registry.judging.wire import judged_from_wire, task_as_wire
 from sordini.registry.state.refusals import Refusal, invalid_schema
 from sordini.registry.state.registering import Judged, Prepared
@@ -32,6 +31,8 @@ WAITING_MAX: Final = 1_000
 WAITING_OF_A_CLIENT_MAX: Final = 200
 WAIT_S: Final = 30.0
 """For a child: a client that is gone does not keep what it has sent waiting."""
+COMPARED_CHARACTERS_MAX: Final = 32 * 1024 * 1024
+"""Of a schema, the versions that it is compared with, and all that they refer to: more than is parsed in time."""
 KEPT_MAX: Final = 2_000
 KEPT_CHARACTERS_MAX: Final = 32 * 1024 * 1024
 
@@ -73,7 +74,11 @@ class JudgingChildren:
 
     async def judge(self, prepared: Prepared, client: str) -> Judged:
         task = task_as_wire(prepared)
-        key = hashlib.sha256(json.dumps(task).encode()).digest()
+        characters = sum(len(schema["text"]) for schema in task["schemas"])
+        if characters > COMPARED_CHARACTERS_MAX:
+            text = f"{characters} characters with the versions that it is compared with, and all references"
+            raise invalid_schema(f"Invalid schema: {text}: {COMPARED_CHARACTERS_MAX} are allowed")
+        key = await digest_of(task)
         answer = self._kept.get(key)
         if answer is None:
             await self._begin(client)
@@ -125,7 +130,7 @@ class JudgingChildren:
             raise Refusal(50001, f"no process could be started to parse the schema: {error}") from None
         try:
             async with asyncio.timeout(self._patience_s):
-                answer = await child.request(task)
+                answer = await child.request_line(await line_of(task))
         except TimeoutError:
             await self._children.lose(child)
             text = f"Invalid schema: it takes more than {self._patience_s:g} s to parse and compare"

@@ -33,13 +33,21 @@ def task_as_wire(prepared: Prepared) -> dict[str, Any]:
     """What is sent to the child."""
     places: dict[int, int] = {}
     schemas: list[dict[str, Any]] = []
+    lists: dict[tuple[int, tuple[Reference, ...]], list[list[Any]]] = {}
+
+    def references(source: SchemaSource) -> list[list[Any]]:
+        # The versions of a subject have one in common.
+        key = id(source.resolved), source.references
+        if key not in lists:
+            lists[key] = [[*reference, place(source.resolved[reference.name])] for reference in source.references]
+        return lists[key]
 
     def place(source: SchemaSource) -> int:
         # By identity: a version is resolved once, and its text may be long.
         if id(source) not in places:
-            references = [[*reference, place(source.resolved[reference.name])] for reference in source.references]
+            referred = references(source)
             places[id(source)] = len(schemas)
-            schemas.append({"type": source.type.value, "text": source.text, "references": references})
+            schemas.append({"type": source.type.value, "text": source.text, "references": referred})
         return places[id(source)]
 
     new, earlier = place(prepared.source), [place(source) for source in prepared.earlier_sources]

@@ -160,9 +160,16 @@ def page(rows: Sequence[Any], offset: int, limit: int) -> list[Any]:
     return list(rows[offset:] if limit < 0 else rows[offset : offset + limit])
 
 
-def source_of(state: RegistryState, record: SchemaRecord) -> SchemaSource:
-    """A stored version with all that it refers to. Raises Refusal where something of it is removed."""
-    return resolved_source(state, context_of(record.subject), record.type, record.text, record.references, deleted=True)
+def sources_of(state: RegistryState, records: Iterable[SchemaRecord]) -> tuple[SchemaSource, ...]:
+    """Stored versions with all that they refer to, of which each is there once: many versions have the same references.
+
+    Raises Refusal where something of it is removed.
+    """
+    resolver = _Resolver(state, deleted=True)
+    return tuple(
+        resolver.source(context_of(record.subject), record.type, record.text, record.references, ())[0]
+        for record in records
+    )
 
 
 def resolved_source(
@@ -185,6 +192,8 @@ class _Resolver:
         self._state = state
         self._deleted = deleted
         self._found: dict[tuple[str, int], tuple[SchemaSource, int]] = {}
+        self._lists: dict[tuple[str, tuple[Reference, ...]], tuple[dict[str, SchemaSource], int]] = {}
+        """Of references, which the versions of a subject have in common."""
 
     def source(
         self,
@@ -197,6 +206,15 @@ class _Resolver:
         """The source, and the number of schemas in it."""
         if len(path) > REFERENCE_DEPTH_MAX:
             raise invalid_schema(f"Invalid schema: references are more than {REFERENCE_DEPTH_MAX} deep")
+        known = self._lists.get((context, references))
+        if known is None:
+            known = self._lists[context, references] = self._resolved(context, references, path)
+        resolved, count = known
+        return SchemaSource(kind, text, references, resolved), count
+
+    def _resolved(
+        self, context: str, references: tuple[Reference, ...], path: tuple[tuple[str, int], ...]
+    ) -> tuple[dict[str, SchemaSource], int]:
         resolved: dict[str, SchemaSource] = {}
         count = 1
         for reference in references:
@@ -206,12 +224,14 @@ class _Resolver:
             count += size
             if count > REFERENCES_MAX:
                 raise invalid_schema(f"Invalid schema: it refers to more than {REFERENCES_MAX} schemas")
-        return SchemaSource(kind, text, references, resolved), count
+        return resolved, count
 
     def _referred(
         self, context: str, reference: Reference, path: tuple[tuple[str, int], ...]
     ) -> tuple[SchemaSource, int]:
         subject = in_context(context, reference.subject)
+        if (subject, reference.version) in self._found:
+            return self._found[subject, reference.version]
         try:
             record = version_of(self._state, subject, reference.version, deleted=self._deleted)
         except Refusal:

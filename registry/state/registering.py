@@ -11,7 +11,7 @@ from typing import Final
 
 from sordini.registry.records import INT32_MAX, TENANT, ContextKey, Record, SchemaKey, SchemaRecord
 from sordini.registry.state.decision import Decision, check_writable, highest_ids_note
-from sordini.registry.state.lookups import LATEST, resolved_source, source_of, version_of
+from sordini.registry.state.lookups import LATEST, resolved_source, sources_of, version_of
 from sordini.registry.state.names import context_of, in_context
 from sordini.registry.state.refusals import (
     Refusal,
@@ -118,7 +118,7 @@ def prepare_comparison(state: RegistryState, submission: Submission, version: in
 def prepare_format(state: RegistryState, record: SchemaRecord, wanted: str) -> Prepared:
     """What is to be parsed for the text of a version in another format. Raises Refusal."""
     submission = Submission(record.subject, record.text, record.type, record.references)
-    source = source_of(state, record)
+    (source,) = sources_of(state, [record])
     return Prepared(submission, submission, source, Level.NONE, (), (), normalizes=False, format=wanted)
 
 
@@ -181,7 +181,7 @@ def _prepared(
         source._replace(references=references),
         level,
         tuple(earlier),
-        tuple(source_of(state, record) for record in earlier),
+        sources_of(state, earlier),
         submission.normalizes or bool(state.config(submission.subject).get(NORMALIZE)),
     )
 

@@ -10,20 +10,23 @@ import pytest
 
 from sordini.registry.judging.inline import JudgeHere
 from sordini.registry.judging.judges import (
+    COMPARED_CHARACTERS_MAX,
     KEPT_CHARACTERS_MAX,
     OF_A_CLIENT_MAX,
     WAITING_OF_A_CLIENT_MAX,
     Judge,
     JudgingChildren,
 )
+from sordini.registry.judging.lines import SCHEMAS_AT_ONCE, digest_of, line_of
 from sordini.registry.judging.wire import judged_as_wire, judged_from_wire, task_as_wire, task_from_wire
+from sordini.registry.records import ConfigKey, Record, SchemaKey, SchemaRecord
 from sordini.registry.schema_rules import judge
 from sordini.registry.state.refusals import Refusal
 from sordini.registry.state.registering import Judged, prepare
 from sordini.registry.state.registry_state import RegistryState
 from sordini.registry.state.submission import Submission
 from sordini.schemas.registered.types import Reference, SchemaType
-from tests.support.registries import RegistryWorld
+from tests.support.registries import RegistryWorld, append
 
 BASE = json.dumps({"type": "record", "name": "Base", "fields": []})
 BOTH = json.dumps(
@@ -142,6 +145,47 @@ async def test_what_is_kept_of_large_schemas_has_a_bound() -> None:
     count = judging.count
     await judging.judge(prepared(large[-1]), "me")
     assert judging.count == count, "the newest is kept"
+    await judging.close()
+
+
+async def test_a_line_for_a_child_is_the_task_and_its_digest_is_of_all_its_parts() -> None:
+    tasks = [task_as_wire(made) for made in (prepared("one"), prepared("two"), prepared("one")._replace(format="a"))]
+    assert [json.loads(await line_of(task)) for task in tasks] == tasks
+    assert len({await digest_of(task) for task in tasks}) == 3
+
+
+async def test_versions_with_the_same_references_are_sent_with_one_of_each_and_in_pieces() -> None:
+    state, base = RegistryState(), json.dumps({"type": "record", "name": "Base", "doc": "d" * 10_000, "fields": []})
+    append(state, Record(ConfigKey(None), {"compatibilityLevel": "FULL_TRANSITIVE"}))
+    append(state, Record(SchemaKey("base", 1), SchemaRecord("base", 1, 1, base)))
+    for number in range(1, 101):
+        text = json.dumps({"type": "array", "items": "Base", "number": number})
+        record = SchemaRecord("s", number, number + 1, text, references=(Reference("Base", "base", 1),))
+        append(state, Record(SchemaKey("s", number), record))
+    task = task_as_wire(prepare(state, Submission("s", '"int"')))
+    assert sum(schema["text"] == base for schema in task["schemas"]) == 1
+    assert len(task["schemas"]) == 102
+    steps = 0
+
+    async def count() -> None:
+        nonlocal steps
+        while True:
+            steps += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    line = await line_of(task)
+    counting.cancel()
+    assert json.loads(line) == task
+    assert steps >= 102 // SCHEMAS_AT_ONCE
+    assert len(line) < 50_000
+
+
+async def test_a_schema_that_would_be_compared_with_too_much_is_refused_before_it_is_sent() -> None:
+    judging = JudgingChildren([sys.executable, "-c", ECHO])
+    with pytest.raises(Refusal, match="versions that it is compared with") as refused:
+        await judging.judge(prepared("x" * (COMPARED_CHARACTERS_MAX + 1)), "me")
+    assert (refused.value.code, judging.count) == (42201, 0)
     await judging.close()
 
 
