@@ -14,6 +14,8 @@ from typing import Any, Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from sordini.cli.common.slow_peers import PeerBoundProtocol
+
 STOP_S: Final = 2
 """For responses under way; live streams end with it."""
 KEEP_ALIVE_S: Final = 30
@@ -46,7 +48,7 @@ def server_config(app: ASGIApp, certificate: str | None, key: str | None, **othe
         server_header=False,
         proxy_headers=False,
         ws="none",
-        http="h11",
+        http=PeerBoundProtocol,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S,
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,

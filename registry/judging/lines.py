@@ -1,4 +1,4 @@
-"""A task (`wire.py`) as a line, written in pieces: all versions of a subject may be in it, with all their references."""
+"""A task (`wire.py`) as a line, written in pieces: all versions of a subject may be in it, and all references."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -109,8 +110,7 @@ async def test_a_schema_that_took_too_long_on_a_busy_machine_is_parsed_when_it_i
 async def test_a_schema_waits_a_bounded_time_for_a_process() -> None:
     judging = JudgingChildren([sys.executable, "-c", "import signal; signal.pause()"], wait_s=0.0)
     first = [asyncio.create_task(judging.judge(prepared(text), "me")) for text in ("one", "two")]
-    while judging._working["me"] < OF_A_CLIENT_MAX:
-        await asyncio.sleep(0)
+    await until(lambda: judging._working["me"] == OF_A_CLIENT_MAX)
     with pytest.raises(Refusal, match=r"has waited 0 s") as refused:
         await judging.judge(prepared("three"), "me")
     assert refused.value.status == 429
@@ -124,13 +124,11 @@ async def test_a_client_whose_schemas_wait_leaves_room_for_those_of_others() -> 
     judging = JudgingChildren([sys.executable, "-c", "import signal; signal.pause()"])
     count = OF_A_CLIENT_MAX + WAITING_OF_A_CLIENT_MAX
     many = [asyncio.create_task(judging.judge(prepared(f"{number}"), "many")) for number in range(count)]
-    while judging._waiting["many"] < WAITING_OF_A_CLIENT_MAX:
-        await asyncio.sleep(0)
+    await until(lambda: judging._waiting["many"] == WAITING_OF_A_CLIENT_MAX)
     with pytest.raises(Refusal, match="of one client"):
         await judging.judge(prepared("one more"), "many")
     other = asyncio.create_task(judging.judge(prepared("other"), "other"))
-    while not judging._working["other"]:
-        await asyncio.sleep(0)
+    await until(lambda: judging._working["other"] == 1)
     await _cancelled([*many, other])
     await judging.close()
 
@@ -187,6 +185,11 @@ async def test_a_schema_that_would_be_compared_with_too_much_is_refused_before_i
         await judging.judge(prepared("x" * (COMPARED_CHARACTERS_MAX + 1)), "me")
     assert (refused.value.code, judging.count) == (42201, 0)
     await judging.close()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    while not is_so():  # noqa: ASYNC110 - there is no event for it.
+        await asyncio.sleep(0)
 
 
 async def _cancelled(tasks: list[asyncio.Task[Judged]]) -> None:
