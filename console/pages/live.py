@@ -13,9 +13,9 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import Response
 
-from sordini.console.security.sessions import STREAMS_MAX
+from sordini.console.pages.session_stream import SessionStream, refusal_of
 from sordini.console.visit import Visit
 
 STREAM_S: Final = 600.0
@@ -35,22 +35,19 @@ def event(kind: str, **fields: Any) -> str:
 def stream(visit: Visit, steps: Steps) -> Response:
     """What `steps` yields, as a response; 429 for a session that has too many."""
     session, console = visit.session, visit.console
-    if session.streams >= STREAMS_MAX:
-        return PlainTextResponse(f"A session has at most {STREAMS_MAX} live pages.\n", 429)
-    session.streams += 1
+    refusal = refusal_of(session)
+    if refusal is not None:
+        return refusal
 
     async def content() -> AsyncIterator[str]:
         until_s = asyncio.get_running_loop().time() + STREAM_S
-        try:
-            yield f"retry: {AGAIN_MS}\n\n"
-            async for text in steps():
-                if console.stopping.is_set() or asyncio.get_running_loop().time() > until_s or not session.is_open:
-                    return
-                yield text
-        finally:
-            session.streams -= 1
+        yield f"retry: {AGAIN_MS}\n\n"
+        async for text in steps():
+            if console.stopping.is_set() or asyncio.get_running_loop().time() > until_s or not session.is_open:
+                return
+            yield text
 
-    return StreamingResponse(content(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+    return SessionStream(session, content(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
 async def repeated(read: Callable[[], Awaitable[list[str]]], visit: Visit) -> AsyncIterator[str]:

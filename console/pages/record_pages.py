@@ -25,6 +25,7 @@ from sordini.admin.topics.slice_fetches import SliceFetches
 from sordini.client.errors import ClientError
 from sordini.client.record_requests import READ_UNCOMMITTED
 from sordini.console.pages.live import event, stream
+from sordini.console.pages.session_stream import SessionDownload, refusal_of
 from sordini.console.pages.topic_pages import read_topic
 from sordini.console.readers.cluster_state import PartitionRow
 from sordini.console.records import decoders
@@ -256,10 +257,14 @@ async def _one(visit: Visit, rows: Sequence[PartitionRow]) -> tuple[PartitionRow
 
 async def download_records(visit: Visit) -> Response:
     """What the form finds, as JSON lines, without its limit."""
+    refusal = refusal_of(visit.session)
+    if refusal is not None:
+        return refusal
     name, state, _ = await read_topic(visit)
     rows = sorted(state.partitions, key=lambda row: row.partition)
     lines = json_lines(visit.console.access.opened(visit.session), _request(visit, rows))
-    return StreamingResponse(
+    return SessionDownload(
+        visit.session,
         lines,
         media_type="application/x-ndjson",
         headers={"content-disposition": f'attachment; filename="{name}.jsonl"'},

@@ -1,7 +1,8 @@
 """Who is logged in. Pure: the time and the random ids come in.
 
 A session ends after it was idle for IDLE_S, at the latest LIFETIME_S after the login, when its visitor logs out, or
-when SESSIONS_MAX others were used later. Its connections to the cluster end with it.
+when SESSIONS_MAX others were used later, or SESSIONS_OF_USER_MAX of its user. Its connections to the cluster end with
+it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from sordini.console.settings import CHECKPOINTS_MAX
 IDLE_S: Final = 30 * 60.0
 LIFETIME_S: Final = 12 * 3600.0
 SESSIONS_MAX: Final = 100
+SESSIONS_OF_USER_MAX: Final = 20
+"""Of one user of the cluster, whose logins end no session of another one."""
 STREAMS_MAX: Final = 6
-"""Live streams of one session; a browser has one for each open page."""
+"""Live streams and downloads of one session; a browser has one for each open page."""
 
 
 class Closable(Protocol):
@@ -68,6 +71,10 @@ class Sessions:
 
     def begin(self, principal: str, password: str | None, now_s: float) -> Session:
         """A new session; the key is new with each login."""
+        if password is not None:
+            own = [one for one in self._sessions.values() if one.principal == principal]
+            for oldest in own[: max(len(own) - SESSIONS_OF_USER_MAX + 1, 0)]:
+                self.end(oldest)
         session = Session(self._new_key(), principal, password, now_s, now_s)
         self._sessions[session.key] = session
         while len(self._sessions) > SESSIONS_MAX:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from sordini.console.security.sessions import IDLE_S, LIFETIME_S, SESSIONS_MAX, Sessions
+from sordini.console.security.sessions import IDLE_S, LIFETIME_S, SESSIONS_MAX, SESSIONS_OF_USER_MAX, Sessions
 
 
 class Connection:
@@ -67,3 +67,18 @@ def test_no_secret_is_in_the_text_of_a_session() -> None:
     session = make_sessions().begin("alice", "secret", 0.0)
     assert "secret" not in repr(session)
     assert session.key not in repr(session)
+
+
+def test_the_logins_of_one_user_end_no_session_of_another_one() -> None:
+    sessions = make_sessions()
+    other = sessions.begin("bob", "secret", 0.0)
+    own = [sessions.begin("alice", "secret", 1.0) for _ in range(SESSIONS_MAX)]
+    assert sessions.find(other.key, 2.0) is other
+    assert [one.is_open for one in own].count(True) == SESSIONS_OF_USER_MAX
+    assert own[-1].is_open
+
+
+def test_visitors_by_the_token_are_many_under_one_name() -> None:
+    sessions = make_sessions()
+    own = [sessions.begin("(by token)", None, 1.0) for _ in range(SESSIONS_MAX)]
+    assert all(one.is_open for one in own)
