@@ -17,7 +17,7 @@ from sordini.registry.judging.judges import Judge
 from sordini.registry.ports import Journal, JournalFailed, NotTheWriter
 from sordini.registry.records import SchemaRecord, encode_key, encode_value
 from sordini.registry.state.decision import Decision
-from sordini.registry.state.refusals import Refusal, not_permitted
+from sordini.registry.state.refusals import NOT_PERMITTED, Refusal, not_permitted
 from sordini.registry.state.registering import (
     Judged,
     OutOfDate,
@@ -54,7 +54,30 @@ class Registry:
         self._changes: set[asyncio.Task[Any]] = set()
 
     async def register(self, submission: Submission, client: str) -> SchemaRecord:
-        """Register a schema. Raises Refusal, NotTheWriter."""
+        """Register a schema, or find it where nothing may be changed. Raises Refusal, NotTheWriter.
+
+        Producers register what they write with at each start, in subjects that are read-only too.
+        """
+        try:
+            return await self._register(submission, client)
+        except NotTheWriter as error:
+            if error.writer is not None or (found := await self._present(submission, client)) is None:
+                raise
+            return found
+        except Refusal as refusal:
+            if refusal.code != NOT_PERMITTED or (found := await self._present(submission, client)) is None:
+                raise
+            return found
+
+    async def _present(self, submission: Submission, client: str) -> SchemaRecord | None:
+        """The version of the subject that has a schema, with the id that is asked for."""
+        try:
+            found = await self.find_schema(submission, client, deleted=False)
+        except Refusal:
+            return None
+        return found if submission.id in (None, found.id) else None
+
+    async def _register(self, submission: Submission, client: str) -> SchemaRecord:
         self._check_writer()
         await self._wait_for_changes()
         with contextlib.suppress(OutOfDate):

@@ -11,6 +11,7 @@ import asyncio
 import http.client
 import ssl
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -33,6 +34,8 @@ class Forwarder:
         """`tls` checks the certificate of a writer that has HTTPS; None: with the authorities of this machine."""
         self._tls = tls
         self._slots = asyncio.Semaphore(AT_ONCE_MAX)
+        # Of its own: the loop's has a few threads, which other work waits for.
+        self._threads = ThreadPoolExecutor(AT_ONCE_MAX, "forwarding")
         self.count = 0
 
     async def forward(self, writer: str, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
@@ -41,9 +44,18 @@ class Forwarder:
             raise Refusal(50003, "Error while forwarding the request to the primary: it was forwarded once already")
         self.count += 1
         sent = {name: headers[name] for name in _KEPT if name in headers} | {FORWARDED: "false"}
-        async with self._slots:
+        try:
+            async with asyncio.timeout(FORWARD_S):
+                await self._slots.acquire()
+        except TimeoutError:
+            text = f"{AT_ONCE_MAX} others are under way, to a primary that does not answer: try again later"
+            raise Refusal(50003, f"Error while forwarding the request to the primary: {text}") from None
+        try:
             # In a thread, which waits for the network only.
-            return await asyncio.to_thread(self._exchange, writer, method, target, sent, body)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, self._exchange, writer, method, target, sent, body)
+        finally:
+            self._slots.release()
 
     def _exchange(self, writer: str, method: str, target: str, headers: dict[str, str], body: bytes) -> Answer:
         address = urlsplit(writer)

@@ -21,6 +21,7 @@ class Refusal(Exception):
         return int(str(self.code)[:3])
 
 
+NOT_PERMITTED: Final = 42205
 COMPATIBILITY_NAMES: Final = (
     "none, backward, forward, full, backward_transitive, forward_transitive, and full_transitive"
 )
@@ -93,7 +94,7 @@ def invalid_mode() -> Refusal:
 
 
 def not_permitted(text: str) -> Refusal:
-    return Refusal(42205, text)
+    return Refusal(NOT_PERMITTED, text)
 
 
 def reference_exists(subject: str, version: int) -> Refusal:

@@ -184,3 +184,37 @@ async def test_no_id_and_no_version_is_given_that_a_record_cannot_have(last: dic
     assert refused["error_code"] == 42205
     assert len(world.journal.log) == length
     assert world.state.malformed == 0
+
+
+@pytest.mark.parametrize("mode", ["READONLY", "READONLY_OVERRIDE"])
+async def test_a_schema_that_is_registered_is_found_where_nothing_may_be_registered(mode: str) -> None:
+    world = RegistryWorld()
+    spaced = {"schema": '{ "type": "int" }'}
+    assert await world.json("POST", "/subjects/s/versions", spaced) == {"id": 1}
+    await world.json("PUT", "/mode?force=true", {"mode": mode})
+    length = len(world.journal.log)
+    assert await world.json("POST", "/subjects/s/versions", spaced) == {"id": 1}
+    assert (await world.json("POST", "/subjects/s/versions", {**spaced, "id": 2}))["error_code"] == 42205
+    assert (await world.json("POST", "/subjects/s/versions", {"schema": '"long"'}))["error_code"] == 42205
+    assert (await world.json("POST", "/subjects/t/versions", spaced))["error_code"] == 42205
+    assert len(world.journal.log) == length
+
+
+async def test_a_schema_without_its_id_is_found_in_a_subject_that_takes_ids_of_another_registry() -> None:
+    world = RegistryWorld()
+    await world.json("PUT", "/mode/s", {"mode": "IMPORT"})
+    await world.json("POST", "/subjects/s/versions", {"schema": '"int"', "id": 7})
+    assert await world.json("POST", "/subjects/s/versions", {"schema": '{"type":"int"}'}) == {"id": 7}
+    assert (await world.json("POST", "/subjects/s/versions", {"schema": '"long"'}))["error_code"] == 42205
+    assert len(world.state.versions("s")) == 1
+
+
+@pytest.mark.parametrize(("is_read_only", "code"), [(True, 42205), (False, 50004)])
+async def test_a_registry_without_a_writer_finds_what_is_registered(is_read_only: bool, code: int) -> None:
+    owner = RegistryWorld()
+    await owner.json("POST", "/subjects/s/versions", {"schema": '"int"'})
+    world = RegistryWorld(log=owner.journal.log, is_read_only=is_read_only)
+    await world.journal.wait_until_current()
+    world.journal.is_writer = False
+    assert await world.json("POST", "/subjects/s/versions", {"schema": '{"type":"int"}'}) == {"id": 1}
+    assert (await world.json("POST", "/subjects/s/versions", {"schema": '"long"'}))["error_code"] == code
