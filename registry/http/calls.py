@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from enum import Enum, auto
 from functools import cached_property
@@ -23,6 +24,8 @@ from sordini.system.named_tuple import NamedTuple
 
 QUERY_FIELDS_MAX: Final = 100
 DIGITS_MAX: Final = 10
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
+"""Of a surrogate pair, or the whole of one."""
 
 
 class Operation(Enum):
@@ -120,7 +123,10 @@ class Call:
     def json(self) -> dict[str, Any]:
         """The body. Raises Refusal."""
         try:
-            found = json.loads(self._body)
+            text = self._body.decode(json.detect_encoding(self._body))
+            found = json.loads(text)
+            if _HALF.search(text):  # Other registries skip a record with half of a pair, and give its id again.
+                json.dumps(found, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise Refusal(400, f"the body is no JSON: {error}") from None
         if not isinstance(found, dict):

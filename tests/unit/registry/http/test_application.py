@@ -50,6 +50,27 @@ async def test_bodies_addresses_and_schemas_have_limits() -> None:
     assert large["error_code"] == 42209
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"schema":"\\"int\\"","metadata":{"properties":{"a":"\\ud800"}}}',
+        b'{"schema":"\\"int\\"","metadata":{"properties":{"a":"\xed\xa0\x80"}}}',
+        b'{"schema":"\\"int\\"","ruleSet":{"domainRules":[{"name":"\\uDFFF"}]}}',
+    ],
+)
+async def test_no_record_is_written_that_other_registries_cannot_read(body: bytes) -> None:
+    world = RegistryWorld()
+    answer = await world.send("POST", "/subjects/s/versions", body)
+    assert (answer.status, world.journal.log) == (400, [])
+
+
+async def test_a_whole_surrogate_pair_is_a_character() -> None:
+    world = RegistryWorld()
+    body = b'{"schema":"\\"int\\"","metadata":{"properties":{"a":"\\ud83d\\ude00"}}}'
+    assert (await world.send("POST", "/subjects/s/versions", body)).status == 200
+    assert (world.state.versions("s")[0].metadata or {})["properties"] == {"a": "\U0001f600"}
+
+
 async def test_without_a_login_a_request_is_refused_with_the_way_to_log_in() -> None:
     answer = await RegistryWorld(OneOf({})).send("GET", "/subjects")
     assert answer.status == 401
