@@ -147,7 +147,7 @@ shares: .venv/.installed-dev
 
 share-kills: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
-	SORDINI_SHARE_KILLS=$(or $(SECONDS),300) $(BIN)/python -m pytest tests/compat/test_share_kills.py -s $(ARGS)
+	SORDINI_SHARE_KILLS=$(or $(SECONDS),300) $(BIN)/python -m pytest tests/compat/test_share_kills.py tests/process/test_dead_letters_through_kills.py -s $(ARGS)
 
 churn: .venv/.installed-dev
 	SORDINI_MIXED_CHURN_S=600 $(BIN)/python -m pytest tests/compat/test_mixed_churn.py -s $(ARGS)
