@@ -14,6 +14,9 @@ _COMPACTED = ("__consumer_offsets", "__transaction_state")
 _SAMPLE = 8
 _COMPLAINTS = re.compile(r"ismatch|isvalid: false|corrupt|Could not|exception|error|Found |out of order", re.IGNORECASE)
 
+_HEADER_NAMES = re.compile(r"headerKeys: \[.*\]")
+"""Those of dead letters have a word that a complaint may have."""
+
 
 def judge(cluster: Cluster) -> None:
     """Stop all brokers and look at what they wrote. Fails the test that ran last when anything is not as it must be."""
@@ -59,5 +62,5 @@ def _dump(paths: list[Path]) -> None:
     done = java_tool("kafka.tools.DumpLogSegments", "--files", files, "--deep-iteration")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("Dumping ") == len(paths)
-    complaints = [line for line in done.stdout.splitlines() if _COMPLAINTS.search(line)]
+    complaints = [line for line in done.stdout.splitlines() if _COMPLAINTS.search(_HEADER_NAMES.sub("", line))]
     assert not complaints, "\n".join(complaints)

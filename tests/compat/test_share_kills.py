@@ -112,7 +112,7 @@ class Run:
     def __init__(self, broker: BrokerProcess, directory: Path, topic: ShareTopic) -> None:
         self.broker, self.topic, self.end = broker, topic, 0
         self.workers = Workers(directory, broker.port, topic)
-        self.kills: list[float] = []
+        self.kills: list[tuple[float, float]] = []
 
     def produce(self) -> None:
         """The next records, whose numbers are their offsets."""
@@ -123,10 +123,10 @@ class Run:
         self.end += BATCH
 
     def kill_broker(self) -> None:
-        self.kills.append(time.monotonic())
+        began = time.monotonic()
         self.broker.kill()
         self.broker.start()
-        self.kills.append(time.monotonic())
+        self.kills.append((began, time.monotonic()))
 
     def is_drained(self) -> bool:
         """Whether the group has nothing left to do."""
@@ -209,7 +209,7 @@ def judge(run: Run, describe: Mapping[str, object], *, loses_letters: bool = Fal
         "accepted": len(seen.accepted),
         "dead letters": len(dead),
         "of these twice": sum(count > 1 for count in dead.values()),
-        "broker kills": len(run.kills) // 2,
+        "broker kills": len(run.kills),
         "incarnations of workers": len(run.workers.ended),
         "answers": dict(seen.codes),
         "failures": dict(seen.failures.most_common(5)),

@@ -7,15 +7,14 @@
     dead letters are those that were rejected or delivered too often, and none that was accepted
 
 A lock is certain from the answer that gave it until the worker acknowledges, is killed, or the lock may have ended; a
-broker that is killed forgets the locks, and what was not answered may have been done or not. An acceptance or rejection
-is certain while the lock is: what is said later of a record that another worker has done below the start offset is
-answered with no error, and changes nothing.
+leader that is killed, or moves, forgets the locks, and what was not answered may have been done or not. An acceptance or
+rejection is certain while the lock is: what is said later of a record that another worker has done below the start
+offset is answered with no error, and changes nothing.
 """
 
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -24,6 +23,8 @@ from typing import Any, Final, NamedTuple
 from tests.support.share_group import ACCEPT, REJECT, RELEASE, RENEW
 
 SHOWN_MAX: Final = 10
+Span = tuple[float, float]
+"""From and until when."""
 
 
 class Hold(NamedTuple):
@@ -119,10 +120,11 @@ class Seen:
 
 
 def broken_promises(
-    seen: Seen, end: int, limit: int, broker_kills: Sequence[float], dead_letters: Counter[int] | None
+    seen: Seen, end: int, limit: int, moves: Sequence[Span], dead_letters: Counter[int] | None
 ) -> list[str]:
     """What is wrong, in words; nothing if all was kept. Records are those below `end`.
 
+    `moves`: when the leader was killed, or moved, until another one led; their locks are forgotten.
     `dead_letters` counts the dead letters of each record; None where the group keeps none.
     """
     found: list[str] = []
@@ -134,7 +136,7 @@ def broken_promises(
         if not accepted and not is_given_up and not may_be_done:
             found.append(f"record {offset} was never done")
         found += _done_twice(offset, accepted, seen.holds.get(offset, ()))
-        found += _held_twice(offset, seen.holds.get(offset, ()), broker_kills)
+        found += _held_twice(offset, seen.holds.get(offset, ()), moves)
         if seen.deliveries[offset] > limit:
             found.append(f"record {offset} was delivered {seen.deliveries[offset]} times, of {limit}")
     if dead_letters is not None:
@@ -157,14 +159,14 @@ def _done_twice(offset: int, accepted: Sequence[Acceptance], holds: Iterable[Hol
     return found
 
 
-def _held_twice(offset: int, holds: Sequence[Hold], broker_kills: Sequence[float]) -> list[str]:
+def _held_twice(offset: int, holds: Sequence[Hold], moves: Sequence[Span]) -> list[str]:
     ordered = sorted(holds, key=lambda hold: hold.since)
     return [
         f"record {offset} was delivered to {other.member} while {hold.member} held it"
         for hold, other in pairwise(ordered)
         if hold.since < other.sent
         and other.since < hold.until
-        and bisect_right(broker_kills, hold.sent) == bisect_right(broker_kills, other.since)
+        and not any(began <= other.since and hold.sent <= ended for began, ended in moves)
     ]
 
 

@@ -28,7 +28,7 @@ def said(at: float, kind: int = ACCEPT, member: str = "ann", offset: int = 0, co
 def judged(
     *workers: Sequence[Any],
     end: int = 1,
-    kills: Sequence[float] = (),
+    kills: Sequence[tuple[float, float]] = (),
     dead: Counter[int] | None = None,
     ended: float = ENDED,
 ) -> list[str]:
@@ -75,7 +75,7 @@ def test_what_is_said_behind_the_end_of_a_lock_may_have_no_effect() -> None:
 def test_a_record_that_two_workers_hold_is_found_unless_the_broker_failed_or_the_lock_may_have_ended() -> None:
     first, second = [acquired(1)], [acquired(3, "ben"), said(4, member="ben")]
     assert judged(first, second) == ["record 0 was delivered to ben while ann held it"]
-    assert judged(first, second, kills=[2.0]) == []
+    assert judged(first, second, kills=[(1.5, 2.0)]) == []
     assert judged([acquired(1, lock=1)], second) == []
     assert judged([acquired(1), said(2, RELEASE)], second) == []
     assert judged([acquired(1), {"what": "failed", "why": "x", "at": 2.0}], second) == []
