@@ -63,7 +63,10 @@ class RoutedMember:
     """One member on a thread of its own, from `start` until `stop`."""
 
     def __init__(self, ports: Mapping[int, int], topic: ShareTopic, fate: Fate, *, version: int, seed: int) -> None:
-        """`ports`: of all brokers by their ids; `version`: of ShareFetch and ShareAcknowledge."""
+        """`ports`: of all brokers by their ids; `version`: of ShareFetch and ShareAcknowledge.
+
+        The first record of each session is held until `finish`: what is done behind it has to be stored.
+        """
         self.lines: list[str] = []
         self.refusals: list[Refusal] = []
         self._ports, self._topic, self._fate, self._version = ports, topic, fate, version
@@ -74,12 +77,19 @@ class RoutedMember:
         self._sessions: dict[int, _Session] = {}
         self._said: tuple[int, list[Acknowledged]] = (-1, [])
         """What is to be said to a broker with the next fetch."""
+        self._held: tuple[int, list[Acknowledged]] = (-1, [])
+        """What is to be said of held records, and to which broker."""
+        self._is_finishing = threading.Event()
         self._is_stopped = threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run)
 
     def start(self) -> None:
         self._thread.start()
+
+    def finish(self) -> None:
+        """Hold nothing any more."""
+        self._is_finishing.set()
 
     def stop(self) -> None:
         """Raises what has ended the member before."""
@@ -91,6 +101,10 @@ class RoutedMember:
             self._member.client.socket.close()
         if self._failure is not None:
             raise self._failure
+
+    def waits_for_an_answer(self) -> bool:
+        """Whether the last that it has done is to say something of records."""
+        return bool(self.lines) and '"what": "says"' in self.lines[-1]
 
     def _run(self) -> None:
         try:
@@ -130,7 +144,7 @@ class RoutedMember:
         return None if found.error_code else int(found.node_id)
 
     def _beat(self) -> None:
-        """A heartbeat if it is time. Raises OSError."""
+        """A heartbeat if it is time. Raises OSError until the member has joined; later its work continues without."""
         if time.monotonic() < self._beat_s + BEAT_S:
             return
         member = self._member
@@ -141,16 +155,14 @@ class RoutedMember:
                 if member is None:
                     member = self._member = ShareMember(client, self._topic)
                 member.client = client
-            is_assigned = member.beat()
+            if not member.beat():
+                raise Unreached("no partition is assigned")
         except OSError:
             if member is not None:
-                member.client.socket.close()
-            raise
-        if is_assigned:
-            self._beat_s = time.monotonic()
-        else:
-            member.client.socket.close()  # Perhaps it does not coordinate any more.
-            raise Unreached("no partition is assigned")
+                member.client.socket.close()  # Perhaps it does not coordinate any more.
+            if member is None or not member.is_assigned:
+                raise
+        self._beat_s = time.monotonic()
 
     def _session(self) -> tuple[int, _Session]:
         if self._leader is None:
@@ -182,6 +194,7 @@ class RoutedMember:
         """One fetch, and what is said of its records: at once, or with the next one."""
         assert self._member is not None
         broker, session = self._session()
+        self._finish_held(broker, session)
         is_same = self._said[0] == broker and session.epoch > 0
         said, self._said = self._said[1] if is_same else [], (-1, [])
         row = FetchPartition(partition_index=0, acknowledgement_batches=_batches(said))
@@ -219,11 +232,22 @@ class RoutedMember:
         for one in acquired:
             for offset in range(one.first, one.last + 1):
                 said = offset, offset, self._fate(offset, one.deliveries)
-                if self._chance.random() < 0.5:
+                if self._held[0] != broker and not self._is_finishing.is_set():
+                    self._held = broker, [said]
+                elif self._chance.random() < 0.5:
                     later.append(said)
                 elif self._leader == broker:
                     self._acknowledge(broker, said)
         self._said = broker, later
+
+    def _finish_held(self, broker: int, session: _Session) -> None:
+        """Say what is to be said of what is held, if it is still."""
+        if self._held[0] != broker or session.epoch == 0:
+            self._held = (-1, [])
+        elif self._is_finishing.is_set():
+            held, self._held = self._held[1], (-1, [])
+            for said in held:
+                self._acknowledge(broker, said)
 
     def _acknowledge(self, broker: int, said: Acknowledged) -> None:
         assert self._member is not None

@@ -26,13 +26,14 @@ class FakeDeadLetters:
         assert partition.leader is not None
         self.waiting.setdefault(key, []).extend(letters)
         self.added += letters
-        self._on_written[key] = on_written
+        self._on_written.setdefault(key, on_written)  # As `DeadLetterWriter`: a queue has that of its first letters.
 
     def drop(self, key: SharePartitionKey) -> None:
         self.waiting.pop(key, None)
+        self._on_written.pop(key, None)
         self.dropped.append(key)
 
     def write(self) -> None:
         """All that wait are written."""
         for key in list(self.waiting):
-            self._on_written[key](self.waiting.pop(key))
+            self._on_written.pop(key)(self.waiting.pop(key))

@@ -99,6 +99,23 @@ async def test_a_change_of_leadership_leaves_them_to_the_next_leader() -> None:
         assert world.dead_letters.waiting == {KEY: [DeadLetters(0, 1, 1, REJECTED)]}
 
 
+async def test_a_rejection_that_is_stored_behind_a_change_of_leadership_is_the_next_leaders() -> None:
+    async with a_world_with_dead_letters() as world:
+        world.produce(2)
+        world.fetch()
+        world.persister.holds = True
+        world.send_acknowledge([(0, 0, [REJECT])])
+        await world.broker.follow("orders", epoch=1)
+        await world.broker.lead("orders", epoch=2)
+        world.persister.holds = False
+        world.persister.release()
+        assert world.dead_letters.added == [], "the former leader has ended"
+        world.fetch("b")
+        assert world.dead_letters.waiting == {KEY: [DeadLetters(0, 1, 1, REJECTED)]}
+        world.dead_letters.write()
+        assert world.machine().start == 1
+
+
 async def test_a_share_partition_with_unwritten_dead_letters_is_not_forgotten() -> None:
     async with a_world_with_dead_letters() as world:
         world.produce(1)
