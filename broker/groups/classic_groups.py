@@ -36,6 +36,7 @@ from sordini.broker.groups.machine.events import (
     ValidateOffsetCommit,
     WriteCompleted,
 )
+from sordini.broker.groups.machine.group_deletion import deletion_callers
 from sordini.broker.groups.machine.memory_limit import ShardMemoryUsage
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCaused
 from sordini.broker.groups.machine.state import Caller, Group, GroupState, GroupValue
@@ -73,6 +74,8 @@ class ClassicGroups:
         self._now = now
         self._numbers = count(1)
         self._callers: dict[Caller, OnAnswer] = {}
+        self._deleting: set[Caller] = set()
+        """Who waits for the tombstone of a group whose place another one has taken."""
         self._events: EventQueue[Event] = EventQueue(self._step)
 
     # Requests and events.
@@ -114,6 +117,7 @@ class ClassicGroups:
         group = self.groups.get(group_id)
         if group is not None:
             self._drop(group_id, is_converted=True)
+            self._deleting.update(deletion_callers(group))
             for reply in interrupted_requests(group):
                 self._carry_out(group_id, reply)
 
@@ -184,8 +188,14 @@ class ClassicGroups:
                 assert_never(action)
 
     def _write_group(self, group_id: str, write: GroupWrite) -> None:
+        callers = deletion_callers(self.groups.get(group_id), write.number)
+
         def written(code: ErrorCode) -> None:
             error = GROUP_ERRORS.get(code, code) or None
+            for caller in self._deleting.intersection(callers):
+                self._deleting.discard(caller)
+                self._callers.pop(caller)(GroupAnswer(error or ErrorCode.NONE))
+                return
             self._events.apply(group_id, WriteCompleted(write.generation_id, error, write.number))
 
         key = records.group_key(group_id)
@@ -197,11 +207,15 @@ class ClassicGroups:
     def _delete_without_record(
         self, group: Group, partitions: Sequence[TopicPartition], actions: Sequence[Action]
     ) -> None:
-        """Delete the offsets of a group without a record; the group is removed, and the answer sent, after that."""
+        """Delete the offsets of a group without a record; the group is removed, and the answer sent, after that.
+
+        By then a member may have joined it, or a consumer group have taken its place: these stay.
+        """
+        before = self.groups.get(group.group_id)
         replies = [action for action in actions if isinstance(action, GroupReply)]
 
         def written(code: ErrorCode) -> None:
-            if not code:
+            if not code and self.groups.get(group.group_id) is before:
                 self.keep(group)
             for caller, _ in replies:
                 self._callers.pop(caller)(GroupAnswer(COMMIT_ERRORS.get(code, code)))

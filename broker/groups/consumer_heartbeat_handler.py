@@ -110,12 +110,11 @@ class ConsumerHeartbeatHandler:
 
 
 def _owned(rows: list[TopicPartitions]) -> Work[Partitions]:
-    owned: dict[TopicId, frozenset[int]] = {}
+    owned: dict[TopicId, set[int]] = {}
     for row in rows:
         yield 1 + len(row.partitions) // PARTITIONS_PER_STEP
-        topic_id = TopicId(row.topic_id)
-        owned[topic_id] = owned.get(topic_id, frozenset()) | frozenset(row.partitions)
-    return owned
+        owned.setdefault(TopicId(row.topic_id), set()).update(row.partitions)
+    return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
 
 
 def _refused(code: ErrorCode, message: str | None) -> ConsumerGroupHeartbeatResponse:

@@ -56,6 +56,9 @@ def upgraded(group: Group, topics: Topics, limits: ConsumerLimits) -> tuple[Chan
         text = f"its subscriptions and assignments have {size} bytes, {CONVERTED_BYTES_MAX} are read."
         raise _not_upgraded(group, text)
     members = [_consumer_member(group, member, topics) for member in group.members.values()]
+    owned = [(topic, partition) for m in members for topic, epochs in m.assigned.items() for partition in epochs]
+    if len(set(owned)) < len(owned):
+        raise _not_upgraded(group, "a partition is assigned to two of its members.")
     names = frozenset[str]().union(*(member.subscribed_topics for member in members))
     epoch = group.generation_id
     targets = (TargetChange(m.member_id, {t: frozenset(e) for t, e in m.assigned.items()}) for m in members)
@@ -80,18 +83,13 @@ def interrupted_requests(group: Group) -> list[GroupReply]:
 
 
 def group_of(group_id: str, changes: tuple[Change, ...], now_ms: int) -> ConsumerGroup:
-    """The consumer group of these records, with sessions of the classic members' own timeouts from now on."""
+    """The consumer group of these records, whose members' sessions start now (monotonic)."""
     folded = FoldedGroup(group_id)
     for change in changes:
         folded.fold(change)
     group = folded.group(now_ms, 0)
     assert group is not None
-    deadlines = {
-        member_id: now_ms + member.classic.session_timeout_ms
-        for member_id, member in group.members.items()
-        if member.classic is not None
-    }
-    return group._replace(session_deadlines_ms=deadlines, due_ms=min(deadlines.values()))
+    return group
 
 
 def _consumer_member(group: Group, member: Member, topics: Topics) -> ConsumerMember:
@@ -109,9 +107,10 @@ def _consumer_member(group: Group, member: Member, topics: Topics) -> ConsumerMe
         )
     owned: dict[TopicId, dict[int, int]] = {}
     for name, partition in assigned:
-        topic_id = topics.id_of(name)
-        if topic_id is not None:
-            owned.setdefault(topic_id, {})[partition] = group.generation_id
+        topic = topics.get(name)
+        # The topic may have been deleted, and made again with fewer partitions.
+        if topic is not None and 0 <= partition < topic.partitions:
+            owned.setdefault(topic.topic_id, {})[partition] = group.generation_id
     _, subscribed = subscription
     return ConsumerMember(
         member.member_id,

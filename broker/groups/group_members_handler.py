@@ -7,6 +7,8 @@ decisions are in `broker/groups/machine/machine.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from sordini.broker.groups.coordinator import GroupCoordinator
@@ -140,7 +142,7 @@ class GroupMembersHandler:
                 raise
             return HeartbeatResponse()  # Its session starts when the group is loaded.
 
-    def leave(self, call: Call) -> LeaveGroupResponse | DelayedResponse | Work[LeaveGroupResponse]:
+    def leave(self, call: Call) -> LeaveGroupResponse | DelayedResponse | Work[LeaveGroupResponse | DelayedResponse]:
         request: LeaveGroupRequest = call.body
         _check_group_id(request.group_id)
         is_list = call.version >= FIRST_VERSION_WITH_MEMBERS
@@ -154,21 +156,30 @@ class GroupMembersHandler:
             lambda answer: _leave_response(answer, leaving, call.version),
         )
 
-    def _leave_in_slices(self, call: Call) -> Work[LeaveGroupResponse]:
+    def _leave_in_slices(self, call: Call) -> Work[LeaveGroupResponse | DelayedResponse]:
         """In slices. When this broker resigns as the coordinator, the remaining members have NOT_COORDINATOR."""
-        request, response = call.body, LeaveGroupResponse()
-        for start in range(0, len(request.members), LEAVING_PER_SLICE):
-            some = request.members[start : start + LEAVING_PER_SLICE]
-            answers: list[LeaveAnswer] = []
+        request: LeaveGroupRequest = call.body
+        responder: Responder[LeaveGroupResponse] = Responder(call)
+        starts = range(0, len(request.members), LEAVING_PER_SLICE)
+        slices = {start: request.members[start : start + LEAVING_PER_SLICE] for start in starts}
+        answers: dict[int, LeaveAnswer] = {}
+
+        def answered(start: int, answer: LeaveAnswer) -> None:
+            """That of a consumer group comes when its records are committed."""
+            answers[start] = answer
+            if len(answers) == len(slices):
+                parts = (_leave_response(answers[at], some, call.version).members for at, some in slices.items())
+                responder.answer(LeaveGroupResponse(members=[*chain.from_iterable(parts)]))
+
+        for start, some in slices.items():
             try:
-                self._groups.submit(request.group_id, _leave_event(some, call), answers.append)
+                self._groups.submit(request.group_id, _leave_event(some, call), partial(answered, start))
             except BrokerError as error:
                 if not start:
                     raise
-                answers.append(LeaveAnswer((error.code,) * len(some)))
-            response.members += _leave_response(answers[0], some, FIRST_VERSION_WITH_MEMBERS).members
+                answered(start, LeaveAnswer((error.code,) * len(some)))
             yield LEAVING_STEPS * len(some)
-        return response
+        return responder.result()
 
     @staticmethod
     def join_error_response(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:

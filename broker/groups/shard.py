@@ -16,7 +16,7 @@ from sordini.broker.groups.classic_groups import ClassicGroups, OnAnswer
 from sordini.broker.groups.consumer.groups import ConsumerGroups
 from sordini.broker.groups.consumer.machine.events import ConsumerHeartbeat, Refusal
 from sordini.broker.groups.consumer.machine.state import JOIN_EPOCH, ConsumerGroup
-from sordini.broker.groups.consumer.machine.target import subscribed_topics
+from sordini.broker.groups.consumer.machine.target import has_unresolved_regex, subscribed_topics
 from sordini.broker.groups.journal_errors import COMMIT_ERRORS, GROUP_ERRORS
 from sordini.broker.groups.machine.events import (
     DeleteGroup,
@@ -207,6 +207,8 @@ class GroupShard:
         if classic is not None:
             expired = table.expired(classic, now_ms, retention_ms)
         elif consumers is not None:
+            if has_unresolved_regex(consumers):
+                return  # Which topics its members read is not known yet.
             topics = subscribed_topics(consumers.members.values(), consumers.regexes)
             expired = table.expired_besides(topics, now_ms, retention_ms)
         else:
@@ -264,12 +266,19 @@ class GroupShard:
         if not self._offsets.delete(group_id, (), retried_later, self.consumers.tombstones(group_id)):
             return False
         self.consumers.forget(group_id)
+        if not self._offsets.of(group_id).is_idle:
+            self.classic.keep_for_offsets(group_id)  # The join may be refused: the offsets stay.
         return True
 
     def _remove_consumers(self, group_id: str, on_done: OnDone) -> None:
         """Delete a consumer group without members, and its offsets."""
         tombstones = self.consumers.tombstones(group_id)
-        if self._offsets.delete(group_id, self.offset_partitions(group_id), on_done, tombstones):
+
+        def written(code: ErrorCode) -> None:
+            self.classic.remove_without_offsets(group_id)  # A commit before this may have made one.
+            on_done(code)
+
+        if self._offsets.delete(group_id, self.offset_partitions(group_id), written, tombstones):
             self.consumers.forget(group_id)
             self.histories.group_removed(group_id)
 

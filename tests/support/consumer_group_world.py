@@ -13,6 +13,7 @@ from typing import NamedTuple
 from sordini.broker.groups.consumer.machine import machine, record_formats
 from sordini.broker.groups.consumer.machine.assignors.by_name import ASSIGNORS
 from sordini.broker.groups.consumer.machine.assignors.group import Group as AssignorInput
+from sordini.broker.groups.consumer.machine.assignors.group import static_ids
 from sordini.broker.groups.consumer.machine.events import (
     ClassicAnswer,
     ClassicHeartbeat,
@@ -273,7 +274,7 @@ class ConsumerWorld:
                 self.apply(RegexesResolved(found))
             if self.under_way:
                 epoch, assignor, group = self.under_way.pop(0)
-                self.apply(TargetComputed(epoch, assignor, computed(assignor, group)))
+                self.apply(TargetComputed(epoch, assignor, computed(assignor, group), static_ids(group)))
 
     def restart(self) -> None:
         """Another coordinator reads the log."""

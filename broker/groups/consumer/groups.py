@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from itertools import count
+from typing import Any, Final, Protocol
 
 from sordini.broker.coordinators.event_queue import EventQueue
 from sordini.broker.coordinators.journal import KeyValue
@@ -18,6 +19,7 @@ from sordini.broker.groups.committed_answers import CommittedAnswers
 from sordini.broker.groups.consumer.machine import machine, record_formats
 from sordini.broker.groups.consumer.machine.assignors.by_name import ASSIGNORS
 from sordini.broker.groups.consumer.machine.assignors.group import Group as AssignorInput
+from sordini.broker.groups.consumer.machine.assignors.group import static_ids
 from sordini.broker.groups.consumer.machine.events import (
     Action,
     Answer,
@@ -39,7 +41,7 @@ from sordini.broker.groups.consumer.machine.events import (
     Tick,
     Topics,
 )
-from sordini.broker.groups.consumer.machine.memory_cost import added_cost, cost_change
+from sordini.broker.groups.consumer.machine.memory_cost import added_cost, cost_change, says_nothing_new
 from sordini.broker.groups.consumer.machine.state import JOIN_EPOCH, ConsumerGroup, Partitions, ResolvedRegex
 from sordini.broker.groups.consumer.member_connections import NO_CONNECTION, MemberConnections, OlderConnection
 from sordini.broker.groups.journal_errors import GROUP_ERRORS
@@ -51,6 +53,10 @@ from sordini.system.named_tuple import NamedTuple
 
 STEPS_AT_ONCE = 2_000
 """Of an assignor, in the request that needs the target; a longer one goes on in slices of as many steps."""
+
+RETRY_MS: Final = 1_000
+"""What no client asks for again (a target, the topics of a regular expression, a fencing) is tried again so much later
+when it could not be written."""
 
 NO_ROOM = "The groups of this broker use all memory that sordini.group.memory.bytes.max allows."
 
@@ -93,6 +99,15 @@ class _Submitted(NamedTuple):
     """The group before the event, where it begins with it: a classic group is converted."""
 
 
+class _SlowTarget(NamedTuple):
+    """A target that goes on to be computed once the step that began it is in force."""
+
+    epoch: int
+    assignor: str
+    static_ids: Mapping[str, str]
+    work: Generator[int, None, Mapping[str, Partitions]]
+
+
 class ConsumerGroups:
     """By group id. A group is kept while it has members or records."""
 
@@ -118,6 +133,9 @@ class ConsumerGroups:
         self._events: EventQueue[_Submitted] = EventQueue(self._step)
         self._answers = CommittedAnswers()
         self._connections = MemberConnections() if deps.is_guarded else None
+        self._lives: dict[str, int] = {}
+        """A number for each group: what was begun for a former group of the same id is not for this one."""
+        self._numbers = count(1)
         self._is_closed = False
 
     # Requests and events.
@@ -178,7 +196,8 @@ class ConsumerGroups:
             _answer(submitted, Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, NO_ROOM))
             return
         before = known or submitted.begin or ConsumerGroup(group_id)
-        around = self._around(group_id)
+        slow: list[_SlowTarget] = []
+        around = self._around(group_id, slow)
         step = machine.step(before, event, around)
         records = [record_formats.written(group_id, change) for change in step.changes]
         if not records:
@@ -186,6 +205,7 @@ class ConsumerGroups:
                 self._keep(group_id, step.group)
             self._answers.when_committed(group_id, partial(_answer_or_error, submitted, step.answer))
         elif not self._write(group_id, step, [*submitted.prefix, *records], submitted):
+            self._retry_later(group_id, event)
             return
         else:
             self._remember_connection(step, submitted)
@@ -194,6 +214,20 @@ class ConsumerGroups:
                 self._histories.observe_consumer(before, step, around.topics, around.now, is_converted=is_converted)
         for action in step.actions:
             self._carry_out(group_id, action, submitted.peer)
+        for target in slow:
+            self._deps.ports.spawn(self._assign_in_slices(group_id, self._lives.get(group_id), target))
+
+    def _retry_later(self, group_id: str, event: Event) -> None:
+        """A step could not be written. A client sends its request again, and nobody else the other events."""
+        if isinstance(event, TargetComputed | RegexesResolved | Tick):
+            again = Tick(RETRY_MS) if isinstance(event, Tick) else event
+            submit = partial(self._submit_in_life, group_id, self._lives.get(group_id), again)
+            self._deps.ports.call_later(RETRY_MS / 1000, submit)
+
+    def _submit_in_life(self, group_id: str, life: int | None, event: Event) -> None:
+        """Submit an event unless its group is gone, even if there is another one of that id."""
+        if life is not None and self._lives.get(group_id) == life:
+            self.submit(group_id, event)
 
     def _write(self, group_id: str, step: Step, records: Sequence[KeyValue], submitted: _Submitted) -> bool:
         """Append the records of a step; if that fails the step has not happened. Whether it has.
@@ -225,9 +259,11 @@ class ConsumerGroups:
         before = self.groups.get(group_id)
         if group is None:
             self.groups.pop(group_id, None)
+            self._lives.pop(group_id, None)
             self._memory.group_removed(group_id)
             return
         if before is None:
+            self._lives[group_id] = next(self._numbers)
             self._on_new(group_id)
         self._memory.add_to_group(group_id, cost_change(before, group))
         self.groups[group_id] = group
@@ -246,10 +282,10 @@ class ConsumerGroups:
                 log.info("target assigned", group=group_id, epoch=epoch, assignor=assignor, members=members)
             case ResolveRegexes(regexes):
                 assert peer is not None, "only heartbeats resolve regular expressions"
-                self._deps.ports.spawn(self._resolve(group_id, regexes, peer))
+                self._deps.ports.spawn(self._resolve(group_id, self._lives.get(group_id), regexes, peer))
 
-    async def _resolve(self, group_id: str, regexes: Collection[str], peer: Peer) -> None:
-        self.submit(group_id, RegexesResolved(await self._deps.resolve(regexes, peer)))
+    async def _resolve(self, group_id: str, life: int | None, regexes: Collection[str], peer: Peer) -> None:
+        self._submit_in_life(group_id, life, RegexesResolved(await self._deps.resolve(regexes, peer)))
 
     def _is_on_newest_connection(self, group: ConsumerGroup, submitted: _Submitted) -> bool:
         """Whether an event is no heartbeat on an older connection than its member's newest, which it may be itself."""
@@ -267,25 +303,26 @@ class ConsumerGroups:
 
     def _has_room(self, group_id: str, group: ConsumerGroup | None, event: Event) -> bool:
         """Whether memory allows what an event says of a member."""
-        if isinstance(event, ConsumerHeartbeat):
-            if event.subscribed_topics is None and event.subscribed_regex is None:
-                return True
-        elif not isinstance(event, ClassicJoin):
+        if not isinstance(event, ConsumerHeartbeat | ClassicJoin):
             return True
         member = None if group is None else group.members.get(event.member_id)
+        if isinstance(event, ConsumerHeartbeat) and says_nothing_new(member, event):
+            return True
         return self._memory.has_room(self._memory.missing_group_bytes(group_id) + added_cost(member, event))
 
     # The context of a step.
 
-    def _around(self, group_id: str) -> StepContext:
-        return StepContext(self._now(), self._deps.settings_of(group_id), self._deps.topics, self._assign)
+    def _around(self, group_id: str, slow: list[_SlowTarget]) -> StepContext:
+        """`slow` gets the target that takes long, if there is one."""
+        assign = partial(self._assign, slow)
+        return StepContext(self._now(), self._deps.settings_of(group_id), self._deps.topics, assign)
 
     def _now(self) -> Now:
         clock = self._deps.ports.clock
         return Now(clock.monotonic_ms(), clock.now_ms())
 
     def _assign(
-        self, group_id: str, epoch: int, assignor: str, group: AssignorInput
+        self, slow: list[_SlowTarget], _group_id: str, epoch: int, assignor: str, group: AssignorInput
     ) -> Mapping[str, Partitions] | None:
         work, is_offloaded = ASSIGNORS[assignor](group), self._deps.is_offloaded()
         steps = 0
@@ -295,12 +332,11 @@ class ConsumerGroups:
         except StopIteration as end:
             targets: Mapping[str, Partitions] = end.value
             return targets
-        self._deps.ports.spawn(self._assign_in_slices(group_id, epoch, assignor, work))
+        slow.append(_SlowTarget(epoch, assignor, static_ids(group), work))
         return None
 
-    async def _assign_in_slices(
-        self, group_id: str, epoch: int, assignor: str, work: Generator[int, None, Mapping[str, Partitions]]
-    ) -> None:
+    async def _assign_in_slices(self, group_id: str, life: int | None, target: _SlowTarget) -> None:
+        epoch, assignor, statics, work = target
         while True:
             await asyncio.sleep(0)
             steps = 0
@@ -308,7 +344,7 @@ class ConsumerGroups:
                 while steps < STEPS_AT_ONCE:
                     steps += next(work)
             except StopIteration as end:
-                self.submit(group_id, TargetComputed(epoch, assignor, end.value))
+                self._submit_in_life(group_id, life, TargetComputed(epoch, assignor, end.value, statics))
                 return
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sordini.broker.groups.machine.events import DeleteGroup, GroupAnswer
-from sordini.broker.groups.machine.state import Caller, GroupState, TombstoneWrite
+from sordini.broker.groups.machine.state import Caller, Group, GroupState, TombstoneWrite
 from sordini.broker.groups.machine.transition import GroupTransition
 from sordini.protocol.errors import ErrorCode
 
@@ -45,6 +45,17 @@ def tombstone_written(transition: GroupTransition, purpose: TombstoneWrite, erro
         transition.transition_to(GroupState.EMPTY)
     if purpose.caller is not None:
         transition.reply(purpose.caller, GroupAnswer(error or ErrorCode.NONE))
+
+
+def deletion_callers(group: Group | None, number: int | None = None) -> list[Caller]:
+    """Who waits for the tombstones that a group has written, or for that of one write."""
+    return [
+        write.purpose.caller
+        for write in (() if group is None else group.pending_writes)
+        if isinstance(write.purpose, TombstoneWrite)
+        and write.purpose.caller is not None
+        and number in (None, write.number)
+    ]
 
 
 def unload(transition: GroupTransition) -> None:

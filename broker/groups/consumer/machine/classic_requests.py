@@ -181,9 +181,9 @@ def partitions_by_id(
     transition: ConsumerTransition, rows: Iterable[tuple[str, Iterable[int]]]
 ) -> dict[TopicId, frozenset[int]]:
     """Partitions by the ids of topics that exist."""
-    found: dict[TopicId, frozenset[int]] = {}
+    found: dict[TopicId, set[int]] = {}
     for name, partitions in rows:
         topic_id = transition.around.topics.id_of(name)
         if topic_id is not None:
-            found[topic_id] = found.get(topic_id, frozenset()) | frozenset(partitions)
-    return found
+            found.setdefault(topic_id, set()).update(partitions)
+    return {topic_id: frozenset(partitions) for topic_id, partitions in found.items()}

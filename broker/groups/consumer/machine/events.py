@@ -9,6 +9,7 @@ from typing import Protocol
 from sordini.broker.groups.consumer.machine.assignors.group import Group as AssignorInput
 from sordini.broker.groups.consumer.machine.changes import Change
 from sordini.broker.groups.consumer.machine.state import (
+    NO_IDS,
     ClassicProtocol,
     ConsumerGroup,
     ConsumerMember,
@@ -168,6 +169,8 @@ class TargetComputed(NamedTuple):
     epoch: int
     assignor: str
     targets: Mapping[str, Partitions]
+    static_ids: Mapping[str, str] = NO_IDS
+    """Instance id -> member id as it began: a static member may have another id by now."""
 
 
 class RegexesResolved(NamedTuple):

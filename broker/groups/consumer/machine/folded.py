@@ -72,7 +72,7 @@ class FoldedGroup:
             for owned in (member.assigned, member.pending_revocation):
                 for topic, epochs in owned.items():
                     owners.setdefault(topic, {}).update(dict.fromkeys(epochs, member_id))
-        deadline_ms = now_ms + session_timeout_ms
+        deadlines = {name: now_ms + _session_ms(member, session_timeout_ms) for name, member in members.items()}
         unrevoked = {
             member_id: now_ms + member.rebalance_timeout_ms
             for member_id, member in members.items()
@@ -92,14 +92,19 @@ class FoldedGroup:
             MappingProxyType(self._regexes),
             MappingProxyType(owners),
             MappingProxyType(static),
-            dict.fromkeys(members, deadline_ms),
+            deadlines,
             MappingProxyType(unrevoked),
-            min((deadline_ms, *unrevoked.values())) if members else None,
+            min((*deadlines.values(), *unrevoked.values()), default=None),
         )
 
     def _member(self, member: ConsumerMember) -> ConsumerMember:
         assigned = self._assignments.get(member.member_id)
         return member if assigned is None else member._replace(**assigned._asdict())
+
+
+def _session_ms(member: ConsumerMember, session_timeout_ms: int) -> int:
+    """A member of the classic protocol says itself how long it may be silent."""
+    return session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
 
 
 def _set(values: dict[str, T], key: str, value: T | None) -> None:

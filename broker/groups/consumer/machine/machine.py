@@ -16,6 +16,7 @@ Invariants, held after every step (`check_invariants` asserts them):
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from sordini.broker.groups.consumer.machine import classic_requests
@@ -48,7 +49,13 @@ from sordini.broker.groups.consumer.machine.leaving import remove
 from sordini.broker.groups.consumer.machine.membership import identified_member
 from sordini.broker.groups.consumer.machine.regexes import resolved
 from sordini.broker.groups.consumer.machine.sessions import tick
-from sordini.broker.groups.consumer.machine.state import STATIC_LEAVE_EPOCH, ConsumerGroup, ConsumerMember, MemberState
+from sordini.broker.groups.consumer.machine.state import (
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+    Partitions,
+)
 from sordini.broker.groups.consumer.machine.target import assign_if_due, use_target
 from sordini.broker.groups.consumer.machine.transition import ConsumerTransition
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
@@ -102,8 +109,18 @@ def _target_computed(transition: ConsumerTransition, event: TargetComputed) -> N
     """Use a target, even of an epoch that is not the newest: members make progress, and another one follows."""
     transition.is_target_under_way = False
     if event.epoch > transition.assignment_epoch:
-        use_target(transition, event.epoch, event.targets, event.assignor)
+        use_target(transition, event.epoch, _with_successors(transition, event), event.assignor)
     assign_if_due(transition)
+
+
+def _with_successors(transition: ConsumerTransition, event: TargetComputed) -> Mapping[str, Partitions]:
+    """The targets, those of static members under the ids that they have by now: that raised no group epoch."""
+    successors = {
+        transition.static_member_ids[instance_id]: event.targets[former_id]
+        for instance_id, former_id in event.static_ids.items()
+        if former_id in event.targets and transition.static_member_ids.get(instance_id, former_id) != former_id
+    }
+    return {**event.targets, **successors} if successors else event.targets
 
 
 def _remove(transition: ConsumerTransition, event: RemoveMembers) -> RemovalAnswer:

@@ -6,7 +6,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from sordini.broker.groups.consumer.machine.events import ClassicJoin, ConsumerHeartbeat
-from sordini.broker.groups.consumer.machine.state import ClassicProtocol, ConsumerGroup, ConsumerMember, Owned
+from sordini.broker.groups.consumer.machine.state import (
+    JOIN_EPOCH,
+    ClassicProtocol,
+    ConsumerGroup,
+    ConsumerMember,
+    Owned,
+)
 
 MEMBER_BYTES: Final = 1_800
 """A member with its entries in the group's mappings, and its newest connection."""
@@ -50,15 +56,32 @@ def added_cost(member: ConsumerMember | None, event: ConsumerHeartbeat | Classic
     The topics in the metadata of a classic member are counted with it once it has joined, and not before.
     """
     known = member or ConsumerMember(event.member_id)
+    instance_id = known.instance_id if event.instance_id is None else event.instance_id
     if isinstance(event, ClassicJoin):
         member_id = event.member_id or event.new_member_id
-        said = _identity_cost(member_id, event.client_id) + _protocols_cost(event.protocols)
+        said = _identity_cost(member_id, event.client_id, instance_id, known.rack_id)
+        said += _protocols_cost(event.protocols)
         said += sum(map(_name_cost, known.subscribed_topics))
     else:
         topics = known.subscribed_topics if event.subscribed_topics is None else event.subscribed_topics
         regex = known.subscribed_regex if event.subscribed_regex is None else event.subscribed_regex
-        said = _identity_cost(event.member_id, event.client_id) + sum(map(_name_cost, topics)) + len(regex or "")
+        rack_id = known.rack_id if event.rack_id is None else event.rack_id
+        said = _identity_cost(event.member_id, event.client_id, instance_id, rack_id)
+        said += sum(map(_name_cost, topics)) + len(regex or "")
     return said - (0 if member is None else _said_cost(member))
+
+
+def says_nothing_new(member: ConsumerMember | None, event: ConsumerHeartbeat) -> bool:
+    """Whether a heartbeat has nothing that may cost more: almost all have not. One of no member is refused later."""
+    if event.member_epoch < JOIN_EPOCH:
+        return True
+    if event.subscribed_topics is not None or event.subscribed_regex is not None:
+        return False
+    return member is None or (
+        event.rack_id in (None, member.rack_id)
+        and event.instance_id in (None, member.instance_id)
+        and event.client_id == member.client_id
+    )
 
 
 def _member_cost(member: ConsumerMember) -> int:
@@ -67,13 +90,14 @@ def _member_cost(member: ConsumerMember) -> int:
 
 def _said_cost(member: ConsumerMember) -> int:
     """Of a member that owns nothing."""
-    cost = _identity_cost(member.member_id, member.client_id) + sum(map(_name_cost, member.subscribed_topics))
+    cost = _identity_cost(member.member_id, member.client_id, member.instance_id, member.rack_id)
+    cost += sum(map(_name_cost, member.subscribed_topics))
     protocols = () if member.classic is None else member.classic.protocols
     return cost + len(member.subscribed_regex or "") + _protocols_cost(protocols)
 
 
-def _identity_cost(member_id: str, client_id: str) -> int:
-    return MEMBER_BYTES + len(member_id) + len(client_id)
+def _identity_cost(member_id: str, client_id: str, instance_id: str | None, rack_id: str | None) -> int:
+    return MEMBER_BYTES + len(member_id) + len(client_id) + len(instance_id or "") + len(rack_id or "")
 
 
 def _protocols_cost(protocols: Iterable[ClassicProtocol]) -> int:

@@ -26,9 +26,10 @@ def tick(transition: ConsumerTransition, late_ms: int) -> None:
     transition.due_ms = None
     expired = [member_id for member_id, due_ms in transition.session_deadlines_ms.items() if due_ms <= until_ms]
     _fence(transition, expired, "session expired", RebalanceCause.SESSION_TIMEOUT)
-    unrevoked = [member_id for member_id, due_ms in transition.rebalance_deadlines_ms.items() if due_ms <= until_ms]
-    late = "partitions not revoked within the rebalance timeout"
-    _fence(transition, unrevoked, late, RebalanceCause.REVOCATION_TIMEOUT)
+    if transition.becomes_classic is None:  # A classic group has deadlines of its own for those that are left.
+        unrevoked = [name for name, due_ms in transition.rebalance_deadlines_ms.items() if due_ms <= until_ms]
+        late = "partitions not revoked within the rebalance timeout"
+        _fence(transition, unrevoked, late, RebalanceCause.REVOCATION_TIMEOUT)
     for deadline_ms in (*transition.session_deadlines_ms.values(), *transition.rebalance_deadlines_ms.values()):
         transition.schedule(deadline_ms)
     if _is_due(transition, now_ms):

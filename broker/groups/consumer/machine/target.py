@@ -26,7 +26,13 @@ from sordini.broker.groups.consumer.machine.events import (
     TargetAssigned,
     Topics,
 )
-from sordini.broker.groups.consumer.machine.state import NO_PARTITIONS, ConsumerMember, Partitions, ResolvedRegex
+from sordini.broker.groups.consumer.machine.state import (
+    NO_PARTITIONS,
+    ConsumerGroup,
+    ConsumerMember,
+    Partitions,
+    ResolvedRegex,
+)
 from sordini.broker.groups.consumer.machine.topic_hashes import group_hash
 from sordini.broker.groups.consumer.machine.transition import ConsumerTransition
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
@@ -45,8 +51,14 @@ def topics_of(member: ConsumerMember, regexes: Mapping[str, ResolvedRegex]) -> f
 
 def subscribed_topics(members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex]) -> frozenset[str]:
     """All topics that members subscribe to. Equal subscriptions are looked at once."""
-    distinct = {topics_of(member, regexes) for member in members}
-    return frozenset(chain.from_iterable(distinct))
+    distinct = {(member.subscribed_topics, member.subscribed_regex): member for member in members}
+    return frozenset(chain.from_iterable(topics_of(member, regexes) for member in distinct.values()))
+
+
+def has_unresolved_regex(group: ConsumerGroup) -> bool:
+    """Whether a member's regular expression has not been resolved yet."""
+    regexes = {member.subscribed_regex for member in group.members.values() if member.subscribed_regex}
+    return not regexes <= group.regexes.keys()
 
 
 def metadata_hash(names: Iterable[str], topics: Topics) -> int:
@@ -134,10 +146,14 @@ def assignor_of(members: Iterable[ConsumerMember], known: Sequence[str]) -> str:
 def assignor_input(transition: ConsumerTransition) -> AssignorInput:
     """The group, as an assignor sees it. Equal subscriptions are resolved once."""
     topics, ids_of = transition.around.topics, dict[frozenset[str], frozenset[TopicId]]()
+    names_of: dict[tuple[frozenset[str], str | None], frozenset[str]] = {}
     counts: dict[TopicId, int] = {}
     members: dict[str, AssignorMember] = {}
     for member_id, member in transition.members.items():
-        names = topics_of(member, transition.regexes)
+        subscription = member.subscribed_topics, member.subscribed_regex
+        if subscription not in names_of:
+            names_of[subscription] = topics_of(member, transition.regexes)
+        names = names_of[subscription]
         if names not in ids_of:
             found = [topic for topic in map(topics.get, names) if topic is not None]
             counts.update((topic.topic_id, topic.partitions) for topic in found)

@@ -64,6 +64,13 @@ def test_partitions_of_topics_that_are_gone_are_nobodys() -> None:
     assert list(member.assigned) == [TOPICS.id_of("a")]
 
 
+def test_partitions_that_a_topic_made_again_does_not_have_are_nobodys() -> None:
+    group = group_of("g", upgraded(classic({"a": [-1, 3, 4, 9]}), TOPICS, ConsumerLimits()), 0)
+    [member] = group.members.values()
+    assert [sorted(epochs) for epochs in member.assigned.values()] == [[3]]
+    assert [sorted(target) for target in group.targets["m0"].values()] == [[3]]
+
+
 @pytest.mark.parametrize(
     ("group", "limits", "reason"),
     [
@@ -78,6 +85,7 @@ def test_partitions_of_topics_that_are_gone_are_nobodys() -> None:
             ConsumerLimits(members_max=1),
             "exceeds the maximum size of a consumer group.",
         ),
+        (classic({"a": [0]}, {"a": [0]}), ConsumerLimits(), "a partition is assigned to two of its members."),
     ],
 )
 def test_a_group_that_is_not_converted_is_refused_with_the_reason(

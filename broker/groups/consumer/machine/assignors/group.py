@@ -34,5 +34,10 @@ class Group(NamedTuple):
     """Whether all members subscribe to the same names, existing or not."""
 
 
+def static_ids(group: Group) -> dict[str, str]:
+    """Instance id -> member id of the static members."""
+    return {m.instance_id: member_id for member_id, m in group.members.items() if m.instance_id is not None}
+
+
 Assignor = Callable[[Group], Generator[int, None, Assignment]]
 """Yields the steps made since the last time."""

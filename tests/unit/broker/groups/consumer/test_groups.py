@@ -226,6 +226,17 @@ async def test_offsets_of_topics_that_a_member_subscribes_to_do_not_expire() -> 
         assert committed(broker) == {("orders", 0): 5}
 
 
+async def test_no_offsets_expire_while_a_regular_expression_of_a_member_is_not_resolved() -> None:
+    async with a_coordinator(AT_ONCE) as broker:
+        assert commit(broker, {0: 5}) == [0]
+        broker.clock.ms += 7 * 24 * 3_600_000
+        beat(broker, "a", subscribed_topic_names=None, subscribed_topic_regex="ord.*")
+        broker.parts.groups.runtime.loaded_shard("g").state.expire("g")
+        await broker.settled()
+        broker.parts.groups.runtime.loaded_shard("g").state.expire("g")
+        assert committed(broker) == {("orders", 0): 5}
+
+
 class Epoch:
     """What a commit needs of a member."""
 
@@ -278,6 +289,24 @@ async def test_a_member_s_subscription_does_not_grow_beyond_the_memory_limit() -
         assert beat(broker, "a", 2, subscribed_topic_names=larger).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
         assert beat(broker, "a", 2, subscribed_topic_names=["orders"]).error_code == ErrorCode.NONE
         assert broker.parts.groups.memory.held_bytes <= 20_000
+
+
+async def test_the_rack_and_the_instance_of_members_count_and_are_limited() -> None:
+    async with a_coordinator({**AT_ONCE, "sordini.group.memory.bytes.max": "100000"}) as broker:
+        codes = [beat(broker, f"m{n}", rack_id="r" * 30_000, instance_id=f"{n}").error_code for n in range(4)]
+        assert codes[-1] == ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert beat(broker, "m9", instance_id="i" * 30_000).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert broker.parts.groups.memory.held_bytes <= 100_000
+
+
+async def test_a_member_that_is_there_does_not_grow_beyond_the_memory_limit_by_another_rack_or_client_id() -> None:
+    async with a_coordinator({**AT_ONCE, "sordini.group.memory.bytes.max": "20000"}) as broker:
+        beat(broker, "a")
+        assert beat(broker, "a", 2, rack_id="r" * 30_000).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+        refused = broker.ask(BEAT, 1, beat_request("a", 2), client_id="c" * 30_000)
+        assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert beat(broker, "a", 2).error_code == ErrorCode.NONE
+        assert beat(broker, "a", -1, rack_id="r" * 30_000).error_code == ErrorCode.NONE, "it may leave"
 
 
 async def test_the_metadata_of_classic_members_counts_and_is_limited() -> None:
