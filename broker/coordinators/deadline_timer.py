@@ -10,6 +10,7 @@ So an overdue timer first lets the loop read its sockets once, and then reports 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -19,6 +20,8 @@ K = TypeVar("K", bound=Hashable)
 
 LATE_MS = 50
 """More than the delay of a busy loop."""
+KEYS_AT_ONCE = 200
+"""Called before the loop serves other requests: after a stall, or a load, all groups of a broker are due together."""
 DRAIN_S = 0.005
 """Long enough for one iteration of the loop that polls all sockets, whether it runs timers or sockets first."""
 
@@ -74,12 +77,16 @@ class DeadlineTimer(Generic[K]):
             self._timer = self._call_later(DRAIN_S, self._fire)
             return
         self._is_draining = False
-        due = []
-        while heap and heap[0][0] <= now_ms:
+        due: deque[tuple[K, int]] = deque()
+        while heap and heap[0][0] <= now_ms and len(due) < KEYS_AT_ONCE:
             due_ms, _, key = heapq.heappop(heap)
             if deadlines.get(key) == due_ms:
                 del deadlines[key]
                 due.append((key, now_ms - due_ms))
-        for key, late_ms in due:
-            self._on_due(key, late_ms)
-        self._arm()
+        try:
+            while due:
+                self._on_due(*due.popleft())
+        finally:
+            for key, late_ms in due:  # One call has raised: the other keys are still due.
+                self.schedule(key, now_ms - late_ms)
+            self._arm()

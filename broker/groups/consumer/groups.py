@@ -56,7 +56,9 @@ STEPS_AT_ONCE = 2_000
 
 RETRY_MS: Final = 1_000
 """What no client asks for again (a target, the topics of a regular expression, a fencing) is tried again so much later
-when it could not be written."""
+when it could not be written; then after twice the time, and so on."""
+RETRY_DOUBLINGS_MAX: Final = 5
+RETRY_MS_MAX: Final = 30_000
 
 NO_ROOM = "The groups of this broker use all memory that sordini.group.memory.bytes.max allows."
 
@@ -97,6 +99,8 @@ class _Submitted(NamedTuple):
     """Records that precede those of the step, in the same batch."""
     begin: ConsumerGroup | None = None
     """The group before the event, where it begins with it: a classic group is converted."""
+    retries: int = 0
+    """How often it could not be written before."""
 
 
 class _SlowTarget(NamedTuple):
@@ -205,7 +209,7 @@ class ConsumerGroups:
                 self._keep(group_id, step.group)
             self._answers.when_committed(group_id, partial(_answer_or_error, submitted, step.answer))
         elif not self._write(group_id, step, [*submitted.prefix, *records], submitted):
-            self._retry_later(group_id, event)
+            self._retry_later(group_id, submitted)
             return
         else:
             self._remember_connection(step, submitted)
@@ -217,17 +221,19 @@ class ConsumerGroups:
         for target in slow:
             self._deps.ports.spawn(self._assign_in_slices(group_id, self._lives.get(group_id), target))
 
-    def _retry_later(self, group_id: str, event: Event) -> None:
+    def _retry_later(self, group_id: str, submitted: _Submitted) -> None:
         """A step could not be written. A client sends its request again, and nobody else the other events."""
+        event, retries = submitted.event, submitted.retries
         if isinstance(event, TargetComputed | RegexesResolved | Tick):
-            again = Tick(RETRY_MS) if isinstance(event, Tick) else event
-            submit = partial(self._submit_in_life, group_id, self._lives.get(group_id), again)
-            self._deps.ports.call_later(RETRY_MS / 1000, submit)
+            wait_ms = min(RETRY_MS << min(retries, RETRY_DOUBLINGS_MAX), RETRY_MS_MAX)
+            again = Tick(wait_ms) if isinstance(event, Tick) else event
+            submit = partial(self._submit_in_life, group_id, self._lives.get(group_id), again, retries + 1)
+            self._deps.ports.call_later(wait_ms / 1000, submit)
 
-    def _submit_in_life(self, group_id: str, life: int | None, event: Event) -> None:
+    def _submit_in_life(self, group_id: str, life: int | None, event: Event, retries: int = 0) -> None:
         """Submit an event unless its group is gone, even if there is another one of that id."""
         if life is not None and self._lives.get(group_id) == life:
-            self.submit(group_id, event)
+            self._events.apply(group_id, _Submitted(event, None, retries=retries))
 
     def _write(self, group_id: str, step: Step, records: Sequence[KeyValue], submitted: _Submitted) -> bool:
         """Append the records of a step; if that fails the step has not happened. Whether it has.

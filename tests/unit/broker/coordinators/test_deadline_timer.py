@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sordini.broker.coordinators.deadline_timer import DRAIN_S, LATE_MS, DeadlineTimer
+import pytest
+
+from sordini.broker.coordinators.deadline_timer import DRAIN_S, KEYS_AT_ONCE, LATE_MS, DeadlineTimer
 from tests.support.fake_ports import StillClock
 from tests.support.unit_broker import Timers
 
@@ -100,3 +102,34 @@ def test_a_deadline_set_by_a_call_is_not_due_in_the_same_iteration() -> None:
     bench.timers.fire()
     assert bench.called == [("a", 0)]
     assert bench.waits == [0.0]
+
+
+def test_keys_that_are_due_together_are_called_in_slices() -> None:
+    bench = TimerBench()
+    for number in range(2 * KEYS_AT_ONCE + 1):
+        bench.schedule(f"key-{number:03}", 100)
+    called = []
+    for _ in range(3):
+        bench.advance(0 if called else 100)
+        called.append(len(bench.called))
+    assert called == [KEYS_AT_ONCE, 2 * KEYS_AT_ONCE, 2 * KEYS_AT_ONCE + 1]
+    assert len(set(bench.called)) == called[-1]
+    assert not bench.waits
+
+
+def test_a_call_that_raises_takes_no_other_key_with_it() -> None:
+    clock, timers, called = StillClock(), Timers(), list[str]()
+
+    def call(key: str, _late_ms: int) -> None:
+        called.append(key)
+        if key == "a":
+            raise ValueError(key)
+
+    timer: DeadlineTimer[str] = DeadlineTimer(clock, timers.call_later, call)
+    for key in "abc":
+        timer.schedule(key, clock.ms)
+    with pytest.raises(ValueError, match="a"):
+        timers.fire()
+    timers.fire()
+    assert called == ["a", "b", "c"]
+    assert not timers.waiting

@@ -31,6 +31,22 @@ async def test_a_target_that_could_not_be_written_is_written_later(monkeypatch: 
         assert indexes(beat(broker, "a", 1)) == [0, 1, 2]
 
 
+async def test_what_cannot_be_written_for_long_is_tried_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "STEPS_AT_ONCE", 1)
+    async with a_coordinator(AT_ONCE) as broker:
+        beat(broker, "a")
+        before = list(broker.timers.waiting)
+        fill_disk(broker)
+        await broker.settled()
+        waits = []
+        for _ in range(8):
+            [retry] = [timer for timer in broker.timers.waiting if timer not in before]
+            waits.append(retry.seconds)
+            retry.cancel()
+            retry.action()
+        assert waits == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
 async def test_topics_of_a_regular_expression_that_could_not_be_written_are_written_later() -> None:
     async with a_coordinator(AT_ONCE) as broker:
         beat(broker, "a", subscribed_topic_names=None, subscribed_topic_regex="ord.*")
