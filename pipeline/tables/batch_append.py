@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -15,7 +16,7 @@ from sordini.pipeline.tables.columns import arrow_schema, check_partitions, merg
 from sordini.pipeline.tables.key_places import RepeatedKeys
 from sordini.pipeline.tables.object_storage import ObjectStorage
 from sordini.pipeline.tables.staging import FileSettings, Staged, StagingPlan, stage
-from sordini.pipeline.tables.store_client import in_store
+from sordini.pipeline.tables.store_client import in_store, store_errors
 from sordini.pipeline.tables.table import Offsets, TableError, Written
 from sordini.pipeline.tables.upsert import Upsert, check_stored_keys, check_upsert, refuse_append
 from sordini.pipeline.tables.write_attempts import WriteAttempts
@@ -62,6 +63,10 @@ class BatchTable(ABC):
         self.partition_by = partition_by
         self.attempts = WriteAttempts(folder, app_id)
         self._settings = settings
+
+    def reporting(self) -> AbstractContextManager[None]:
+        """Raises what a store refuses as StoreError, which names the location."""
+        return store_errors(self.location, self.storage)
 
     @in_store
     def append(

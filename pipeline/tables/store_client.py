@@ -129,11 +129,11 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def in_store(method: _Method) -> _Method:
-    """Make a method of what has a `location` and its `storage` raise `store_errors` of that location."""
+    """Make a method of a table raise what its `reporting` makes of errors."""
 
     @wraps(method)
     def reporting(self: Any, *arguments: Any, **named: Any) -> Any:
-        with store_errors(self.location, self.storage):
+        with self.reporting():
             return method(self, *arguments, **named)
 
     return cast("_Method", reporting)

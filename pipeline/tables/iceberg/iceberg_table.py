@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -28,7 +29,7 @@ from sordini.pipeline.tables.columns import arrow_schema, spark_schema
 from sordini.pipeline.tables.file_names import attempt_of, new_attempt
 from sordini.pipeline.tables.iceberg import compaction, health, maintenance
 from sordini.pipeline.tables.iceberg.files import planned
-from sordini.pipeline.tables.iceberg.location import IcebergLocation
+from sordini.pipeline.tables.iceberg.location import IcebergLocation, catalog_errors
 from sordini.pipeline.tables.iceberg.positions import PositionsOutput
 from sordini.pipeline.tables.iceberg.reading import read_table
 from sordini.pipeline.tables.iceberg.upsert import Added, IcebergUpserts, stored_keys
@@ -91,6 +92,12 @@ class Iceberg(BatchTable):
         self._catalog: Catalog | None = None
         self._table: IcebergTable | None = None
         self._upserts: IcebergUpserts | None = None
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Also raises what a REST catalog refuses as TableError."""
+        with super().reporting(), catalog_errors(self._iceberg_location):
+            yield
 
     @in_store
     def files(self) -> list[str]:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
+    CommitStateUnknownException,
+    ForbiddenError,
+    OAuthError,
+    RESTError,
+    UnauthorizedError,
+)
+from requests.exceptions import RequestException, SSLError
 
 from sordini.pipeline.errors import BadSetting
 from sordini.pipeline.tables.local_files import local_path
 from sordini.pipeline.tables.object_storage import NOWHERE, ObjectStorage
+from sordini.pipeline.tables.table import TableError
 
 CATALOG = "sordini"
 """The catalog's default name, by which pyiceberg's configuration may have properties of it."""
@@ -68,3 +81,32 @@ class IcebergLocation:
                 f"'{self.location}' is not a folder: the options catalog.* name the table's catalog (docs/tables.md)"
             )
         return folder / "catalog.db"
+
+
+@contextmanager
+def catalog_errors(where: IcebergLocation) -> Iterator[None]:
+    """Raise what a REST catalog refuses as TableError, which names the table's location and the catalog's host."""
+    try:
+        yield
+    except (RequestException, RESTError) as error:
+        parts = urlsplit(where.catalog.get("uri", ""))
+        port = f":{parts.port}" if parts.port else ""
+        raise TableError(
+            f"{where.location}: the Iceberg catalog at {parts.scheme}://{parts.hostname}{port} {_refusal(error)}"
+        ) from error
+
+
+def _refusal(error: Exception) -> str:
+    match error:
+        case SSLError():
+            return "is not trusted: its certificate is of another host or authority, or has expired"
+        case RequestException():
+            return "does not answer, or has ended the connection"
+        case UnauthorizedError() | OAuthError() | AuthorizationExpiredError():
+            return "refuses the login: catalog.credential or catalog.token has it"
+        case ForbiddenError():
+            return "refuses access: the login lacks a permission for the table, or for its namespace"
+        case CommitStateUnknownException():
+            return "failed in a commit, which it may have done: run the command again, which finds out"
+        case _:
+            return f"refuses a request, or fails: {str(error).splitlines()[0]}"
