@@ -4,7 +4,7 @@
 # make check  before a commit: lint and the fast tests, without Java and programs; ARGS="-k idempotent" narrows them
 # make parts  all seeds, cases and examples of which `make test` has a part; a quarter of an hour
 # make crash  crash tests of the log with 20,000 seeds; ARGS="--seeds 5-5" for some, ARGS=--planted for planted bugs
-# make model  replication, transactions and consumer groups explored exhaustively, and older rules that do harm; ARGS=--planted for bugs
+# make model  replication, transactions, consumer groups and share partitions explored exhaustively, and older rules that do harm; ARGS=--planted for bugs
 # make interchange  log directories of Sordini and Apache Kafka 2.7.2 and 3.9.1 opened by each other; ten minutes
 # make moved-groups  consumer groups whose coordinator's log is moved to Apache Kafka 4.4.0 and back; three minutes
 # make mixed  clusters of Sordini and Apache Kafka 2.7.2 and 3.9.1 brokers, either as controller; half an hour

@@ -153,7 +153,12 @@ class LedSharePartition:
         self._end_if_retiring()
 
     def retire(self) -> None:
-        """No member fetches it: end as soon as nothing waits to be written, and be loaded again when one does."""
+        """No member fetches it: end as soon as nothing waits to be written, and be loaded again when one does.
+
+        The start offset is written, which otherwise follows with the next change: there is none to follow with.
+        """
+        if self._writer is not None and self.phase is Phase.LOADED:
+            self._writer.write_start(self._released)
         self.is_retiring = True
         self._end_if_retiring()
 

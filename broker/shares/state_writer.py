@@ -53,7 +53,7 @@ class PendingWrite:
 
     def matters(self, start: int) -> bool:
         """Whether it is to be written, though all before `start` are done."""
-        return not self.is_in_force or self.change.parts[-1].end > start
+        return not self.is_in_force or any(part.end > start for part in self.change.parts[-1:])
 
 
 class StateWriter:
@@ -78,6 +78,7 @@ class StateWriter:
         self._waiting: list[PendingWrite] = []
         self._waiting_max = WAITING_MIN
         self._is_writing = False
+        self._start_written = machine.start
 
     @property
     def is_idle(self) -> bool:
@@ -95,12 +96,17 @@ class StateWriter:
             self._waiting_max = max(2 * len(self._waiting), WAITING_MIN)
         return pending
 
+    def write_start(self, on_stored: OnStored) -> None:
+        """Write the start offset, if it has moved since the last write."""
+        if self._machine.start > self._start_written:
+            self.write(Change(self._machine.start, ()), on_stored)
+
     def _write_next(self) -> None:
         batch, self._waiting = self._waiting, []
         self._is_writing = bool(batch)
         if not batch:
             return
-        start = self._machine.start
+        start = self._start_written = self._machine.start
         done = self._machine.done + sum(_done_by(one.change, start) for one in batch if not one.is_in_force)
         runs = _runs([one.change for one in batch], start)
         write = StateWrite(self._epochs.state_epoch, self._epochs.leader_epoch, Offset(start), done, runs)

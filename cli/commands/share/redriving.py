@@ -111,7 +111,8 @@ def _sorted(kinds: Mapping[Kind, int]) -> list[tuple[Kind, int]]:
 
 def _preview_notice(count: int, request: RedriveRequest) -> str:
     more = "; there may be more, see --limit" if count == request.limit else ""
-    return f"These {count} would be copied{more}. Nothing was changed: --execute copies them."
+    which, them = ("This one", "it") if count == 1 else (f"These {count}", "them")
+    return f"{which} would be copied{more}. Nothing was changed: --execute copies {them}."
 
 
 def _head(request: RedriveRequest, *, executed: bool) -> dict[str, Any]:

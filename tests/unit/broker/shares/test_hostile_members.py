@@ -160,6 +160,19 @@ async def test_with_the_last_member_a_share_partition_is_forgotten_and_the_next_
         assert acquired(world.fetch("c")) == [(0, 1, 1)]
 
 
+async def test_the_start_offset_is_written_when_the_last_member_goes_where_it_has_moved_since_the_last_write() -> None:
+    async with a_world() as world:
+        world.produce(2)
+        world.fetch("a")
+        world.acknowledge([(0, 1, [ACCEPT])], "a")
+        assert [write.start for write in world.persister.writes] == [0], "it follows with the next change"
+        world.disconnect("a")
+        assert [(write.start, write.runs) for write in world.persister.writes[1:]] == [(2, ())]
+        world.fetch("b")
+        world.disconnect("b")
+        assert len(world.persister.writes) == 2
+
+
 async def test_a_share_partition_is_not_forgotten_before_what_was_acknowledged_is_written() -> None:
     async with a_world() as world:
         world.produce(2)
