@@ -106,17 +106,18 @@ async def test_one_response_has_a_bounded_number_of_record_batches_and_the_next_
 
 
 async def test_locks_of_many_share_partitions_that_end_together_end_a_thousand_at_a_time() -> None:
-    async with a_world(sessions_max=2 * EXPIRY_STEPS, partitions_max=2 * EXPIRY_STEPS) as world:
-        world.produce(1)
-        groups = [f"group {number}" for number in range(EXPIRY_STEPS)]
-        for group in groups:
-            assert acquired(world.fetch(group, group_id=group)) == [(0, 0, 1)]
+    groups, records = 100, 19
+    async with a_world(sessions_max=groups) as world:
+        world.produce(*[1] * records)
+        for number in range(groups):
+            world.fetch(f"member {number}", group_id=f"group {number}", batch_size=1)
         world.broker.clock.ms += LOCK_MS
         left = [_held(world)]
         while left[-1]:
             world.broker.timers.fire()
             left.append(_held(world))
-        assert left == [EXPIRY_STEPS, EXPIRY_STEPS // 2, 0]
+        at_once = EXPIRY_STEPS // (records + 1) * records
+        assert left == [groups * records, groups * records - at_once, 0]
 
 
 def _held(world: ShareWorld) -> int:
