@@ -26,7 +26,7 @@
 # make confluent-suite  confluent-kafka's own tests by both group protocols; ARGS=--apache before Apache Kafka 4.4.0; CONFLUENT_REPOSITORY=CLONE; ten minutes
 # make flink  Flink's own source and sink before Sordini and Apache Kafka 4.4.0, with a failure and a savepoint; two minutes
 # make recipes  all recipes of docs/testing.md, with Quix Streams and Spark; two minutes
-# make share-kills  workers of a share group while they and the broker are killed, ours and Apache Kafka's, SECONDS each; ten minutes
+# make share-kills  workers of a share group while they and the broker are killed, ours and Apache Kafka's, and dead letters, SECONDS each; a quarter of an hour
 # make mirror  clusters copied into one: fifty kills of mirror and brokers, two ways for ten minutes; half an hour
 # make registry  one id for each schema: registration by several clients while registries and brokers fail; ten minutes
 # make registry-judge  Karapace answers the requests of tests/registry/judge anew; ARGS="--source FOLDER --python PATH"; two minutes
