@@ -11,6 +11,7 @@ from tests.console.conftest import Tab
 from tests.console.console_process import ConsoleProcess
 from tests.console.scene import Member, commit, create, until
 from tests.outside.processes import DevProcess
+from tests.process.test_cli import run_at
 
 
 def status(page: Any) -> str:
@@ -117,6 +118,20 @@ def test_a_plan_that_is_another_one_by_now_changes_nothing(tab: Tab, dev: DevPro
     page.get_by_role("button", name="Commit these offsets").click()
     assert "nothing was changed" in page.get_by_role("alert").inner_text()
     assert page.get_by_role("row").nth(1).inner_text().split("\t")[1:3] == ["8", "9"], "the plan as it is now"
+
+
+def test_the_start_offsets_of_a_share_group_are_set_after_a_plan_that_was_seen(tab: Tab, dev: DevProcess) -> None:
+    words = ("share", "reset", "reset-queue", "--topic", "orders:0", "--to-latest", "--execute")
+    run_at(dev.bootstrap, *words)
+    page = tab.open("/group?name=reset-queue")
+    page.get_by_role("link", name="Reset offsets").click()
+    page.locator("select[name=target]").select_option("to_earliest")
+    page.get_by_label("Topics, with partitions or without").fill("orders:0")
+    page.get_by_role("button", name="Show the plan").click()
+    assert page.get_by_role("row").nth(1).inner_text().split("\t")[2] == "0"
+    page.get_by_role("button", name="Set these offsets").click()
+    assert status(page) == "The offsets of 1 partition of group reset-queue were reset."
+    assert page.locator("#share_partitions").get_by_role("row").nth(1).inner_text().split("\t")[1] == "0"
 
 
 def test_a_group_with_members_is_not_reset(tab: Tab) -> None:
