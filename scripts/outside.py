@@ -199,7 +199,9 @@ def fetch_franz_go() -> None:
     """The modules of the Go example of docs/control.md, of a share group and of the registry's client."""
     if not has_go():
         sys.exit(f"there is no Go {versions.GO} or newer on the path")
-    for module in (versions.go_module(), versions.share_go_module(), versions.registry_go_module()):
+    modules = [versions.go_module(), versions.registry_go_module()]
+    modules += [versions.share_go_module()] if has_go(versions.SHARE_GO) else []
+    for module in modules:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "go.mod").write_text(module, encoding="utf-8")
             run(["go", "-C", folder, "mod", "download", "all"], {**os.environ, "GOFLAGS": "-mod=mod"})
@@ -250,14 +252,14 @@ def no_service_started() -> Iterator[None]:
         policy.unlink()
 
 
-def has_go() -> bool:
-    """Whether a Go is here that can build the module. Nothing installs one: it is newer than that of most systems."""
+def has_go(language: str = versions.GO) -> bool:
+    """Whether a Go is here that can build a module of this language. Nothing installs one: it is newer than that of most systems."""
     go = shutil.which("go")
     if go is None:
         return False
     found = subprocess.run([go, "env", "GOVERSION"], check=False, capture_output=True, text=True).stdout  # noqa: S603
     number = re.match(r"go(\d+)\.(\d+)", found)
-    return number is not None and tuple(map(int, number.groups())) >= tuple(map(int, versions.GO.split(".")))
+    return number is not None and tuple(map(int, number.groups())) >= tuple(map(int, language.split(".")))
 
 
 def fetch_prometheus() -> None:

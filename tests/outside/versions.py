@@ -110,6 +110,8 @@ ICEBERG_REST = "1.10.0"
 VERSITY_GATEWAY = "v1.8.0"
 """An S3 server over a folder, whose conditional puts are atomic, as a Go module (Apache 2.0)."""
 
+SHARE_GO = "1.26"
+"""The language of franz-go's client of share groups."""
 GO = "1.24"
 """The language of the module that tests it."""
 
@@ -121,7 +123,7 @@ def go_module() -> str:
 
 def share_go_module() -> str:
     """The go.mod of a test with franz-go's client of share groups."""
-    return f"module example.org/shares\n\ngo 1.26.0\n\nrequire github.com/twmb/franz-go {FRANZ_GO_SUITE}\n"
+    return f"module example.org/shares\n\ngo {SHARE_GO}.0\n\nrequire github.com/twmb/franz-go {FRANZ_GO_SUITE}\n"
 
 
 def registry_go_module() -> str:
