@@ -35,6 +35,7 @@ from sordini.broker.groups.consumer.machine.events import (
     Topic,
 )
 from sordini.broker.groups.consumer.machine.folded import FoldedGroup
+from sordini.broker.groups.consumer.machine.memory_cost import cost_change
 from sordini.broker.groups.consumer.machine.rebalance_history import ConsumerGroupHistory
 from sordini.broker.groups.consumer.machine.state import ClassicProtocol, ConsumerGroup, Partitions, ResolvedRegex
 from sordini.broker.groups.consumer.machine.topic_hashes import topic_hash
@@ -141,6 +142,7 @@ class ConsumerWorld:
         self.under_way: list[tuple[int, str, AssignorInput]] = []
         self.resolving: set[str] = set()
         self.steps: list[Step] = []
+        self.cost = 0
         self.history = ConsumerGroupHistory(10_000)
         self.moments: list[Moment] = []
         """All steps that changed the group since the history began."""
@@ -291,6 +293,7 @@ class ConsumerWorld:
         self.history.loaded(self.group, now)
         self.loaded = Moment(now, self.group, Step(self.group))
         machine.check_invariants(self.group)
+        self.cost = cost_change(None, self.group)
 
     def apply(self, event: Event) -> object:
         now = Now(self.now_ms, self.wall_ms)
@@ -298,6 +301,8 @@ class ConsumerWorld:
         step = machine.step(self.group, event, around)
         before, self.group = self.group, step.group
         self.steps.append(step)
+        self.cost += cost_change(before, self.group, step.changes)
+        assert self.cost == cost_change(None, self.group), "the memory of all members, counted step by step"
         if step.changes:
             self.history.observe(before, step, self.topics, now)
             self.moments.append(Moment(now, before, step))

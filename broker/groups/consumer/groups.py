@@ -20,6 +20,7 @@ from sordini.broker.groups.consumer.machine import machine, record_formats
 from sordini.broker.groups.consumer.machine.assignors.by_name import ASSIGNORS
 from sordini.broker.groups.consumer.machine.assignors.group import Group as AssignorInput
 from sordini.broker.groups.consumer.machine.assignors.group import static_ids
+from sordini.broker.groups.consumer.machine.changes import Change
 from sordini.broker.groups.consumer.machine.events import (
     Action,
     Answer,
@@ -254,14 +255,15 @@ class ConsumerGroups:
             committed()
             return False
         if begin_classic is None:
-            self._keep(group_id, step.group)
+            self._keep(group_id, step.group, step.changes)
         else:
             self._keep(group_id, None)
             self._histories.ends_as_classic(step.group, self._now())
             begin_classic()
         return True
 
-    def _keep(self, group_id: str, group: ConsumerGroup | None) -> None:
+    def _keep(self, group_id: str, group: ConsumerGroup | None, changes: Sequence[Change] = ()) -> None:
+        """Replace a group after a step that made these changes, begin with it, or forget it (None)."""
         before = self.groups.get(group_id)
         if group is None:
             self.groups.pop(group_id, None)
@@ -271,7 +273,7 @@ class ConsumerGroups:
         if before is None:
             self._lives[group_id] = next(self._numbers)
             self._on_new(group_id)
-        self._memory.add_to_group(group_id, cost_change(before, group))
+        self._memory.add_to_group(group_id, cost_change(before, group, changes))
         self.groups[group_id] = group
         due_ms = machine.next_due_ms(group)
         if due_ms is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sordini.broker.groups.consumer.machine.changes import SubscriptionChange, TargetChange, assignment_of
-from sordini.broker.groups.consumer.machine.events import ConsumerHeartbeat
+from sordini.broker.groups.consumer.machine.events import ConsumerHeartbeat, EpochCause
 from sordini.broker.groups.consumer.machine.state import (
     JOIN_EPOCH,
     NO_PARTITIONS,
@@ -12,7 +12,9 @@ from sordini.broker.groups.consumer.machine.state import (
     Owned,
     Partitions,
 )
+from sordini.broker.groups.consumer.machine.target import raise_epoch
 from sordini.broker.groups.consumer.machine.transition import ConsumerTransition
+from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
 from sordini.protocol.errors import BrokerError, ErrorCode
 
 
@@ -96,6 +98,14 @@ def successor_of(transition: ConsumerTransition, former: ConsumerMember, member_
     """Give a static member that has left another id: it keeps its target and its partitions."""
     target = transition.targets.get(former.member_id, NO_PARTITIONS)
     transition.drop_member(former)
+    other = transition.members.get(member_id)
+    if other is not None:
+        # A member that is there takes another one's place: what it had itself is to be given to somebody.
+        transition.drop_member(other)
+        cause = EpochCause(
+            RebalanceCause.STATIC_MEMBER_REPLACED, f"member {member_id} has another instance id", (other,)
+        )
+        raise_epoch(transition, cause, transition.metadata_hash)
     successor = former._replace(member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
     transition.put_member(successor)
     transition.put_target(member_id, target)

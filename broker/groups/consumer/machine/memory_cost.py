@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from sordini.broker.groups.consumer.machine.changes import AssignmentChange, Change, SubscriptionChange
 from sordini.broker.groups.consumer.machine.events import ClassicJoin, ConsumerHeartbeat
 from sordini.broker.groups.consumer.machine.state import (
     JOIN_EPOCH,
@@ -26,21 +27,21 @@ PROTOCOL_BYTES: Final = 200
 """A protocol of a member of the classic protocol, besides its name and metadata."""
 
 
-def cost_change(before: ConsumerGroup | None, after: ConsumerGroup) -> int:
+def cost_change(before: ConsumerGroup | None, after: ConsumerGroup, changes: Iterable[Change] = ()) -> int:
     """By how much members and regular expressions cost more; the group itself is counted by the caller.
 
-    Only members that are others are counted: a step changes one as a rule, and counting is most of its time.
+    Only members with a change among those of the step are looked at: that is one as a rule, of ten thousand maybe.
     """
     if before is None:
         return sum(map(_member_cost, after.members.values())) + _regexes_cost(after)
     former, members = before.members, after.members
     change = 0
     if former is not members:
-        for member_id, member in members.items():
-            known = former.get(member_id)
-            if known is not member:
-                change += _member_cost(member) - (0 if known is None else _member_cost(known))
-        change -= sum(_member_cost(former[member_id]) for member_id in former.keys() - members.keys())
+        for member_id in {
+            each.member_id for each in changes if isinstance(each, SubscriptionChange | AssignmentChange)
+        }:
+            known, member = former.get(member_id), members.get(member_id)
+            change += (0 if member is None else _member_cost(member)) - (0 if known is None else _member_cost(known))
     if before.regexes is not after.regexes:
         change += _regexes_cost(after) - _regexes_cost(before)
     return change

@@ -44,6 +44,23 @@ def test_a_target_that_was_under_way_when_a_static_member_got_another_id_is_the_
     assert owned_pairs(world) == 4
 
 
+def test_what_a_member_had_before_it_took_the_place_of_a_static_one_is_assigned_again() -> None:
+    world = world_of(6)
+    paused, member, third = SimulatedMember("m1", instance_id="i"), SimulatedMember("m2"), SimulatedMember("m3")
+    for _ in range(4):
+        for each in (paused, member, third):
+            world.heartbeat(each)
+            each.settle()
+    world.leave(paused, epoch=-2)
+    again = SimulatedMember("m2", instance_id="i")
+    for _ in range(4):
+        for each in (again, third):
+            world.heartbeat(each)
+            each.settle()
+    assert set(world.group.members) == {"m2", "m3"}
+    assert owned_pairs(world) == 6
+
+
 def test_the_session_of_the_last_new_member_and_the_join_of_a_classic_one_end_together() -> None:
     world = world_of(2)
     new, classic = SimulatedMember("n"), SimulatedMember("c", rebalance_timeout_ms=10_000, is_classic=True)
