@@ -253,7 +253,7 @@ def no_service_started() -> Iterator[None]:
 
 
 def has_go(language: str = versions.GO) -> bool:
-    """Whether a Go is here that can build a module of this language. None is installed: most systems have older ones."""
+    """Whether a Go is here that can build a module of this language. Nothing installs one: systems have older ones."""
     go = shutil.which("go")
     if go is None:
         return False
