@@ -12,6 +12,9 @@ INSIDE = "_sordini"
 
 PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
 
+FOLDER_CHARS_MAX = 200
+"""Of one folder's name. Linux and macOS allow 255."""
+
 DATA_FILE = re.compile(r"(part|deletions|positions)-[0-9a-f]{32}-[0-9]{5,}-[0-9a-f]{16}\.parquet")
 """The names that the functions below return; identifies files written by Sordini."""
 
@@ -58,7 +61,7 @@ def text_of(value: Any) -> str | None:
 
 
 def plain_folder(values: Values) -> str:
-    """`day=2026-11-22/site=home`, or "" where a value is null or a name or value would have to be escaped.
+    """`day=2026-11-22/site=home`, or "" where a value is null or long, or a name or value would have to be escaped.
 
     Delta and Iceberg keep the values in their logs, so these folders are only informative; and readers differ in how
     they parse an escaped path.
@@ -66,4 +69,5 @@ def plain_folder(values: Values) -> str:
     parts = [part for name, text in values.items() for part in (name, text or "")]
     if not all(PLAIN.fullmatch(part) for part in parts):
         return ""
-    return "/".join(f"{name}={text}" for name, text in values.items())
+    folders = [f"{name}={text}" for name, text in values.items()]
+    return "/".join(folders) if all(len(each) <= FOLDER_CHARS_MAX for each in folders) else ""

@@ -17,6 +17,11 @@ def test_a_folder_for_people_s_eyes_is_left_out_where_readers_would_differ() -> 
     assert [plain_folder({"site": value}) for value in ("a b", "ü", None)] == ["", "", ""]
 
 
+def test_a_value_that_is_too_long_for_a_file_system_is_no_folder() -> None:
+    assert plain_folder({"day": "x", "site": "a" * 195}) == f"day=x/site={'a' * 195}"
+    assert plain_folder({"day": "x", "site": "a" * 300}) == ""
+
+
 def test_files_of_all_tasks_and_attempts_have_different_names() -> None:
     attempt = new_attempt()
     names = {file_name(attempt, 0) for _ in range(100)} | {file_name(new_attempt(), 0)}
