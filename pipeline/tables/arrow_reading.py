@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,9 @@ GROUP_BYTES = 64 * 1024 * 1024
 TASKS_MIN = 8
 """Small tables are read by as many tasks, if they have as many files."""
 BATCH_ROWS = 65_536
+INT96_UNIT: Final = "us"
+"""In nanoseconds, which Arrow takes by default for the 96-bit times that Spark writes, years end with 2262."""
+FILE_FORMAT: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit=INT96_UNIT)
 
 Part = TypeVar("Part")
 Part_contra = TypeVar("Part_contra", contravariant=True)
@@ -129,14 +132,13 @@ class ParquetFiles:
 
     def rows(self, parts: Sequence[TableFile], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         files = self.open_files()
-        form = ds.ParquetFileFormat()
         inside = [name for name in schema.names if name in self.file_schema.names]
         wanted = self.within.expression() if self.within else None
         for part in parts:
             if part.deleted:
                 batches = self._rows_not_deleted(files, part, inside)
             else:
-                batches = form.make_fragment(part.path, files).to_batches(
+                batches = FILE_FORMAT.make_fragment(part.path, files).to_batches(
                     schema=self.file_schema, columns=inside, filter=wanted, batch_size=BATCH_ROWS
                 )
             for batch in batches:
@@ -152,14 +154,22 @@ class ParquetFiles:
         wanted = [*inside, *([self.within.column] if self.within and self.within.column not in inside else [])]
         schema = pa.schema([self.file_schema.field(name) for name in wanted])
         start = 0
-        with files.open_input_file(part.path) as source, pq.ParquetFile(source) as parquet:
+        with files.open_input_file(part.path) as source, parquet_file(source) as parquet:
             there = [name for name in wanted if name in parquet.schema_arrow.names]
             for batch in parquet.iter_batches(BATCH_ROWS, columns=there):
                 numbers = BitMap64(range(start, start + batch.num_rows))
                 kept = np.array(numbers - gone, dtype=np.int64) - start
                 start += batch.num_rows
+                if not wanted:  # Arrow's functions forget the number of rows that have no columns.
+                    yield batch.slice(0, len(kept))
+                    continue
                 rows = aligned(batch.take(pa.array(kept)), schema)
                 yield (rows.filter(self.within.expression()) if self.within else rows).select(inside)
+
+
+def parquet_file(source: pa.NativeFile) -> pq.ParquetFile:
+    """A data file of a table, whoever wrote it."""
+    return pq.ParquetFile(source, coerce_int96_timestamp_unit=INT96_UNIT)
 
 
 def _with_values(batch: pa.RecordBatch, values: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:

@@ -117,13 +117,20 @@ class KeyIndex:
 
 
 def is_greater(some: pa.Table, others: pa.Table) -> np.ndarray:
-    """Whether each row of `some` is greater, column by column, than that of `others`; a row with a null is not."""
+    """Whether each row of `some` is greater, column by column, than that of `others`, whose columns have any names.
+
+    A row with a null is not. NaN is greater than all numbers, as it is in Spark and where a batch is collapsed.
+    """
     greater = np.zeros(some.num_rows, dtype=bool)
     equal = np.ones(some.num_rows, dtype=bool)
-    for name in some.column_names:
-        one, other = some[name], others[name]
+    for one, other in zip(some.columns, others.columns, strict=True):
         greater |= equal & _truths(pc.greater(one, other))
-        equal &= _truths(pc.equal(one, other))
+        is_equal = _truths(pc.equal(one, other))
+        if pa.types.is_floating(one.type):
+            is_nan, other_is_nan = _truths(pc.is_nan(one)), _truths(pc.is_nan(other))
+            greater |= equal & is_nan & ~other_is_nan & _truths(pc.is_valid(other))
+            is_equal |= is_nan & other_is_nan
+        equal &= is_equal
     return greater
 
 

@@ -115,9 +115,10 @@ class KeyPlaces:
 
     def add_deletions(self, rows: pa.Table, seconds: int) -> None:
         """Deletions of this time that the table remembers: those newer than what the index has of their keys."""
-        # Of several of one key the newest is the first.
-        rows = rows.sort_by([(name, "descending") for name in self.how.sequence])
+        # Of several of one key the newest is the first. Arrow sorts NaN behind the numbers in both directions.
         count = rows.num_rows
+        oldest_first = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in self.how.sequence])
+        rows = rows.take(oldest_first.take(pa.array(np.arange(count)[::-1])))
         entries = self._of_rows(rows, np.full(count, DELETED, dtype=np.int32), np.full(count, seconds))
         entries = entries.taken(self._are_known(entries.keys))
         file, _, known = self._index.lookup(entries.keys)

@@ -326,7 +326,8 @@ class DeltaLake(BatchTable):
             table = self._opened()
             assert table is not None, "a version of it was made"
             table.create_checkpoint()
-            table.cleanup_metadata()
+            if not maintenance.keeps_log(table):
+                table.cleanup_metadata()
         return True
 
     def _change_columns(self, table: DeltaTable, schema: pa.Schema) -> bool:

@@ -19,9 +19,18 @@ KEYS_PROPERTY: Final = "sordini.keys"
 """Of the table: the names of its keys, as a JSON list."""
 
 WRITE_FEATURES: Final = frozenset(
-    {"deletionVectors", "timestampNtz", "appendOnly", "invariants", "v2Checkpoint", "vacuumProtocolCheck"}
+    {
+        "deletionVectors",
+        "timestampNtz",
+        "appendOnly",
+        "invariants",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantType",
+    }
 )
-"""Features of a table that these commits respect."""
+"""Features of a table that these commits respect. deltalake names variants with any property that it sets; a table
+that has such columns is refused for them."""
 
 
 def creation(schema: pa.Schema, partition_by: Sequence[str], how: Upsert) -> list[Action]:

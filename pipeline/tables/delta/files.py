@@ -16,8 +16,9 @@ from deltalake.fs import DeltaStorageHandler
 from sordini.pipeline.tables.arrow_reading import TableFile, Within
 from sordini.pipeline.tables.object_storage import NOWHERE, ObjectStorage
 
-READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors"})
-"""Features of a table that `DeltaLake.read` respects, most of which a reader of its Parquet files can ignore."""
+READ_FEATURES = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors", "variantType"})
+"""Features of a table that `DeltaLake.read` respects, most of which a reader of its Parquet files can ignore; columns
+of variants are refused by themselves."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
-import pyarrow.parquet as pq
 
+from sordini.pipeline.tables.arrow_reading import parquet_file
 from sordini.pipeline.tables.batch_upsert import StagedChanges
 from sordini.pipeline.tables.delta import key_lookup
 from sordini.pipeline.tables.delta.log import LiveFile
@@ -69,7 +69,7 @@ class KeyFiles:
     def of_file(self, path: str, partition: Mapping[str, str | None], schema: pa.Schema, how: Upsert) -> pa.Table:
         """Keys and sequence of all rows of a file, deleted ones included; partition columns are not in the file."""
         names = list(dict.fromkeys([*how.keys, *how.sequence]))
-        with self._files.open_input_file(path) as source, pq.ParquetFile(source) as parquet:
+        with self._files.open_input_file(path) as source, parquet_file(source) as parquet:
             there = [name for name in names if name in parquet.schema_arrow.names]
             rows = parquet.read(columns=there)
             count = parquet.metadata.num_rows

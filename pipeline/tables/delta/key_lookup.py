@@ -8,7 +8,7 @@ Pure functions over Arrow tables. Changes and known rows have the columns of `ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sordini.pipeline.tables.key_columns import key_names, order_names
+from sordini.pipeline.tables.key_index import is_greater
 
 FILE, ROW, CHANGE = "file", "row", "change"
 _LOOKUP_ROWS: Final = 2_000_000
@@ -39,7 +40,8 @@ def find_known(changes: pa.Table, known: Iterable[pa.Table]) -> Found:
     for piece in _gathered(known):
         found = _matches(piece, numbered)
         if found.num_rows:
-            newer = _is_greater(found, order_names(changes))
+            orders = order_names(changes)
+            newer = is_greater(found.select(orders), found.select([f"change_{name}" for name in orders]))
             late[found.column(CHANGE).to_numpy()[newer]] = True
             matched.append(found.select([FILE, ROW, CHANGE]))
     rows: dict[int, np.ndarray] = {}
@@ -73,13 +75,3 @@ def _matches(known: pa.Table, changes: pa.Table) -> pa.Table:
         [f"change_{name}" if name in order_names(changes) else name for name in changes.column_names]
     )
     return known.join(renamed, keys=keys, join_type="inner")
-
-
-def _is_greater(found: pa.Table, orders: Sequence[str]) -> np.ndarray:
-    """Whether the known sequence is greater than the change's. Null, where an older file has none, is not."""
-    greater = pa.chunked_array([pa.array(np.zeros(found.num_rows, dtype=bool))])
-    for name in reversed(orders):
-        ours, theirs = found.column(name), found.column(f"change_{name}")
-        above = pc.fill_null(pc.greater(ours, theirs), False)
-        greater = pc.or_(above, pc.and_(pc.fill_null(pc.equal(ours, theirs), False), greater))
-    return np.asarray(greater.to_numpy(zero_copy_only=False), dtype=bool)

@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 
 from sordini.pipeline.tables.delta.deletion_vectors import vector_path
 from sordini.pipeline.tables.delta.positions import log_files
+from sordini.pipeline.tables.file_names import deletions_time
 from sordini.pipeline.tables.local_files import sync_folder
 from sordini.pipeline.tables.store_client import open_store
-from sordini.pipeline.tables.table import TableError
 
 Action = dict[str, Any]
 """An action of Delta's protocol, such as {"add": {...}}."""
@@ -33,6 +33,7 @@ Action = dict[str, Any]
 CHECKPOINT_COMMITS: Final = 50
 """After so many commits a checkpoint is made, so that readers need not read all of them."""
 _LOG: Final = "_delta_log"
+_CHECKPOINT: Final = ".checkpoint."
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class LiveFile:
     @property
     def has_deletions_only(self) -> bool:
         """Whether no row of it is the table's: the file remembers deletions."""
+        if self.rows is None:  # A checkpoint may leave statistics out.
+            return self.deleted_rows > 0 and deletions_time(self.name) is not None
         return self.deleted_rows > 0 and self.deleted_rows == self.rows
 
     @property
@@ -143,8 +146,13 @@ class DeltaLog:
     def snapshot(self, version: int) -> Snapshot:
         """The files of a version, not to be changed by the caller. Raises TableError."""
         if version < self._version or not self._read_commits(version):
-            self._snapshot = Snapshot()
-            for path in log_files(self._files, version):
+            # What a failure interrupts is no snapshot of any version.
+            self._snapshot, self._version = Snapshot(), -1
+            paths = log_files(self._files, version)
+            checkpoint = [path for path in paths if _CHECKPOINT in path]
+            # A file can be in one part, and what replaced it in another.
+            self._apply([action for path in checkpoint for action in self._actions(path)])
+            for path in paths[len(checkpoint) :]:
                 self._apply(self._actions(path))
         self._version = version
         return self._snapshot
@@ -187,20 +195,31 @@ class DeltaLog:
             self._snapshot.replaced_vectors[path] = int(remove.get("deletionTimestamp") or 0)
 
     def _actions(self, path: str) -> list[Action]:
+        """The `add` and `remove` actions in a file of the log, and in the sidecars of a checkpoint."""
         with self._files.open_input_file(path) as file:
-            if path.endswith(".json"):
-                lines = bytes(file.read()).splitlines()
-                return [json.loads(line) for line in lines if line[:10].lstrip(b'{ "').startswith((b"add", b"remove"))]
-            columns = pq.read_schema(file).names
-            if "sidecar" in columns and pq.read_table(file, columns=["sidecar"])["sidecar"].drop_null():
-                raise TableError(f"the checkpoint {path} has sidecar files, which upserts do not read")
-            rows = pq.read_table(file, columns=["add", "remove"])
-        return [{name: _without_nulls(row)} for name in ("remove", "add") for row in rows[name].drop_null().to_pylist()]
+            actions = _in_json(bytes(file.read())) if path.endswith(".json") else _in_parquet(file)
+        sidecars = [action["sidecar"]["path"] for action in actions if "sidecar" in action]
+        return actions + [action for name in sidecars for action in self._actions(f"{_LOG}/_sidecars/{name}")]
+
+
+def _in_json(text: bytes) -> list[Action]:
+    names = (b"add", b"remove", b"sidecar")
+    return [json.loads(line) for line in text.splitlines() if line[:10].lstrip(b'{ "').startswith(names)]
+
+
+def _in_parquet(file: pyarrow.NativeFile) -> list[Action]:
+    names = [name for name in ("remove", "add", "sidecar") if name in pq.read_schema(file).names]
+    rows = pq.read_table(file, columns=names)
+    return [{name: _without_nulls(row)} for name in names for row in rows[name].drop_null().to_pylist()]
 
 
 def _without_nulls(row: dict[str, Any]) -> dict[str, Any]:
     """The action as it is in JSON: maps are pairs in Parquet, and missing fields null."""
     found = {name: value for name, value in row.items() if value is not None and not name.endswith("_parsed")}
+    parsed = row.get("stats_parsed") or {}
+    if "stats" not in found and parsed.get("numRecords") is not None:
+        # Of `delta.checkpoint.writeStatsAsJson` = false. Bounds only serve to skip files.
+        found["stats"] = json.dumps({"numRecords": parsed["numRecords"]})
     for name in ("partitionValues", "tags"):
         if name in found:
             found[name] = dict(found[name])

@@ -16,11 +16,11 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.fs
 from deltalake import CommitProperties, DeltaTable, Schema, WriterProperties
 from deltalake.transaction import AddAction, RemoveAction
 
+from sordini.pipeline.tables.arrow_reading import FILE_FORMAT
 from sordini.pipeline.tables.compaction import Small, bins, is_small, rewrite
 from sordini.pipeline.tables.delta.commit_infos import LOG
 from sordini.pipeline.tables.delta.positions import LOG_FILE
@@ -81,12 +81,16 @@ def cluster(
     return done
 
 
+def keeps_log(table: DeltaTable) -> bool:
+    """Whether the table's own settings say that nothing of its log is deleted."""
+    return bool(table.metadata().configuration.get(NO_CLEANUP, "true").lower() == "false")
+
+
 def drop_versions(table: DeltaTable, files: pyarrow.fs.FileSystem, keep: int | None) -> int:
     """See `Table.drop_versions`: commits before a checkpoint that the `keep` newest versions begin with or after."""
-    configuration = table.metadata().configuration
-    if configuration.get(NO_CLEANUP, "true") == "false":
+    if keeps_log(table):
         return 0
-    if RETENTION in configuration:
+    if RETENTION in table.metadata().configuration:
         table.cleanup_metadata()
         return 0
     first_kept = table.version() - (VERSIONS_KEPT if keep is None else keep) + 1
@@ -142,7 +146,7 @@ def _mergeable(table: DeltaTable) -> dict[str, tuple[int, dict[str, str | None]]
 
 def _rows(files: pyarrow.fs.FileSystem, paths: Iterable[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for path in paths:
-        yield from ds.ParquetFileFormat().make_fragment(path, files).to_batches(schema=schema)
+        yield from FILE_FORMAT.make_fragment(path, files).to_batches(schema=schema)
 
 
 def _actions(

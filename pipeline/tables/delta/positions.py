@@ -15,6 +15,7 @@ newest commits finds it. But checkpoints lack commitInfo, so it is lost when the
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import time
@@ -74,13 +75,21 @@ def last_position(
     if batch_id is None:
         return None
     commits = CommitInfos(table, files, storage_options)
-    restored = _restored_after(islice(commits, STEPS[0]), app_id, batch_id)
-    if restored is not None:
-        try:
-            earlier = DeltaTable(table.table_uri, version=restored, storage_options=dict(storage_options))
-        except DeltaError as error:
+    restore = _restored_after(islice(commits, STEPS[0]), app_id, batch_id)
+    if restore is not None:
+        where = _restored_to(restore)
+        if where is None:
             raise TableError(
-                f"{table.table_uri} was restored to version {restored} after batch {batch_id} of '{app_id}', and the "
+                f"{table.table_uri} was restored to a time after batch {batch_id} of '{app_id}', and its log does not "
+                "say to which version: restore it once more, to a version"
+            )
+        try:
+            earlier = DeltaTable(table.table_uri, storage_options=dict(storage_options))
+            earlier.load_as_version(where)
+        except DeltaError as error:
+            to = f"version {where}" if isinstance(where, int) else f"{where:%Y-%m-%d %H:%M:%S} UTC"
+            raise TableError(
+                f"{table.table_uri} was restored to {to} after batch {batch_id} of '{app_id}', and the "
                 "log of that version is gone: load the topic into another table"
             ) from error
         return last_position(earlier, app_id, files, storage_options)
@@ -91,14 +100,14 @@ def last_position(
     return note
 
 
-def _restored_after(commits: Iterable[CommitInfo], app_id: str, batch_id: int) -> int | None:
-    """The version that the table was restored to after this batch; None if it was not, as far as is searched.
+def _restored_after(commits: Iterable[CommitInfo], app_id: str, batch_id: int) -> CommitInfo | None:
+    """The commit that restored the table after this batch; None if there is none, as far as is searched.
 
     `txn` actions outlive a RESTORE, and other writers' commits repeat the notes: the batch itself is the oldest commit
     that has its note, in the newest run of those.
     """
-    restored: int | None = None
-    found: int | None = None
+    restored: CommitInfo | None = None
+    found: CommitInfo | None = None
     for commit in commits:
         batch = _batch_of(commit, app_id)
         if batch == batch_id:
@@ -106,7 +115,7 @@ def _restored_after(commits: Iterable[CommitInfo], app_id: str, batch_id: int) -
         elif batch is not None:
             break  # An earlier batch; after a RESTORE there may be one of this number before it, too.
         if restored is None and commit.get("operation") == "RESTORE":
-            restored = _restored_version(commit)
+            restored = commit
     return found
 
 
@@ -116,10 +125,18 @@ def _batch_of(commit: CommitInfo, app_id: str) -> int | None:
     return None if note is None else int(note["batch"])
 
 
-def _restored_version(commit: CommitInfo) -> int | None:
-    """None where a table was restored to a time, which deltalake notes without the version."""
-    version = str(dict(commit.get("operationParameters") or {}).get("version"))
-    return int(version) if version.isdecimal() else None
+def _restored_to(commit: CommitInfo) -> int | dt.datetime | None:
+    """The version, or deltalake's time, that a table was restored to.
+
+    None for Spark's time: that is a text in the time zone of its session.
+    """
+    to = dict(commit.get("operationParameters") or {})
+    version, milliseconds = str(to.get("version")), str(to.get("datetime"))
+    if version.isdecimal():
+        return int(version)
+    if milliseconds.isdecimal():
+        return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=int(milliseconds))
+    return None
 
 
 def all_positions(commits: CommitInfos) -> dict[str, Any]:

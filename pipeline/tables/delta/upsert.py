@@ -16,6 +16,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
+from sordini.pipeline.tables.arrow_reading import parquet_file
 from sordini.pipeline.tables.batch_upsert import StagedChanges
 from sordini.pipeline.tables.delta import deletion_vectors, key_lookup
 from sordini.pipeline.tables.delta.key_files import Changes, KeyFiles
@@ -150,7 +152,7 @@ class DeltaUpserts:
     def live_rows(self, file: LiveFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of a file that are not deleted, with those of the columns that the file has."""
         gone = self.vector(file)
-        with self._files.open_input_file(file.name) as source, pq.ParquetFile(source) as parquet:
+        with self._files.open_input_file(file.name) as source, parquet_file(source) as parquet:
             there = [name for name in columns if name in parquet.schema_arrow.names]
             start = 0
             for batch in parquet.iter_batches(columns=there):
@@ -168,6 +170,10 @@ class DeltaUpserts:
         """The rows of a file, deleted or not, with the columns that it has."""
         with self._files.open_input_file(file.name) as source:
             return pq.read_table(source)
+
+    def _physical_rows(self, path: str) -> int:
+        with self._files.open_input_file(path) as source:
+            return int(pq.read_metadata(source).num_rows)
 
     def _read(self, path: str) -> bytes:
         with self._files.open_input_file(path) as file:
@@ -225,8 +231,11 @@ class DeltaUpserts:
         for path, add in adds.items():
             if path in descriptors:
                 self._vectors[json.dumps(descriptors[path], sort_keys=True)] = vectors[path]
-                statistics = json.dumps({**json.loads(add["stats"]), "tightBounds": False})
-                made.append({"add": {**add, "stats": statistics, "deletionVector": descriptors[path]}})
+                statistics = json.loads(add.get("stats") or "{}")
+                if "numRecords" not in statistics:  # By the protocol it is there where a vector is.
+                    statistics["numRecords"] = self._physical_rows(unquote(path))
+                statistics["tightBounds"] = False
+                made.append({"add": {**add, "stats": json.dumps(statistics), "deletionVector": descriptors[path]}})
             else:
                 made.append({"add": dict(add)})
         return made

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from pyroaring import BitMap64
@@ -54,6 +56,32 @@ def test_rows_that_a_vector_deletes_are_left_out_whatever_is_read(gone: set[int]
     reader = ParquetFiles(lambda: files, rows.schema, Within("n", first))
     found = [row for batch in reader.rows([part], pa.schema({"m": pa.int64()})) for row in batch["m"].to_pylist()]
     assert found == [m for m in range(300) if m not in gone and (first is None or m % 7 >= first)]
+
+
+@given(some.sets(some.integers(0, 299)))
+def test_rows_are_not_lost_where_only_partition_columns_are_read(gone: set[int]) -> None:
+    files = pyarrow.fs.SubTreeFileSystem("/", pyarrow.fs._MockFileSystem())
+    with files.open_output_stream("a.parquet") as file:
+        pq.write_table(pa.table({"n": range(300)}), file)
+    part = TableFile("a.parquet", {"day": "x"}, BitMap64(sorted(gone)).serialize())
+    reader = ParquetFiles(lambda: files, pa.schema({"n": pa.int64()}))
+    found = [row for batch in reader.rows([part], pa.schema({"day": pa.string()})) for row in batch.to_pylist()]
+    assert found == [{"day": "x"}] * (300 - len(gone))
+
+
+@pytest.mark.parametrize("gone", [[], [0]])
+def test_times_that_spark_wrote_in_96_bits_are_read_up_to_the_year_9999(gone: list[int], tmp_path: Path) -> None:
+    last = dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC)
+    columns = pa.schema({"until": pa.timestamp("us", "UTC")})
+    rows = pa.table({"until": [last, last]}, schema=columns)
+    pq.write_table(rows, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+
+    def folder() -> pyarrow.fs.FileSystem:
+        return pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+
+    part = TableFile("a.parquet", {}, BitMap64(gone).serialize() if gone else b"")
+    found = [row for batch in ParquetFiles(folder, columns).rows([part], columns) for row in batch.to_pylist()]
+    assert found == [{"until": last}] * (2 - len(gone))
 
 
 def test_files_are_read_with_the_tables_columns_whatever_their_own_are(tmp_path: Path) -> None:

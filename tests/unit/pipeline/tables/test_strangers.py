@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,8 @@ from deltalake.schema import PrimitiveType
 from pyiceberg.catalog import load_catalog
 from pyiceberg.types import StringType
 
-from sordini.pipeline.tables import TableError, open_table
+from sordini.pipeline.tables import TableError, Upsert, open_table
+from sordini.pipeline.tables.delta.log import CHECKPOINT_COMMITS
 from sordini.pipeline.tables.table import SchemaConflict
 from tests.support.frames import frame, plain_ids
 
@@ -139,6 +143,67 @@ def test_a_restored_delta_table_continues_after_the_batch_that_it_has(location: 
     app.append(frame(range(8, 12)), 2, {"t": {0: 12}})
     assert (app.last(), other.last()) == ((2, {"t": {0: 12}}), (0, {"u": {0: 2}}))
     assert plain_ids("delta", location) == [*range(12), 100, 101]
+
+
+def test_a_delta_table_that_is_restored_to_a_time_continues_after_the_batch_that_it_had_then(location: str) -> None:
+    table = open_table("delta", location, app_id="app")
+    for number in range(3):
+        table.append(frame(range(number * 4, number * 4 + 4)), number, {"t": {0: number * 4 + 4}})
+    for version, hour in enumerate((10, 12, 14)):
+        then = dt.datetime(2026, 11, 22, hour, tzinfo=dt.UTC).timestamp()
+        os.utime(Path(location, "_delta_log", f"{version:020}.json"), (then, then))
+    DeltaTable(location).restore(dt.datetime(2026, 11, 22, 13, tzinfo=dt.UTC))
+    assert plain_ids("delta", location) == list(range(8))
+    assert table.last() == (1, {"t": {0: 8}})
+    assert not table.append(frame(range(8, 12)), 2, {"t": {0: 12}}).was_there
+    assert plain_ids("delta", location) == list(range(12))
+
+
+def test_a_delta_table_that_spark_restored_to_a_time_is_one_sentence(location: str) -> None:
+    table = open_table("delta", location, app_id="app")
+    for number in range(2):
+        table.append(frame(range(number * 4, number * 4 + 4)), number, {"t": {0: number * 4 + 4}})
+    DeltaTable(location).restore(0)
+    commit = Path(location, "_delta_log", f"{2:020}.json")
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        if "commitInfo" in action:
+            action["commitInfo"]["operationParameters"] = {"version": None, "timestamp": "2026-11-22 13:00:00"}
+    commit.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    with pytest.raises(TableError, match=r"restored to a time after batch 1 of 'app', and its log does not say"):
+        table.append(frame(range(8, 12)), 2, {"t": {0: 12}})
+    DeltaTable(location).restore(0)
+    assert table.last() == (0, {"t": {0: 4}})
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_a_property_that_deltalake_sets_stops_no_job_of_a_delta_table(upserts: bool, location: str) -> None:
+    table = open_table("delta", location, app_id="app")
+
+    def write(number: int) -> None:
+        ids = range(number * 4, number * 4 + 4)
+        if upserts:
+            table.upsert(frame(ids, _deleted=False), number, Upsert(("id",)))
+        else:
+            table.append(frame(ids), number)
+
+    write(0)
+    # This also names features in the protocol of which the table uses nothing, variants among them.
+    DeltaTable(location).alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
+    write(1)
+    assert sorted(row["id"] for batch in table.batches(["id"]) for row in batch.to_pylist()) == list(range(8))
+
+
+def test_a_delta_table_that_keeps_its_log_loses_none_of_it_to_checkpoints_of_upserts(location: str) -> None:
+    table = open_table("delta", location, app_id="app")
+    table.upsert(frame([0, 1], _deleted=False), 0, Upsert(("id",)))
+    keeps = {"delta.enableExpiredLogCleanup": "false", "delta.logRetentionDuration": "interval 0 seconds"}
+    DeltaTable(location).alter.set_table_properties(keeps)
+    for number in range(1, CHECKPOINT_COMMITS + 1):
+        table.upsert(frame([0, number], _deleted=False), number, Upsert(("id",)))
+    log = Path(location, "_delta_log")
+    assert len(list(log.glob("*.checkpoint.parquet"))) == 1
+    assert len(list(log.glob("*.json"))) == CHECKPOINT_COMMITS + 2
 
 
 def test_a_delta_table_that_is_restored_during_a_batch_is_read_again_and_the_batch_is_refused(location: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -256,3 +257,40 @@ def test_columns_that_come_later_are_added(kind: str, folder: str) -> None:
     found = read_elsewhere(kind, folder).select(["id", "city"]).to_pylist()
     assert sorted((row["id"], row["city"]) for row in found) == [(1, "Bern"), (2, None)]
     assert table.schema().names == ["id", "at", "part", "name", "city"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("hidden", ["part-*", "deletions-*"])
+@pytest.mark.parametrize("kind", UPSERTED)
+def test_a_batch_after_one_that_could_not_read_the_keys_finds_all_former_rows(
+    kind: str, hidden: str, tmp_path: Path
+) -> None:
+    folder = str(tmp_path)
+    one, other = opened(kind, folder), opened(kind, folder)
+    one.upsert(frame_of([Change(key, 1, 0, "a", deleted=False) for key in range(4)]), 0, BY_SEQUENCE)
+    known = set(tmp_path.rglob("*.parquet"))
+    other.upsert(frame_of([Change(0, 5, 0, "b", deleted=True), Change(7, 5, 0, "b", deleted=False)]), 1, BY_SEQUENCE)
+    away = [(path, path.rename(path.with_suffix(".away"))) for path in set(tmp_path.rglob(hidden)) - known]
+    assert away
+    batch = [Change(0, 3, 0, "late", deleted=False), Change(7, 6, 0, "c", deleted=False)]
+    with pytest.raises(FileNotFoundError):
+        one.upsert(frame_of(batch), 2, BY_SEQUENCE)
+    for path, there in away:
+        there.rename(path)
+    assert one.upsert(frame_of(batch), 2, BY_SEQUENCE).late == 1
+    assert rows_of(kind, folder) == {1: "a", 2: "a", 3: "a", 7: "c"}
+
+
+@pytest.mark.parametrize("limit", [BY_SEQUENCE.indexed_keys_max, 0])
+@pytest.mark.parametrize("kind", UPSERTED)
+def test_nan_is_the_greatest_sequence_for_tables_as_it_is_where_a_batch_is_collapsed(
+    kind: str, limit: int, tmp_path: Path
+) -> None:
+    how = Upsert(("id",), ("at", "part"), indexed_keys_max=limit)
+    columns = COLUMNS.set(1, pa.field("at", pa.float64()))
+    table = opened(kind, str(tmp_path))
+    late = []
+    for number, (at, part) in enumerate([(5.0, 0), (math.nan, 1), (9.0, 9), (math.nan, 0), (math.nan, 2)]):
+        row = {"id": 1, "at": at, "part": part, "name": str(number), "_deleted": False}
+        late.append(table.upsert(LocalFrame([pa.RecordBatch.from_pylist([row], schema=columns)]), number, how).late)
+    assert late == [0, 0, 1, 1, 0]
+    assert rows_of(kind, str(tmp_path)) == {1: "4"}
