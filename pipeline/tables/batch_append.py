@@ -19,6 +19,7 @@ from sordini.pipeline.tables.staging import FileSettings, Staged, StagingPlan, s
 from sordini.pipeline.tables.store_client import in_store, store_errors
 from sordini.pipeline.tables.table import Offsets, TableError, Written
 from sordini.pipeline.tables.upsert import Upsert, check_stored_keys, check_upsert, refuse_append
+from sordini.pipeline.tables.widening import is_widened
 from sordini.pipeline.tables.write_attempts import WriteAttempts
 from sordini.pipeline.tables.writer_positions import WriterPosition, is_written
 
@@ -218,9 +219,7 @@ def _write(
     partition_by = partitions(table.partition_by, state)
     schema = merged(state.schema, change.columns)
     check_partitions(schema, partition_by)
-    plan = table.plan(schema, partition_by)
-    table.attempts.begin(plan.attempt, note.batch_id)
-    change.stage(plan)
+    plan = _staged(table, change, schema, partition_by, note.batch_id)
     if before_commit is not None:
         before_commit()
     for _ in range(COMMIT_TRIES):
@@ -239,8 +238,23 @@ def _write(
         if gone:
             raise gone
         change.check(state)
+        if state.schema is not None and state.partition_by != partition_by:
+            by = ", ".join(state.partition_by) or "nothing"
+            raise TableError(f"{table.location} was made anew, partitioned by {by}, while a batch was written")
         schema = merged(state.schema, schema)
+        if is_widened(plan.schema, schema):  # By another writer: what is staged has the narrower type.
+            plan = _staged(table, change, schema, partition_by, note.batch_id)
     raise TableError(f"batch {note.batch_id} was not committed: {COMMIT_TRIES} times another writer was faster")
+
+
+def _staged(
+    table: BatchTable, change: _Change, schema: pa.Schema, partition_by: tuple[str, ...], batch_id: int
+) -> StagingPlan:
+    """Run the frame, and write its files with these columns; an attempt of its own."""
+    plan = table.plan(schema, partition_by)
+    table.attempts.begin(plan.attempt, batch_id)
+    change.stage(plan)
+    return plan
 
 
 def _check_not_rolled_back(table: BatchTable, before: WriterPosition | None, now: WriterPosition | None) -> None:

@@ -25,7 +25,14 @@ from sordini.pipeline.tables.batch_upsert import StagedChanges
 from sordini.pipeline.tables.columns import arrow_schema
 from sordini.pipeline.tables.delta import health, maintenance
 from sordini.pipeline.tables.delta.commit_infos import CommitInfos
-from sordini.pipeline.tables.delta.features import check_features, creation, lacks_feature_of, metadata_of, stored_keys
+from sordini.pipeline.tables.delta.features import (
+    check_features,
+    check_rows,
+    creation,
+    lacks_feature_of,
+    metadata_of,
+    stored_keys,
+)
 from sordini.pipeline.tables.delta.files import Access, RemoteOutputs, open_files, parts_of, unreadable_features
 from sordini.pipeline.tables.delta.log import (
     CHECKPOINT_COMMITS,
@@ -136,9 +143,7 @@ class DeltaLake(BatchTable):
                 from sordini.pipeline.tables.delta import upsert_compaction
 
                 check_features(table, self.location)
-                by = tuple(table.metadata().partition_columns)
-                staging = partial(self.plan, _schema(table), by)
-                return upsert_compaction.compact(self, self._delta_upserts(), staging, target_bytes, cluster_by)
+                return upsert_compaction.compact(self, self._delta_upserts(), self._staging, target_bytes, cluster_by)
             try:
                 if cluster_by:
                     plan = self.plan(_schema(table), tuple(table.metadata().partition_columns))
@@ -196,6 +201,11 @@ class DeltaLake(BatchTable):
             outputs = RemoteOutputs(self._uri, tuple(self._storage_options.items()))
         return StagingPlan(outputs, new_attempt(), schema, partition_by, settings=self._settings)
 
+    def _staging(self) -> StagingPlan:
+        """For files with the columns of the version that was read last: files of it may have newer ones than before."""
+        assert self._table is not None, "its files were listed"
+        return self.plan(_schema(self._table), tuple(self._table.metadata().partition_columns))
+
     def commit(self, staged: list[Staged], schema: pa.Schema, note: WriterPosition) -> bool:
         table = self._table
         now_ms = int(time.time() * 1000)
@@ -217,6 +227,7 @@ class DeltaLake(BatchTable):
                     commit_properties=properties,
                 )
             else:
+                check_rows(table, staged, self.location)
                 if self._change_columns(table, schema):
                     return False
                 partition_by = table.metadata().partition_columns
@@ -245,6 +256,7 @@ class DeltaLake(BatchTable):
             actions += creation(schema, partition_by, how)
         else:
             check_features(table, self.location)
+            check_rows(table, staged.rows, self.location)
             if self._change_columns(table, schema):
                 return None
             partition_by = tuple(table.metadata().partition_columns)

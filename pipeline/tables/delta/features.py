@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import uuid4
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
 from sordini.pipeline.tables.delta.log import Action
+from sordini.pipeline.tables.staging import Staged
 from sordini.pipeline.tables.table import TableError
 from sordini.pipeline.tables.upsert import Upsert
 
@@ -31,6 +32,12 @@ WRITE_FEATURES: Final = frozenset(
 )
 """Features of a table that these commits respect. deltalake names variants with any property that it sets; a table
 that has such columns is refused for them."""
+
+CONSTRAINT: Final = "delta.constraints."
+"""Of the table: a CHECK constraint, whose name follows."""
+
+CHECKED_COLUMN: Final = ("delta.invariants", "delta.generationExpression", "delta.identity.start")
+"""Of a column: an expression that holds for its values, or makes them."""
 
 
 def creation(schema: pa.Schema, partition_by: Sequence[str], how: Upsert) -> list[Action]:
@@ -90,3 +97,29 @@ def check_features(table: DeltaTable, location: str) -> None:
         unknown.add("delta.appendOnly")
     if unknown:
         raise TableError(f"{location} asks its writers for {', '.join(sorted(unknown))}, which upserts do not have")
+
+
+def check_rows(table: DeltaTable, staged: Iterable[Staged], location: str) -> None:
+    """Check that staged rows are such as the table asks for: deltalake takes files as they are. Raises TableError."""
+    asked = [
+        f"constraint {name.removeprefix(CONSTRAINT)}"
+        for name in table.metadata().configuration
+        if name.startswith(CONSTRAINT)
+    ]
+    fields = json.loads(table.schema().to_json())["fields"]
+    for field in fields:
+        asked += [f"{name} of {field['name']}" for name in CHECKED_COLUMN if name in field["metadata"]]
+    if asked:
+        raise TableError(
+            f"{location} asks its writers for what is not checked here ({', '.join(asked)}): drop that, or write to "
+            "another table"
+        )
+    filled = [field["name"] for field in fields if not field["nullable"]]
+    if not filled:
+        return
+    for file in staged:
+        nulls = json.loads(file.statistics)["nullCount"]
+        for name in filled:
+            is_null = file.partition[name] is None if name in file.partition else nulls.get(name, 0) > 0
+            if is_null:
+                raise TableError(f"rows of the batch have no value in '{name}', which is not null in {location}")

@@ -269,14 +269,22 @@ class Iceberg(BatchTable):
         name = WRITER_PROPERTY + self.app_id
         text = None
         snapshot = table.current_snapshot()
+        ancestors = set()
         while snapshot and text is None:
+            ancestors.add(snapshot.snapshot_id)
             text = snapshot.summary.additional_properties.get(name) if snapshot.summary else None
             if text is None and snapshot.sequence_number == FIRST_SEQUENCE_NUMBER:
                 return None
             parent = snapshot.parent_snapshot_id
             snapshot = table.snapshot_by_id(parent) if parent is not None else None
-        # Else the snapshots that would have the note have expired.
-        text = text or table.properties.get(name)
+        if text is None and (text := table.properties.get(name)):
+            # The snapshots that would have the note have expired; but it may be that of a batch that was rolled back.
+            others = (each.summary for each in table.snapshots() if each.snapshot_id not in ancestors)
+            if any(each.additional_properties.get(name) == text for each in others if each):
+                raise TableError(
+                    f"{table.location()} was rolled back to before a batch of '{self.app_id}', and the snapshot of the "
+                    "one before that has expired: load the topic into another table"
+                )
         return from_json(json.loads(text)) if text else None
 
 

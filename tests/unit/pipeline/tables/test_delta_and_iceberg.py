@@ -14,7 +14,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from pyiceberg.catalog import load_catalog
 
 from sordini.pipeline.errors import BadSetting
-from sordini.pipeline.tables import open_table
+from sordini.pipeline.tables import TableError, open_table
 from sordini.pipeline.tables.delta.delta_lake import DeltaLake
 from sordini.pipeline.tables.delta.positions import NOTES_KEY, last_position
 from sordini.pipeline.tables.iceberg.location import IcebergLocation
@@ -193,6 +193,21 @@ def test_a_batch_is_known_when_its_iceberg_snapshot_has_expired(location: str) -
         assert len(iceberg.refresh().snapshots()) == 2
     assert table.last() == (5, {"t": {0: 4}})
     assert table.append(frame(range(4)), 5, {"t": {0: 4}}).was_there
+
+
+def test_a_batch_that_was_rolled_back_is_not_taken_for_known_when_the_one_before_has_expired(location: str) -> None:
+    table, other = (open_table("iceberg", location, app_id=app_id) for app_id in ("app", "other"))
+    table.append(frame(range(4)), 0, {"t": {0: 4}})
+    other.append(frame(range(4, 8)), 0)
+    table.append(frame(range(8, 12)), 1, {"t": {0: 8}})
+    with load_catalog("sordini", type="sql", uri=f"sqlite:///{location}/catalog.db") as catalog:
+        iceberg = catalog.load_table("default.events")
+        first, theirs, _ = iceberg.snapshots()
+        iceberg.manage_snapshots().rollback_to_snapshot(theirs.snapshot_id).commit()
+        iceberg.refresh().maintenance.expire_snapshots().by_id(first.snapshot_id).commit()
+    with pytest.raises(TableError, match="was rolled back to before a batch of 'app', and the snapshot of the one"):
+        table.append(frame(range(8, 12)), 1, {"t": {0: 8}})
+    assert plain_ids("iceberg", location) == list(range(8))
 
 
 def test_snapshots_that_are_old_enough_expire_with_the_files_that_only_they_name(location: str) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
@@ -16,9 +18,12 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.types import StringType
 
 from sordini.pipeline.tables import TableError, Upsert, open_table
-from sordini.pipeline.tables.delta.log import CHECKPOINT_COMMITS
+from sordini.pipeline.tables.delta.delta_lake import DeltaLake
+from sordini.pipeline.tables.delta.files import Access
+from sordini.pipeline.tables.delta.log import CHECKPOINT_COMMITS, LiveFile
+from sordini.pipeline.tables.staging import FileSettings
 from sordini.pipeline.tables.table import SchemaConflict
-from tests.support.frames import frame, plain_ids
+from tests.support.frames import LocalFrame, frame, plain_ids, plain_rows
 
 pytestmark = [
     # Of pyiceberg: its catalogs keep a connection to SQLite for as long as they live.
@@ -227,3 +232,85 @@ def test_a_restored_delta_table_whose_log_of_that_version_is_gone_is_one_sentenc
     with pytest.raises(TableError, match=r"was restored to version 0 after batch 2 of 'app', and the log of"):
         table.append(frame(range(12, 16)), 3, {"t": {0: 16}})
     assert plain_ids("delta", location) == list(range(4))
+
+
+def constrain(location: str) -> None:
+    DeltaTable(location).alter.add_constraint({"positive": "id > 0"})
+
+
+def generate(location: str) -> None:
+    log = Path(location, "_delta_log", f"{0:020}.json")
+    plain = r"\"name\":\"id\",\"type\":\"long\",\"nullable\":true,\"metadata\":{"
+    text = log.read_text()
+    assert plain in text
+    log.write_text(text.replace(plain, plain + r"\"delta.generationExpression\":\"1 + 1\""))
+
+
+def fill(location: str) -> None:
+    log = Path(location, "_delta_log", f"{0:020}.json")
+    log.write_text(
+        log.read_text().replace(
+            r"\"site\",\"type\":\"string\",\"nullable\":true", r"\"site\",\"type\":\"string\",\"nullable\":false"
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("deed", "reported"),
+    [
+        (constrain, r"asks its writers for what is not checked here \(constraint positive\)"),
+        (generate, r"asks its writers for what is not checked here \(delta.generationExpression of id\)"),
+        (fill, "rows of the batch have no value in 'site', which is not null in"),
+    ],
+)
+def test_rows_are_refused_by_a_delta_table_that_asks_for_more_than_their_columns(
+    deed: Callable[[str], None], reported: str, location: str
+) -> None:
+    open_table("delta", location, app_id="app").append(frame(range(1, 3)), 0)
+    deed(location)
+    with pytest.raises(TableError, match=reported):
+        open_table("delta", location, app_id="app").append(frame([-3, 0, 3, 6]), 1)
+    assert plain_ids("delta", location) == [1, 2]
+
+
+def test_files_that_were_staged_before_another_writer_widened_a_column_are_staged_again(location: str) -> None:
+    wide = pa.schema({"id": pa.int64(), "n": pa.int64()})
+    narrow = wide.set(1, pa.field("n", pa.int32()))
+    one, other = (open_table("delta", location, app_id=name) for name in ("one", "other"))
+
+    def rows(number: int, columns: pa.Schema, meanwhile: Callable[[], object] | None = None) -> Any:
+        return LocalFrame([pa.RecordBatch.from_pylist([{"id": number, "n": number}], columns)], meanwhile=meanwhile)
+
+    one.append(rows(0, narrow), 0)
+    committed = []
+    one.append(rows(1, narrow, lambda: other.append(rows(2, wide), 0)), 1, before_commit=lambda: committed.append(1))
+    assert sorted(plain_rows("delta", location).to_pylist(), key=lambda row: row["id"]) == [
+        {"id": number, "n": number} for number in range(3)
+    ]
+    assert {pq.read_schema(path).field("n").type for path in one.files()} == {pa.int64()}
+    # Nothing of the first attempt is left.
+    assert len(list(Path(location).rglob("part-*.parquet"))) == len(one.files()) + 1
+    assert committed == [1]
+
+
+class Overtaken(DeltaLake):
+    """A compaction that another writer overtakes before the files are listed."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def live_files(self) -> Mapping[str, LiveFile]:
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        return super().live_files()
+
+
+def test_compaction_keeps_a_column_that_is_added_just_before_it(location: str) -> None:
+    how = Upsert(("id",))
+    writer = open_table("delta", location, app_id="app")
+    compactor = Overtaken(location, "app", (), FileSettings(), Access())
+    writer.upsert(frame([0, 1], _deleted=False), 0, how)
+    compactor.meanwhile = lambda: writer.upsert(frame([2, 3], _deleted=False, extra="x"), 1, how)
+    assert compactor.compact(1_000_000).files_after == 1
+    rows = [row for batch in writer.batches(["id", "extra"]) for row in batch.to_pylist()]
+    assert {row["id"]: row["extra"] for row in rows} == {0: None, 1: None, 2: "x", 3: "x"}
