@@ -16,23 +16,15 @@ import pyarrow as pa
 import pyarrow.fs
 from deltalake import CommitProperties, DeltaTable, Schema, TableFeatures
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql.types import StructType
 
 from sordini.pipeline.tables.arrow_reading import ParquetFiles, Within, chosen, read_parts
 from sordini.pipeline.tables.batch_append import COMMIT_TRIES, BatchTable, TableState
 from sordini.pipeline.tables.batch_upsert import StagedChanges
 from sordini.pipeline.tables.columns import arrow_schema
-from sordini.pipeline.tables.delta import health, maintenance
+from sordini.pipeline.tables.delta import features, health, maintenance
 from sordini.pipeline.tables.delta.commit_infos import CommitInfos
-from sordini.pipeline.tables.delta.features import (
-    check_features,
-    check_rows,
-    creation,
-    lacks_feature_of,
-    metadata_of,
-    stored_keys,
-)
 from sordini.pipeline.tables.delta.files import Access, RemoteOutputs, open_files, parts_of, unreadable_features
 from sordini.pipeline.tables.delta.log import (
     CHECKPOINT_COMMITS,
@@ -61,9 +53,6 @@ if TYPE_CHECKING:
 
 KEPT_MS = 7 * DAY_SECONDS * 1000
 """For how long files that were replaced are kept for readers of older versions: Delta's default."""
-
-CONFIGURATION: dict[str, str | None] = {"delta.checkpointInterval": "20"}
-"""Of new tables. deltalake reads the commits since the last checkpoint again with each commit."""
 
 
 class DeltaLake(BatchTable):
@@ -139,10 +128,10 @@ class DeltaLake(BatchTable):
             table = self._opened()
             if table is None:
                 return Compacted(0, 0, 0, 0)
-            if stored_keys(table) is not None:
+            if features.stored_keys(table) is not None:
                 from sordini.pipeline.tables.delta import upsert_compaction
 
-                check_features(table, self.location)
+                features.check_features(table, self.location)
                 return upsert_compaction.compact(self, self._delta_upserts(), self._staging, target_bytes, cluster_by)
             try:
                 if cluster_by:
@@ -174,7 +163,7 @@ class DeltaLake(BatchTable):
         deleted = [path for path in maintenance.uncommitted_files(table) if is_old(path)]
         for path in deleted:
             system.delete_file(path)
-        if stored_keys(table) is not None:
+        if features.stored_keys(table) is not None:
             from sordini.pipeline.tables.delta import upsert_compaction
 
             snapshot = self._log().snapshot(table.version())
@@ -191,7 +180,7 @@ class DeltaLake(BatchTable):
             return TableState(None, (), None)
         self._last = last_position(table, self.app_id, self._file_system(), self._storage_options)
         by = tuple(table.metadata().partition_columns)
-        return TableState(_schema(table), by, self._last, stored_keys(table))
+        return TableState(_schema(table), by, self._last, features.stored_keys(table))
 
     def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> StagingPlan:
         outputs: Outputs
@@ -217,17 +206,10 @@ class DeltaLake(BatchTable):
             if table is None:
                 if self._folder:
                     self._folder.mkdir(parents=True, exist_ok=True)
-                create_table_with_add_actions(
-                    self._uri,
-                    Schema.from_arrow(schema),
-                    [each for each in actions if isinstance(each, AddAction)],
-                    partition_by=list(self.partition_by),
-                    configuration=CONFIGURATION,
-                    storage_options=self._storage_options,
-                    commit_properties=properties,
-                )
+                added = [each for each in actions if isinstance(each, AddAction)]
+                features.create(self._uri, schema, added, self.partition_by, self._storage_options, properties)
             else:
-                check_rows(table, staged, self.location)
+                features.check_rows(table, staged, self.location)
                 if self._change_columns(table, schema):
                     return False
                 partition_by = table.metadata().partition_columns
@@ -253,10 +235,10 @@ class DeltaLake(BatchTable):
         actions: list[Action] = []
         files = {}
         if table is None:
-            actions += creation(schema, partition_by, how)
+            actions += features.creation(schema, partition_by, how)
         else:
-            check_features(table, self.location)
-            check_rows(table, staged.rows, self.location)
+            features.check_features(table, self.location)
+            features.check_rows(table, staged.rows, self.location)
             if self._change_columns(table, schema):
                 return None
             partition_by = tuple(table.metadata().partition_columns)
@@ -350,14 +332,14 @@ class DeltaLake(BatchTable):
         there = _schema(table)
         if not (new := fields_to_add(there, schema)):
             return False
-        if lacks_feature_of(table, schema):
+        if features.lacks_feature_of(table, schema):
             table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
             return True
         if all(field.name not in there.names for field in new):
             table.alter.add_columns(Schema.from_arrow(pa.schema(new)).fields)
             return True
-        check_features(table, self.location)
-        actions: list[Action] = [{"metaData": metadata_of(table, schema)}]
+        features.check_features(table, self.location)
+        actions: list[Action] = [{"metaData": features.metadata_of(table, schema)}]
         attempts: set[str] = set()
         if is_widened(there, schema):
             from sordini.pipeline.tables.delta import upsert_compaction

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema
+from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from sordini.pipeline.tables.delta.log import Action
 from sordini.pipeline.tables.staging import Staged
@@ -38,6 +39,30 @@ CONSTRAINT: Final = "delta.constraints."
 
 CHECKED_COLUMN: Final = ("delta.invariants", "delta.generationExpression", "delta.identity.start")
 """Of a column: an expression that holds for its values, or makes them."""
+
+
+CONFIGURATION: dict[str, str | None] = {"delta.checkpointInterval": "20"}
+"""Of new tables of appended rows. deltalake reads the commits since the last checkpoint again with each commit."""
+
+
+def create(
+    uri: str,
+    schema: pa.Schema,
+    added: list[AddAction],
+    partition_by: Sequence[str],
+    storage_options: Mapping[str, str],
+    properties: CommitProperties,
+) -> None:
+    """Create a table of appended rows, with its first batch. Raises DeltaError."""
+    create_table_with_add_actions(
+        uri,
+        Schema.from_arrow(schema),
+        added,
+        partition_by=list(partition_by),
+        configuration=CONFIGURATION,
+        storage_options=dict(storage_options),
+        commit_properties=properties,
+    )
 
 
 def creation(schema: pa.Schema, partition_by: Sequence[str], how: Upsert) -> list[Action]:
