@@ -163,6 +163,8 @@ class DeadLetterWriter:
         Raises BrokerError and NoTopic.
         """
         letters = sorted(queue.letters)
+        if not letters:  # The queue was dropped before this began.
+            return [], []
         target = await self._deps.topics.target(queue.key.group_id, queue.key.partition)
         if target is None:
             return letters, []

@@ -308,6 +308,19 @@ def test_what_was_dropped_is_neither_written_again_nor_reported() -> None:
     on_a_bench(main)
 
 
+def test_what_is_dropped_before_its_batch_begins_ends_nothing_else() -> None:
+    async def main(bench: Bench) -> None:
+        await bench.lead()
+        bench.writer.drop(bench.die(DeadLetters(0, 2, 1, REJECTED)))
+        await elapse(1)
+        assert (bench.done, bench.here(), bench.writer.totals.failures) == ([], [], 0)
+        bench.die(DeadLetters(2, 3, 1, REJECTED))
+        await elapse(1)
+        assert (offsets(bench.here()), bench.writer.waiting) == ([2], 0)
+
+    on_a_bench(main)
+
+
 def test_groups_have_their_turns_batch_by_batch() -> None:
     async def main(bench: Bench) -> None:
         await bench.lead()
