@@ -17,14 +17,14 @@ from sordini.broker.network.ports import DelayedResponse
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from sordini.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from sordini.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from sordini.protocol.messages.delete_groups import DeleteGroupsRequest
 from sordini.protocol.messages.heartbeat import HeartbeatRequest
 from sordini.protocol.messages.join_group import JoinGroupRequestProtocol
 from sordini.protocol.messages.list_groups import ListGroupsRequest
 from tests.support.consumer_group_world import subscription
 from tests.support.group_requests import a_coordinator, a_stable_group, commit, committed, fetch, join
-from tests.support.unit_broker import ME, OTHER, UnitBroker, answer_of
+from tests.support.unit_broker import ME, OTHER, UnitBroker, answer_of, topic_id_of
 from tests.unit.broker.groups.test_coordinator import expire, in_sync, log_end
 from tests.unit.broker.groups.test_loading import append, batch_of
 
@@ -291,12 +291,24 @@ async def test_a_member_s_subscription_does_not_grow_beyond_the_memory_limit() -
         assert broker.parts.groups.memory.held_bytes <= 20_000
 
 
-async def test_the_rack_and_the_instance_of_members_count_and_are_limited() -> None:
+@pytest.mark.parametrize("field", ["rack_id", "instance_id"])
+async def test_the_rack_and_the_instance_of_members_count_and_are_limited(field: str) -> None:
     async with a_coordinator({**AT_ONCE, "sordini.group.memory.bytes.max": "100000"}) as broker:
-        codes = [beat(broker, f"m{n}", rack_id="r" * 30_000, instance_id=f"{n}").error_code for n in range(4)]
-        assert codes[-1] == ErrorCode.GROUP_MAX_SIZE_REACHED
-        assert beat(broker, "m9", instance_id="i" * 30_000).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-        assert broker.parts.groups.memory.held_bytes <= 100_000
+        said = [{field: f"{number}" * 30_000} for number in range(4)]
+        codes = [beat(broker, f"m{number}", **fields).error_code for number, fields in enumerate(said)]
+        assert codes == [*[ErrorCode.NONE] * 3, ErrorCode.GROUP_MAX_SIZE_REACHED]
+        assert 90_000 < broker.parts.groups.memory.held_bytes <= 100_000
+
+
+async def test_partitions_of_one_topic_may_be_reported_in_several_rows() -> None:
+    async with a_coordinator(AT_ONCE) as broker:
+        beat(broker, "a")
+        beat(broker, "b")
+        topic_id = topic_id_of("orders")
+        rows = [TopicPartitions(topic_id=topic_id, partitions=[index]) for index in (0, 1, 2)]
+        assert indexes(beat(broker, "a", 2, topic_partitions=rows)) == [0, 1], "the last row is to be given up"
+        assert beat(broker, "a", 2, topic_partitions=rows).member_epoch == 2, "it is not given up yet"
+        assert beat(broker, "a", 2, topic_partitions=rows[:2]).member_epoch == 3
 
 
 async def test_a_member_that_is_there_does_not_grow_beyond_the_memory_limit_by_another_rack_or_client_id() -> None:
