@@ -40,13 +40,26 @@ def location(tmp_path: Path) -> str:
     return location
 
 
-def in_two_parts(log: Path, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
-    """The last part has the removals, of files that are in the first part as they are now."""
-    removals = [row for row in rows if row["remove"]]
-    for number, part in enumerate(([row for row in rows if not row["remove"]], removals), 1):
-        assert part
-        path = log / f"{VERSION:020}.checkpoint.{number:010}.{2:010}.parquet"
+def in_parts(log: Path, parts: list[list[dict[str, Any]]], schema: pa.Schema) -> None:
+    for number, part in enumerate(parts, 1):
+        path = log / f"{VERSION:020}.checkpoint.{number:010}.{len(parts):010}.parquet"
         pq.write_table(pa.Table.from_pylist(part, schema=schema), path)
+
+
+def apart(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """What a table has, and its removals: among these is a file that it has, with its former vector."""
+    parts = [row for row in rows if not row["remove"]], [row for row in rows if row["remove"]]
+    assert {row["add"]["path"] for row in rows if row["add"]} & {row["remove"]["path"] for row in parts[1]}
+    return list(parts)
+
+
+def with_removals_last(log: Path, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
+    in_parts(log, apart(rows), schema)
+
+
+def with_removals_first(log: Path, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
+    """A folder's listing has any order."""
+    in_parts(log, apart(rows)[::-1], schema)
 
 
 def sidecar(log: Path, rows: list[dict[str, Any]], schema: pa.Schema) -> dict[str, Any]:
@@ -86,7 +99,9 @@ def shown(files: dict[str, LiveFile]) -> dict[str, Any]:
     return {path: (file.add.get("deletionVector"), file.has_deletions_only) for path, file in files.items()}
 
 
-@pytest.mark.parametrize("form", [in_two_parts, with_sidecar, in_json_with_sidecar, without_statistics])
+@pytest.mark.parametrize(
+    "form", [with_removals_last, with_removals_first, with_sidecar, in_json_with_sidecar, without_statistics]
+)
 def test_files_and_vectors_are_the_same_whatever_form_a_checkpoint_has(
     form: Callable[[Path, list[dict[str, Any]], pa.Schema], None], location: str
 ) -> None:
