@@ -163,8 +163,19 @@ class LedSharePartition:
         self._end_if_retiring()
 
     def _end_if_retiring(self) -> None:
-        if self.is_retiring and self._writer is not None and self._writer.is_idle:
+        if self.is_retiring and self._writer is not None and self._writer.is_idle and not self._has_dead_letters():
             self.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _has_dead_letters(self) -> bool:
+        """Whether there are some to write: no member has to come back for that."""
+        return any(part.state is RecordState.ARCHIVING for batch in self.machine.batches for part in batch.parts)
+
+    def resume(self) -> bool:
+        """A member fetches it. False if it only waits for dead letters: its group may have been reset meanwhile."""
+        if self.is_retiring and self._writer is not None and self._writer.is_idle:
+            return False
+        self.is_retiring = False
+        return True
 
     def end(self, error: ErrorCode) -> None:
         """It is here no longer: what waits for it is answered with that error."""

@@ -90,9 +90,8 @@ class SharePartitions:
         """
         key = SharePartitionKey(group_id, *target)
         found = self._by_key.get(key)
-        if found is not None and not found.leadership.is_over:
+        if found is not None and not found.leadership.is_over and found.resume():
             self._by_key.move_to_end(key)
-            found.is_retiring = False
             return found
         partition = self.leaders.replicas.partition_by_id(target.topic_id, target.partition)
         partition.require_leader()

@@ -116,6 +116,24 @@ async def test_a_rejection_that_is_stored_behind_a_change_of_leadership_is_the_n
         assert world.machine().start == 1
 
 
+async def test_dead_letters_are_written_and_archived_when_the_last_member_has_gone() -> None:
+    async with a_world_with_dead_letters(deliveries=2) as world:
+        world.produce(1)
+        world.fetch()
+        world.acknowledge([(0, 0, [RELEASE])])
+        world.fetch()
+        world.partitions.retire(GROUP)
+        (shared,) = world.partitions.of_group(GROUP) or [None]
+        assert shared is None, "nothing waits"
+        world.fetch("b")
+        world.acknowledge([(0, 0, [REJECT])], "b")
+        world.partitions.retire(GROUP)
+        assert world.dead_letters.waiting == {KEY: [DeadLetters(0, 1, 2, REJECTED)]}
+        world.dead_letters.write()
+        assert world.persister.runs[KEY] == (StateRun(0, 1, ARCHIVED, 2),)
+        assert world.partitions.of_group(GROUP) == []
+
+
 async def test_a_share_partition_with_unwritten_dead_letters_is_not_forgotten() -> None:
     async with a_world_with_dead_letters() as world:
         world.produce(1)
