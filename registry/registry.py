@@ -32,7 +32,7 @@ from sordini.registry.state.registering import (
 )
 from sordini.registry.state.registry_state import RegistryState
 from sordini.registry.state.submission import Submission
-from sordini.registry.subject_locks import SubjectLocks
+from sordini.system.keyed_locks import KeyedLocks
 
 CHANGE_S: Final = 30.0
 """For a change to be committed."""
@@ -50,7 +50,7 @@ class Registry:
         self._judge = judge
         self._is_read_only = is_read_only
         self._lock = asyncio.Lock()
-        self._contended = SubjectLocks()
+        self._contended = KeyedLocks()
         self._changes: set[asyncio.Task[Any]] = set()
 
     async def register(self, submission: Submission, client: str) -> SchemaRecord:

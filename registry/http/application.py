@@ -52,8 +52,11 @@ _HEADERS: Final = (("x-content-type-options", "nosniff"), ("cache-control", "no-
 class Logins(Protocol):
     """The port to those who know visitors."""
 
-    async def visitor(self, headers: Mapping[str, str]) -> Visitor:
-        """The sender of a request. Raises Refusal."""
+    async def visitor(self, headers: Mapping[str, str], attempt: Callable[[], None]) -> Visitor:
+        """The sender of a request. Raises Refusal.
+
+        `attempt` is called before a login that is not known yet, and raises Refusal where there were too many.
+        """
         ...
 
     def close(self) -> None: ...
@@ -163,11 +166,23 @@ class RegistryApplication:
         return await route.handler(call)
 
     async def _visitor(self, request: _Request) -> Visitor:
-        now_s = time.monotonic()
-        if not self._failed_logins.is_allowed(request.address, now_s):
-            raise Refusal(42901, "too many logins of this address were refused: try again later")
-        visitor = await self._served.logins.visitor(request.headers)
-        self._failed_logins.give_back(request.address)
+        """Failed logins of an address are limited; one that is known is none, however many requests come at once."""
+        has_attempted = False
+
+        def attempt() -> None:
+            nonlocal has_attempted
+            has_attempted = True
+            if not self._failed_logins.is_allowed(request.address, time.monotonic()):
+                raise Refusal(42901, "too many logins of this address were refused: try again later")
+
+        try:
+            visitor = await self._served.logins.visitor(request.headers, attempt)
+        except Refusal:
+            if not has_attempted:
+                attempt()
+            raise
+        if has_attempted:
+            self._failed_logins.give_back(request.address)
         return visitor
 
     def _call(self, request: _Request, visitor: Visitor, place: Place) -> Call:

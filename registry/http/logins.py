@@ -38,6 +38,7 @@ from sordini.registry.http.calls import Operation, Visitor
 from sordini.registry.state.names import parted
 from sordini.registry.state.refusals import Refusal
 from sordini.replication.metadata_store.acl_model import AclOperation
+from sordini.system.keyed_locks import KeyedLocks
 from sordini.system.named_tuple import NamedTuple
 
 T = TypeVar("T")
@@ -49,6 +50,8 @@ OPERATIONS_S: Final = 5.0
 """For so long the operations of a topic are taken as they were."""
 TOPICS_MAX: Final = 100_000
 CLUSTER_S: Final = 10.0
+VISITOR_S: Final = 15.0
+"""For a login, and those of the same visitor before it."""
 TOPICS_PER_REQUEST: Final = 500
 NAMELESS: Final = "bearer"
 """The principal of a token that has no name of its own."""
@@ -90,9 +93,9 @@ class Anyone:
 class NoLogins:
     """Takes every request."""
 
-    async def visitor(self, headers: Mapping[str, str]) -> Visitor:
-        """The sender of a request. Raises Refusal."""
-        del headers
+    async def visitor(self, headers: Mapping[str, str], attempt: Callable[[], None]) -> Visitor:
+        """As `Logins`."""
+        del headers, attempt
         return Anyone()
 
     def close(self) -> None:
@@ -109,24 +112,26 @@ class ClusterLogins:
         self._now_s = now_s
         self._sessions: OrderedDict[bytes, ClusterVisitor] = OrderedDict()
         """By a digest of the credentials, which are not kept."""
-        self._opening: dict[bytes, asyncio.Lock] = {}
+        self._opening = KeyedLocks()
         self._over: set[ClusterVisitor] = set()
         """Sessions that are over, whose last requests may be under way."""
 
-    async def visitor(self, headers: Mapping[str, str]) -> Visitor:
-        """The sender of a request. Raises Refusal."""
+    async def visitor(self, headers: Mapping[str, str], attempt: Callable[[], None]) -> Visitor:
+        """As `Logins`."""
         credentials = credentials_of(headers.get("authorization", ""), self._mechanism)
         key = hashlib.sha256(repr(tuple(vars(credentials).values())).encode()).digest()
         known = self._known(key)
         if known is not None:
             return known
-        lock = self._opening.setdefault(key, asyncio.Lock())
         try:
-            async with lock:
-                return self._known(key) or await self._opened(key, credentials)
-        finally:
-            if not lock.locked():
-                self._opening.pop(key, None)
+            async with asyncio.timeout(VISITOR_S), self._opening.held(key.hex()):
+                known = self._known(key)
+                if known is not None:
+                    return known
+                attempt()
+                return await self._opened(key, credentials)
+        except TimeoutError:
+            raise Refusal(503, f"the cluster has not answered to a login for {VISITOR_S:g} s") from None
 
     def close(self) -> None:
         for session in (*self._sessions.values(), *self._over):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from sordini.registry.http.application import Logins, RegistryApplication, Served
@@ -93,7 +93,8 @@ class OneOf:
         self._allowed = allowed
         self._alters_all = alters_all
 
-    async def visitor(self, headers: Mapping[str, str]) -> OneOf:
+    async def visitor(self, headers: Mapping[str, str], attempt: Callable[[], None]) -> OneOf:
+        del attempt
         if headers.get("authorization") != "Basic alice":
             raise Refusal(401, "log in")
         return self

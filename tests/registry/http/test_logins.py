@@ -56,6 +56,10 @@ def kafka() -> Iterator[Kafka]:
         yield kafka
 
 
+def unlimited() -> None:
+    """Logins fail as often as tests have them fail."""
+
+
 class Clock:
     now_s = 0.0
 
@@ -76,10 +80,10 @@ Logins = tuple[ClusterLogins, Clock]
 
 
 async def test_a_user_logs_in_with_its_password_and_with_no_other(logins: Logins) -> None:
-    assert (await logins[0].visitor(basic("alice", "alice-secret"))).principal == "alice"
+    assert (await logins[0].visitor(basic("alice", "alice-secret"), unlimited)).principal == "alice"
     for wrong in (basic("alice", "guess"), basic("unknown", "alice-secret")):
         with pytest.raises(Refusal) as refused:
-            await logins[0].visitor(wrong)
+            await logins[0].visitor(wrong, unlimited)
         assert refused.value.status == 401
 
 
@@ -119,21 +123,21 @@ def test_an_opaque_token_has_no_name(token: str) -> None:
 
 async def test_a_token_that_the_cluster_takes_none_of_is_refused(logins: Logins) -> None:
     with pytest.raises(Refusal) as refused:
-        await logins[0].visitor({"authorization": "Bearer abc"})
+        await logins[0].visitor({"authorization": "Bearer abc"}, unlimited)
     assert refused.value.status == 401
 
 
 async def test_requests_of_one_visitor_share_a_login_until_it_is_old(logins: Logins) -> None:
     made, clock = logins
     alice = basic("alice", "alice-secret")
-    visitors = await asyncio.gather(*(made.visitor(alice) for _ in range(5)))
+    visitors = await asyncio.gather(*(made.visitor(alice, unlimited) for _ in range(5)))
     assert len({id(visitor) for visitor in visitors}) == 1
     clock.now_s += SESSION_S
-    assert await made.visitor(alice) is not visitors[0]
+    assert await made.visitor(alice, unlimited) is not visitors[0]
 
 
 async def test_a_visitor_may_do_with_a_subject_what_it_may_do_with_its_topic(logins: Logins) -> None:
-    alice = await logins[0].visitor(basic("alice", "alice-secret"))
+    alice = await logins[0].visitor(basic("alice", "alice-secret"), unlimited)
     subjects = {"orders-value", "orders-key", "orders", ":.x:orders-value", "secrets-value", "missing-value", "a b"}
     of_orders = {"orders-value", "orders-key", "orders", ":.x:orders-value"}
     assert await alice.allowed(Operation.READ, subjects) == of_orders
@@ -144,8 +148,8 @@ async def test_a_visitor_may_do_with_a_subject_what_it_may_do_with_its_topic(log
 
 
 async def test_of_a_topic_that_is_not_there_one_that_may_create_it_may_do_all(logins: Logins, kafka: Kafka) -> None:
-    alice = await logins[0].visitor(basic("alice", "alice-secret"))
-    bob = await logins[0].visitor(basic("bob", "bob-secret"))
+    alice = await logins[0].visitor(basic("alice", "alice-secret"), unlimited)
+    bob = await logins[0].visitor(basic("bob", "bob-secret"), unlimited)
     for operation in Operation:
         assert await alice.allowed(operation, {"alice-new-value"}) == {"alice-new-value"}
         assert await bob.allowed(operation, {"alice-new-value"}) == frozenset()
@@ -154,7 +158,7 @@ async def test_of_a_topic_that_is_not_there_one_that_may_create_it_may_do_all(lo
 
 
 async def test_a_super_user_may_do_everything(logins: Logins) -> None:
-    admin = await logins[0].visitor(basic("admin", "admin-secret"))
+    admin = await logins[0].visitor(basic("admin", "admin-secret"), unlimited)
     for operation in Operation:
         assert await admin.allowed(operation, {"secrets-value"}) == {"secrets-value"}
     assert await admin.may_alter_all()

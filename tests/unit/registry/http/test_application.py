@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from sordini.registry.http.application import BODY_BYTES_MAX, LOGINS_BURST, all_routes
-from sordini.registry.http.calls import Operation, Rule
+from sordini.registry.http.calls import Operation, Rule, Visitor
+from sordini.registry.http.logins import Anyone
 from sordini.registry.http.responses import PLAIN_JSON, REGISTRY_JSON
 from sordini.registry.http.shapes import SCHEMA_CHARACTERS_MAX
+from sordini.registry.state.refusals import Refusal
 from tests.support.registries import OneOf, RegistryWorld
 
 ALICE = {"authorization": "Basic alice"}
@@ -97,6 +101,53 @@ async def test_an_address_whose_logins_fail_too_often_has_to_wait() -> None:
     statuses = [(await world.send("GET", "/subjects")).status for _ in range(LOGINS_BURST + 5)]
     assert statuses[:LOGINS_BURST] == [401] * LOGINS_BURST
     assert statuses[-1] == 429
+
+
+class SlowLogins:
+    """Implements `Logins`: `alice` is known, `bob` logs in when he is let, others are refused."""
+
+    def __init__(self) -> None:
+        self.is_open = asyncio.Event()
+        self.waiting = 0
+        self.has_logged_in = False
+
+    async def visitor(self, headers: Mapping[str, str], attempt: Callable[[], None]) -> Visitor:
+        name = headers.get("authorization", "")
+        if name == "bob" and not self.has_logged_in:
+            self.waiting += 1
+            await self.is_open.wait()
+            if not self.has_logged_in:
+                attempt()
+                self.has_logged_in = True
+        elif name not in ("alice", "bob"):
+            attempt()
+            raise Refusal(401, "log in")
+        return Anyone()
+
+    def close(self) -> None:
+        return
+
+
+async def test_a_visitor_whose_requests_come_all_at_once_logs_in_once() -> None:
+    logins = SlowLogins()
+    world = RegistryWorld(logins)
+    bob = {"authorization": "bob"}
+    count = 3 * LOGINS_BURST
+    requests = [asyncio.create_task(world.send("GET", "/subjects", headers=bob)) for _ in range(count)]
+    while logins.waiting < count and not any(one.done() for one in requests):  # noqa: ASYNC110 - it has no event.
+        await asyncio.sleep(0)
+    logins.is_open.set()
+    assert {answer.status for answer in await asyncio.gather(*requests)} == {200}
+
+
+async def test_the_failed_logins_of_an_address_keep_none_out_that_is_logged_in() -> None:
+    world = RegistryWorld(SlowLogins())
+    statuses = [
+        (await world.send("GET", "/subjects", headers={"authorization": "eve"})).status for _ in range(2 * LOGINS_BURST)
+    ]
+    assert statuses[:LOGINS_BURST] == [401] * LOGINS_BURST
+    assert statuses[-1] == 429
+    assert (await world.send("GET", "/subjects", headers={"authorization": "alice"})).status == 200
 
 
 async def test_probes_and_metrics_need_no_login() -> None:
