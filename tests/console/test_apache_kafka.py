@@ -156,7 +156,7 @@ def test_share_groups_have_a_page_with_members_and_partitions_and_say_what_is_no
         assert "State Stable Type share Assignor simple Coordinator 1" in text
         assert "Dead letters none kept" in text
         assert "does not tell what is in flight" in text
-        assert "not known" in words(visitor.get("/group/history?name=sharers").text)
+        assert "an older Sordini, or another broker" in words(visitor.get("/group/history?name=sharers").text)
         page = visitor.get("/group?name=sharers").text
         assert {f'data-row="orders:{number}"' in page for number in range(3)} == {True}
         assert "Remove" not in page, "a member of a share group cannot be removed"

@@ -44,12 +44,13 @@ MAIN_CLASSES = {
 
 REPEATABLE = {
     *("--describe", "--list", "--verify", "describe", "describe-producers", "find-hanging", "get-offsets", "list"),
-    "e2e-latency",
+    *("--delete-config", "e2e-latency"),
 }
 """Words of calls that may be repeated: the broker that they ask may learn a moment later of what another one has done.
 
-They change nothing, but for throttles that are cleared once a reassignment is completed, and for the topic that
-`e2e-latency` creates at the controller, whose partitions it asks of another broker at once.
+They change nothing, but for throttles that are cleared once a reassignment is completed, for the topic that `e2e-latency`
+creates at the controller, whose partitions it asks of another broker at once, and for settings that are deleted: the tool
+looks them up first, and ends where the broker does not know them yet.
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import pytest
@@ -66,11 +67,17 @@ def test_the_list_has_neither_none_nor_hmac() -> None:
     assert KEY_IDS.keys() == ALGORITHMS
 
 
+@cache
+def one_token(algorithm: str) -> str:
+    """The same for all examples: a signature by an elliptic curve has other bytes each time."""
+    return token(claims(NOW_S), algorithm)
+
+
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
 @settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_no_token_that_is_altered_in_a_byte_is_accepted(algorithm: str, data: st.DataObject) -> None:
-    text = token(claims(NOW_S), algorithm)
+    text = one_token(algorithm)
     position = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.sampled_from(ALPHABET + ".=+/ \n\0é").filter(lambda one: one != text[position]))
     with pytest.raises(TokenRefused):
