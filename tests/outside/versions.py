@@ -56,8 +56,9 @@ DELTA_JARS = {
 S3A_JARS = {
     "hadoop-aws-3.5.0.jar": "org.apache.hadoop:hadoop-aws:3.5.0",
     "bundle-2.35.4.jar": "software.amazon.awssdk:bundle:2.35.4",
+    "analyticsaccelerator-s3-1.3.1.jar": "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
 }
-"""Hadoop's file system for S3, of the Hadoop that this PySpark has, and Amazon's libraries of the version that it names."""
+"""Hadoop's file system for S3, of the Hadoop that this PySpark has, and Amazon's libraries of the versions that it names."""
 
 OLDEST_PYTHON_CLIENTS = {"kafka-python": "2.0.2", "aiokafka": "0.8.1", "confluent-kafka": "2.0.2"}
 """In one environment of their own. The last Python for which all of them have wheels is `OLDEST_CLIENTS_PYTHON`."""
