@@ -25,24 +25,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from sordini.broker.groups.consumer.machine.changes import AssignmentChange
-from sordini.broker.groups.consumer.machine.events import EpochRaised, Now, Step, TargetAssigned, Topics
+from sordini.broker.groups.consumer.machine.events import EpochRaised, Now, Step, Topics
 from sordini.broker.groups.consumer.machine.state import ConsumerGroup, ConsumerMember, is_reconciled
 from sordini.broker.groups.consumer.machine.target import subscribed_topics
-from sordini.broker.groups.consumer.machine.target_rebalance import Causes, PendingCauses, TargetRebalance
-from sordini.broker.groups.consumer.machine.topic_changes import TopicsSeen
+from sordini.broker.groups.consumer.machine.target_history import TargetHistory, member_name
+from sordini.broker.groups.consumer.machine.target_rebalance import TargetRebalance
 from sordini.broker.groups.machine.partition_moves import PARTITION_BYTES, Move
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
-from sordini.broker.groups.machine.rebalance_history import (
-    MEMBERS_MAX,
-    NAME_LENGTH_MAX,
-    NO_MEMBER,
-    ROW_BYTES,
-    CauseEntry,
-    MemberEntry,
-    MemberName,
-    Rebalance,
-    RebalanceEntries,
-)
+from sordini.broker.groups.machine.rebalance_history import NAME_LENGTH_MAX, NO_MEMBER, CauseEntry, Rebalance
 from sordini.protocol.types import TopicId, topic_id_text
 from sordini.system.named_tuple import NamedTuple
 
@@ -60,36 +50,17 @@ class _Released(NamedTuple):
     at: Now
 
 
-class ConsumerGroupHistory(RebalanceEntries):
+class ConsumerGroupHistory(TargetHistory[ConsumerGroup]):
     """The rebalances of one consumer group."""
 
-    __slots__ = ("_current", "_missing", "_names", "_pending", "_released", "_seen", "_unowned")
+    __slots__ = ("_released", "_unowned")
 
     def __init__(self, entries_max: int) -> None:
         super().__init__(entries_max)
-        self._current: TargetRebalance | None = None
-        self._pending = PendingCauses()
-        self._missing: set[str] = set()
-        """Members that have not reached the current target."""
         self._released: dict[Pair, _Released] = {}
         """Released since the last rebalance that was completed."""
         self._unowned: dict[Pair, _Released] = {}
         """Released earlier, and without an owner since."""
-        self._names: dict[TopicId, str] = {}
-        self._seen = TopicsSeen()
-
-    def loaded(self, group: ConsumerGroup, now: Now) -> None:
-        """The group was loaded. If its members are on their way to a target, that is a rebalance from now on."""
-        missing = {m.member_id for m in group.members.values() if not is_reconciled(m, group.assignment_epoch)}
-        cause = CauseEntry(RebalanceCause.GROUP_LOADED, now.wall_ms, NO_MEMBER, "")
-        if missing:
-            causes = Causes(group.assignment_epoch, now)
-            causes.add(cause)
-            self._current = TargetRebalance(causes, group.assignment_epoch, group.assignment_epoch, None)
-            self._missing = missing
-        if group.epoch > group.assignment_epoch:
-            self._pending.add(group.epoch, now, cause)
-        self._recount()
 
     def converted(self, epoch: int, now: Now) -> None:
         """The group was a classic one until this step."""
@@ -105,7 +76,7 @@ class ConsumerGroupHistory(RebalanceEntries):
         if after.assignment_epoch != before.assignment_epoch:
             if self._current is not None:
                 ended.append(self._end(self._current, after, now, is_overtaken=True))
-            self._begin(before, step, now)
+            self._begin(before, after, step.actions, now)
         changed = list(dict.fromkeys(c.member_id for c in step.changes if isinstance(c, AssignmentChange)))
         self._follow_owners(before, after, changed, topics, now)
         if self._current is not None:
@@ -122,25 +93,19 @@ class ConsumerGroupHistory(RebalanceEntries):
             self._end(self._current, group, now, is_overtaken=True)
             self._recount()
 
-    def in_progress(self, group: ConsumerGroup) -> list[Rebalance]:
-        """The rebalance whose target the members are on their way to, and the one that has no target yet."""
-        found = []
-        if self._current is not None:
-            found.append(_entry(self._current, group))
-        if self._pending:
-            waiting = TargetRebalance(self._pending.all(), group.assignment_epoch, group.epoch, None)
-            found.append(_entry(waiting, group))
-        return found
-
     def abandon(self) -> None:
-        self._current = None
-        self._pending.clear()
-        self._missing.clear()
         self._released.clear()
         self._unowned.clear()
-        self._names.clear()
-        self._seen = TopicsSeen()
-        self._recount()
+        super().abandon()
+
+    def _missing_of(self, group: ConsumerGroup) -> set[str]:
+        return {m.member_id for m in group.members.values() if not is_reconciled(m, group.assignment_epoch)}
+
+    def _held_more(self) -> int:
+        return PARTITION_BYTES * (len(self._released) + len(self._unowned))
+
+    def _entry(self, current: TargetRebalance, group: ConsumerGroup) -> Rebalance:
+        return super()._entry(current, group)._replace(is_consumer=True)
 
     # Causes, and targets.
 
@@ -149,28 +114,9 @@ class ConsumerGroupHistory(RebalanceEntries):
         grown = self._seen.changes(subscribed_topics(after.members.values(), after.regexes), topics)
         detail = grown if cause.cause is RebalanceCause.TOPICS_CHANGED else cause.detail
         for member in cause.members or (None,):
-            name = NO_MEMBER if member is None else _name(member)
+            name = NO_MEMBER if member is None else member_name(member)
             entry = CauseEntry(cause.cause, now.wall_ms, name, detail[:NAME_LENGTH_MAX])
             self._pending.add(raised.epoch, now, entry)
-
-    def _begin(self, before: ConsumerGroup, step: Step, now: Now) -> None:
-        """A target was computed, maybe of an older group epoch than the newest."""
-        after = step.group
-        epoch = after.assignment_epoch
-        assignor = next((action.assignor for action in step.actions if isinstance(action, TargetAssigned)), None)
-        self._current = TargetRebalance(self._pending.take(epoch, now), before.assignment_epoch, epoch, assignor)
-        self._missing = set(after.members)
-
-    def _end(self, current: TargetRebalance, after: ConsumerGroup, now: Now, *, is_overtaken: bool) -> Rebalance:
-        self._current = None
-        duration_ms = current.duration_ms(now)
-        ended = _entry(current, after)._replace(
-            ended_ms=now.wall_ms, duration_ms=duration_ms, is_overtaken=is_overtaken
-        )
-        if not is_overtaken:
-            self.last_duration_ms = duration_ms
-        self._append(ended)
-        return ended
 
     def _follow_members(self, current: TargetRebalance, after: ConsumerGroup, changed: Iterable[str], now: Now) -> None:
         for member_id in changed:
@@ -242,24 +188,6 @@ class ConsumerGroupHistory(RebalanceEntries):
         else:
             self._names.setdefault(topic_id, self._seen.names.get(topic_id, topic_id_text(topic_id)))
 
-    def _recount(self) -> None:
-        rows = len(self._released) + len(self._unowned) + len(self._names) + len(self._seen.names)
-        held = self._entries_bytes + PARTITION_BYTES * rows + self._pending.size
-        if self._current is not None:
-            held += self._current.size + ROW_BYTES * len(self._missing)
-        self.held_bytes = held
-
-
-def _entry(current: TargetRebalance, group: ConsumerGroup) -> Rebalance:
-    """A rebalance that has not ended, and the members of the group."""
-    rows: list[MemberEntry] = []
-    for member in group.members.values():
-        if len(rows) == MEMBERS_MAX:
-            break
-        count = sum(map(len, member.assigned.values()))
-        rows.append(MemberEntry(_name(member), count, current.reached_ms.get(member.member_id, -1)))
-    return current.entry(tuple(rows), len(group.members) - len(rows))._replace(is_consumer=True)
-
 
 def _has_same(old: ConsumerMember, new: ConsumerMember) -> bool:
     """Whether a member owns what it did: the most frequent step is one that changes its epoch alone."""
@@ -277,13 +205,3 @@ def _pairs(member: ConsumerMember | None) -> set[Pair]:
 def _key(member: ConsumerMember) -> str:
     """A static member is the same one after a restart."""
     return (member.instance_id or member.member_id)[:NAME_LENGTH_MAX]
-
-
-def _name(member: ConsumerMember) -> MemberName:
-    instance_id = member.instance_id
-    return MemberName(
-        member.member_id[:NAME_LENGTH_MAX],
-        None if instance_id is None else instance_id[:NAME_LENGTH_MAX],
-        member.client_id[:NAME_LENGTH_MAX],
-        member.client_host[:NAME_LENGTH_MAX],
-    )

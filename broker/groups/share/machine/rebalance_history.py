@@ -23,22 +23,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from sordini.broker.groups.consumer.machine.events import Now, TargetAssigned, Topics
-from sordini.broker.groups.consumer.machine.target_rebalance import Causes, Moves, PendingCauses, TargetRebalance
-from sordini.broker.groups.consumer.machine.topic_changes import TOPICS_SEEN_MAX, TopicsSeen
-from sordini.broker.groups.machine.partition_moves import PARTITION_BYTES, Move
+from sordini.broker.groups.consumer.machine.events import Now, Topics
+from sordini.broker.groups.consumer.machine.target_history import TargetHistory, member_name
+from sordini.broker.groups.consumer.machine.target_rebalance import Moves, TargetRebalance
+from sordini.broker.groups.consumer.machine.topic_changes import TOPICS_SEEN_MAX
+from sordini.broker.groups.machine.partition_moves import Move
 from sordini.broker.groups.machine.rebalance_cause import RebalanceCause
-from sordini.broker.groups.machine.rebalance_history import (
-    MEMBERS_MAX,
-    NAME_LENGTH_MAX,
-    NO_MEMBER,
-    ROW_BYTES,
-    CauseEntry,
-    MemberEntry,
-    MemberName,
-    Rebalance,
-    RebalanceEntries,
-)
+from sordini.broker.groups.machine.rebalance_history import NAME_LENGTH_MAX, NO_MEMBER, CauseEntry, Rebalance
 from sordini.broker.groups.share.machine.changes import AssignedChange
 from sordini.broker.groups.share.machine.events import EpochRaised, Step
 from sordini.broker.groups.share.machine.state import NO_PARTITIONS, Partitions, ShareGroup, ShareMember
@@ -49,35 +40,15 @@ NAMES_MAX: Final = 2 * TOPICS_SEEN_MAX
 """With more names of topics, those that the group does not subscribe to are given up."""
 
 
-class ShareGroupHistory(RebalanceEntries):
+class ShareGroupHistory(TargetHistory[ShareGroup]):
     """The rebalances of one share group."""
 
-    __slots__ = ("_current", "_missing", "_names", "_pending", "_pending_moves", "_seen")
+    __slots__ = ("_pending_moves",)
 
     def __init__(self, entries_max: int) -> None:
         super().__init__(entries_max)
-        self._current: TargetRebalance | None = None
-        self._pending = PendingCauses()
         self._pending_moves = Moves()
         """Of members that left, or subscribe to less, since the last target."""
-        self._missing: set[str] = set()
-        """Members that have not got the current target."""
-        self._seen = TopicsSeen()
-        self._names: dict[TopicId, str] = {}
-        """Of topics that were deleted, too: members lose their partitions later."""
-
-    def loaded(self, group: ShareGroup, now: Now) -> None:
-        """The group was loaded. If members have not got its target, that is a rebalance from now on."""
-        missing = {m.member_id for m in group.members.values() if m.epoch != group.assignment_epoch}
-        cause = CauseEntry(RebalanceCause.GROUP_LOADED, now.wall_ms, NO_MEMBER, "")
-        if missing:
-            causes = Causes(group.assignment_epoch, now)
-            causes.add(cause)
-            self._current = TargetRebalance(causes, group.assignment_epoch, group.assignment_epoch, None)
-            self._missing = missing
-        if group.epoch > group.assignment_epoch:
-            self._pending.add(group.epoch, now, cause)
-        self._recount()
 
     def observe(self, before: ShareGroup, step: Step, topics: Topics, now: Now) -> list[Rebalance]:
         """Add what one step did; returns the rebalances that it ended."""
@@ -92,7 +63,8 @@ class ShareGroupHistory(RebalanceEntries):
         if after.assignment_epoch != before.assignment_epoch:
             if self._current is not None:
                 ended.append(self._end(self._current, after, now, is_overtaken=True))
-            self._begin(before, step, now)
+            self._begin(before, after, step.actions, now).moves.add_all(self._pending_moves)
+            self._pending_moves = Moves()
         if self._current is not None:
             for member_id in assigned:
                 self._add_moves(self._current.moves, member_id, before, after, topics)
@@ -102,25 +74,23 @@ class ShareGroupHistory(RebalanceEntries):
         self._recount()
         return ended
 
-    def in_progress(self, group: ShareGroup) -> list[Rebalance]:
-        """The rebalance whose target not all members have got, and the one that has no target yet."""
-        found = []
-        if self._current is not None:
-            found.append(_entry(self._current, group))
-        if self._pending:
-            waiting = TargetRebalance(self._pending.all(), group.assignment_epoch, group.epoch, None)
-            waiting.moves.add_all(self._pending_moves)
-            found.append(_entry(waiting, group))
-        return found
-
     def abandon(self) -> None:
-        self._current = None
-        self._pending.clear()
         self._pending_moves = Moves()
-        self._missing.clear()
-        self._seen = TopicsSeen()
-        self._names = {}
-        self._recount()
+        super().abandon()
+
+    def _missing_of(self, group: ShareGroup) -> set[str]:
+        return {m.member_id for m in group.members.values() if m.epoch != group.assignment_epoch}
+
+    def _held_more(self) -> int:
+        return self._pending_moves.size
+
+    def _waiting(self, group: ShareGroup) -> TargetRebalance:
+        waiting = super()._waiting(group)
+        waiting.moves.add_all(self._pending_moves)
+        return waiting
+
+    def _entry(self, current: TargetRebalance, group: ShareGroup) -> Rebalance:
+        return super()._entry(current, group)._replace(is_share=True)
 
     def _raised(self, raised: EpochRaised, after: ShareGroup, topics: Topics, now: Now) -> None:
         cause = raised.cause
@@ -128,28 +98,8 @@ class ShareGroupHistory(RebalanceEntries):
         kept = self._names if len(self._names) < NAMES_MAX else {}
         self._names = {**kept, **self._seen.names}
         detail = grown if cause.cause is RebalanceCause.TOPICS_CHANGED else cause.detail
-        name = NO_MEMBER if cause.member is None else _name(cause.member)
+        name = NO_MEMBER if cause.member is None else member_name(cause.member)
         self._pending.add(raised.epoch, now, CauseEntry(cause.cause, now.wall_ms, name, detail[:NAME_LENGTH_MAX]))
-
-    def _begin(self, before: ShareGroup, step: Step, now: Now) -> None:
-        """A target was computed, maybe of an older group epoch than the newest."""
-        epoch = step.group.assignment_epoch
-        assignor = next((action.assignor for action in step.actions if isinstance(action, TargetAssigned)), None)
-        self._current = TargetRebalance(self._pending.take(epoch, now), before.assignment_epoch, epoch, assignor)
-        self._current.moves.add_all(self._pending_moves)
-        self._pending_moves = Moves()
-        self._missing = set(step.group.members)
-
-    def _end(self, current: TargetRebalance, after: ShareGroup, now: Now, *, is_overtaken: bool) -> Rebalance:
-        self._current = None
-        duration_ms = current.duration_ms(now)
-        ended = _entry(current, after)._replace(
-            ended_ms=now.wall_ms, duration_ms=duration_ms, is_overtaken=is_overtaken
-        )
-        if not is_overtaken:
-            self.last_duration_ms = duration_ms
-        self._append(ended)
-        return ended
 
     def _follow_members(self, current: TargetRebalance, after: ShareGroup, changed: Iterable[str], now: Now) -> None:
         for member_id in changed:
@@ -177,28 +127,6 @@ class ShareGroupHistory(RebalanceEntries):
         """A topic that was deleted has no name any more."""
         return topics.name_of(topic_id) or self._names.get(topic_id, topic_id_text(topic_id))
 
-    def _recount(self) -> None:
-        held = (
-            self._entries_bytes
-            + PARTITION_BYTES * (len(self._seen.names) + len(self._names))
-            + self._pending.size
-            + self._pending_moves.size
-        )
-        if self._current is not None:
-            held += self._current.size + ROW_BYTES * len(self._missing)
-        self.held_bytes = held
-
-
-def _entry(current: TargetRebalance, group: ShareGroup) -> Rebalance:
-    """A rebalance that has not ended, and the members of the group."""
-    rows: list[MemberEntry] = []
-    for member in group.members.values():
-        if len(rows) == MEMBERS_MAX:
-            break
-        count = sum(map(len, member.assigned.values()))
-        rows.append(MemberEntry(_name(member), count, current.reached_ms.get(member.member_id, -1)))
-    return current.entry(tuple(rows), len(group.members) - len(rows))._replace(is_share=True)
-
 
 def _gets_target(member_id: str, before: ShareGroup, after: ShareGroup) -> bool:
     """Whether a member that was changed has got the target; otherwise it only lost what it had."""
@@ -208,12 +136,3 @@ def _gets_target(member_id: str, before: ShareGroup, after: ShareGroup) -> bool:
 
 def _assigned(member: ShareMember | None) -> Partitions:
     return NO_PARTITIONS if member is None else member.assigned
-
-
-def _name(member: ShareMember) -> MemberName:
-    return MemberName(
-        member.member_id[:NAME_LENGTH_MAX],
-        None,
-        member.client_id[:NAME_LENGTH_MAX],
-        member.client_host[:NAME_LENGTH_MAX],
-    )
