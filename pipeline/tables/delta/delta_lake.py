@@ -23,7 +23,7 @@ from sordini.pipeline.tables.arrow_reading import ParquetFiles, Within, chosen, 
 from sordini.pipeline.tables.batch_append import COMMIT_TRIES, BatchTable, TableState
 from sordini.pipeline.tables.batch_upsert import StagedChanges
 from sordini.pipeline.tables.columns import arrow_schema
-from sordini.pipeline.tables.delta import features, health, maintenance
+from sordini.pipeline.tables.delta import features, health, maintenance, unused_files
 from sordini.pipeline.tables.delta.commit_infos import CommitInfos
 from sordini.pipeline.tables.delta.files import Access, RemoteOutputs, open_files, parts_of, unreadable_features
 from sordini.pipeline.tables.delta.log import (
@@ -50,9 +50,6 @@ if TYPE_CHECKING:
 
     from sordini.pipeline.tables.delta.upsert import DeltaUpserts
     from sordini.pipeline.tables.health import TableHealth
-
-KEPT_MS = 7 * DAY_SECONDS * 1000
-"""For how long files that were replaced are kept for readers of older versions: Delta's default."""
 
 
 class DeltaLake(BatchTable):
@@ -158,20 +155,7 @@ class DeltaLake(BatchTable):
         table = self._opened()
         if table is None:
             return []
-        system = self._file_system()
-        is_old = partial(maintenance.is_older, system, seconds=older_than_seconds)
-        deleted = [path for path in maintenance.uncommitted_files(table) if is_old(path)]
-        for path in deleted:
-            system.delete_file(path)
-        if features.stored_keys(table) is not None:
-            from sordini.pipeline.tables.delta import upsert_compaction
-
-            snapshot = self._log().snapshot(table.version())
-            vectors = upsert_compaction.unused_vectors(snapshot, system, KEPT_MS, is_old)
-            for path in vectors:
-                system.delete_file(path)
-            deleted += vectors
-        return deleted + table.vacuum(dry_run=False, full=False)
+        return unused_files.delete_unused(table, self._file_system(), self._log, older_than_seconds)
 
     def read_state(self) -> TableState:
         self._last = None
@@ -262,7 +246,7 @@ class DeltaLake(BatchTable):
         table = self._opened()
         assert table is not None, "a batch is in it"
         system = self._file_system()
-        for path in maintenance.uncommitted_files(table):
+        for path in unused_files.uncommitted_files(table):
             if attempt_of(path) in attempts:
                 system.delete_file(path)
 

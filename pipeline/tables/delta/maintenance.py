@@ -7,11 +7,9 @@ are ordered: the cost is that of the rows that are new.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -24,7 +22,7 @@ from sordini.pipeline.tables.arrow_reading import FILE_FORMAT
 from sordini.pipeline.tables.compaction import Small, bins, is_small, rewrite
 from sordini.pipeline.tables.delta.commit_infos import LOG
 from sordini.pipeline.tables.delta.positions import LOG_FILE
-from sordini.pipeline.tables.file_names import DATA_FILE, text_of
+from sordini.pipeline.tables.file_names import text_of
 from sordini.pipeline.tables.staging import Staged, StagingPlan
 from sordini.pipeline.tables.table import Compacted, TableError
 
@@ -155,23 +153,3 @@ def _actions(
     now_ms = int(time.time() * 1000)
     added = [AddAction(each.path, each.bytes, values, now_ms, False, each.statistics) for each in new]
     return [*added, *(RemoveAction(each.path, False, now_ms, each.bytes, values) for each in old)]
-
-
-COMPACTED_FILE: Final = re.compile(r"part-\d{5}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-c\d{3}(\.\w+)?\.parquet")
-"""The names of deltalake's files, as its compaction makes them."""
-
-
-def uncommitted_files(table: DeltaTable) -> list[str]:
-    """Files written by Sordini, or by deltalake for it, and never committed, relative to the table."""
-    listed, removed = (
-        set(table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=full)) for full in (True, False)
-    )
-    # The list contains removed files, which are kept for readers of older versions.
-    made = (DATA_FILE, COMPACTED_FILE)
-    return sorted(path for path in listed - removed if any(each.fullmatch(Path(path).name) for each in made))
-
-
-def is_older(system: pyarrow.fs.FileSystem, path: str, seconds: float) -> bool:
-    """Whether a file was changed so long ago."""
-    changed = system.get_file_info(path).mtime
-    return changed is not None and time.time() - changed.timestamp() >= seconds
