@@ -2,7 +2,7 @@
 
 A peer has PEER_S for a whole request, from the start of the connection or the end of the response before it, and for
 each part of a response. After that, or the same time later, its connection is aborted: otherwise a few hundred such
-connections, of whoever reaches the port, are all that the process has.
+connections, for which no login is needed, are all that the process has.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ class ParquetFiles:
 
 
 def parquet_file(source: pa.NativeFile) -> pq.ParquetFile:
-    """A data file of a table, whoever wrote it."""
+    """A data file of a table, of any writer."""
     return pq.ParquetFile(source, coerce_int96_timestamp_unit=INT96_UNIT)
 
 

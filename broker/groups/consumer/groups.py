@@ -223,7 +223,7 @@ class ConsumerGroups:
             self._deps.ports.spawn(self._assign_in_slices(group_id, self._lives.get(group_id), target))
 
     def _retry_later(self, group_id: str, submitted: _Submitted) -> None:
-        """A step could not be written. A client sends its request again, and nobody else the other events."""
+        """A step could not be written. A client sends its request again; other events have no sender."""
         event, retries = submitted.event, submitted.retries
         if isinstance(event, TargetComputed | RegexesResolved | Tick):
             wait_ms = min(RETRY_MS << min(retries, RETRY_DOUBLINGS_MAX), RETRY_MS_MAX)

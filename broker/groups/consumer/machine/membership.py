@@ -100,7 +100,7 @@ def successor_of(transition: ConsumerTransition, former: ConsumerMember, member_
     transition.drop_member(former)
     other = transition.members.get(member_id)
     if other is not None:
-        # A member that is there takes another one's place: what it had itself is to be given to somebody.
+        # A member that is there takes another one's place: what it had itself is to be assigned again.
         transition.drop_member(other)
         cause = EpochCause(
             RebalanceCause.STATIC_MEMBER_REPLACED, f"member {member_id} has another instance id", (other,)

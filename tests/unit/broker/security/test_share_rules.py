@@ -212,7 +212,7 @@ async def test_a_share_session_answers_for_topics_that_may_not_be_read_and_serve
 
 
 async def test_a_topic_that_becomes_known_while_a_fetch_waits_is_not_read_by_it() -> None:
-    """The request's rule did not see its name, and whoever may read `open` may not read every new topic."""
+    """The request's rule did not see its name, and a right to read `open` is none to read every new topic."""
     async with a_guarded_broker() as broker:
         await joined_by_root(broker)
         allow(broker, Kind.GROUP, GROUP, Op.READ)
