@@ -39,7 +39,8 @@ class CodecSource:
 
     def name(self, name: str, value: Any) -> str:
         """Bind a value to its own name."""
-        assert self._namespace.setdefault(name, value) is value, f"two values are called {name}"
+        known = self._namespace.setdefault(name, value)
+        assert known is value, f"two values are called {name}"
         return name
 
     def constant(self, stem: str, value: Any) -> str:
