@@ -1,7 +1,7 @@
 """The metadata of the whole cluster, as the controller's UpdateMetadata commands describe it.
 
 Encoded Metadata responses are cached until the next change, so that a repeated request costs a dictionary look-up.
-`epoch` counts the changes.
+`epoch` counts the changes, `placement_epoch` those of topics and of where their replicas are.
 """
 
 from __future__ import annotations
@@ -69,10 +69,14 @@ class MetadataCache:
         self.brokers: dict[BrokerId, BrokerMetadata] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self.epoch = 0
+        self.placement_epoch = 0
+        """It stays when only leaders, in-sync replicas or live brokers have changed."""
         self.awaits_first_topics = False
         """The cluster had topics when this broker registered, and none has been received: see `may_exist`."""
         self.placement_hashes: dict[str, int] = {}
         """By topic, what is computed of its id, its partitions and the racks of their replicas, until one changes."""
+        self._has_new_placement = False
+        """Since the last call of `changed`."""
         self._registered_racks: dict[BrokerId, str] = {}
         """Of all brokers that have been live: one that is down keeps its rack."""
         self._rule_addresses: Mapping[BrokerId, RuleAddresses] = {}
@@ -180,6 +184,7 @@ class MetadataCache:
         racks.update((broker.broker_id, broker.rack) for broker in brokers if broker.rack is not None)
         if racks != self._registered_racks:
             self._registered_racks = racks
+            self._has_new_placement = True
             self.placement_hashes.clear()
 
     def set_partition(self, topic: str, topic_id: TopicId, index: int, partition: PartitionMetadata) -> None:
@@ -196,7 +201,7 @@ class MetadataCache:
                 self._names[topic_id] = topic
         previous = known.partitions.get(index)
         if previous is None or previous.replicas != partition.replicas:
-            self.placement_hashes.pop(topic, None)
+            self._forget_placement(topic)
         known.partitions[index] = partition
 
     def drop_partition(self, topic: str, index: int) -> None:
@@ -204,15 +209,21 @@ class MetadataCache:
         known = self.topics.get(topic)
         if known is None:
             return
-        self.placement_hashes.pop(topic, None)
+        self._forget_placement(topic)
         known.partitions.pop(index, None)
         if not known.partitions:
             del self.topics[topic]
             self._names.pop(known.topic_id, None)
 
+    def _forget_placement(self, topic: str) -> None:
+        self._has_new_placement = True
+        self.placement_hashes.pop(topic, None)
+
     def changed(self) -> None:
         """A command was applied: drop cached responses and call the listeners."""
         self.epoch += 1
+        self.placement_epoch += self._has_new_placement
+        self._has_new_placement = False
         self._responses.clear()
         self._response_bytes = 0
         for listener in list(self._listeners):

@@ -16,7 +16,8 @@ class ClusterTopics:
 
     @property
     def version(self) -> int:
-        return self._metadata.epoch
+        """New leaders, in-sync replicas and live brokers do not change it: groups look at nothing again for them."""
+        return self._metadata.placement_epoch
 
     def get(self, name: str) -> Topic | None:
         known = self._metadata.topics.get(name)

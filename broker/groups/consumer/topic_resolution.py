@@ -30,7 +30,7 @@ class TopicResolver:
 
     async def resolve(self, regexes: Iterable[str], peer: Peer) -> Mapping[str, ResolvedRegex]:
         """Every regular expression with its topics; one that is refused here (`topic_patterns.py`) has none."""
-        names, version = list(self._metadata.topics), self._metadata.epoch
+        names, version = list(self._metadata.topics), self._metadata.placement_epoch
         resolved = {}
         for regex in regexes:
             matched = await self._matched(regex, names)

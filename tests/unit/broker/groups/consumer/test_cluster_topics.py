@@ -29,6 +29,11 @@ class OneTopic:
         state = PartitionMetadata(leader, LeaderEpoch(leader), replicas, (leader,), ())
         self.cache.set_partition("orders", topic_id, index, state)
 
+    def version(self) -> int:
+        """Once all of a change is known."""
+        self.cache.changed()
+        return self.topics.version
+
     def hash(self) -> int:
         return metadata_hash(["orders"], self.topics)
 
@@ -66,6 +71,29 @@ def test_a_hash_stays_when_leaders_and_live_brokers_change() -> None:
     assert changed.hash() == before
     changed.partition(0, SECOND, FIRST, leader=SECOND)
     assert changed.hash() == before, "racks are in their own order"
+
+
+def test_the_version_stays_when_leaders_and_live_brokers_change_and_follows_topics_when_all_of_a_change_is_known() -> (
+    None
+):
+    changed = OneTopic()
+    seen = [changed.version()]
+    changed.partition(0, FIRST, SECOND, leader=SECOND)
+    changed.brokers(b=SECOND)
+    assert changed.version() == seen[0]
+    changed.partition(1, FIRST)
+    assert changed.topics.version == seen[0], "further partitions of the same change may follow"
+    seen.append(changed.version())
+    changed.cache.drop_partition("orders", 1)
+    seen.append(changed.version())
+    changed.partition(0, SECOND, FIRST)
+    seen.append(changed.version())
+    changed.partition(0, SECOND, FIRST, topic_id=OTHER_ID)
+    seen.append(changed.version())
+    changed.brokers(a=FIRST, c=SECOND)
+    seen.append(changed.version())
+    assert seen == sorted(set(seen)), "it has grown each time"
+    assert changed.version() == seen[-1]
 
 
 def test_a_hash_is_kept_for_all_groups_until_its_topic_changes() -> None:
