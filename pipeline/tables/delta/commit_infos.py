@@ -32,6 +32,7 @@ class CommitInfos:
         files: pyarrow.fs.FileSystem,
         storage_options: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        self.version = table.version()
         self._table = table
         self._storage_options = storage_options
         self._read: list[CommitInfo] = []
@@ -50,9 +51,8 @@ class CommitInfos:
             at += 1
 
     def _all(self, files: pyarrow.fs.FileSystem) -> Iterator[CommitInfo]:
-        version = self._table.version()
-        oldest = max(version - NEAR, -1)
-        for at in range(version, oldest, -1):
+        oldest = max(self.version - NEAR, -1)
+        for at in range(self.version, oldest, -1):
             info = _commit_info(f"{LOG}/{at:020}.json", files)
             if info is None:
                 return
@@ -63,7 +63,7 @@ class CommitInfos:
     def _farther(self) -> Iterator[CommitInfo]:
         # The history begins with the newest commit, whatever version of the table it is asked of.
         newest = DeltaTable(self._table.table_uri, storage_options=dict(self._storage_options)).version()
-        seen = newest - self._table.version() + NEAR
+        seen = newest - self.version + NEAR
         for limit in STEPS:
             infos = self._table.history(limit)
             yield from infos[seen:]

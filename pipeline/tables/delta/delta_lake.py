@@ -73,6 +73,7 @@ class DeltaLake(BatchTable):
         self._table: DeltaTable | None = None
         self._last: WriterPosition | None = None
         self._upserts: DeltaUpserts | None = None
+        self._commit_infos: CommitInfos | None = None
 
     @in_store
     def schema(self) -> pa.Schema | None:
@@ -162,7 +163,8 @@ class DeltaLake(BatchTable):
         table = self._opened()
         if table is None:
             return TableState(None, (), None)
-        self._last = last_position(table, self.app_id, self._file_system(), self._storage_options)
+        commits = self._commits(table)
+        self._last = last_position(table, self.app_id, self._file_system(), self._storage_options, commits)
         by = tuple(table.metadata().partition_columns)
         return TableState(_schema(table), by, self._last, features.stored_keys(table))
 
@@ -259,6 +261,7 @@ class DeltaLake(BatchTable):
                 self._upserts.open(*self._log_and_files())
         try:
             if self._table is None:
+                self._commit_infos = None
                 self._table = DeltaTable(self._uri, storage_options=self._storage_options)
             else:
                 self._table.update_incremental()
@@ -365,7 +368,10 @@ class DeltaLake(BatchTable):
         )
 
     def _commits(self, table: DeltaTable) -> CommitInfos:
-        return CommitInfos(table, self._file_system(), self._storage_options)
+        """Of the table's version; what was read for its position is not read again for the notes of its next commit."""
+        if self._commit_infos is None or self._commit_infos.version != table.version():
+            self._commit_infos = CommitInfos(table, self._file_system(), self._storage_options)
+        return self._commit_infos
 
     def _file_system(self) -> pa.fs.FileSystem:
         return open_files(self._uri, self._storage_options)

@@ -158,9 +158,14 @@ class DeltaLog:
         return self._snapshot
 
     def commit(self, version: int, actions: Sequence[Action]) -> bool:
-        """Make this version; False if another writer made it."""
-        lines = "".join(f"{json.dumps(action)}\n" for action in actions)
-        return self._puts.create(f"{_LOG}/{version:020d}.json", lines.encode())
+        """Make this version; False if another writer made it. What follows the last snapshot becomes part of it."""
+        lines = "".join(f"{json.dumps(action)}\n" for action in actions).encode()
+        if not self._puts.create(f"{_LOG}/{version:020d}.json", lines):
+            return False
+        if version == self._version + 1:
+            self._apply(_in_json(lines))
+            self._version = version
+        return True
 
     def create(self, path: str, contents: bytes) -> None:
         """Make a file of a new name beside the data files."""

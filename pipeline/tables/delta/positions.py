@@ -64,17 +64,18 @@ def last_position(
     app_id: str,
     files: pyarrow.fs.FileSystem,
     storage_options: Mapping[str, str] = MappingProxyType({}),
+    commits: CommitInfos | None = None,
 ) -> WriterPosition | None:
     """A writer's last batch in this version of the table; None where it has written none.
 
-    `files` is the table's folder. A table that was restored to an earlier version has that version's rows, so it has
-    its position, too. Raises LostPosition if the batch is known and its offsets are not, TableError if the log of the
-    restored version is gone.
+    `files` is the table's folder, `commits` are those of this version, if they were read before. A table that was
+    restored to an earlier version has that version's rows, so it has its position, too. Raises LostPosition if the
+    batch is known and its offsets are not, TableError if the log of the restored version is gone.
     """
     batch_id = table.transaction_version(app_id)
     if batch_id is None:
         return None
-    commits = CommitInfos(table, files, storage_options)
+    commits = commits or CommitInfos(table, files, storage_options)
     restore = _restored_after(islice(commits, STEPS[0]), app_id, batch_id)
     if restore is not None:
         where = _restored_to(restore)

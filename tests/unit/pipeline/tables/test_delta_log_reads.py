@@ -1,0 +1,73 @@
+"""Which files of its log a batch of a Delta table reads: in an object store each is a request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem as LocalFiles
+from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem
+
+from sordini.pipeline.tables import Upsert, open_table
+from sordini.pipeline.tables.delta.delta_lake import DeltaLake
+from sordini.pipeline.tables.delta.files import Access
+from sordini.pipeline.tables.delta.log import DeltaLog, LocalPuts
+from sordini.pipeline.tables.staging import FileSettings
+from tests.support.frames import frame
+
+
+class Counting(DirFileSystem):
+    """A table's folder that lists which of its files were opened."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, LocalFiles())
+        self.opened: list[str] = []
+
+    def open(self, path: str, *arguments: Any, **options: Any) -> Any:
+        self.opened.append(path)
+        return super().open(path, *arguments, **options)
+
+
+class Counted(DeltaLake):
+    """A table whose files are opened through a file system that counts; deltalake's own reading is not counted."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "app", (), FileSettings(), Access())
+        self._folder_of = Path(location)
+        self.counting = Counting(location)
+
+    def _file_system(self) -> FileSystem:
+        return PyFileSystem(FSSpecHandler(self.counting))
+
+    def _log_and_files(self) -> tuple[DeltaLog, FileSystem]:
+        return DeltaLog(self._file_system(), LocalPuts(self._folder_of)), self._file_system()
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_a_batch_reads_the_two_newest_commits_once_each(upserts: bool, tmp_path: Path) -> None:
+    location = str(tmp_path / "events")
+    table = Counted(location)
+    for number in range(4):
+        table.counting.opened.clear()
+        ids = range(number * 4, number * 4 + 4)
+        if upserts:
+            table.upsert(frame(ids, _deleted=False), number, Upsert(("id",)), {"t": {0: number}})
+        else:
+            table.append(frame(ids), number, {"t": {0: number}})
+        read = [path for path in table.counting.opened if path.startswith("_delta_log/")]
+        # The second shows that the first has this batch itself, and is not another writer's that repeats its note.
+        assert read == [f"_delta_log/{version:020}.json" for version in range(number - 1, max(number - 3, -1), -1)]
+
+
+def test_a_commit_of_another_writer_is_read_for_its_notes_and_for_its_files(tmp_path: Path) -> None:
+    location = str(tmp_path / "events")
+    ours, theirs = Counted(location), open_table("delta", location, app_id="other")
+    ours.upsert(frame(range(4), _deleted=False), 0, Upsert(("id",)))
+    theirs.upsert(frame(range(4, 8), _deleted=False), 0, Upsert(("id",)))
+    ours.counting.opened.clear()
+    ours.upsert(frame(range(8, 12), _deleted=False), 1, Upsert(("id",)))
+    read = [path for path in ours.counting.opened if path.startswith("_delta_log/")]
+    assert sorted(read) == [f"_delta_log/{version:020}.json" for version in (0, 1, 1)]
+    assert len(ours.live_files()) == 6
