@@ -12,13 +12,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.outside.versions import jar_name
+
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = str(ROOT / ".venv" / "bin" / "python")
 PIP = [PYTHON, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 COPY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 # Prefixes of the jars that are moved last, and mark a folder as complete.
-MARKS = ("kafka_2.1", "spark-sql-kafka", "kafka-streams", "kafka-tools-4", "connect-mirror-3", "flink-connector-kafka")
+MARKS = ("kafka_2.1", "kafka-streams", "kafka-tools-4", "connect-mirror-3", "flink-connector-kafka")
 
 
 def fetch_environment(folder: Path, *requirements: str) -> None:
@@ -80,18 +82,27 @@ def maven() -> list[str]:
 
 
 def fetch(folder: Path, command: list[str], sha256: str = "") -> None:
-    """Let Maven fill a folder beside the final one, then rename, so that no partial download is used."""
+    """Let Maven fill a folder beside the final one, then rename, so that no partial download is used.
+
+    With a SHA-256, which is of every jar that arrives, one with other bytes ends this script.
+    """
     arriving = folder.with_name(f"{folder.name}.arriving-{os.getpid()}")
-    print(f"fetching {folder.relative_to(ROOT)}", file=sys.stderr)
+    print(f"fetching {os.path.relpath(folder, ROOT)}", file=sys.stderr)
     try:
         run([*command, f"-DoutputDirectory={arriving}"], dict(os.environ))
         folder.mkdir(parents=True, exist_ok=True)
         for jar in sorted(arriving.iterdir(), key=lambda jar: jar.name.startswith(MARKS)):
             if sha256 and hashlib.sha256(jar.read_bytes()).hexdigest() != sha256:
-                sys.exit(f"{jar.name} is not the file in pipeline/jars/lock.py: its SHA-256 differs")
+                sys.exit(f"{jar.name} is not the file in tests/outside/versions.py: its SHA-256 differs")
             jar.replace(folder / jar.name)  # The marking jars last.
     finally:
         shutil.rmtree(arriving, ignore_errors=True)
+
+
+def fetch_jar(folder: Path, coordinate: str, sha256: str = "") -> None:
+    """One artifact, `group:artifact:version`, without what it depends on, unless it is there."""
+    if not (folder / jar_name(coordinate)).exists():
+        fetch(folder, [*maven(), f"-Dartifact={coordinate}", f"{COPY_PLUGIN}:copy"], sha256)
 
 
 def run(command: list[str], environment: dict[str, str], folder: Path | None = None) -> None:

@@ -10,8 +10,8 @@
     python3 scripts/outside.py tools            the command-line tools of the newest Apache Kafka; 44 MB
     python3 scripts/outside.py mirror           Apache Kafka's MirrorMaker 2 with its client; 31 MB
     python3 scripts/outside.py python-clients   the oldest Python clients, in their own environment; 20 MB
-    python3 scripts/outside.py spark 4.2.0      an older PySpark with its Kafka source; about a minute and 500 MB
-    python3 scripts/outside.py connector        the Kafka source of the PySpark in .venv, as pipeline/jars locks it
+    python3 scripts/outside.py spark 4.2.0      an older PySpark in an environment of its own; about a minute and 500 MB
+    python3 scripts/outside.py connector        the four jars of Spark's own Kafka source; 10 MB
     python3 scripts/outside.py registry-client  Confluent's Java client of a registry, as Flink carries it; 23 MB
     python3 scripts/outside.py delta            the connectors of Delta and S3, and the PySpark they are for; 1.2 GB
     python3 scripts/outside.py iceberg          Iceberg's own engine for Spark, and the PySpark that it is for; 550 MB
@@ -60,15 +60,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from scripts.client_suites import fetch_aiokafka_suite, fetch_confluent_suite, fetch_librdkafka_suite, own_requirements
 from scripts.debian_packages import install_debian, install_programs
 from scripts.fetching import (
-    COPY_PLUGIN,
     PYTHON,
     ROOT,
     existing,
-    fetch,
     fetch_dependencies,
     fetch_environment,
+    fetch_jar,
     fetch_package,
-    maven,
     run,
 )
 from scripts.orchestrators import fetch_orchestrators
@@ -131,10 +129,7 @@ def fetch_originals() -> None:
 
 
 def fetch_clients(version: str) -> None:
-    folder = JARS / version / "lib"
-    if (folder / f"kafka-clients-{version}.jar").exists():
-        return
-    fetch(folder, [*maven(), f"-Dartifact=org.apache.kafka:kafka-clients:{version}", f"{COPY_PLUGIN}:copy"])
+    fetch_jar(JARS / version / "lib", f"org.apache.kafka:kafka-clients:{version}")
 
 
 def fetch_streams(version: str) -> None:
@@ -188,11 +183,7 @@ def fetch_flink() -> None:
 def fetch_registry_client() -> None:
     """Confluent's Java client of a schema registry, as Flink's Avro format carries it."""
     version = versions.FLINK_REGISTRY
-    folder, jar = FLINK_REGISTRY / version, f"flink-sql-avro-confluent-registry-{version}.jar"
-    if (folder / jar).exists():
-        return
-    artifact = f"org.apache.flink:flink-sql-avro-confluent-registry:{version}"
-    fetch(folder, [*maven(), f"-Dartifact={artifact}", f"{COPY_PLUGIN}:copy"])
+    fetch_jar(FLINK_REGISTRY / version, f"org.apache.flink:flink-sql-avro-confluent-registry:{version}")
 
 
 def fetch_franz_go() -> None:

@@ -14,7 +14,6 @@ from sordini.cli.common.output import print_json, size_text, table
 from sordini.pipeline.cli.checkpoint import checkpoint
 from sordini.pipeline.cli.explanations import explain_option, print_explanations
 from sordini.pipeline.cli.infer import infer
-from sordini.pipeline.cli.jars import jars
 from sordini.pipeline.cli.options import (
     CommandCall,
     PipelineGroup,
@@ -344,7 +343,6 @@ pipeline.add_command(infer)
 pipeline.add_command(resume)
 pipeline.add_command(doctor)
 pipeline.add_command(checkpoint)
-pipeline.add_command(jars)
 
 
 def _compacted(one: CompactedTable) -> list[object]:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 
 from sordini.pipeline.error_messages import message_of
 from sordini.pipeline.errors import INSTALL, PipelineError
-from sordini.pipeline.jars import locked, packages
 from sordini.pipeline.jobs.job import Job, SourceFormat
+from sordini.pipeline.jobs.kafka_connector import connector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,7 +139,7 @@ def check_connector(jobs: Sequence[Job], pyspark: str) -> None:
     """See that jobs of Spark's own source run with a PySpark that has one. Raises NoConnector, which says the cure."""
     for job in jobs:
         if job.source.format is SourceFormat.KAFKA and not _names_jars(job.spark.config):
-            locked(pyspark)
+            connector(pyspark)
 
 
 def close_session(spark: SparkSession) -> None:
@@ -179,7 +179,7 @@ def settings(jobs: Sequence[Job], master: str) -> dict[str, str]:
         # Local sessions have few cores, and Spark's default is 200 tasks for each batch of an aggregate.
         found["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
     if any(job.source.format is SourceFormat.KAFKA for job in jobs) and not _names_jars(said):
-        found["spark.jars.packages"] = packages()
+        found["spark.jars.packages"] = connector(version("pyspark"))
     return {**found, **said, "spark.master": where}
 
 

@@ -15,7 +15,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from tests.compat.sent import START_MS
-from tests.outside.needs import ROOT, need_spark
+from tests.outside.needs import ROOT, need_connector, need_spark
 from tests.outside.versions import OLDEST_PYSPARK
 
 JOB = Path(__file__).with_name("spark_job.py")
@@ -46,7 +46,7 @@ def test_spark_reads_rows_offsets_and_times_and_writes_a_batch(
     bootstrap: str, sent: tuple[str, list[list[Any]]], admin: KafkaAdminClient, tmp_path: Path
 ) -> None:
     topic, rows = sent
-    packages, jars = need_spark()
+    packages, jars = need_spark(), need_connector()
     target = f"{topic}-target"
     admin.create_topics({target: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
     command = [sys.executable, str(JOB), bootstrap, topic, target, *map(str, jars)]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from sordini.pipeline.jars import LOCKED
 from tests.outside.versions import (
     APACHE_KAFKA,
+    CONNECTOR_JARS,
     DELTA_JARS,
     FLINK,
     FLINK_CONNECTOR,
@@ -26,10 +27,12 @@ from tests.outside.versions import (
     OLDEST_PYSPARK,
     ORIGINAL_CLIENTS,
     S3A_JARS,
+    jar_name,
     server_jar,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
+SPARK = ROOT / ".cache" / "spark"
 CLIENT_LIBRARIES = ("slf4j-api", "slf4j-reload4j", "reload4j", "lz4-java", "snappy-java", "zstd-jni")
 
 
@@ -179,48 +182,43 @@ def need_tansu() -> Path:
     return binary
 
 
-def need_spark() -> tuple[Path, list[Path]]:
-    """The folder with the packages of the older PySpark's environment, and the jars of its Kafka source."""
-    folder = ROOT / ".cache" / "spark" / OLDEST_PYSPARK
-    jars = sorted((folder / "lib").glob("*.jar"))
+def need_spark(version: str = OLDEST_PYSPARK) -> Path:
+    """The folder with the packages of an older PySpark's environment."""
     need_java()
-    need(len(jars) == 4, f"Spark {OLDEST_PYSPARK}", f"`python3 scripts/outside.py spark {OLDEST_PYSPARK}` fetches it")
-    (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
-    return packages, jars
+    found = list((SPARK / version / "venv" / "lib").glob("python*/site-packages/pyspark-*.dist-info/RECORD"))
+    need(len(found) == 1, f"PySpark {version}", f"`python3 scripts/outside.py spark {version}` fetches it")
+    return found[0].parents[1]
+
+
+def jars_in(folder: Path, coordinates: Iterable[str]) -> tuple[list[Path], bool]:
+    """Where the jars of artifacts are, and whether all of them are there."""
+    jars = [folder / jar_name(coordinate) for coordinate in coordinates]
+    return jars, all(jar.exists() for jar in jars)
 
 
 def need_iceberg() -> tuple[Path, list[Path]]:
     """The Python of an environment with PySpark, and the jars with which that reads and writes Iceberg tables."""
-    folder = ROOT / ".cache" / "spark" / "iceberg"
-    python, jars = folder / "pyspark" / "venv" / "bin" / "python", [folder / "lib" / name for name in ICEBERG_JARS]
+    folder = SPARK / "iceberg"
+    python = folder / "pyspark" / "venv" / "bin" / "python"
+    jars, are_there = jars_in(folder / "lib", ICEBERG_JARS)
     need_java()
-    is_there = python.exists() and all(jar.exists() for jar in jars)
-    need(is_there, "Iceberg's runtime for Spark", "`python3 scripts/outside.py iceberg` fetches it")
+    need(
+        are_there and python.exists(), "Iceberg's runtime for Spark", "`python3 scripts/outside.py iceberg` fetches it"
+    )
     return python, jars
 
 
 def need_delta() -> tuple[Path, list[Path]]:
     """The packages of the older PySpark's environment; the jars of Delta's connector, and of S3 for Hadoop, for it."""
-    packages, _ = need_spark()
-    jars = [ROOT / ".cache" / "spark" / "delta" / "lib" / name for name in (*DELTA_JARS, *S3A_JARS)]
-    need(all(jar.exists() for jar in jars), "Delta's connector", "`python3 scripts/outside.py delta` fetches it")
+    packages = need_spark()
+    jars, are_there = jars_in(SPARK / "delta" / "lib", (*DELTA_JARS, *S3A_JARS))
+    need(are_there, "Delta's connector", "`python3 scripts/outside.py delta` fetches it")
     return packages, jars
 
 
-def need_unbounded_spark(version: str) -> Path:
-    """The folder with the packages of a PySpark of before 4.2."""
-    need_java()
-    folder = ROOT / ".cache" / "spark" / version / "venv" / "lib"
-    found = list(folder.glob("python*/site-packages/pyspark/version.py"))
-    need(len(found) == 1, f"PySpark {version}", "`python3 scripts/outside.py unbounded-spark` fetches it")
-    return found[0].parents[1]
-
-
 def need_connector() -> list[Path]:
-    """The jars of Spark's own Kafka source for the PySpark that is installed here, as `pipeline.jars` locks them."""
-    folder = ROOT / ".cache" / "spark" / "connector"
+    """The jars of Spark's own Kafka source, which every PySpark of the tests runs with."""
     need_java()
-    jars = [folder / jar.file_name for jar in LOCKED]
-    missing = [jar.name for jar in jars if not jar.exists()]
-    need(not missing, ", ".join(missing), "`python3 scripts/outside.py connector` fetches it")
+    jars, are_there = jars_in(SPARK / "connector", CONNECTOR_JARS)
+    need(are_there, "Spark's Kafka source", "`python3 scripts/outside.py connector` fetches it")
     return jars

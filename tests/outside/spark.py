@@ -9,12 +9,12 @@ from pathlib import Path
 import pyspark
 
 from tests.outside.java import QUICK_COMPILER
-from tests.outside.needs import ROOT, need_java
+from tests.outside.needs import SPARK, need_java
 from tests.outside.ports import free_port
 from tests.outside.processes import OutsideProcess
 
 SPARK_HOME = Path(pyspark.__file__).parent
-DRIVER_ARCHIVE = ROOT / ".cache" / "spark" / f"driver-{pyspark.__version__}.jsa"
+DRIVER_ARCHIVE = SPARK / f"driver-{pyspark.__version__}.jsa"
 """The classes that a driver loads; `class_archives.py` makes it."""
 
 WITHOUT_COMPILER = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}

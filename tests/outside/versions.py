@@ -31,33 +31,40 @@ KAFKA_STREAMS = (APACHE_KAFKA, NEWEST_APACHE_KAFKA)
 NEWEST_PYSPARK = "4.3.0"
 """What the environment of the tests has."""
 OLDEST_PYSPARK = "4.2.0"
-"""In an environment of its own; the first one that our source supports, and the newest whose Kafka connector is locked."""
+"""In an environment of its own; the first one that our source supports, and the newest that has a Kafka connector."""
+CONNECTOR_JARS = {
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0": "64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.2.0": (
+        "641c7947afc8aa1189e433b7c2d305293993c8691bc1c2062d6d4f513b12518c"
+    ),
+    "org.apache.kafka:kafka-clients:3.9.2": "014b4ef36884478a932641818b080c36a8f8e2e92dc771e800c9d2694f4f83d8",
+    "org.apache.commons:commons-pool2:2.13.1": "f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f",
+}
+"""Spark's own Kafka source, with which the tests run every PySpark: the connector, all that it needs beside what PySpark
+has, and the SHA-256 of each, so that a test or a benchmark has the same bytes everywhere.
+"""
 ICEBERG_PYSPARK = "4.0.4"
 """The newest PySpark for whose minor version there is a runtime of Iceberg in every repository, and which it runs with."""
-ICEBERG_JARS = {
-    "iceberg-spark-runtime-4.0_2.13-1.10.1.jar": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.1",
-    "sqlite-jdbc-3.49.1.0.jar": "org.xerial:sqlite-jdbc:3.49.1.0",
-}
+ICEBERG_JARS = ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.1", "org.xerial:sqlite-jdbc:3.49.1.0")
 """Iceberg's own engine for Spark, and what its catalog reads SQLite with."""
 UNBOUNDED_PYSPARK = ("4.0.5", "4.1.4")
 """The last ones of the versions whose sources in Python cannot bound a micro-batch; each in an environment of its own."""
 
-DELTA_JARS = {
-    f"{name}-4.4.0.jar": f"io.delta:{name}:4.4.0"
-    for name in (
-        "delta-spark_4.2_2.13",
-        "delta-storage",
-        "delta-kernel-api",
-        "delta-kernel-defaults",
-        "delta-kernel-unitycatalog",
-    )
-} | {f"{name}-0.6.0.jar": f"io.unitycatalog:{name}:0.6.0" for name in ("unitycatalog-client", "unitycatalog-hadoop")}
+DELTA_JARS = (
+    "io.delta:delta-spark_4.2_2.13:4.4.0",
+    "io.delta:delta-storage:4.4.0",
+    "io.delta:delta-kernel-api:4.4.0",
+    "io.delta:delta-kernel-defaults:4.4.0",
+    "io.delta:delta-kernel-unitycatalog:4.4.0",
+    "io.unitycatalog:unitycatalog-client:0.6.0",
+    "io.unitycatalog:unitycatalog-hadoop:0.6.0",
+)
 """Delta's connector for the PySpark that is OLDEST_PYSPARK: the benchmark of upserts compares with its MERGE."""
-S3A_JARS = {
-    "hadoop-aws-3.5.0.jar": "org.apache.hadoop:hadoop-aws:3.5.0",
-    "bundle-2.35.4.jar": "software.amazon.awssdk:bundle:2.35.4",
-    "analyticsaccelerator-s3-1.3.1.jar": "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
-}
+S3A_JARS = (
+    "org.apache.hadoop:hadoop-aws:3.5.0",
+    "software.amazon.awssdk:bundle:2.35.4",
+    "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
+)
 """Hadoop's file system for S3, of the Hadoop that this PySpark has, and Amazon's libraries of the versions that it names."""
 
 OLDEST_PYTHON_CLIENTS = {"kafka-python": "2.0.2", "aiokafka": "0.8.1", "confluent-kafka": "2.0.2"}
@@ -130,6 +137,12 @@ def share_go_module() -> str:
 def registry_go_module() -> str:
     """The go.mod of a test with franz-go's client of a registry."""
     return f"module example.org/registry\n\ngo {GO}\n\nrequire github.com/twmb/franz-go/pkg/sr {FRANZ_GO_REGISTRY}\n"
+
+
+def jar_name(coordinate: str) -> str:
+    """The file of an artifact, which is named `group:artifact:version`."""
+    _, artifact, version = coordinate.split(":")
+    return f"{artifact}-{version}.jar"
 
 
 def scala_of(version: str) -> str:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sordini.pipeline.jars import packages
-from tests.outside.needs import ROOT, need_connector
+from sordini.pipeline.jobs.kafka_connector import connector
+from tests.outside.needs import ROOT, SPARK, need_connector
 from tests.outside.processes import DevProcess
 from tests.outside.spark import WITHOUT_COMPILER, driver_options
 from tests.outside.versions import OLDEST_PYSPARK
@@ -74,12 +74,12 @@ def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str
 
 
 def _connector() -> Mapping[str, str]:
-    """Spark's own source: as its users have it with the older PySpark, as it is locked with that of this environment.
+    """Spark's own source: as its users have it with the older PySpark, as `scripts/outside.py` fetches it with that of this environment.
 
     The connector of the newer is not in every repository; that of the older serves both.
     """
     if version("pyspark") == OLDEST_PYSPARK:
-        return {"spark.jars.packages": packages(), "spark.jars.ivy": str(ROOT / ".cache" / "spark" / "ivy")}
+        return {"spark.jars.packages": connector(OLDEST_PYSPARK), "spark.jars.ivy": str(SPARK / "ivy")}
     return {"spark.jars": ",".join(map(str, need_connector()))}
 
 

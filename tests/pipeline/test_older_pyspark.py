@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.outside.needs import ROOT, need_spark, need_unbounded_spark
+from tests.outside.needs import ROOT, need_spark
 from tests.outside.versions import UNBOUNDED_PYSPARK
 
 HERE = Path(__file__).parent
@@ -22,14 +22,13 @@ pytestmark = pytest.mark.long
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_scenario_passes_with_the_older_pyspark(source: str, tmp_path: Path) -> None:
     """With the connector as Spark resolves it."""
-    packages, _ = need_spark()
-    run(packages, [f"test_{source}_{name}.py" for name in ("reading", "streaming", "writing")], tmp_path)
+    run(need_spark(), [f"test_{source}_{name}.py" for name in ("reading", "streaming", "writing")], tmp_path)
 
 
 @pytest.mark.parametrize("version", UNBOUNDED_PYSPARK)
 def test_batches_and_streams_without_limits_work_before_4_2(version: str, tmp_path: Path) -> None:
     files = ["test_source_reading.py", "test_source_writing.py", "unbounded_streaming.py"]
-    run(need_unbounded_spark(version), files, tmp_path, "and not sparks_own")
+    run(need_spark(version), files, tmp_path, "and not sparks_own")
 
 
 def run(packages: Path, files: list[str], folder: Path, but: str = "") -> None:

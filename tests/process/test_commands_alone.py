@@ -74,7 +74,6 @@ FILES: tuple[tuple[str, int], ...] = (
     ("pipeline check {text} --no-spark", 1),
     ("pipeline status {none}", 1),
     ("pipeline schema none", 1),
-    ("pipeline jars /proc/none", 1),
 )
 """What commands are given that is not there, or is not what it should be, and how each ends."""
 STARTS: tuple[tuple[str, int], ...] = (

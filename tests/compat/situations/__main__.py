@@ -76,12 +76,10 @@ against Apache Kafka 4.4.0 as well).
 
 A batch is read with `spark.read.format("kafka")`, a stream with `spark.readStream.format("kafka")`, and the sink writes
 with `format("kafka")`, under the options of Spark's documentation; nothing is set for Sordini. The JAR comes with
-`spark-submit --packages COORDINATE`; `python -c 'from sordini.pipeline.jars import packages; print(packages())'` prints
-the coordinate that was tested with the PySpark that is installed ([spark-source.md](spark-source.md#sparks-own-source-and-sink) has it as
-a command). Without access to a Maven repository, `spark.jars` takes the files that `sordini pipeline jars FOLDER`
-brings. No JAR is needed for `format("sordini")` ([spark-source.md](spark-source.md)).
+`spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0` ([pipeline.md](pipeline.md#stopping-and-starting) says what to do where
+Spark cannot download it). No JAR is needed for `format("sordini")` ([spark-source.md](spark-source.md)).
 
-`tests/pipeline/test_jvm_*.py` run them with PySpark 4.3.0 and the jars of `pipeline/jars/lock.py`. Batches: subscribed,
+`tests/pipeline/test_jvm_*.py` run them with PySpark 4.3.0 and that JAR. Batches: subscribed,
 assigned and by pattern; bounded by offsets and by timestamps, for all partitions or each; split by `minPartitions`;
 headers; every codec; `read_committed`. Streams: topics and partitions that come while a pattern is subscribed,
 `maxOffsetsPerTrigger`, restarts from a checkpoint, a broker killed meanwhile, retention that passes the reader, a topic

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from sordini.pipeline.error_messages import root_cause_of
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jars import CONNECTORS
-from sordini.pipeline.jars.lock import NoConnector
 from sordini.pipeline.jobs.audit import compare, read_counts
 from sordini.pipeline.jobs.graceful_stop import BatchGate, Stopped
 from sordini.pipeline.jobs.job import Decode, Job, JobSource, SourceFormat, SparkSettings
+from sordini.pipeline.jobs.kafka_connector import CONNECTORS, NoConnector
 from sordini.pipeline.jobs.load import distance
 from sordini.pipeline.jobs.load_pieces import LoadPiece
 from sordini.pipeline.jobs.metrics import Metrics, lags
