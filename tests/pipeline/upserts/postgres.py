@@ -17,10 +17,11 @@ from tests.outside.ports import free_port
 PROGRAMS: Final = Path("/usr/lib/postgresql")
 SLOT: Final = "changes"
 START_SECONDS_MAX: Final = 60.0
+# Commits are synchronous: logical decoding returns what has left PostgreSQL's buffers, and a round's changes are to be
+# all there when they are taken.
 SETTINGS: Final = {
     "wal_level": "logical",
     "fsync": "off",
-    "synchronous_commit": "off",
     "listen_addresses": "127.0.0.1",
     "max_wal_size": "4GB",
     "autovacuum": "on",
