@@ -98,6 +98,7 @@ ENTRY_POINTS = frozenset(
     {
         "cli.entry",
         "cli.__main__",
+        "pipeline.tables.iceberg.azure_files",
         "pipeline.tables.iceberg.retries",
         "testing.plugin",
         "testing.control.child",

@@ -15,7 +15,10 @@ from sordini.pipeline.schemas.column_types import spark_name
 from sordini.pipeline.schemas.fields import Field, Schema
 from sordini.pipeline.schemas.json_schema import to_json_schema
 
-SECRET = ("password", "jaas", "secret", "token", "key.pem", "access_key")
+SECRET = (
+    *("password", "jaas", "secret", "token", "credential", "key.pem", "access_key"),
+    *("account_key", "account-key", "master_key", "sas_key", "encryption_key", "connection-string"),
+)
 """Parts of the names of settings whose values are hidden."""
 
 

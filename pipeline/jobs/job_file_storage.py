@@ -9,6 +9,7 @@ from typing import Final
 
 from sordini.cli.common.settings_tree import Section
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.tables.azure_storage import AccountKey, SasToken, ServicePrincipal
 from sordini.pipeline.tables.object_storage import (
     Credentials,
     Implicit,
@@ -24,8 +25,12 @@ _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 def storage_of(section: Section, home: Path, environment: Mapping[str, str]) -> ObjectStorage:
-    """What the file leaves out comes from the environment, under the names that AWS's tools have for it."""
-    endpoint = section.text("endpoint", _first(environment, _ENDPOINTS))
+    """What the file leaves out comes from the environment, under the names that AWS's tools have for it.
+
+    Of Azure only the file counts: its libraries read the environment themselves.
+    """
+    account = section.text("account", "")
+    endpoint = section.text("endpoint", "" if account else _first(environment, _ENDPOINTS))
     http = environment.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true"} and "endpoint" not in section
     storage = ObjectStorage(
         endpoint=endpoint,
@@ -34,10 +39,11 @@ def storage_of(section: Section, home: Path, environment: Mapping[str, str]) -> 
         path_style=section.truth("path_style", default=True),
         allow_http=section.truth("allow_http", default=http),
         options=section.options("options"),
+        account=account,
         working_folder=_folder(section, home),
     )
     section.finish()
-    if "endpoint" in section or "allow_http" in section:
+    if account or "endpoint" in section or "allow_http" in section:
         try:
             check_storage(storage)
         except PipelineError as error:
@@ -49,13 +55,9 @@ def storage_of(section: Section, home: Path, environment: Mapping[str, str]) -> 
 def _credentials(section: Section, home: Path) -> Credentials:
     if section.is_section("credentials"):
         inner = section.section("credentials")
-        keys = Keys(
-            inner.text("access_key"),
-            inner.text("secret_key"),
-            inner.text("session_token") if "session_token" in inner else "",
-        )
+        found = _group(inner)
         inner.finish()
-        return keys
+        return found
     written = section.text("credentials", "environment")
     if written in {one.value for one in Implicit}:
         return Implicit(written)
@@ -64,9 +66,23 @@ def _credentials(section: Section, home: Path) -> Credentials:
         section.wrong(
             "credentials",
             "is none of environment, anonymous, `module:function` (a function that returns keys) and a group of "
-            "access_key, secret_key and session_token",
+            "access_key, secret_key and session_token; or of account_key; of sas_token; of tenant_id, client_id and "
+            "client_secret",
         )
     return Provider(written, str(home))
+
+
+def _group(section: Section) -> Credentials:
+    """Of S3, unless the first name is one of Azure's."""
+    match section.names()[:1]:
+        case ["account_key"]:
+            return AccountKey(section.text("account_key"))
+        case ["sas_token"]:
+            return SasToken(section.text("sas_token").removeprefix("?"))
+        case ["tenant_id" | "client_id" | "client_secret"]:
+            return ServicePrincipal(section.text("tenant_id"), section.text("client_id"), section.text("client_secret"))
+    session_token = section.text("session_token") if "session_token" in section else ""
+    return Keys(section.text("access_key"), section.text("secret_key"), session_token)
 
 
 def _folder(section: Section, home: Path) -> str:

@@ -147,8 +147,16 @@ class StoreFiles:
             self._store().put(name, data)
 
     def delete(self, names: list[str]) -> None:
+        """Delete files that are there; nothing happens to others."""
         with self._words("", "deleted from"):
-            self._store().delete(names)
+            try:
+                self._store().delete(names)
+            except FileNotFoundError as error:
+                if not is_missing(error):
+                    raise
+                # Azure reports them, S3 does not, and the rest may not have been tried.
+                for name in names if len(names) > 1 else ():
+                    self.delete([name])
 
     def names(self, folder: str) -> list[str]:
         with self._words(folder, "listed"):

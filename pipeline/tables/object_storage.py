@@ -16,6 +16,8 @@ from importlib import import_module
 from typing import Any, Final
 
 from sordini.pipeline.errors import BadSetting, PipelineError
+from sordini.pipeline.tables import azure_storage
+from sordini.pipeline.tables.azure_storage import AccountKey, AzureCredentials, SasToken
 
 STORES: Final = {
     "s3": "s3",
@@ -50,8 +52,8 @@ class Keys:
 class Provider:
     """A function `module:function` that returns keys; modules in the folder `home` take precedence.
 
-    It returns a mapping with `access_key` and `secret_key`, and with `session_token` and `expires_at` (a datetime with
-    a zone) for keys that expire.
+    It returns a mapping with `access_key` and `secret_key`, and with `session_token` for keys that expire; of Azure one
+    with `account_key` or `sas_token`. `expires_at` (a datetime with a zone) is when they expire.
     """
 
     function: str
@@ -67,7 +69,7 @@ class Implicit(Enum):
     """Requests are not signed."""
 
 
-Credentials = Keys | Provider | Implicit
+Credentials = Keys | AzureCredentials | Provider | Implicit
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class ObjectStorage:
     """The section `storage` of a job file. What is empty is left to the libraries."""
 
     endpoint: str = ""
-    """Of a store that speaks S3's protocol; empty is AWS."""
+    """Of a store that speaks S3's protocol, or of Azure's if there is an account; empty is AWS, or Azure."""
     region: str = ""
     credentials: Credentials = Implicit.ENVIRONMENT
     path_style: bool = True
@@ -83,6 +85,8 @@ class ObjectStorage:
     allow_http: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     """object_store's settings, such as azure_storage_account_name; with a dot in the name pyiceberg's."""
+    account: str = ""
+    """Of Azure, for locations without one and for an endpoint; empty: those that locations name."""
     working_folder: str = ""
     """Where Spark's own checkpoints are while a query runs whose state is in a store; empty: a temporary folder."""
 
@@ -98,10 +102,13 @@ class ObjectStorage:
         if not store:
             return {}
         found = {name: value for name, value in self.options.items() if "." not in name}
+        if store == "az":
+            return self._azure_options() | found
         if store != "s3":
             return ({"allow_http": "true"} if self.allow_http else {}) | found
-        ours = {"aws_endpoint": self.endpoint, "aws_region": self.region}
-        if self.endpoint:
+        endpoint = self._endpoint_of("s3")
+        ours = {"aws_endpoint": endpoint, "aws_region": self.region}
+        if endpoint:
             ours["aws_virtual_hosted_style_request"] = "false" if self.path_style else "true"
         if self.allow_http:
             ours["aws_allow_http"] = "true"
@@ -119,10 +126,13 @@ class ObjectStorage:
         if not store:
             return {}
         found = {name: value for name, value in self.options.items() if "." in name}
+        if store == "az":
+            return self._azure_properties() | found
         if store != "s3":
             return found
-        ours = {"s3.endpoint": self.endpoint, "s3.region": self.region, "s3.retry-strategy-impl": RETRIES}
-        if self.endpoint:
+        endpoint = self._endpoint_of("s3")
+        ours = {"s3.endpoint": endpoint, "s3.region": self.region, "s3.retry-strategy-impl": RETRIES}
+        if endpoint:
             ours["s3.force-virtual-addressing"] = "false" if self.path_style else "true"
         match self.resolved().credentials:
             case Keys(access_key, secret_key, session_token):
@@ -131,6 +141,24 @@ class ObjectStorage:
             case Implicit.ANONYMOUS:
                 ours["s3.anonymous"] = "true"
         return {name: value for name, value in ours.items() if value} | found
+
+    def _endpoint_of(self, store: str) -> str:
+        return self.endpoint if (store == "az") == bool(self.account) else ""
+
+    def _azure_options(self) -> dict[str, str]:
+        ours = {"azure_storage_account_name": self.account, "azure_storage_endpoint": self._endpoint_of("az")}
+        if self.allow_http:
+            ours["allow_http"] = "true"
+        ours |= azure_storage.object_store_login(self.resolved().credentials)
+        return {name: value for name, value in ours.items() if value}
+
+    def _azure_properties(self) -> dict[str, str]:
+        ours = {"py-io-impl": azure_storage.FILES, **azure_storage.pyiceberg_login(self.resolved().credentials)}
+        if self.account:
+            ours["adls.account-name"] = self.account
+        if endpoint := self._endpoint_of("az"):
+            ours |= azure_storage.pyiceberg_endpoint(endpoint, self.account)
+        return ours
 
 
 NOWHERE: Final = ObjectStorage()
@@ -143,27 +171,38 @@ def store_of(location: str) -> str:
     return STORES.get(scheme.lower(), "") if is_uri else ""
 
 
-_provided: dict[Provider, tuple[Keys, dt.datetime | None]] = {}
+_Provided = Keys | AccountKey | SasToken
+_provided: dict[Provider, tuple[_Provided, dt.datetime | None]] = {}
 """The last keys of each provider, and when they expire."""
 
 
-def _keys_of(provider: Provider) -> Keys:
+def _keys_of(provider: Provider) -> _Provided:
     keys, expires_at = _provided.get(provider, (None, None))
     if keys is not None and expires_at is not None and dt.datetime.now(dt.UTC) + REFRESH_BEFORE < expires_at:
         return keys
     found = _called(provider)
     try:
-        keys = Keys(str(found["access_key"]), str(found["secret_key"]), str(found.get("session_token") or ""))
+        keys = _given(found)
         expires_at = found.get("expires_at")
         if expires_at is not None and expires_at.tzinfo is None:
             raise ValueError("expires_at has no time zone")
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise PipelineError(
             f"storage.credentials: {provider.function} returns no keys ({type(error).__name__}: {error}): a mapping "
-            "with access_key and secret_key, and session_token and expires_at for keys that expire"
+            "with access_key and secret_key, or account_key, or sas_token, and session_token and expires_at for those "
+            "that expire"
         ) from None
     _provided[provider] = keys, expires_at
     return keys
+
+
+def _given(found: Mapping[str, Any]) -> _Provided:
+    """What a provider has returned. Raises KeyError, TypeError and AttributeError."""
+    if "account_key" in found:
+        return AccountKey(str(found["account_key"]))
+    if "sas_token" in found:
+        return SasToken(str(found["sas_token"]))
+    return Keys(str(found["access_key"]), str(found["secret_key"]), str(found.get("session_token") or ""))
 
 
 def _called(provider: Provider) -> Mapping[str, Any]:
@@ -188,3 +227,7 @@ def check_storage(storage: ObjectStorage) -> None:
             f"endpoint: {storage.endpoint} is not encrypted: `allow_http: true` in `storage` allows that, "
             "for networks that no others can read"
         )
+    if storage.account and storage.endpoint:
+        azure_storage.pyiceberg_endpoint(storage.endpoint, storage.account)
+    if storage.account and storage.credentials is Implicit.ANONYMOUS:
+        raise BadSetting("credentials: Azure's stores grant anonymous requests to read at most, and a job writes")

@@ -1,7 +1,7 @@
 """Opens object stores with obstore, and says in one sentence what they refuse.
 
-S3 names the reason of a refusal by a code, in XML that each library quotes in its error; the words below are by these
-codes, whichever library raised it.
+S3 and Azure name the reason of a refusal by a code, in XML that each library quotes in its error; the words below are
+by these codes, whichever library raised it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,12 @@ _TIMEOUT: Final = "10s"
 _RETRIES: Final = {"max_retries": 3, "retry_timeout": dt.timedelta(seconds=20)}
 """For small objects, by which a command finds out at once that a store is out of reach."""
 
-_CODE: Final = re.compile(r"<Code>(\w+)</Code>|AWS Error ([A-Z_]+) |\b(AccessDenied|NoSuchBucket|ExpiredToken)\b")
+_CODE: Final = re.compile(
+    r"<Code>(\w+)</Code>|AWS Error ([A-Z_]+) |\b(AccessDenied|NoSuchBucket|ExpiredToken)\b|Azure Error: \[(\w*)\]"
+)
+_LACKS: Final = "refuses access: the credentials lack a permission for it (get, put, list or delete)"
 _REFUSALS: Final = {
-    "accessdenied": "refuses access: the credentials lack a permission for it (get, put, list or delete)",
+    "accessdenied": _LACKS,
     "allaccessdisabled": "refuses access: the bucket is disabled",
     "nosuchbucket": "is in no bucket: it has to be created first, and the region has to be its own",
     "invalidaccesskeyid": "does not know the access key",
@@ -46,6 +49,27 @@ _REFUSALS: Final = {
     "serviceunavailable": "is unavailable, and was so until the retries ended",
     "internalerror": "has an error of its own, and had it until the retries ended",
 }
+_AZURE_NOT_KNOWN: Final = (
+    "refuses the credentials: the key or token is not of this account or has expired, or this machine's clock is wrong"
+)
+_REFUSALS_OF_AZURE: Final = {
+    "authenticationfailed": _AZURE_NOT_KNOWN,
+    "invalidauthenticationinfo": _AZURE_NOT_KNOWN,
+    "noauthenticationinformation": "refuses requests without credentials",
+    "publicaccessnotpermitted": "refuses requests without credentials",
+    # Azurite answers so to signatures that are wrong, too.
+    "authorizationfailure": f"{_AZURE_NOT_KNOWN}, or the account's firewall does not admit it",
+    "authorizationpermissionmismatch": _LACKS,
+    "authorizationresourcetypemismatch": _LACKS,
+    "authorizationservicemismatch": _LACKS,
+    "insufficientaccountpermissions": _LACKS,
+    "containernotfound": "is in no container: it has to be created first",
+    "containerbeingdeleted": "is in a container that is being deleted",
+    "accountisdisabled": "refuses access: the account is disabled",
+    "serverbusy": "asks for fewer requests, and did so until the retries ended",
+    "operationtimedout": "answers too late, and did so until the retries ended",
+}
+_MISSING_OBJECTS: Final = frozenset({None, "NoSuchKey", "BlobNotFound"})
 _STATUS: Final = re.compile(r"HTTP status (\d{3})|status code: (\d{3})")
 _OUT_OF_ORDER: Final = frozenset({"500", "502", "503", "504"})
 _WITHOUT_BODY: Final = "during HeadObject operation"
@@ -56,9 +80,15 @@ _UNREACHABLE: Final = (
     "NETWORK_CONNECTION",
     "Couldn't connect to server",
     "curlCode",
+    "Could not connect to server",
+    "Could not resolve host",
     "dns error",
 )
-_NO_KEYS: Final = ("169.254.169.254", "InstanceProfile", "no credentials", "Unable to locate credentials")
+_NO_KEYS: Final = (
+    *("169.254.169.254", "InstanceProfile", "no credentials", "Unable to locate credentials"),
+    *("AuthenticationException", "Bearer token authentication is not permitted"),
+)
+_NO_BASE64: Final = ("Invalid Access Key", "Base64 encoded string")
 
 
 def open_store(location: str, options: Mapping[str, str]) -> ObjectStore:
@@ -71,19 +101,21 @@ def open_store(location: str, options: Mapping[str, str]) -> ObjectStore:
     try:
         return from_url(location, config=settings, client_options=client, retry_config=_RETRIES)  # type: ignore[call-overload, no-any-return]
     except Exception as error:  # noqa: BLE001 - all of them: obstore's have no common class with Python's own.
-        raise StoreError(f"{location} cannot be used: {str(error).splitlines()[0]}") from None
+        raise store_error(location, error) from None
 
 
 def problem_of(error: BaseException | str) -> str:
     """What a store refuses, as the rest of a sentence that begins with its location; empty if it is none of that."""
     text = str(error)
     for found in _CODE.finditer(text):
-        code = next(group for group in found.groups() if group)
-        if said := _REFUSALS.get(code.replace("_", "").lower()):
+        code = next((group for group in found.groups() if group), "").replace("_", "").lower()
+        if said := _REFUSALS.get(code) or _REFUSALS_OF_AZURE.get(code):
             return said
     statuses = {group for found in _STATUS.finditer(text) for group in found.groups() if group}
     if statuses & _OUT_OF_ORDER:
         return f"answers with {min(statuses & _OUT_OF_ORDER)}, and did so until the retries ended"
+    if any(part in text for part in _NO_BASE64):
+        return "does not know the account key: it is not in base64, as Azure's are"
     if any(part in text for part in _NO_KEYS):
         return "gets no credentials: none are in the environment, and this machine has no role"
     if any(part in text for part in _UNREACHABLE):
@@ -140,8 +172,8 @@ def in_store(method: _Method) -> _Method:
 
 
 def is_missing(error: FileNotFoundError) -> bool:
-    """Whether just the object is missing: the same exception stands for a bucket and a key that are unknown."""
+    """Whether just the object is missing: the same exception stands for a bucket or container that is unknown."""
     with suppress(StopIteration):
         code = next(_CODE.finditer(str(error)))
-        return code[1] in {None, "NoSuchKey"}
+        return code[1] in _MISSING_OBJECTS
     return True

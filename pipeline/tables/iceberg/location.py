@@ -20,8 +20,9 @@ from pyiceberg.exceptions import (
 from requests.exceptions import RequestException, SSLError
 
 from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.tables.azure_storage import named_with_account
 from sordini.pipeline.tables.local_files import local_path
-from sordini.pipeline.tables.object_storage import NOWHERE, ObjectStorage
+from sordini.pipeline.tables.object_storage import NOWHERE, ObjectStorage, store_of
 from sordini.pipeline.tables.table import TableError
 
 CATALOG = "sordini"
@@ -39,9 +40,12 @@ class IcebergLocation:
 
     @property
     def uri(self) -> str:
-        """The location as Iceberg writes it."""
+        """The location as Iceberg writes it. Raises BadSetting for one of Azure without an account."""
         folder = local_path(self.location)
-        return f"file://{folder}" if folder else self.location.rstrip("/")
+        if folder:
+            return f"file://{folder}"
+        location = self.location.rstrip("/")
+        return named_with_account(location, self.storage.account) if store_of(location) == "az" else location
 
     @property
     def identifier(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import pytest
 
 from sordini.pipeline.jobs.job import DecodeMode, Job, JobFileError, SinkKind, SourceFormat
 from sordini.pipeline.jobs.job_file import read_job
+from sordini.pipeline.tables.azure_storage import AccountKey, SasToken, ServicePrincipal
 from sordini.pipeline.tables.object_storage import NOWHERE, Implicit, Keys, ObjectStorage, Provider
 
 SMALL = """\
@@ -365,6 +366,16 @@ def test_credentials_are_the_environments_a_functions_a_groups_or_none(tmp_path:
 
     assert [credentials("environment"), credentials("anonymous")] == list(Implicit)
     assert credentials("vault:keys") == Provider("vault:keys", str(tmp_path))
+    assert credentials("{account_key: k}") == AccountKey("k")
+    assert credentials("{sas_token: '?sv=1'}") == SasToken("sv=1")
+    assert credentials("{tenant_id: t, client_id: c, client_secret: s}") == ServicePrincipal("t", "c", "s")
+
+
+def test_an_account_of_azure_has_its_own_endpoint_and_none_of_s3s_environment(tmp_path: Path) -> None:
+    environment = {"AWS_ENDPOINT_URL": "http://minio:9000", "AWS_ALLOW_HTTP": "true"}
+    assert read(tmp_path, f"{SMALL}storage: {{account: lake}}\n", environment=environment).storage.endpoint == ""
+    emulator = "storage: {account: lake, endpoint: 'http://127.0.0.1:10000/lake', allow_http: true}\n"
+    assert read(tmp_path, SMALL + emulator).storage.endpoint == "http://127.0.0.1:10000/lake"
 
 
 @pytest.mark.parametrize(
@@ -373,6 +384,10 @@ def test_credentials_are_the_environments_a_functions_a_groups_or_none(tmp_path:
         ("storage: {endpoint: minio}", "storage.endpoint cannot be: 'minio' is no URL"),
         ("storage: {credentials: AKIDSECRET}", "storage.credentials is none of environment, anonymous"),
         ("storage: {credentials: {access_key: a}}", "storage.credentials.secret_key is missing"),
+        ("storage: {credentials: {client_id: a, tenant_id: b}}", "storage.credentials.client_secret is missing"),
+        ("storage: {credentials: {account_key: a, access_key: b}}", "storage.credentials.access_key is not known here"),
+        ("storage: {account: lake, credentials: anonymous}", "storage.credentials cannot be: Azure's stores grant"),
+        ("storage: {account: lake, endpoint: 'https://h'}", "storage.endpoint cannot be: https://h is not one of the"),
         ("storage: {pathstyle: true}", "storage.pathstyle is not known here (did you mean path_style?)"),
         ("storage: {allow_http: 1}", "storage.allow_http is 1, neither true nor false"),
     ],

@@ -66,10 +66,10 @@ def test_what_the_environment_has_is_left_to_the_libraries_and_anonymous_request
 
 
 def test_options_go_to_the_library_whose_names_they_have_and_keys_of_s3_to_no_other_store() -> None:
-    storage = ObjectStorage("https://s3", credentials=KEYS, options={"azure_storage_account_name": "a", "adls.x": "b"})
-    assert storage.object_store_options("az://container/a") == {"azure_storage_account_name": "a"}
-    assert storage.pyiceberg_properties("abfss://container@a/b") == {"adls.x": "b"}
-    assert storage.pyiceberg_properties("gs://bucket/b") == {"adls.x": "b"}
+    storage = ObjectStorage("https://s3", credentials=KEYS, options={"google_service_account": "a", "gcs.x": "b"})
+    assert storage.object_store_options("gs://bucket/a") == {"google_service_account": "a"}
+    assert storage.object_store_options("az://container/a") == {"google_service_account": "a"}
+    assert storage.pyiceberg_properties("gs://bucket/b") == {"gcs.x": "b"}
 
 
 def test_no_text_of_it_has_a_secret() -> None:
