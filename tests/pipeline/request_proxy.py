@@ -237,14 +237,14 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def proxy(port: int, watch: Watch) -> Iterator[str]:
-    """The URL of a proxy before the server at that port of this machine."""
+def proxy(port: int, watch: Watch) -> Iterator[int]:
+    """The port of a proxy before the server at that port of this machine."""
     handler = type("Handler", (_Handler,), {"port": port, "watch": watch})
     with _Server(("127.0.0.1", 0), handler) as server:
         serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         serving.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield server.server_port
         finally:
             server.shutdown()
             serving.join()

@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, Protocol, Self
 
+from tests.outside.azure_server import ACCOUNT, SECRET, AzureServer
 from tests.outside.needs import ROOT
 from tests.outside.s3_server import KEYS, S3Server
 from tests.pipeline.request_proxy import Plan, Request, Watch
@@ -183,19 +184,20 @@ class InBuckets:
     """Tables in an object store, whose requests pass the proxy."""
 
     kind: str
-    s3: S3Server
-    proxied: str
-    """The store's endpoint with the proxy."""
+    server: S3Server | AzureServer
+    proxied: int
+    """The port of the proxy."""
     catalog: dict[str, str] = field(default_factory=dict)
     """Its properties; empty for Delta."""
 
     def orders(self, name: str) -> tuple[Order, Order]:
-        bucket = self.s3.make_bucket(f"bucket-{name}")
-        folder = self.s3.directory / "buckets" / f"bucket-{name}"
-        keys = (KEYS.access_key, KEYS.secret_key)
+        bucket = self.server.make_bucket(f"bucket-{name}")
+        is_in_azure = isinstance(self.server, AzureServer)
+        folder = "" if is_in_azure else str(self.server.directory / "buckets" / f"bucket-{name}")
+        keys = (ACCOUNT, SECRET) if is_in_azure else (KEYS.access_key, KEYS.secret_key)
         direct, watched = (
-            Order([], self.kind, endpoint, f"{bucket}/tables/{name}", self.catalog, str(folder), keys)
-            for endpoint in (self.s3.endpoint, self.proxied)
+            Order([], self.kind, endpoint, f"{bucket}/tables/{name}", self.catalog, folder, keys, is_in_azure)
+            for endpoint in (self.server.endpoint, self.server.endpoint_at(self.proxied))
         )
         return direct, watched
 
@@ -233,7 +235,8 @@ class Stories:
         try:
             yield Story(self.writer, self.watch, deed, direct, watched)
         finally:
-            shutil.rmtree(direct.folder)
+            if direct.folder:
+                shutil.rmtree(direct.folder)
 
 
 def outcome(ended: Mapping[str, Any]) -> str:

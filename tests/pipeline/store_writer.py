@@ -27,7 +27,9 @@ from pyiceberg.catalog import load_catalog
 
 from sordini.pipeline.error_messages import has_message, message_of
 from sordini.pipeline.tables import Table, Upsert, open_table
+from sordini.pipeline.tables.azure_storage import AccountKey
 from sordini.pipeline.tables.object_storage import Keys, ObjectStorage
+from sordini.pipeline.tables.store_client import open_store
 from tests.support.frames import LocalFrame
 
 HOW = Upsert(("id",), ("at",))
@@ -50,11 +52,16 @@ class Order(NamedTuple):
     catalog: dict[str, str]
     """pyiceberg's properties; empty for Delta."""
     folder: str
-    """In which the store has the table, to see what is really there."""
+    """In which the store has the table, to see what is really there; empty: that is listed."""
     keys: tuple[str, str] = ("", "")
+    """Of S3; of Azure an account and its key."""
+    is_in_azure: bool = False
 
     @property
     def storage(self) -> ObjectStorage:
+        if self.is_in_azure:
+            account, key = self.keys
+            return ObjectStorage(self.endpoint, credentials=AccountKey(key), allow_http=True, account=account)
         return ObjectStorage(self.endpoint, "us-east-1", Keys(*self.keys), allow_http=True)
 
     @property
@@ -141,8 +148,16 @@ def look(order: Order) -> dict[str, Any]:
         "orphaned": sorted(path.rpartition("/")[2] for path in health.orphaned) if health else [],
         "missing": list(health.missing) if health else [],
         "named": sorted(path.rpartition("/")[2] for path in named_files(order)) if health else [],
-        "listed": sorted(path.name for path in Path(order.folder).rglob("*.parquet") if LOG not in path.parts),
+        "listed": sorted(path.name for path in all_files(order) if path.suffix == ".parquet" and LOG not in path.parts),
     }
+
+
+def all_files(order: Order) -> list[Path]:
+    """Every file that the store has of the table, whoever wrote it."""
+    if order.folder:
+        return list(Path(order.folder).rglob("*"))
+    store = open_store(order.location, order.storage.object_store_options(order.location))
+    return [Path(each["path"]) for page in store.list() for each in page]
 
 
 def plain_rows(order: Order) -> list[dict[str, Any]]:

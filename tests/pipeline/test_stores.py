@@ -1,10 +1,11 @@
-"""Tables and states in an object store, without Spark: a real S3 server, and what it refuses."""
+"""Tables and states in an object store, without Spark: a real S3 server and what it refuses, and Microsoft's emulator."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -32,8 +33,9 @@ from sordini.pipeline.tables import Table, open_table
 from sordini.pipeline.tables.batch_append import BatchTable
 from sordini.pipeline.tables.object_storage import Keys, ObjectStorage
 from sordini.pipeline.tables.store_client import StoreError, check_store, open_store
+from tests.outside.azure_server import AzureServer
 from tests.outside.ports import free_port
-from tests.outside.s3_server import KEYS, REGION, S3Server
+from tests.outside.s3_server import KEYS, S3Server
 from tests.support.frames import frame
 
 RACERS = 16
@@ -46,15 +48,19 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with S3Server(tmp_path_factory.mktemp("s3")) as server:
+Server = S3Server | AzureServer
+of_s3 = pytest.mark.parametrize("server", [S3Server], ids=["s3"], indirect=True)
+
+
+@pytest.fixture(scope="module", params=[S3Server, AzureServer], ids=["s3", "azure"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with request.param(tmp_path_factory.mktemp("store")) as server:
         yield server
 
 
 @pytest.fixture
-def bucket(s3: S3Server) -> str:
-    return s3.make_bucket(f"bucket-{next(_numbers)}")
+def bucket(server: Server) -> str:
+    return server.make_bucket(f"bucket-{next(_numbers)}")
 
 
 def open_in(kind: str, bucket: str, storage: ObjectStorage, catalog: Path, app_id: str = "app") -> Table:
@@ -77,9 +83,9 @@ def ids_of(kind: str, bucket: str, storage: ObjectStorage, catalog: Path) -> lis
 
 
 @pytest.mark.parametrize("mode", ["create", "update"])
-def test_of_many_conditional_puts_of_one_name_exactly_one_is_granted(s3: S3Server, bucket: str, mode: str) -> None:
+def test_of_many_conditional_puts_of_one_name_exactly_one_is_granted(server: Server, bucket: str, mode: str) -> None:
     """What commits of tables, notes and locks rest on; without it nothing else here would say anything."""
-    stores = [open_store(bucket, s3.storage.object_store_options(bucket)) for _ in range(RACERS)]
+    stores = [open_store(bucket, server.storage.object_store_options(bucket)) for _ in range(RACERS)]
 
     async def race(name: str) -> list[int]:
         how: Any = "create"
@@ -102,30 +108,30 @@ def test_of_many_conditional_puts_of_one_name_exactly_one_is_granted(s3: S3Serve
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_a_table_in_a_store_has_each_batch_once_by_whichever_process(
-    kind: str, s3: S3Server, bucket: str, tmp_path: Path
+    kind: str, server: Server, bucket: str, tmp_path: Path
 ) -> None:
     catalog = tmp_path / "catalog.db"
-    table = open_in(kind, bucket, s3.storage, catalog)
+    table = open_in(kind, bucket, server.storage, catalog)
     assert table.last() is None
     assert table.append(frame(range(8)), 0, {"t": {0: 8}}).rows == 8
-    other = open_in(kind, bucket, s3.storage, catalog, "other")
+    other = open_in(kind, bucket, server.storage, catalog, "other")
     # Another writer commits while this batch is staged, and an older process of this writer the same batch.
-    former = open_in(kind, bucket, s3.storage, catalog)
+    former = open_in(kind, bucket, server.storage, catalog)
 
     def meanwhile() -> None:
         other.append(frame(range(100, 104)), 0)
         former.append(frame(range(8, 16)), 1, {"t": {0: 16}})
 
     assert table.append(frame(range(8, 16), meanwhile), 1, {"t": {0: 16}}).was_there
-    assert open_in(kind, bucket, s3.storage, catalog).last() == (1, {"t": {0: 16}})
+    assert open_in(kind, bucket, server.storage, catalog).last() == (1, {"t": {0: 16}})
     everything = [*range(16), *range(100, 104)]
-    assert ids_of(kind, bucket, s3.storage, catalog) == everything
+    assert ids_of(kind, bucket, server.storage, catalog) == everything
     done = table.compact(1_000_000)
     assert done.files_before > done.files_after
-    assert ids_of(kind, bucket, s3.storage, catalog) == everything
+    assert ids_of(kind, bucket, server.storage, catalog) == everything
     abandoned = f"{bucket}/tables/events/{'data/' if kind == 'iceberg' else ''}"
     name = f"part-{'0' * 32}-00000-{'0' * 16}.parquet"
-    open_store(abandoned, s3.storage.object_store_options(bucket)).put(name, b"a batch that was never committed")
+    open_store(abandoned, server.storage.object_store_options(bucket)).put(name, b"a batch that was never committed")
     found = table.health(1_000_000, 0)
     assert found is not None
     assert found.missing == ()
@@ -133,11 +139,11 @@ def test_a_table_in_a_store_has_each_batch_once_by_whichever_process(
     orphaned = {path.rpartition("/")[2] for path in found.orphaned}
     assert name in orphaned
     assert orphaned <= {path.rpartition("/")[2] for path in table.clean_up(0)}
-    assert ids_of(kind, bucket, s3.storage, catalog) == everything
+    assert ids_of(kind, bucket, server.storage, catalog) == everything
 
 
-def test_of_two_runs_that_replace_a_note_one_is_refused(s3: S3Server, bucket: str) -> None:
-    one, other = (StateFolder(f"{bucket}/state", s3.storage) for _ in range(2))
+def test_of_two_runs_that_replace_a_note_one_is_refused(server: Server, bucket: str) -> None:
+    one, other = (StateFolder(f"{bucket}/state", server.storage) for _ in range(2))
     assert one.read("load/done.json") is None
     other.write("load/done.json", {"batch_id": 1})
     with pytest.raises(Conflict, match=r"load/done\.json was changed by another run"):
@@ -148,8 +154,17 @@ def test_of_two_runs_that_replace_a_note_one_is_refused(s3: S3Server, bucket: st
     assert (one.names(""), one.names("load"), one.names("nothing")) == (["load"], ["done.json"], [])
 
 
-def test_a_run_holds_its_lock_in_the_store_until_it_ends(s3: S3Server, bucket: str) -> None:
-    first, second = (StateFolder(f"{bucket}/state", s3.storage) for _ in range(2))
+def test_files_are_deleted_whether_or_not_others_are_there(server: Server, bucket: str) -> None:
+    files = StoreFiles(f"{bucket}/state", server.storage)
+    for name in ("1", "3", "4"):
+        files.put(name, b"")
+    files.delete(["1", "2", "3"])
+    files.delete(["5"])
+    assert files.names("") == ["4"]
+
+
+def test_a_run_holds_its_lock_in_the_store_until_it_ends(server: Server, bucket: str) -> None:
+    first, second = (StateFolder(f"{bucket}/state", server.storage) for _ in range(2))
     there = rf"process {os.getpid()} on .*: it holds {bucket}/state/lock"
     with first.locked(), pytest.raises(StateError, match=there), second.locked():
         pass
@@ -158,18 +173,17 @@ def test_a_run_holds_its_lock_in_the_store_until_it_ends(s3: S3Server, bucket: s
     assert second.names("") == []
 
 
-def test_the_lock_of_a_process_that_was_killed_is_taken_over_at_once(s3: S3Server, bucket: str) -> None:
+def test_the_lock_of_a_process_that_was_killed_is_taken_over_at_once(server: Server, bucket: str) -> None:
     location = f"{bucket}/state"
     program = (
-        "import os, sys, signal\n"
+        "import os, pickle, sys, signal\n"
         "from sordini.pipeline.jobs.state_folder import StateFolder\n"
-        "from sordini.pipeline.tables.object_storage import Keys, ObjectStorage\n"
-        f"storage = ObjectStorage({s3.endpoint!r}, 'us-east-1', Keys(*sys.argv[1:]), allow_http=True)\n"
-        f"with StateFolder({location!r}, storage).locked():\n"
+        f"with StateFolder({location!r}, pickle.loads(bytes.fromhex(sys.argv[1]))).locked():\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    subprocess.run([sys.executable, "-c", program, KEYS.access_key, KEYS.secret_key], check=False, timeout=120)
-    state = StateFolder(location, s3.storage)
+    storage = pickle.dumps(server.storage).hex()
+    subprocess.run([sys.executable, "-c", program, storage], check=False, timeout=120)
+    state = StateFolder(location, server.storage)
     assert state.names("") == [LOCK]
     with state.locked():
         assert json.loads(state.read_text(LOCK) or "")["process"] == os.getpid()
@@ -184,26 +198,26 @@ def test_the_lock_of_a_process_that_was_killed_is_taken_over_at_once(s3: S3Serve
     ],
 )
 def test_a_lock_of_another_machine_is_taken_over_when_it_has_expired(
-    s3: S3Server, bucket: str, changes: dict[str, Any], is_taken: bool
+    server: Server, bucket: str, changes: dict[str, Any], is_taken: bool
 ) -> None:
-    files = StoreFiles(f"{bucket}/state", s3.storage)
-    with StateFolder(f"{bucket}/state", s3.storage).locked():
+    files = StoreFiles(f"{bucket}/state", server.storage)
+    with StateFolder(f"{bucket}/state", server.storage).locked():
         theirs = json.loads(files.read(LOCK) or b"")
     files.put(LOCK, json.dumps({**theirs, **changes}).encode())
     if is_taken:
-        with StateFolder(f"{bucket}/state", s3.storage).locked():
+        with StateFolder(f"{bucket}/state", server.storage).locked():
             pass
     else:
-        state = StateFolder(f"{bucket}/state", s3.storage)
+        state = StateFolder(f"{bucket}/state", server.storage)
         with pytest.raises(StateError, match=r"on elsewhere.* expires \d+ s after a crash"), state.locked():
             pass
 
 
 def test_a_checkpoint_comes_back_from_the_store_whatever_the_machine_has(
-    s3: S3Server, bucket: str, tmp_path: Path
+    server: Server, bucket: str, tmp_path: Path
 ) -> None:
     def on_machine(name: str) -> StateFolder:
-        return StateFolder(f"{bucket}/state", replace(s3.storage, working_folder=str(tmp_path / name)))
+        return StateFolder(f"{bucket}/state", replace(server.storage, working_folder=str(tmp_path / name)))
 
     def files(folder: Path) -> dict[str, str]:
         return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
@@ -230,10 +244,10 @@ def test_a_checkpoint_comes_back_from_the_store_whatever_the_machine_has(
 
 
 def test_of_two_runs_that_plan_the_same_batch_one_is_refused_before_it_writes(
-    s3: S3Server, bucket: str, tmp_path: Path
+    server: Server, bucket: str, tmp_path: Path
 ) -> None:
     def on_machine(name: str) -> StateFolder:
-        return StateFolder(f"{bucket}/state", replace(s3.storage, working_folder=str(tmp_path / name)))
+        return StateFolder(f"{bucket}/state", replace(server.storage, working_folder=str(tmp_path / name)))
 
     with (
         on_machine("a").checkpoint("0", is_local=True) as one,
@@ -250,19 +264,19 @@ def test_of_two_runs_that_plan_the_same_batch_one_is_refused_before_it_writes(
     assert on_machine("a").read_text("0/offsets/0") == "up to 7"
 
 
-def test_a_state_of_windows_needs_a_shared_folder_where_spark_has_other_machines(s3: S3Server, bucket: str) -> None:
-    state = StateFolder(f"{bucket}/state", s3.storage)
+def test_a_state_of_windows_needs_a_shared_folder_where_spark_has_other_machines(server: Server, bucket: str) -> None:
+    state = StateFolder(f"{bucket}/state", server.storage)
     needed = r"storage\.working_folder has to name a folder that all of them share"
     with pytest.raises(StateError, match=needed), state.checkpoint("0", is_local=False):
         pass
 
 
-def test_counts_are_read_from_a_store(s3: S3Server, bucket: str) -> None:
-    store = open_store(bucket, s3.storage.object_store_options(bucket))
+def test_counts_are_read_from_a_store(server: Server, bucket: str) -> None:
+    store = open_store(bucket, server.storage.object_store_options(bucket))
     store.put("counts.jsonl", b'{"topic": "t", "window_start": "1970-01-01T00:01:00Z", "count": 4}\n' * 2)
-    assert read_counts(f"{bucket}/counts.jsonl", 60, s3.storage) == {("t", 60): 8}
+    assert read_counts(f"{bucket}/counts.jsonl", 60, server.storage) == {("t", 60): 8}
     with pytest.raises(PipelineError, match="there is no such object"):
-        read_counts(f"{bucket}/none.jsonl", 60, s3.storage)
+        read_counts(f"{bucket}/none.jsonl", 60, server.storage)
 
 
 class Refusing(BaseHTTPRequestHandler):
@@ -315,6 +329,7 @@ def test_what_a_store_refuses_is_one_sentence_from_whichever_library(code: str, 
             serving.join()
 
 
+@of_s3
 @pytest.mark.parametrize(
     ("changes", "bucket_name", "reported"),
     [
@@ -325,46 +340,43 @@ def test_what_a_store_refuses_is_one_sentence_from_whichever_library(code: str, 
     ],
 )
 def test_wrong_settings_are_reported_before_anything_is_begun(
-    s3: S3Server, bucket: str, changes: dict[str, Any], bucket_name: str, reported: str
+    server: Server, bucket: str, changes: dict[str, Any], bucket_name: str, reported: str
 ) -> None:
     place = f"s3://{bucket_name}" if bucket_name else bucket
     with pytest.raises(StoreError) as error:
-        check_store(replace(s3.storage, **changes), place)
+        check_store(replace(server.storage, **changes), place)
     assert reported in str(error.value)
     assert "wrong" not in str(error.value)
     assert KEYS.secret_key not in str(error.value)
 
 
-def a_job(bucket: str, s3: S3Server) -> Job:
+def a_job(bucket: str, server: Server) -> Job:
     """Nothing of it is on this machine; its keys are in the job file, and not in the environment."""
     return Job.of(
         name="events",
         source={"topics": ["t"], "bootstrap": "127.0.0.1:1"},
         sink={"location": f"{bucket}/tables/events", "upkeep": {"small_files_max": 2}},
         state=f"{bucket}/state",
-        storage={
-            "endpoint": s3.endpoint,
-            "region": REGION,
-            "allow_http": True,
-            "credentials": {"access_key": KEYS.access_key, "secret_key": KEYS.secret_key},
-        },
+        storage={"endpoint": server.endpoint, "allow_http": True, **server.settings},
     )
 
 
-def test_upkeep_notes_what_it_has_done_in_a_state_that_is_in_a_store(s3: S3Server, bucket: str) -> None:
-    flow = BatchWriter.of(a_job(bucket, s3), None)  # type: ignore[arg-type]
+def test_upkeep_notes_what_it_has_done_in_a_state_that_is_in_a_store(server: Server, bucket: str) -> None:
+    flow = BatchWriter.of(a_job(bucket, server), None)  # type: ignore[arg-type]
     assert isinstance(flow.sink, BatchTable)
     assert flow.upkeep is not None
     written = flow.sink.append(frame(range(8)), 0)
     done = flow.upkeep.after_batch(written.files, written.bytes)
     assert [(step.action, step.failure) for step in done] == [("compaction", "")]
-    assert set(StateFolder(f"{bucket}/state", s3.storage).read("upkeep.json") or {}) == {f"{bucket}/tables/events"}
+    assert set(StateFolder(f"{bucket}/state", server.storage).read("upkeep.json") or {}) == {f"{bucket}/tables/events"}
 
 
-def test_tasks_keep_schemas_of_a_registry_in_a_state_that_is_in_a_store(s3: S3Server, bucket: str) -> None:
-    registered = registered_of(a_job(bucket, s3))
-    assert hash(registered) == hash(registered_of(a_job(bucket, s3))), "by it tasks find what they have made of schemas"
+def test_tasks_keep_schemas_of_a_registry_in_a_state_that_is_in_a_store(server: Server, bucket: str) -> None:
+    registered = registered_of(a_job(bucket, server))
+    assert hash(registered) == hash(registered_of(a_job(bucket, server))), (
+        "by it tasks find what they have made of schemas"
+    )
     there = loads(dumps(registered))
     assert there == registered
     there.kept().write("registry/1.json", {"text": "{}"})
-    assert StateFolder(f"{bucket}/state", s3.storage).read("registry/1.json") == {"text": "{}"}
+    assert StateFolder(f"{bucket}/state", server.storage).read("registry/1.json") == {"text": "{}"}

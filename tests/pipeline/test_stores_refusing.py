@@ -66,15 +66,20 @@ def watch() -> Watch:
 
 
 @pytest.fixture
-def proxied(s3: S3Server, watch: Watch) -> Iterator[str]:
-    with proxy(s3.port, watch) as endpoint:
-        yield endpoint
+def port(s3: S3Server, watch: Watch) -> Iterator[int]:
+    with proxy(s3.port, watch) as found:
+        yield found
 
 
 @pytest.fixture
-def stories(kind: str, s3: S3Server, writer: StoreWriter, watch: Watch, proxied: str, tmp_path: Path) -> Stories:
+def proxied(port: int) -> str:
+    return S3Server.endpoint_at(port)
+
+
+@pytest.fixture
+def stories(kind: str, s3: S3Server, writer: StoreWriter, watch: Watch, port: int, tmp_path: Path) -> Stories:
     catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"} if kind == "iceberg" else {}
-    return Stories(writer, watch, InBuckets(kind, s3, proxied, catalog))
+    return Stories(writer, watch, InBuckets(kind, s3, port, catalog))
 
 
 @pytest.mark.long
