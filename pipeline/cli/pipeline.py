@@ -307,35 +307,33 @@ def status(call: CommandCall, *, lag_max: int | None) -> None:
 
 
 @pipeline.command()
-@click.argument("name", required=False)
+@click.argument("file", required=False)
 @click.option("--job", "job_file", metavar="JOB", type=click.Path(dir_okay=False, path_type=Path),
               help="The schema of this job file.")  # fmt: skip
 @click.option("--as", "form", type=click.Choice(["spark", "json", "avro"]), default="json", show_default=True,
               help="Spark's DDL, JSON Schema, or Avro.")  # fmt: skip
 @with_error_messages
-def schema(name: str | None, job_file: Path | None, form: str) -> None:
-    """Print a built-in schema, that of a file, or a job's; without arguments list the built-in ones.
+def schema(file: str | None, job_file: Path | None, form: str) -> None:
+    """Print the schema of a file, or of a job.
 
     A file is Avro's (.avsc), a JSON schema (.json), or has fields as a job file has them (.yaml, .toml).
 
     \b
-      sordini pipeline schema page_view --as avro
-      sordini pipeline schema order.yaml --as spark
+      sordini pipeline schema order.yaml --as avro
+      sordini pipeline schema --job orders.yaml --as spark
     """
     from sordini.pipeline.cli.printable_values import schema_in
-    from sordini.pipeline.jobs.job_file_schema import named_schema
+    from sordini.pipeline.jobs.job_file_schema import schema_of_file
     from sordini.pipeline.schemas.fields import SchemaError
-    from sordini.pipeline.schemas.named import NAMED
 
-    if name is None and job_file is None:
-        click.echo("\n".join(f"{one.name}  {one.about}" for one in NAMED.values()))
-        return
+    if (file is None) == (job_file is None):
+        raise click.UsageError("give a file of a schema, or --job")
     try:
-        found = named_schema(name or "", Path()) if job_file is None else read(job_file, "").decode.schema
+        found = read(job_file, "").decode.schema if job_file is not None else schema_of_file(file or "", Path())
     except SchemaError as error:
-        raise Failure(f"{name} has no schema: {error}") from None
+        raise Failure(f"{file} has no schema: {error}") from None
     if found is None:
-        raise Failure(f"{job_file} has no schema; the built-in schemas are {', '.join(NAMED)}")
+        raise Failure(f"{job_file} has no schema: its values are raw, or a registry has their schemas")
     click.echo(schema_in(found, form))
 
 

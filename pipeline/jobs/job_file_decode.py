@@ -9,11 +9,9 @@ from typing import Final
 from sordini.cli.common.settings_tree import Section
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.job import Decode, DecodeMode
-from sordini.pipeline.jobs.job_file_schema import named_schema, schema_in, text_of_file
+from sordini.pipeline.jobs.job_file_schema import avro_of_file, schema_in, schema_of_file
 from sordini.pipeline.jobs.job_file_upsert import changes_of, envelope_columns
-from sordini.pipeline.schemas.avro import avro_text, read_avro
 from sordini.pipeline.schemas.fields import RecordColumns, Schema
-from sordini.pipeline.schemas.named import NAMED
 from sordini.pipeline.schemas.registry_settings import RegistrySettings
 from sordini.pipeline.schemas.sources import is_name
 from sordini.pipeline.schemas.values.text_values import has_text_form
@@ -115,30 +113,21 @@ def _schema(section: Section, home: Path) -> Schema:
     if section.is_section("schema"):
         inner = section.section("schema")
         return schema_in(inner, inner.title)
-    return section.take("schema", lambda written: named_schema(written, home))  # type: ignore[no-any-return]
+    return section.take("schema", lambda written: schema_of_file(written, home))  # type: ignore[no-any-return]
 
 
 def _writers(section: Section, home: Path) -> dict[int, str]:
-    """Schema ids and their Avro schemas: files, or names of built-in ones."""
+    """Schema ids and their Avro schemas, each in a file."""
     inner = section.section("schemas")
     found: dict[int, str] = {}
     for name in inner.names():
         if not name.isdecimal() or int(name) > 2**31 - 1:
             inner.wrong(name, "is no id of a schema, which are whole numbers")
-        found[int(name)] = inner.take(name, lambda written: _avro_text(written, home))
+        found[int(name)] = inner.take(name, lambda written: avro_of_file(written, home))
     if not found:
         section.wrong(
             "schemas",
-            "is missing: it says which schema has which id, as `1: page_view` or `1: views.avsc`; or decode.registry "
-            "says where they are",
+            "is missing: it says which schema has which id, as `1: views.avsc`; or decode.registry says where they are",
         )
     inner.finish()
     return found
-
-
-def _avro_text(written: str, home: Path) -> str:
-    if written in NAMED:
-        return avro_text(NAMED[written])
-    text = text_of_file(home / written)
-    read_avro(text, written)  # An invalid schema is reported here.
-    return text

@@ -21,14 +21,15 @@ from typing import Final
 from sordini.cli.common.settings_tree import Section
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.job_file_tree import JobSection, read_tree
-from sordini.pipeline.schemas.avro import read_avro
+from sordini.pipeline.schemas.avro import avro_text, read_avro
 from sordini.pipeline.schemas.fields import Field, Schema, field_of
 from sordini.pipeline.schemas.json_schema import read_json_schema
 from sordini.pipeline.schemas.kinds import Kind, ListOf, MapOf, Plain, SchemaError, StructOf, kind_of
-from sordini.pipeline.schemas.named import NAMED
 
 _TREES: Final = (".yaml", ".yml", ".toml")
 _FORMS: Final = ("kind", "struct", "list", "map")
+_EXAMPLES: Final = frozenset({"page_view", "search", "click", "operational", "member_visit"})
+"""Schemas that earlier versions had by these names. Files of examples/schemas have them now."""
 
 
 def schema_in(section: Section, name: str) -> Schema:
@@ -45,25 +46,38 @@ def schema_in(section: Section, name: str) -> Schema:
         section.wrong("fields", f"cannot be a schema: {error}")
 
 
-def named_schema(written: str, home: Path) -> Schema:
-    """A built-in schema by its name, or that of a file: Avro's, a JSON schema, or fields. Raises SchemaError."""
-    if written in NAMED:
-        return NAMED[written]
+def schema_of_file(written: str, home: Path) -> Schema:
+    """The schema that a file has: Avro's, a JSON schema, or fields. Raises SchemaError."""
     path = home / written
     if path.suffix in _TREES:
         section = JobSection(path, read_tree(path), "", {})
         return schema_in(section, section.text("name", path.stem))
     if path.suffix not in {".avsc", ".json"}:
-        raise SchemaError(
-            f"neither one of {', '.join(NAMED)} nor a file of a schema: Avro's (.avsc), a JSON schema (.json), or "
-            "fields (.yaml, .toml)"
-        )
-    text = text_of_file(path)
+        _refuse_example(written)
+        raise SchemaError("a schema is a file: Avro's (.avsc), a JSON schema (.json), or fields (.yaml, .toml)")
+    text = _text_of(path)
     return read_json_schema(text, written) if _is_json_schema(text) else read_avro(text, written)
 
 
-def text_of_file(path: Path) -> str:
-    """A file's text. Raises SchemaError."""
+def avro_of_file(written: str, home: Path) -> str:
+    """A schema as Avro's text, of a file of Avro's or of one with fields. Raises SchemaError."""
+    if Path(written).suffix in _TREES:
+        return avro_text(schema_of_file(written, home))
+    _refuse_example(written)
+    text = _text_of(home / written)
+    read_avro(text, written)
+    return text
+
+
+def _refuse_example(written: str) -> None:
+    if written in _EXAMPLES:
+        raise SchemaError(
+            f"a schema is a file, and this one is examples/schemas/{written}.yaml in Sordini's source code: copy it, "
+            "and write its path"
+        )
+
+
+def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:

@@ -13,7 +13,7 @@ source:
   topics: [page_views]
 decode:
   mode: json
-  schema: page_view
+  schema: {fields: {event_id: string!, event_time: timestamp!, page: string!}}
 sink:
   location: /tables/views
 """

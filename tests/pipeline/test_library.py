@@ -215,7 +215,7 @@ def test_the_page_s_programs_run_from_top_to_bottom(
         page = PAGE.read_text().replace("127.0.0.1:9092", broker.bootstrap)
         (tmp_path / "views.yaml").write_text(
             f"name: views\nsource: {{topics: [page_views], bootstrap: '{broker.bootstrap}'}}\n"
-            "decode: {mode: json, schema: page_view}\nsink: {location: tables/views}\n"
+            "decode: {mode: json, schema: {fields: {event_time: timestamp!, page: string!}}}\nsink: {location: tables/views}\n"
         )
         names: dict[str, Any] = {"__name__": "page"}
         for block in BLOCK.findall(page):

@@ -28,7 +28,7 @@ from tests.support.hostile_broker import HostileBroker
 JOB = """\
 name: views
 source: {{topics: [views], bootstrap: "{bootstrap}", options: {{kafka.request.timeout.ms: 300}}}}
-decode: {{mode: json, schema: page_view}}
+decode: {{mode: json, schema: {{fields: {{page: string!}}}}}}
 sink: {{location: {folder}/tables/views}}
 """
 

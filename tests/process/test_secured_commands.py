@@ -215,7 +215,7 @@ def test_a_pipeline_command_takes_the_options_from_its_job(scene: Scene) -> None
         job = {
             "name": "orders",
             "source": {"topics": ["orders"], "bootstrap": scene.broker.bootstrap, "options": options},
-            "decode": {"mode": "json", "schema": "page_view"},
+            "decode": {"mode": "json", "schema": {"fields": {"page": "string!"}}},
             "sink": {"location": str(scene.broker.directory / "tables")},
         }
         file = scene.broker.directory / "job.yaml"

@@ -14,7 +14,7 @@ from examples.activity.generator.sending import BROKEN, TOPICS, encode, records
 from examples.activity.generator.site import Skewed
 from examples.activity.generator.tally import LATE_MINUTES, Tally
 from examples.activity.generator.visits import CLICK, EVENTS_PER_VISIT, KINDS, MINUTE_MS, SEARCH, VIEW, Plan, events
-from sordini.pipeline.schemas.named import NAMED
+from tests.support.example_schemas import EXAMPLE_SCHEMAS
 from tests.support.in_memory_site import PLAN, sent_of, tally_of
 
 SMALL = PLAN._replace(events=100)
@@ -45,7 +45,7 @@ def test_about_as_many_events_happen_as_were_asked_for() -> None:
 
 def test_every_event_has_the_fields_of_its_schema_and_no_other() -> None:
     for one in events(SMALL):
-        fields = {field.name: field for field in NAMED[one.kind].fields}
+        fields = {field.name: field for field in EXAMPLE_SCHEMAS[one.kind].fields}
         assert one.fields.keys() <= fields.keys()
         assert all(one.fields[name] is not None for name, field in fields.items() if field.is_required)
         assert datetime.fromisoformat(str(one.fields["event_time"])).timestamp() == one.at_ms / 1000

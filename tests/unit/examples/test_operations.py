@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from examples.operations import generator
 from examples.operations.generator import CALM, CRAWLERS, MEASURES, REQUESTS, TROUBLED, VISITS, Plan, happen
-from sordini.pipeline.schemas.named import NAMED
+from tests.support.example_schemas import EXAMPLE_SCHEMAS
 
 PLAN = Plan(seed=1, start_ms=1_790_000_000_000, minutes=4)
 JOBS = Path(generator.__file__).parent / "jobs"
@@ -75,7 +75,7 @@ def test_records_have_the_fields_of_their_schemas_and_come_in_order() -> None:
     assert [one.timestamp_ms for one in records] == sorted(one.timestamp_ms for one in records)
     schemas = {MEASURES: "operational", REQUESTS: "page_view", VISITS: "member_visit"}
     for one in records:
-        fields = {field.name: field for field in NAMED[schemas[one.topic]].fields}
+        fields = {field.name: field for field in EXAMPLE_SCHEMAS[schemas[one.topic]].fields}
         value = json.loads(one.value)
         assert value.keys() <= fields.keys()
         assert all(value.get(name) is not None for name, field in fields.items() if field.is_required)

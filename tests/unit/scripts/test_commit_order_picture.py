@@ -17,7 +17,7 @@ def test_the_picture_has_the_steps_of_explain_in_their_order() -> None:
         home=Path("/lake"),
         name="views",
         source={"topics": ["views"], "commit_group": "views"},
-        decode={"mode": "json", "schema": "page_view"},
+        decode={"mode": "json", "schema": {"fields": {"page": "string!"}}},
         sink={"location": "t"},
     )
     said = (

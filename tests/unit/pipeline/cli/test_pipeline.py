@@ -17,7 +17,7 @@ name: views
 source:
   topics: [views]
   options: {kafka.sasl.jaas.config: 'PlainLoginModule required username="u" password="secret";', kafka.ssl.key.password: secret}
-decode: {mode: json, schema: page_view}
+decode: {mode: json, schema: {fields: {event_time: timestamp!, page: string!}}}
 sink: {location: tables/views}
 """
 
@@ -59,7 +59,7 @@ def test_explain_says_what_is_committed_when_and_check_does_so_without_a_broker(
     path = tmp_path / "job.yaml"
     path.write_text(
         JOB.split("  options", maxsplit=1)[0]
-        + "decode: {mode: json, schema: page_view}\nsink: {location: tables/views}\n"
+        + "decode: {mode: json, schema: {fields: {event_time: timestamp!, page: string!}}}\nsink: {location: tables/views}\n"
     )
     code, said = run("check", str(path), "--explain", "--bootstrap", "127.0.0.1:1")
     assert code == 0
@@ -123,15 +123,36 @@ def test_a_wrong_range_is_a_usage_error(tmp_path: Path, options: list[str], repo
     ("form", "reported"),
     [("spark", "event_time timestamp,"), ("json", '"title": "page_view"'), ("avro", '"namespace": "sordini"')],
 )
-def test_schemas_are_printed_in_every_form(form: str, reported: str) -> None:
-    code, said = run("schema", "page_view", "--as", form)
+def test_the_schema_of_a_file_is_printed_in_every_form(tmp_path: Path, form: str, reported: str) -> None:
+    file = tmp_path / "page_view.yaml"
+    file.write_text("fields: {event_time: timestamp!, page: string!}")
+    code, said = run("schema", str(file), "--as", form)
     assert code == 0
     assert reported in said
 
 
-def test_schemas_are_listed_and_unknown_ones_reported() -> None:
-    assert "member_visit  A view of a member's profile.\n" in run("schema")[1]
-    assert run("schema", "views")[0] == 1
+def test_the_schema_of_a_job_is_printed_and_that_it_has_none_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB)
+    assert run("schema", "--job", str(path), "--as", "spark") == (0, "event_time timestamp,\npage string\n")
+    path.write_text(JOB.split("decode:", maxsplit=1)[0] + "sink: {location: tables/views}\n")
+    reported = f"sordini: {path} has no schema: its values are raw, or a registry has their schemas\n"
+    assert run("schema", "--job", str(path)) == (1, reported)
+
+
+@pytest.mark.parametrize("arguments", [[], ["order.yaml", "--job", "job.yaml"]])
+def test_a_schema_is_that_of_a_file_or_of_a_job(arguments: list[str]) -> None:
+    code, said = run("schema", *arguments)
+    assert code == 2
+    assert "give a file of a schema, or --job" in said
+
+
+def test_a_file_that_is_no_schema_is_reported() -> None:
+    forms = "Avro's (.avsc), a JSON schema (.json), or fields (.yaml, .toml)"
+    assert run("schema", "views") == (1, f"sordini: views has no schema: a schema is a file: {forms}\n")
+    code, said = run("schema", "click")
+    assert code == 1
+    assert "examples/schemas/click.yaml" in said
 
 
 def test_a_library_that_is_not_there_is_named_with_its_cure(tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ from sordini.pipeline.jobs.job_file import read_job
 from sordini.pipeline.tables.azure_storage import AccountKey, SasToken, ServicePrincipal
 from sordini.pipeline.tables.object_storage import NOWHERE, Implicit, Keys, ObjectStorage, Provider
 
-SMALL = """\
+SCHEMA = "schema: {fields: {event_id: string!, event_time: timestamp!, session_id: string!, page: string!}}"
+SMALL = f"""\
 name: views
 source:
   topics: [page_views]
 decode:
   mode: json
-  schema: page_view
+  {SCHEMA}
 sink:
   location: tables/views
 """
@@ -124,7 +125,11 @@ starting = 2026-11-22T08:00:00Z
 kafka.security.protocol = "SSL"
 [decode]
 mode = "json"
-schema = "page_view"
+[decode.schema.fields]
+event_id = "string!"
+event_time = "timestamp!"
+session_id = "string!"
+page = "string!"
 [sink]
 location = "tables/views"
 """
@@ -154,13 +159,14 @@ location = "tables/views"
         (("topics: [page_views]", "topics: [a]\n  format: kafka\n  commit_group: g"), ":5: source.commit_group goes with the format sordini alone"),
         (("mode: json", "mode: jsn"), ":5: decode.mode is 'jsn'; it can be raw, json, key_value, schema_id_prefix (did you mean json?)"),
         (("mode: json", "mode: raw"), ":6: decode.schema says nothing where the mode is raw"),
-        (("schema: page_view", "schema: pageview"), ":6: decode.schema is 'pageview': neither one of page_view"),
-        (("schema: page_view", "schema: {fields: {offset: long}}"), ":6: decode.schema cannot be: a field cannot be called 'offset'"),
-        (("schema: page_view", "schema: {fields: {a: integer}}"), ":6: decode.schema.fields.a cannot be a field: 'integer' is not one of"),
-        (("schema: page_view", "schema: missing.avsc"), ":6: decode.schema is 'missing.avsc':"),
+        ((SCHEMA, "schema: pageview"), ":6: decode.schema is 'pageview': a schema is a file: Avro's (.avsc), a JSON schema (.json), or fields"),
+        ((SCHEMA, "schema: page_view"), ":6: decode.schema is 'page_view': a schema is a file, and this one is examples/schemas/page_view.yaml in Sordini's source code"),
+        ((SCHEMA, "schema: {fields: {offset: long}}"), ":6: decode.schema cannot be: a field cannot be called 'offset'"),
+        ((SCHEMA, "schema: {fields: {a: integer}}"), ":6: decode.schema.fields.a cannot be a field: 'integer' is not one of"),
+        ((SCHEMA, "schema: missing.avsc"), ":6: decode.schema is 'missing.avsc':"),
         (("mode: json", "mode: schema_id_prefix"), ":5: decode.schemas is missing"),
-        (("schema: page_view", "schema: page_view\n  keep: [value]"), ":7: decode.keep has 'value'"),
-        (("schema: page_view", "schema: page_view\n  between: ;"), ":5: decode has between or equals"),
+        ((SCHEMA, f"{SCHEMA}\n  keep: [value]"), ":7: decode.keep has 'value'"),
+        ((SCHEMA, f"{SCHEMA}\n  between: ;"), ":5: decode has between or equals"),
         (("location: tables/views", "kind: delta"), ":8: sink.location is missing"),
         (("location: tables/views", "kind: kafka\n  location: t\n  options: {kafka.transactional.id: ''}"), ":10: sink.options cannot be: kafka.transactional.id is empty"),
         (("location: tables/views", "kind: kafka\n  location: t\n  options: {kafka.transactional.id: x}\ndead_letters:\n  options: {kafka.transactional.id: x}"), "dead_letters.options has kafka.transactional.id=x, as the sink has"),
@@ -266,7 +272,7 @@ def test_what_is_wrong_in_an_avro_file_is_reported_with_file_and_field(
     tmp_path: Path, text: str, reported: str
 ) -> None:
     (tmp_path / "clicks.avsc").write_text(text)
-    said = wrong(tmp_path, SMALL.replace("page_view\n", "clicks.avsc\n"))
+    said = wrong(tmp_path, SMALL.replace(SCHEMA, "schema: clicks.avsc"))
     assert ":6: decode.schema is 'clicks.avsc': " in said
     assert reported in said
     ids = "  mode: schema_id_prefix\n  schemas: {1: clicks.avsc}\n"
@@ -307,7 +313,7 @@ def test_an_avro_file_is_a_schema(tmp_path: Path) -> None:
     (tmp_path / "clicks.avsc").write_text(
         '{"type": "record", "name": "click", "fields": [{"name": "page", "type": ["null", "string"]}]}'
     )
-    job = read(tmp_path, SMALL.replace("page_view\n", "clicks.avsc\n"))
+    job = read(tmp_path, SMALL.replace(SCHEMA, "schema: clicks.avsc"))
     assert job.decode.schema is not None
     assert [field.name for field in job.decode.schema.fields] == ["page"]
 
