@@ -48,6 +48,8 @@ class Node(NamedTuple):
     value: Any
     line: int
     """From 1; 0 if unknown (TOML)."""
+    written: str = ""
+    """A scalar of YAML as it stands in the file: 0123 and 1.10 are numbers there, and 83 and 1.1 as such."""
 
 
 def read_tree(path: Path, error: type[Exception] = SettingsFileError) -> Node:
@@ -98,7 +100,8 @@ def _from_yaml(path: Path, loader: Any, node: Any, error: type[Exception]) -> No
         loader.flatten_mapping(node)
         found: dict[str, Node] = {}
         for key_node, value_node in node.value:
-            key = str(loader.construct_object(key_node))
+            # As it is written: `no` and `on` are names here, and not YAML's booleans.
+            key = str(key_node.value if isinstance(key_node, yaml.ScalarNode) else loader.construct_object(key_node))
             if key in found:
                 raise error(f"{path}:{key_node.start_mark.line + 1}: {key!r} is set twice")
             found[key] = _from_yaml(path, loader, value_node, error)
@@ -107,7 +110,7 @@ def _from_yaml(path: Path, loader: Any, node: Any, error: type[Exception]) -> No
         return Node([_from_yaml(path, loader, inner, error) for inner in node.value], line)
     if node.tag == "tag:yaml.org,2002:timestamp":
         return Node(node.value, line)  # As text: times are parsed in one place, for TOML as well.
-    return Node(loader.construct_object(node), line)
+    return Node(loader.construct_object(node), line, node.value)
 
 
 class Section:
@@ -247,7 +250,7 @@ class Section:
                 self.wrong("", f"has {full}, which is neither a text nor a number")
             else:
                 value = self._expanded(full, inner.value)
-                yield full, str(value).lower() if isinstance(value, bool) else str(value)
+                yield full, str(value).lower() if isinstance(value, bool) else _text_of(inner, value)
 
     def _expanded(self, name: str, value: Any) -> Any:
         """Replace variables by the environment's values."""
@@ -260,6 +263,11 @@ class Section:
             return self.wrong(name, f"uses ${found[1]}, which is not set") if found[2] is None else found[2]
 
         return _VARIABLE.sub(filled, value)
+
+
+def _text_of(node: Node, value: Any) -> str:
+    """A free setting's text. A number is what is written: it may be a password, or a version."""
+    return value if isinstance(value, str) else node.written or str(value)
 
 
 def near_to(name: str, known: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum
@@ -16,10 +17,13 @@ from sordini.pipeline.schemas.fields import Field, Schema
 from sordini.pipeline.schemas.json_schema import to_json_schema
 
 SECRET = (
-    *("password", "jaas", "secret", "token", "credential", "key.pem", "access_key"),
-    *("account_key", "account-key", "master_key", "sas_key", "encryption_key", "connection-string"),
+    *("password", "jaas", "secret", "token", "credential", "key.pem", "keystore.key", "oauthbearer.config"),
+    *("access_key", "access-key", "account_key", "account-key", "account.key", "master_key", "sas_key", "sas-"),
+    *("encryption_key", "connection-string", "service_account"),
 )
 """Parts of the names of settings whose values are hidden."""
+_PASSWORD_OF_URL = re.compile(r"(://[^/@:\s]*:)[^/@\s]+@")
+"""As in postgresql://user:password@host/catalog."""
 
 
 def printable(value: Any) -> Any:
@@ -36,6 +40,8 @@ def printable(value: Any) -> Any:
         return {str(name): "(hidden)" if _is_secret(str(name)) else printable(inner) for name, inner in value.items()}
     if isinstance(value, tuple):
         return _all_of(value)
+    if isinstance(value, str):
+        return _PASSWORD_OF_URL.sub(r"\1(hidden)@", value)
     if hasattr(value, "__dataclass_fields__"):
         return {field.name: printable(getattr(value, field.name)) for field in fields(value) if field.repr}
     return value

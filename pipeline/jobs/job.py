@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     Transform = Callable[[DataFrame], DataFrame]
 
 
+_READING = frozenset({"kafka.isolation.level"})
+"""Options of the source that say what is read, and not how a cluster is reached."""
+
+
 class JobFileError(PipelineError):
     """An invalid job file; the text begins with the file and the line."""
 
@@ -80,8 +84,9 @@ class JobSource:
         return bool(re.fullmatch(self.pattern, topic)) if self.pattern else topic in self.topics
 
     def client_options(self) -> dict[str, str]:
-        """The source's options for Sordini's client: those that begin with `kafka.`."""
-        ours = {key: value for key, value in self.options.items() if key.startswith("kafka.")}
+        """The source's options of connections, for the client of a sink: those that begin with `kafka.`."""
+        ours = {key: value for key, value in self.options.items() if key.lower().startswith("kafka.")}
+        ours = {key: value for key, value in ours.items() if key.lower() not in _READING}
         return {**ours, "kafka.bootstrap.servers": self.bootstrap}
 
 

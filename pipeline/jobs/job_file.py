@@ -20,7 +20,7 @@ from sordini.pipeline.jobs.job_file_source import source_of
 from sordini.pipeline.jobs.job_file_storage import storage_of
 from sordini.pipeline.jobs.job_file_tree import JobSection, name_of, read_tree, tree_of
 from sordini.pipeline.jobs.job_file_upsert import upsert_of
-from sordini.pipeline.jobs.row_columns import TIMES, check_column, columns_of, columns_of_windows
+from sordini.pipeline.jobs.row_columns import TIMES, check_column, check_same_column, columns_of, columns_of_windows
 from sordini.pipeline.tables.object_storage import ObjectStorage
 
 STATES: Final = "SORDINI_PIPELINE_STATE"
@@ -81,6 +81,7 @@ def _job_of(top: JobSection, home: Path, bootstrap: str, file: Path | None) -> J
     )
     if sink is None and not job.aggregates:
         top.wrong("", "has neither a sink nor aggregates, so rows have no destination")
+    _check_destinations(top, job)
     top.finish()
     return job
 
@@ -96,6 +97,28 @@ def _sink(
     upsert = upsert_of(section, section.choice("kind", SinkKind.DELTA), decode, columns)
     sink = sink_of(section, home, source, None if columns is None else {**columns, **TIMES}, storage)
     return replace(sink, upsert=upsert)
+
+
+def _check_destinations(top: Section, job: Job) -> None:
+    """That no two sinks are one: a table knows batches by their job. And that no job reads what it writes."""
+    sinks = {"sink": job.sink, "dead_letters": job.dead_letters}
+    sinks |= {f"aggregates.{one.name}.sink": one.sink for one in job.aggregates}
+    found: dict[tuple[str, str, str], str] = {}
+    for name, sink in sinks.items():
+        if sink is None:
+            continue
+        place = sink.location.rstrip("/")
+        is_topic = sink.kind is SinkKind.KAFKA
+        other = found.setdefault((sink.kind.value if is_topic else "", place, sink.options.get("table", "")), name)
+        if other != name and not is_topic:
+            top.wrong(name, f"has the location of {other}, {place}: each needs a table of its own")
+        if is_topic and job.source.reads(place) and _is_here(sink, job.source):
+            top.wrong(name, f"is the topic {place}, which the job reads: it would read its own rows again and again")
+
+
+def _is_here(sink: Sink, source: JobSource) -> bool:
+    """Whether a topic is in the cluster that is read."""
+    return sink.options.get("kafka.bootstrap.servers", source.bootstrap) == source.bootstrap
 
 
 def _transform(top: Section) -> str:
@@ -163,8 +186,10 @@ def _audit(section: Section, home: Path, columns: Mapping[str, str] | None, time
         time=section.text("time", time),
     )
     section.finish()
+    if audit.window.seconds < 1:
+        section.wrong("window", f"is {audit.window.text}: the producers' windows are whole seconds")
     if columns is not None:
-        check_column(audit.time, columns, partial(section.wrong, "time"))
+        check_same_column(audit.time, columns, partial(section.wrong, "time"))
     return audit
 
 

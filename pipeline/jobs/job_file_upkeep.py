@@ -8,7 +8,7 @@ from typing import Final
 
 from sordini.cli.common.settings_tree import Section
 from sordini.pipeline.jobs.job import SinkKind
-from sordini.pipeline.jobs.row_columns import check_column
+from sordini.pipeline.jobs.row_columns import check_same_column
 from sordini.pipeline.jobs.upkeep import UpkeepSettings
 from sordini.pipeline.tables.clustering import COLUMNS_MAX
 
@@ -39,7 +39,7 @@ def upkeep_of(
     if len(settings.cluster_by) > COLUMNS_MAX:
         section.wrong("cluster_by", f"names {len(settings.cluster_by)} columns: at most {COLUMNS_MAX} help readers")
     for column in settings.cluster_by if columns is not None else ():
-        check_column(column, columns or {}, lambda problem: section.wrong("cluster_by", problem))
+        check_same_column(column, columns or {}, lambda problem: section.wrong("cluster_by", problem))
     section.finish()
     size = options.get("file_bytes", "")
     return replace(settings, target_bytes=int(size)) if size.isdecimal() and int(size) else settings

@@ -9,7 +9,7 @@ from typing import Final
 from sordini.cli.common.settings_tree import Section
 from sordini.pipeline.changes.envelope import Envelope, is_part
 from sordini.pipeline.jobs.job import Decode, DecodeMode, SinkKind, SinkMode, UpsertSettings
-from sordini.pipeline.jobs.row_columns import check_column
+from sordini.pipeline.jobs.row_columns import check_same_column
 from sordini.pipeline.schemas.fields import Field, SchemaError
 from sordini.pipeline.tables.upsert import DELETED, DELETIONS_KEPT_SECONDS
 
@@ -43,7 +43,7 @@ def upsert_of(
     if columns is not None:
         for what, names in (("keys", upsert.keys), ("sequence", upsert.sequence)):
             for name in names:
-                check_column(name, columns, lambda problem, what=what: section.wrong(what, problem))  # type: ignore[misc]
+                check_same_column(name, columns, lambda problem, what=what: section.wrong(what, problem))  # type: ignore[misc]
         for name in upsert.keys:
             if columns[name] == "double" or columns[name].startswith("list<"):
                 section.wrong("keys", f"has {name!r}, which is a {columns[name]}: its values cannot be keys")

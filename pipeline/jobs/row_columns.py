@@ -55,10 +55,17 @@ def check_column(name: str, columns: Mapping[str, str], wrong: Callable[[str], N
         wrong(f"has {name!r}, and the rows have no such column; they have {', '.join(columns)}{near_to(name, columns)}")
 
 
+def check_same_column(name: str, columns: Mapping[str, str], wrong: Callable[[str], NoReturn]) -> None:
+    """As `check_column`, for names that are looked for in tables, where case matters."""
+    if name not in columns:
+        same = next((f" (did you mean {column}?)" for column in columns if column.lower() == name.lower()), "")
+        known = ", ".join(columns)
+        wrong(f"has {name!r}, and the rows have no such column; they have {known}{same or near_to(name, columns)}")
+
+
 def check_partition(name: str, columns: Mapping[str, str], wrong: Callable[[str], NoReturn]) -> None:
     """Check that a table can be partitioned by a column."""
-    if name not in columns:
-        wrong(f"has {name!r}, and the rows have no such column; they have {', '.join(columns)}{near_to(name, columns)}")
+    check_same_column(name, columns, wrong)
     if not _can_partition(columns[name]):
         can_be = ", ".join(column for column, kind in columns.items() if _can_partition(kind))
         wrong(f"has {name!r}, which is a {columns[name]}: a table can be partitioned by {can_be}")
