@@ -1,4 +1,5 @@
-"""Finds offsets that a table lacks between its first and its last row of a partition, and whether the topic has them.
+"""Finds offsets that a table lacks after its first row of a partition, up to the last or the table's position, and
+whether the topic has them.
 
 An offset without a row can be right: it is a dead letter's, a marker's of a transaction, or that of a record that the
 topic has lost by compaction. So the gaps are read again from the topic: what it has there is missing in the table.
@@ -7,6 +8,7 @@ topic has lost by compaction. So the gaps are read again from the topic: what it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,8 +21,8 @@ from sordini.pipeline.source.batch_planning import Range
 from sordini.pipeline.source.options import read_options
 from sordini.pipeline.source.range_reader import RangePartition, read_piece
 
-GAPS_MAX: Final = 1000
-"""Gaps that are compared with the topic."""
+READS_MAX: Final = 1000
+"""Ranges that are read from the topic; with more gaps a range has several, and the records between them."""
 
 Numbers = npt.NDArray[np.int64]
 Partition = tuple[str, int]
@@ -57,15 +59,16 @@ class SeenOffsets:
             self._ranges.setdefault(partition, []).append(_ranges(chosen))
             self._rows[partition] = self._rows.get(partition, 0) + len(chosen)
 
-    def gaps(self, others: SeenOffsets) -> Iterator[Gap]:
-        """What is missing between the first and the last offset, and not among the others either."""
+    def gaps(self, others: SeenOffsets, position: Offsets | None = None) -> Iterator[Gap]:
+        """What is missing from the first offset up to the last one or the position, among the others too."""
         for (topic, number), found in sorted(self._ranges.items()):
             ours = _merged(found)
-            first, last = ours[0, 0], ours[-1, 1]
+            first, last = ours[0, 0], max(ours[-1, 1], (position or {}).get(topic, {}).get(number, 0))
             merged = _merged([*found, *others._ranges.get((topic, number), [])])
-            for start, end in zip(merged[:-1, 1].tolist(), merged[1:, 0].tolist(), strict=True):
-                if first < end and start < last:
-                    yield Gap(topic, number, start, end)
+            starts = [*merged[1:, 0].tolist(), last]
+            for start, end in zip(merged[:, 1].tolist(), starts, strict=True):
+                if first < end and start < min(end, last):
+                    yield Gap(topic, number, start, min(end, last))
 
     def repeated(self) -> int:
         """Rows beyond one for each offset."""
@@ -82,19 +85,43 @@ def seen_in(batches: Iterable[pa.RecordBatch]) -> SeenOffsets:
     return seen
 
 
-def lost(job: Job, gaps: list[Gap], begins: Offsets) -> list[Gap]:
+def lost(job: Job, gaps: list[Gap], begins: Offsets, reads_max: int = READS_MAX) -> list[Gap]:
     """The offsets of records that the topic has in these gaps; one `Gap` for each run. Raises the client's errors."""
     options = read_options(batch_options(job.source), streaming=False)
     found: list[Gap] = []
-    for gap in gaps[:GAPS_MAX]:
-        start = max(gap.start, begins.get(gap.topic, {}).get(gap.partition, gap.end))
-        if start >= gap.end:
+    for group in grouped(gaps, reads_max):
+        (topic, number, start, _), end = group[0], group[-1].end
+        start = max(start, begins.get(topic, {}).get(number, end))
+        if start >= end:
             continue
-        piece = RangePartition(Range(gap.topic, gap.partition, start, gap.end), "")
-        offsets = [batch.column("offset").to_numpy() for batch in read_piece(options, piece)]
-        if offsets:
-            runs = _merged([_ranges(np.concatenate(offsets))]).tolist()
-            found += [Gap(gap.topic, gap.partition, first, end) for first, end in runs]
+        piece = RangePartition(Range(topic, number, start, end), "")
+        edges = np.array([(gap.start, gap.end) for gap in group], np.int64)
+        offsets = [_inside(batch.column("offset").to_numpy(), edges) for batch in read_piece(options, piece)]
+        if inside := [each for each in offsets if len(each)]:
+            runs = _merged([_ranges(np.concatenate(inside))]).tolist()
+            found += [Gap(topic, number, first, last) for first, last in runs]
+    return found
+
+
+def grouped(gaps: Iterable[Gap], most: int) -> list[list[Gap]]:
+    """The gaps of each partition in order, in about so many groups at most, with the widest spaces between them."""
+    ordered = sorted(gaps)
+    spaces = [after.start - gap.end for gap, after in pairwise(ordered) if gap[:2] == after[:2]]
+    narrowest = sorted(spaces, reverse=True)[most - 1] if len(spaces) >= most else 0
+    groups: list[list[Gap]] = []
+    for gap in ordered:
+        before = groups[-1][-1] if groups else None
+        if before is not None and before[:2] == gap[:2] and gap.start - before.end <= narrowest:
+            groups[-1].append(gap)
+        else:
+            groups.append([gap])
+    return groups
+
+
+def _inside(offsets: Numbers, edges: Numbers) -> Numbers:
+    """The offsets that are in one of the ranges, which are in order."""
+    at = np.searchsorted(edges[:, 0], offsets, side="right") - 1
+    found: Numbers = offsets[(at >= 0) & (offsets < edges[at, 1])]
     return found
 
 

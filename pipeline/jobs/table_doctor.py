@@ -14,10 +14,11 @@ from sordini.pipeline.jobs.batch_writer import open_sink_table
 from sordini.pipeline.jobs.compact import tables
 from sordini.pipeline.jobs.missing_rows import IDENTITY
 from sordini.pipeline.jobs.offset_gaps import Gap, SeenOffsets, lost, seen_in
-from sordini.pipeline.jobs.source_topics import SourceTopics
+from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics
 from sordini.pipeline.jobs.upkeep import UpkeepSettings
 from sordini.pipeline.tables import Table, open_table
 from sordini.pipeline.tables.local_files import local_path
+from sordini.pipeline.tables.table import LostPosition
 
 if TYPE_CHECKING:
     from sordini.pipeline.jobs.job import Job
@@ -67,10 +68,10 @@ def of_job(job: Job) -> Iterator[TableReport]:
             continue
         if sink is job.dead_letters:
             yield TableReport(health, dead_letters=_by_reason(table, health))
-        elif sink is job.sink and _is_comparable(health):
-            seen = seen_in(table.batches(IDENTITY))
+        elif sink is job.sink and _is_comparable(health, job.decode.record.identity):
+            seen = seen_in(table.batches(job.decode.record.identity))
             dead = _seen(letters)
-            gaps = list(seen.gaps(dead))
+            gaps = list(seen.gaps(dead, _position(table)))
             begins = SourceTopics.of(job).extent()[0] if gaps else {}
             found = tuple(lost(job, gaps, begins)) if gaps else ()
             more = 0 if job.transform else seen.repeated()
@@ -110,9 +111,18 @@ def _in_folder(location: str) -> Table | None:
     return None if kind is None else open_table(kind, str(folder), app_id="doctor")
 
 
-def _is_comparable(health: TableHealth) -> bool:
+def _is_comparable(health: TableHealth, identity: tuple[str, ...] = IDENTITY) -> bool:
     """Whether each row has the position of its record, and can be read. A table of upserts has the newest rows only."""
-    return not health.missing and not health.keys and set(IDENTITY) <= set(health.columns)
+    return not health.missing and not health.keys and set(identity) <= set(health.columns)
+
+
+def _position(table: Table) -> Offsets:
+    """Up to where all records are in the table; empty if it has lost that."""
+    try:
+        last = table.last()
+    except LostPosition:
+        return {}
+    return last[1] if last else {}
 
 
 def _seen(letters: Table | None) -> SeenOffsets:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from kafka import KafkaProducer
 
 from sordini.pipeline.jobs.job_file import read_job
-from sordini.pipeline.jobs.offset_gaps import Gap
+from sordini.pipeline.jobs.offset_gaps import Gap, lost
 from sordini.pipeline.jobs.table_doctor import of_job
 from sordini.pipeline.tables import open_table
 from tests.support.frames import LocalFrame
@@ -59,3 +59,28 @@ def test_records_that_the_topic_has_and_the_table_lacks_are_gaps_and_markers_of_
     [found] = report.findings()
     assert found.text == f"2 offsets are in the topic and not in the table: {topic}-0@5..6"
     assert "backfill" in found.advice
+
+
+def test_gaps_are_found_up_to_the_position_under_any_names_and_however_many_they_are(
+    bootstrap: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = make_topic()
+    send(bootstrap, topic, 40)
+    path = tmp_path / "events.yaml"
+    named = JOB.replace("mode: raw", "mode: raw, record_prefix: kafka_")
+    path.write_text(named.replace("$bootstrap", bootstrap).replace("$topic", topic))
+    offsets = range(0, 30, 3)
+    rows = pa.RecordBatch.from_pydict(
+        {
+            "kafka_topic": pa.array([topic] * len(offsets)),
+            "kafka_partition": pa.array([0] * len(offsets), pa.int32()),
+            "kafka_offset": pa.array(offsets, pa.int64()),
+        }
+    )
+    table = open_table("delta", str(tmp_path / "events"), app_id="events")
+    table.append(LocalFrame([rows]), 0, {topic: {0: 32}})  # type: ignore[arg-type]
+    every = [*(Gap(topic, 0, at + 1, at + 3) for at in range(0, 27, 3)), Gap(topic, 0, 28, 32)]
+    job = read_job(path, {})
+    [report] = of_job(job)
+    assert list(report.gaps) == every
+    assert lost(job, every, {topic: {0: 5}}, reads_max=2) == [Gap(topic, 0, 5, 6), *every[2:]]
