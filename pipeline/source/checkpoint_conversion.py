@@ -21,6 +21,7 @@ from pyarrow import fs
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.source.positions import BadPosition, Offsets, Position, offsets_from_json
+from sordini.pipeline.source.sink_options import absolute
 
 _VERSION: Final = "v1"
 _HEAD_LINES: Final = 2
@@ -140,7 +141,7 @@ class _Folder:
     def __init__(self, location: str) -> None:
         self.location = location.rstrip("/")
         try:
-            self._files, self._root = fs.FileSystem.from_uri(self.location)
+            self._files, self._root = fs.FileSystem.from_uri(absolute(self.location))
         except (OSError, ValueError) as error:
             raise BadCheckpoint(f"{location} cannot be used: {error}") from None
 

@@ -1,11 +1,13 @@
-"""The options of `frame.write.format("sordini")` and `writeStream`, and which columns they take. Pure.
+"""The options of `frame.write.format("sordini")` and `writeStream`, and which columns they take.
 
-Connection settings are those of the reader (`client.settings`); settings of a producer are parsed here.
+Connection settings are those of the reader (`client.settings`); settings of a producer are parsed here. Pure, but for
+the working directory, which a relative staging location is below.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeVar, get_args
 
 from sordini.pipeline.errors import BadSetting
@@ -129,7 +131,13 @@ def _transaction(options: Mapping[str, str], *, is_idempotent: bool) -> Transact
             f"kafka.transactional.id needs {STAGING}, a folder that the driver and all executors reach "
             "(for a stream with the option checkpointLocation, it is below that)"
         )
-    return TransactionOptions(given, _number(options, "transaction.timeout.ms", 60_000, "milliseconds"), staging)
+    timeout_ms = _number(options, "transaction.timeout.ms", 60_000, "milliseconds")
+    return TransactionOptions(given, timeout_ms, absolute(staging))
+
+
+def absolute(location: str) -> str:
+    """A path from the root, as other processes need it; a URI unchanged."""
+    return location if ":" in location.partition("/")[0] else str(Path(location).absolute())
 
 
 def _of_connections(options: Mapping[str, str]) -> dict[str, str]:

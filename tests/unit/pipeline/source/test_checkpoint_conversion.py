@@ -90,3 +90,12 @@ def test_a_folder_that_exists_and_an_unknown_version_are_refused(tmp_path: Path)
         convert(str(folder), str(tmp_path / "into"), SourceKind.KAFKA)
     with pytest.raises(BadCheckpoint, match="is no checkpoint of a streaming query"):
         convert(str(tmp_path / "nowhere"), str(tmp_path / "into"), SourceKind.KAFKA)
+
+
+def test_folders_may_be_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint(tmp_path, AT, done=1)
+    monkeypatch.chdir(tmp_path)
+    assert convert("checkpoint", "ours", SourceKind.SORDINI).offsets == {"t": {0: 4, 1: 5}}
+    assert position(tmp_path / "ours", 0) == AT
+    with pytest.raises(BadCheckpoint, match=r"\./ours/ exists already"):
+        convert("./checkpoint", "./ours/", SourceKind.SORDINI)
