@@ -17,7 +17,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sordini.pipeline.jobs import state_lock
@@ -94,12 +94,16 @@ class StateFolder:
             return
         assert isinstance(self._files, LocalFiles), "there are two kinds"
         folder = self._files.root
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("a+") as file:
+        lock = folder / "lock"
+        with ExitStack() as held:
             try:
+                folder.mkdir(parents=True, exist_ok=True)
+                file = held.enter_context(lock.open("a+"))
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise StateError(f"another run of this job is under way (it holds {folder / 'lock'})") from None
+            except BlockingIOError:
+                raise StateError(f"another run of this job is under way (it holds {lock})") from None
+            except OSError as error:
+                raise StateError(f"{lock} cannot be locked: {error.strerror} (`state` says where it is)") from None
             yield
 
     @contextmanager

@@ -40,3 +40,13 @@ def test_a_second_run_of_a_job_is_kept_away(tmp_path: Path) -> None:
         pass
     with StateFolder(str(tmp_path)).locked():
         pass
+
+
+def test_a_folder_that_cannot_be_locked_is_not_taken_for_another_run(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    state = StateFolder(str(tmp_path / "file"))
+    with (
+        pytest.raises(StateError, match=r"file/lock cannot be locked: .*exists \(`state` says where it is\)"),
+        state.locked(),
+    ):
+        pass
