@@ -35,7 +35,13 @@ from sordini.pipeline.tables.delta.log import (
     LogPuts,
     StorePuts,
 )
-from sordini.pipeline.tables.delta.positions import NOTES_KEY, all_positions, last_position, transactions
+from sordini.pipeline.tables.delta.positions import (
+    NOTES_KEY,
+    WRITER_KEY,
+    all_positions,
+    last_position,
+    transactions,
+)
 from sordini.pipeline.tables.file_names import attempt_of, new_attempt
 from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.staging import FileSettings, Outputs, Staged, StagingPlan
@@ -299,7 +305,7 @@ class DeltaLake(BatchTable):
         """Commit on top of the version that was opened last, or as the first one; False if it has changed since."""
         info: Action = {"timestamp": int(time.time() * 1000), "operation": operation, "engineInfo": "sordini"}
         if note is not None:
-            info[NOTES_KEY] = self._notes(note)
+            info |= self._notes(note)
         version = self._table.version() + 1 if self._table else 0
         if not self._log().commit(version, [{"commitInfo": info}, *actions]):
             return False
@@ -356,12 +362,13 @@ class DeltaLake(BatchTable):
         ]
 
     def _notes(self, note: WriterPosition) -> dict[str, Any]:
+        """What the commitInfo of a batch says of it."""
         others = all_positions(self._commits(self._table)) if self._table else {}
-        return {**others, self.app_id: to_json(note)}
+        return {NOTES_KEY: {**others, self.app_id: to_json(note)}, WRITER_KEY: self.app_id}
 
     def _properties(self, note: WriterPosition) -> CommitProperties:
         return CommitProperties(
-            custom_metadata={NOTES_KEY: self._notes(note)},
+            custom_metadata=self._notes(note),
             # Conflicts are handled here, not retried by deltalake.
             max_commit_retries=0,
             app_transactions=transactions(self.app_id, note, self._last),

@@ -35,6 +35,8 @@ from sordini.pipeline.tables.writer_positions import WriterPosition, from_json
 
 NOTES_KEY = "sordini.writers"
 """In commitInfo: app_id to the note of its last batch, of every app_id."""
+WRITER_KEY = "sordini.writer"
+"""In commitInfo: the app_id whose batch the commit is. Commits of earlier versions lack it."""
 
 _BATCH: Final = "sordini.batch/"
 _OFFSETS: Final = "sordini.offsets/"
@@ -104,8 +106,9 @@ def last_position(
 def _restored_after(commits: Iterable[CommitInfo], app_id: str, batch_id: int) -> CommitInfo | None:
     """The commit that restored the table after this batch; None if there is none, as far as is searched.
 
-    `txn` actions outlive a RESTORE, and other writers' commits repeat the notes: the batch itself is the oldest commit
-    that has its note, in the newest run of those.
+    `txn` actions outlive a RESTORE, and other writers' commits repeat the notes, also after one. The batch itself is
+    the newest commit that says so; of an earlier version, it is the oldest commit that has its note, in the newest run
+    of those.
     """
     restored: CommitInfo | None = None
     found: CommitInfo | None = None
@@ -113,6 +116,8 @@ def _restored_after(commits: Iterable[CommitInfo], app_id: str, batch_id: int) -
         batch = _batch_of(commit, app_id)
         if batch == batch_id:
             found = restored
+            if commit.get(WRITER_KEY) == app_id:
+                break  # After a RESTORE the log also has the former batch of this number.
         elif batch is not None:
             break  # An earlier batch; after a RESTORE there may be one of this number before it, too.
         if restored is None and commit.get("operation") == "RESTORE":

@@ -145,6 +145,8 @@ def test_a_restored_delta_table_continues_after_the_batch_that_it_has(location: 
     other.append(frame(range(100, 102)), 0, {"u": {0: 2}})
     assert app.last() == (0, {"t": {0: 4}})
     assert not app.append(frame(range(4, 8)), 1, {"t": {0: 8}}).was_there
+    assert app.last() == open_table("delta", location, app_id="app").last() == (1, {"t": {0: 8}})
+    assert app.append(frame(range(4, 8)), 1, {"t": {0: 8}}).was_there
     app.append(frame(range(8, 12)), 2, {"t": {0: 12}})
     assert (app.last(), other.last()) == ((2, {"t": {0: 12}}), (0, {"u": {0: 2}}))
     assert plain_ids("delta", location) == [*range(12), 100, 101]
