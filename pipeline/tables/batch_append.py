@@ -105,6 +105,13 @@ class BatchTable(ABC):
         """The current state of the table."""
 
     @abstractmethod
+    def check(self, columns: pa.Schema, *, upserts: bool) -> None:
+        """Check that the table, as it was read last, takes rows of these columns, or changes of them.
+
+        Raises TableError. A table that is to be created takes all.
+        """
+
+    @abstractmethod
     def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> StagingPlan:
         """How to stage files; a new attempt with each call."""
 
@@ -153,7 +160,7 @@ class _Change(Protocol):
     """Of the frame, as far as they are the table's."""
 
     def check(self, state: TableState) -> None:
-        """Raises BadSetting if the table does not suit."""
+        """Raises PipelineError if the table does not suit, as it was read last."""
         ...
 
     def stage(self, plan: StagingPlan) -> None:
@@ -175,6 +182,7 @@ class _Append:
     def check(self, state: TableState) -> None:
         if state.keys is not None:
             raise refuse_append(self._table.location, state.keys)
+        self._table.check(self.columns, upserts=False)
 
     def stage(self, plan: StagingPlan) -> None:
         self._staged = stage(self._frame, plan)
@@ -197,6 +205,7 @@ class _Upsert:
     def check(self, state: TableState) -> None:
         if state.schema is not None:
             check_stored_keys(state.keys, self._how, self._table.location)
+        self._table.check(self.columns, upserts=True)
 
     def stage(self, plan: StagingPlan) -> None:
         self._staged = stage_changes(self._frame, plan, self._how)

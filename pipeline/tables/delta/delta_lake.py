@@ -174,6 +174,11 @@ class DeltaLake(BatchTable):
         by = tuple(table.metadata().partition_columns)
         return TableState(_schema(table), by, self._last, features.stored_keys(table))
 
+    def check(self, columns: pa.Schema, *, upserts: bool) -> None:
+        del columns  # Their types are compared where they are merged.
+        if upserts and self._table is not None:
+            features.check_upserts(self._table, self.location)
+
     def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> StagingPlan:
         outputs: Outputs
         if self._folder:
@@ -229,7 +234,6 @@ class DeltaLake(BatchTable):
         if table is None:
             actions += features.creation(schema, partition_by, how)
         else:
-            features.check_features(table, self.location)
             features.check_rows(table, staged.rows, self.location)
             if self._change_columns(table, schema):
                 return None

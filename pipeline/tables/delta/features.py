@@ -34,6 +34,18 @@ WRITE_FEATURES: Final = frozenset(
 """Features of a table that these commits respect. deltalake names variants with any property that it sets; a table
 that has such columns is refused for them."""
 
+USED_BY_PROPERTY: Final = {
+    "changeDataFeed": ("delta.enableChangeDataFeed", "true"),
+    "inCommitTimestamp": ("delta.enableInCommitTimestamps", "true"),
+}
+"""Features that stay in the protocol of a table that uses them no more: without the property they ask for nothing."""
+
+CHECKED_BY_ROWS: Final = frozenset({"checkConstraints", "generatedColumns", "identityColumns"})
+"""Features that `check_rows` finds in use, and names by what they ask for."""
+
+VECTORS: Final = "delta.enableDeletionVectors"
+"""Of the table: only if it is true may a writer make deletion vectors; those that exist stay in force."""
+
 CONSTRAINT: Final = "delta.constraints."
 """Of the table: a CHECK constraint, whose name follows."""
 
@@ -75,7 +87,7 @@ def creation(schema: pa.Schema, partition_by: Sequence[str], how: Upsert) -> lis
         "format": {"provider": "parquet", "options": {}},
         "schemaString": text,
         "partitionColumns": list(partition_by),
-        "configuration": {"delta.enableDeletionVectors": "true", KEYS_PROPERTY: json.dumps(how.keys)},
+        "configuration": {VECTORS: "true", KEYS_PROPERTY: json.dumps(how.keys)},
         "createdTime": int(time.time() * 1000),
     }
     return [{"protocol": protocol}, {"metaData": metadata}]
@@ -114,10 +126,22 @@ def stored_keys(table: DeltaTable) -> tuple[str, ...] | None:
     return tuple(json.loads(text)) if text else None
 
 
+def check_upserts(table: DeltaTable, location: str) -> None:
+    """Check that the table takes upserts. Raises TableError."""
+    check_features(table, location)
+    check_rows(table, (), location)
+    vectors = table.metadata().configuration.get(VECTORS)
+    if vectors != "true" or "deletionVectors" not in (table.protocol().writer_features or ()):
+        raise TableError(
+            f"{location} lets its writers make no deletion vectors, which upserts need: set {VECTORS} to true again"
+        )
+
+
 def check_features(table: DeltaTable, location: str) -> None:
     """Check that a commit made here respects all that the table asks of its writers. Raises TableError."""
-    unknown = set(table.protocol().writer_features or ()) - WRITE_FEATURES
     configuration = table.metadata().configuration
+    unused = {name for name, (key, value) in USED_BY_PROPERTY.items() if configuration.get(key) != value}
+    unknown = set(table.protocol().writer_features or ()) - WRITE_FEATURES - CHECKED_BY_ROWS - unused
     if configuration.get("delta.appendOnly") == "true":
         unknown.add("delta.appendOnly")
     if unknown:

@@ -28,11 +28,12 @@ from sordini.pipeline.tables.batch_upsert import StagedChanges
 from sordini.pipeline.tables.columns import arrow_schema, spark_schema
 from sordini.pipeline.tables.file_names import attempt_of, new_attempt
 from sordini.pipeline.tables.iceberg import compaction, health, maintenance
+from sordini.pipeline.tables.iceberg.column_names import check_names
 from sordini.pipeline.tables.iceberg.files import planned
 from sordini.pipeline.tables.iceberg.location import IcebergLocation, catalog_errors
 from sordini.pipeline.tables.iceberg.positions import PositionsOutput
 from sordini.pipeline.tables.iceberg.reading import read_table
-from sordini.pipeline.tables.iceberg.upsert import Added, IcebergUpserts, stored_keys
+from sordini.pipeline.tables.iceberg.upsert import Added, IcebergUpserts, check_format, stored_keys
 from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.staging import FileSettings, Outputs, Staged, StagingPlan, is_bulky
 from sordini.pipeline.tables.store_client import in_store
@@ -156,6 +157,13 @@ class Iceberg(BatchTable):
         if table is None:
             return TableState(None, (), None)
         return TableState(_schema(table), _partition_by(table), self._note(table), stored_keys(table))
+
+    def check(self, columns: pa.Schema, *, upserts: bool) -> None:
+        if self._table is None:
+            return
+        if upserts:
+            check_format(self._table)
+        check_names(self._table, columns)
 
     def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> StagingPlan:
         below = self._data_uri()
@@ -313,9 +321,8 @@ def _schema(table: IcebergTable) -> pa.Schema:
 def _partition_by(table: IcebergTable) -> tuple[str, ...]:
     fields = table.spec().fields
     if not all(isinstance(each.transform, IdentityTransform) for each in fields):
-        raise TableError(
-            f"{table.location()} is partitioned by {table.spec()}: only columns as they are can be written"
-        )
+        by = ", ".join(f"{each.transform}({table.schema().find_column_name(each.source_id)})" for each in fields)
+        raise TableError(f"{table.location()} is partitioned by {by}: only columns as they are can be written")
     return tuple(table.schema().find_column_name(each.source_id) or "" for each in fields)
 
 

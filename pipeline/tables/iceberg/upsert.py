@@ -88,11 +88,6 @@ class IcebergUpserts:
         """Bring the index to the table as it was read; None if it is to be created. Raises TableError."""
         self._columns = pa.schema([schema.field(name) for name in dict.fromkeys([*self.how.keys, *self.how.sequence])])
         self._is_indexed = self._places.follow(table, self._columns)
-        if table is not None and table.metadata.format_version != FORMAT_VERSION:
-            raise TableError(
-                f"{table.location()} has Iceberg's format version {table.metadata.format_version}: upserts need "
-                f"version {FORMAT_VERSION}"
-            )
 
     def add(
         self, change: Transaction, output: PositionsOutput, staged: StagedChanges, properties: dict[str, str]
@@ -165,6 +160,15 @@ class IcebergUpserts:
             # By this the columns of files are found: they have no numbers of Iceberg's fields.
             properties[TableProperties.DEFAULT_NAME_MAPPING] = metadata.schema().name_mapping.model_dump_json()
         return {name: text for name, text in properties.items() if metadata.properties.get(name) != text}
+
+
+def check_format(table: IcebergTable) -> None:
+    """Check that the table has delete files as they are written here. Raises TableError."""
+    if table.metadata.format_version != FORMAT_VERSION:
+        raise TableError(
+            f"{table.location()} has Iceberg's format version {table.metadata.format_version}: upserts need "
+            f"version {FORMAT_VERSION}"
+        )
 
 
 def stored_keys(table: IcebergTable | None) -> tuple[str, ...] | None:

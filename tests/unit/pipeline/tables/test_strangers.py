@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, Field
+from deltalake import DeltaTable, Field, TableFeatures
 from deltalake.schema import PrimitiveType
 from pyiceberg.catalog import load_catalog
 from pyiceberg.types import StringType
@@ -316,3 +316,62 @@ def test_compaction_keeps_a_column_that_is_added_just_before_it(location: str) -
     assert compactor.compact(1_000_000).files_after == 1
     rows = [row for batch in writer.batches(["id", "extra"]) for row in batch.to_pylist()]
     assert {row["id"]: row["extra"] for row in rows} == {0: None, 1: None, 2: "x", 3: "x"}
+
+
+def test_a_delta_table_whose_writers_may_make_no_deletion_vectors_takes_no_upserts_until_they_may(
+    location: str,
+) -> None:
+    table, how = open_table("delta", location, app_id="app"), Upsert(("id",))
+    table.upsert(frame(range(4), _deleted=False), 0, how)
+    DeltaTable(location).alter.set_table_properties({"delta.enableDeletionVectors": "false"})
+    before = sorted(Path(location).rglob("*"))
+    with pytest.raises(TableError, match="lets its writers make no deletion vectors, which upserts need: set delta"):
+        table.upsert(frame(range(6), _deleted=False), 1, how)
+    assert sorted(Path(location).rglob("*")) == before
+    DeltaTable(location).alter.set_table_properties({"delta.enableDeletionVectors": "true"})
+    table.upsert(frame(range(6), _deleted=False), 1, how)
+    assert sorted(row["id"] for batch in table.batches(["id"]) for row in batch.to_pylist()) == list(range(6))
+
+
+UNUSED = [
+    TableFeatures.ChangeDataFeed,
+    TableFeatures.CheckConstraints,
+    TableFeatures.GeneratedColumns,
+    TableFeatures.IdentityColumns,
+]
+
+
+@pytest.mark.parametrize("feature", UNUSED, ids=str)
+def test_a_feature_of_a_delta_table_that_is_not_in_use_stops_no_upsert(feature: TableFeatures, location: str) -> None:
+    table, how = open_table("delta", location, app_id="app"), Upsert(("id",))
+    table.upsert(frame(range(4), _deleted=False), 0, how)
+    DeltaTable(location).alter.add_feature([feature])
+    table.upsert(frame(range(6), _deleted=False), 1, how)
+    assert sorted(row["id"] for batch in table.batches(["id"]) for row in batch.to_pylist()) == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("feature", "properties", "reported"),
+    [
+        (TableFeatures.ChangeDataFeed, {"delta.enableChangeDataFeed": "true"}, "for changeDataFeed, which upserts"),
+        (TableFeatures.CheckConstraints, {"delta.constraints.positive": "id > 0"}, r"\(constraint positive\)"),
+        (TableFeatures.RowTracking, {}, "for domainMetadata, rowTracking, which upserts"),
+    ],
+)
+def test_one_that_is_in_use_stops_an_upsert_before_anything_is_written(
+    feature: TableFeatures, properties: Mapping[str, str], reported: str, location: str
+) -> None:
+    table, how = open_table("delta", location, app_id="app"), Upsert(("id",))
+    table.upsert(frame(range(1, 4), _deleted=False), 0, how)
+    log = Path(location, "_delta_log", f"{0:020}.json")
+    text = log.read_text()
+    for name, value in properties.items():
+        text = text.replace('"configuration": {', f'"configuration": {{"{name}": "{value}", ')
+    log.write_text(text)
+    features = [feature, *([TableFeatures.DomainMetadata] if feature == TableFeatures.RowTracking else [])]
+    DeltaTable(location).alter.add_feature(features)
+    before = sorted(Path(location).rglob("*"))
+    table = open_table("delta", location, app_id="app")
+    with pytest.raises(TableError, match=reported):
+        table.upsert(frame(range(6), _deleted=False), 1, how)
+    assert sorted(Path(location).rglob("*")) == before

@@ -1,7 +1,7 @@
 """Tables of upserts that other engines write, too: the next batches are right, or stop with one sentence.
 
-deltalake and pyiceberg are the strangers; those that read alone, and Iceberg's own engine, are in
-tests/pipeline/test_iceberg_readers.py.
+deltalake and pyiceberg are the strangers; those that read alone are in tests/pipeline/test_iceberg_readers.py, and
+Spark with the connectors of both formats in tests/pipeline/test_tables_beside_spark.py.
 """
 
 from __future__ import annotations
