@@ -211,7 +211,12 @@ class DeltaLake(BatchTable):
                     return False
                 partition_by = table.metadata().partition_columns
                 table.create_write_transaction(
-                    actions, "append", Schema.from_arrow(schema), partition_by, commit_properties=properties
+                    actions,
+                    "append",
+                    Schema.from_arrow(schema),
+                    partition_by,
+                    commit_properties=properties,
+                    post_commithook_properties=maintenance.hooks_after(table.version()),
                 )
         except CommitFailedError:
             return False

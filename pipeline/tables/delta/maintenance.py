@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs
-from deltalake import CommitProperties, DeltaTable, Schema, WriterProperties
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, WriterProperties
 from deltalake.transaction import AddAction, RemoveAction
 
 from sordini.pipeline.tables.arrow_reading import FILE_FORMAT
@@ -29,6 +29,8 @@ from sordini.pipeline.tables.table import Compacted, TableError
 VERSIONS_KEPT: Final = 2_000
 """By default. Other programs may follow the table version by version and fall behind, but a folder is listed as a whole
 by each commit."""
+EXPIRY_COMMITS: Final = 20
+"""Expired commits are looked for after one of so many commits: deltalake lists the whole log for it."""
 RETENTION: Final = "delta.logRetentionDuration"
 NO_CLEANUP: Final = "delta.enableExpiredLogCleanup"
 
@@ -77,6 +79,12 @@ def cluster(
             commit_properties=CommitProperties(max_commit_retries=0),
         )
     return done
+
+
+def hooks_after(version: int) -> PostCommitHookProperties:
+    """What deltalake does after the commit that follows a version."""
+    is_due = (version + 1) % EXPIRY_COMMITS == 0
+    return PostCommitHookProperties(cleanup_expired_logs=None if is_due else False)
 
 
 def keeps_log(table: DeltaTable) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem as LocalFiles
 from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem
@@ -70,3 +71,19 @@ def test_a_commit_of_another_writer_is_read_for_its_notes_and_for_its_files(tmp_
     read = [path for path in ours.counting.opened if path.startswith("_delta_log/")]
     assert sorted(read) == [f"_delta_log/{version:020}.json" for version in (0, 1, 1)]
     assert len(ours.live_files()) == 6
+
+
+def test_expired_commits_are_looked_for_with_one_commit_of_twenty_as_that_lists_the_whole_log(tmp_path: Path) -> None:
+    table = open_table("delta", str(tmp_path / "events"), app_id="app")
+    table.append(frame(range(1)), 0)
+    expire_at_once = {"delta.logRetentionDuration": "interval 0 seconds", "delta.checkpointInterval": "5"}
+    DeltaTable(tmp_path / "events").alter.set_table_properties(expire_at_once)
+    removed_at = []
+    kept = 2
+    for number in range(1, 62):
+        table.append(frame(range(1)), number)
+        now = len(list((tmp_path / "events" / "_delta_log").glob("*[0-9].json")))
+        if now <= kept:
+            removed_at.append(number + 1)  # The version.
+        kept = now
+    assert removed_at == [20, 40, 60]
