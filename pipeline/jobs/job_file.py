@@ -155,7 +155,7 @@ def _aggregates(
             measures=measures,
             sink=sink_of(inner.section("sink"), home, source, made, storage),
             by=by,
-            where=inner.text("where") if "where" in inner else "",
+            where=inner.text("where", ""),
         )
         _check_aggregate(inner, aggregate)
         for column in by if columns is not None else ():
@@ -194,6 +194,6 @@ def _audit(section: Section, home: Path, columns: Mapping[str, str] | None, time
 
 
 def _spark(section: Section) -> SparkSettings:
-    settings = SparkSettings(section.text("master", "") if "master" in section else "", section.options("config"))
+    settings = SparkSettings(section.text("master", ""), section.options("config"))
     section.finish()
     return settings

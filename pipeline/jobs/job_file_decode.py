@@ -10,6 +10,7 @@ from sordini.cli.common.settings_tree import Section
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.job import Decode, DecodeMode
 from sordini.pipeline.jobs.job_file_schema import avro_of_file, schema_in, schema_of_file
+from sordini.pipeline.jobs.job_file_tree import check_named
 from sordini.pipeline.jobs.job_file_upsert import changes_of, envelope_columns
 from sordini.pipeline.schemas.fields import RecordColumns, Schema
 from sordini.pipeline.schemas.registry_settings import RegistrySettings
@@ -35,7 +36,7 @@ def decode_of(section: Section, home: Path) -> Decode:
         between=section.text("between", "&"),
         equals=section.text("equals", "="),
         registry=registry,
-        record_prefix=section.text("record_prefix") if "record_prefix" in section else "",
+        record_prefix=section.text("record_prefix", ""),
         changes=changes_of(section, mode),
         columns=envelope_columns(section, {field.name: field.kind for field in schema.fields} if schema else {}),
     )
@@ -90,22 +91,18 @@ def _registry(section: Section, home: Path, mode: DecodeMode) -> RegistrySetting
     if "schemas" in section:
         section.wrong("schemas", "says nothing where decode.registry has the schemas")
     inner = section.section("registry")
-    ca = inner.text("ca", "") if "ca" in inner else ""
+    ca = inner.text("ca", "")
     settings = RegistrySettings(
         url=inner.text("url"),
-        user=inner.text("user") if "user" in inner else "",
-        password=inner.text("password") if "password" in inner else "",
-        token=inner.text("token") if "token" in inner else "",
+        user=inner.text("user", ""),
+        password=inner.text("password", ""),
+        token=inner.text("token", ""),
         ca=str((home / ca).resolve()) if ca else "",
-        subject=inner.text("subject") if "subject" in inner else "",
+        subject=inner.text("subject", ""),
         wait_seconds=inner.interval("wait", "1 minute").seconds,
     )
     inner.finish()
-    try:
-        settings.access()
-    except PipelineError as error:
-        name, _, problem = str(error).partition(": ")
-        inner.wrong(name, f"cannot be: {problem}")
+    check_named(inner, settings.access)
     return settings
 
 

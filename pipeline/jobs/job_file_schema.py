@@ -20,13 +20,12 @@ from typing import Final
 
 from sordini.cli.common.settings_tree import Section
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs.job_file_tree import JobSection, read_tree
+from sordini.pipeline.jobs.job_file_tree import TREES, JobSection, read_tree
 from sordini.pipeline.schemas.avro import avro_text, read_avro
 from sordini.pipeline.schemas.fields import Field, Schema, field_of
 from sordini.pipeline.schemas.json_schema import read_json_schema
 from sordini.pipeline.schemas.kinds import Kind, ListOf, MapOf, Plain, SchemaError, StructOf, kind_of
 
-_TREES: Final = (".yaml", ".yml", ".toml")
 _FORMS: Final = ("kind", "struct", "list", "map")
 _EXAMPLES: Final = frozenset({"page_view", "search", "click", "operational", "member_visit"})
 """Schemas that earlier versions had by these names. Files of examples/schemas have them now."""
@@ -35,8 +34,8 @@ _EXAMPLES: Final = frozenset({"page_view", "search", "click", "operational", "me
 def schema_in(section: Section, name: str) -> Schema:
     """The schema of a section with `fields`. Raises the section's error."""
     fields = _fields(section.section("fields"))
-    event_time = section.text("event_time") if "event_time" in section else ""
-    about = section.text("about", "") if "about" in section else ""
+    event_time = section.text("event_time", "")
+    about = section.text("about", "")
     section.finish()
     times = {Plain("timestamp"), Plain("timestamp_ms")}
     by_default = "event_time" if any(field.name == "event_time" and field.type in times for field in fields) else ""
@@ -49,7 +48,7 @@ def schema_in(section: Section, name: str) -> Schema:
 def schema_of_file(written: str, home: Path) -> Schema:
     """The schema that a file has: Avro's, a JSON schema, or fields. Raises SchemaError."""
     path = home / written
-    if path.suffix in _TREES:
+    if path.suffix in TREES:
         section = JobSection(path, read_tree(path), "", {})
         return schema_in(section, section.text("name", path.stem))
     if path.suffix not in {".avsc", ".json"}:
@@ -61,7 +60,7 @@ def schema_of_file(written: str, home: Path) -> Schema:
 
 def avro_of_file(written: str, home: Path) -> str:
     """A schema as Avro's text, of a file of Avro's or of one with fields. Raises SchemaError."""
-    if Path(written).suffix in _TREES:
+    if Path(written).suffix in TREES:
         return avro_text(schema_of_file(written, home))
     _refuse_example(written)
     text = _text_of(home / written)
@@ -108,7 +107,7 @@ def _field(section: Section, name: str) -> Field:
         found = field_of(
             name,
             kind,
-            inner.text("about", "") if "about" in inner else "",
+            inner.text("about", ""),
             is_required=inner.truth("required", default=is_required),
             sources=inner.texts("from"),
         )

@@ -36,11 +36,11 @@ def source_of(section: Section, elsewhere: str) -> JobSource:
     source = JobSource(
         bootstrap=_bootstrap(section, elsewhere),
         topics=section.texts("topics"),
-        pattern=section.text("pattern", "") if "pattern" in section else "",
+        pattern=section.text("pattern", ""),
         format=section.choice("format", SourceFormat.SORDINI),
         starting=section.take("starting", _starting, "earliest"),
         records_max=section.whole("records_max", JobSource.records_max),
-        commit_group=section.text("commit_group") if "commit_group" in section else "",
+        commit_group=section.text("commit_group", ""),
         fail_on_data_loss=section.truth("fail_on_data_loss", default=True),
         options=section.options("options"),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from sordini.cli.common.settings_tree import Section
-from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.job_file_tree import check_named
 from sordini.pipeline.tables.azure_storage import AccountKey, SasToken, ServicePrincipal
 from sordini.pipeline.tables.object_storage import (
     Credentials,
@@ -44,11 +44,7 @@ def storage_of(section: Section, home: Path, environment: Mapping[str, str]) -> 
     )
     section.finish()
     if account or "endpoint" in section or "allow_http" in section:
-        try:
-            check_storage(storage)
-        except PipelineError as error:
-            name, _, problem = str(error).partition(": ")
-            section.wrong(name, f"cannot be: {problem}")
+        check_named(section, lambda: check_storage(storage))
     return storage
 
 
@@ -81,8 +77,7 @@ def _group(section: Section) -> Credentials:
             return SasToken(section.text("sas_token").removeprefix("?"))
         case ["tenant_id" | "client_id" | "client_secret"]:
             return ServicePrincipal(section.text("tenant_id"), section.text("client_id"), section.text("client_secret"))
-    session_token = section.text("session_token") if "session_token" in section else ""
-    return Keys(section.text("access_key"), section.text("secret_key"), session_token)
+    return Keys(section.text("access_key"), section.text("secret_key"), section.text("session_token", ""))
 
 
 def _folder(section: Section, home: Path) -> str:

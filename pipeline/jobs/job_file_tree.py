@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sordini.cli.common import settings_tree
 from sordini.cli.common.settings_tree import Node, Section
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.job import JobFileError
+
+TREES: Final = (".yaml", ".yml", ".toml")
+"""How the names of job files end, and of files with the fields of a schema."""
 
 
 class JobSection(Section):
@@ -60,6 +63,15 @@ def check_by(section: Section, options: Mapping[str, str], read: Callable[[], ob
         if named:
             section.section("options").wrong(named, f"cannot be: {said[len(named) + 1 :].strip()}")
         section.wrong("options", f"cannot be: {said}")
+
+
+def check_named(section: Section, check: Callable[[], object]) -> None:
+    """Call `check`, and raise its error, which begins with the name of a setting, with the line of that setting."""
+    try:
+        check()
+    except PipelineError as error:
+        name, _, problem = str(error).partition(": ")
+        section.wrong(name, f"cannot be: {problem}")
 
 
 def line_of(path: Path, *names: str) -> int:

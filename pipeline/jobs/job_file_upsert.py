@@ -35,7 +35,7 @@ def upsert_of(
     upsert = UpsertSettings(
         keys=section.texts("keys"),
         sequence=section.texts("sequence"),
-        delete_when=section.text("delete_when") if "delete_when" in section else "",
+        delete_when=section.text("delete_when", ""),
         deletions_kept=section.interval("deletions_kept", f"{round(DELETIONS_KEPT_SECONDS / 86400)} days"),
     )
     if not upsert.keys:
