@@ -35,6 +35,7 @@ def convert(folder: str, into: str, *, kind: str, as_json: bool) -> None:
       sordini pipeline checkpoint convert checkpoints/views checkpoints/views-sordini --to sordini
       sordini pipeline checkpoint convert checkpoints/views-sordini checkpoints/views-kafka --to kafka
     """
+    from sordini.pipeline.cli.printable_values import positions_text
     from sordini.pipeline.source.checkpoint_conversion import SourceKind, convert
 
     done = convert(folder, into, SourceKind(kind))
@@ -42,6 +43,4 @@ def convert(folder: str, into: str, *, kind: str, as_json: bool) -> None:
         print_json({"batch": done.batch_id, "done": done.is_done, "offsets": done.offsets})
         return
     then = f"after batch {done.batch_id}" if done.is_done else f"with batch {done.batch_id}, which was not done"
-    places = ((topic, number, at) for topic, each in done.offsets.items() for number, at in each.items())
-    positions = ", ".join(f"{topic}-{number} at {at}" for topic, number, at in places)
-    click.echo(f"{into} continues {then}: {positions}")
+    click.echo(f"{into} continues {then}: {positions_text(done.offsets)}")

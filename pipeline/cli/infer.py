@@ -15,8 +15,6 @@ from sordini.pipeline.cli.options import PipelineCommand, bootstrap_option, with
 if TYPE_CHECKING:
     from sordini.pipeline.schemas.registry_settings import RegistrySettings
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-
 
 @click.command(cls=PipelineCommand)
 @click.argument("topic")
@@ -34,8 +32,9 @@ def infer(topic: str, *, bootstrap: str, records: int, sink: str, registry: Regi
       sordini pipeline infer orders --registry http://127.0.0.1:8081
     """
     from sordini.pipeline.jobs.infer import job_file, proposal, sample
+    from sordini.pipeline.jobs.job_file_source import BOOTSTRAP
 
-    address = bootstrap or os.environ.get("SORDINI_BOOTSTRAP", "") or DEFAULT_BOOTSTRAP
+    address = bootstrap or os.environ.get("SORDINI_BOOTSTRAP", "") or BOOTSTRAP
     values = sample(topic, address, records)
     if not values:
         raise Failure(f"{topic} has no records to see what is in it")

@@ -26,12 +26,11 @@ from sordini.pipeline.cli.options import (
     with_error_messages,
     with_job,
 )
-from sordini.pipeline.cli.progress import ProgressReporter, metrics_of
+from sordini.pipeline.cli.progress import ProgressReporter, reported_batches
 from sordini.pipeline.cli.resume import resume
 from sordini.pipeline.cli.table_doctor import doctor
 
 if TYPE_CHECKING:
-    from sordini.pipeline.jobs.batch_writer import Batch
     from sordini.pipeline.jobs.compact import CompactedTable
     from sordini.pipeline.library.writing import Edge
 
@@ -147,15 +146,8 @@ def stream(
         return
     reporter = ProgressReporter(as_json=as_json)
     spark = started_spark(jobs, master)
-    with metrics_of(spark, metrics) as meters:
-
-        def reported(name: str, batch: Batch) -> None:
-            reporter.batch(name, batch)
-            if meters is not None:
-                meters.wrote(name, batch.rows, batch.dead, batch.records)
-                meters.kept_up(name, batch.files, batch.upkeep)
-
-        run(jobs, available_now=available_now, spark=spark, on_batch=reported, on_notice=reporter.notice)
+    with reported_batches(reporter, spark, metrics) as on_batch:
+        run(jobs, available_now=available_now, spark=spark, on_batch=on_batch, on_notice=reporter.notice)
 
 
 @pipeline.command()
@@ -181,15 +173,8 @@ def aggregate(
     aggregates_of(call.job, only)  # A name that is none is reported before Spark starts.
     reporter = ProgressReporter(as_json=call.as_json)
     spark = call.spark()
-    with metrics_of(spark, metrics) as meters:
-
-        def reported(name: str, batch: Batch) -> None:
-            reporter.batch(name, batch)
-            if meters is not None:
-                meters.wrote(f"{call.job.name}/{name}", batch.rows, batch.dead)
-                meters.kept_up(f"{call.job.name}/{name}", batch.files, batch.upkeep)
-
-        run(call.job, only=only, available_now=available_now, spark=spark, on_batch=reported, on_notice=reporter.notice)
+    with reported_batches(reporter, spark, metrics, call.job.name) as on_batch:
+        run(call.job, only=only, available_now=available_now, spark=spark, on_batch=on_batch, on_notice=reporter.notice)
 
 
 @pipeline.command()

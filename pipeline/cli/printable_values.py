@@ -54,6 +54,11 @@ def schema_in(schema: Schema, form: str) -> str:
     return json.dumps(to_avro(schema) if form == "avro" else to_json_schema(schema), indent=2)
 
 
+def positions_text(offsets: Mapping[str, Mapping[int, int]]) -> str:
+    """The next offset of each partition, by topic."""
+    return ", ".join(f"{topic}-{number} at {at}" for topic, each in offsets.items() for number, at in each.items())
+
+
 def _field_text(field: Field) -> str:
     sources = f" from {', '.join(field.sources)}" if field.sources else ""
     return f"{field.kind}{'!' if field.is_required else ''}{sources}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from sordini.pipeline.jobs.batch_writer import Batch
     from sordini.pipeline.jobs.load import Step
-    from sordini.pipeline.jobs.metrics import Metrics
     from sordini.pipeline.jobs.upkeep import UpkeepStep
 
 
@@ -87,10 +86,15 @@ class ProgressReporter:
 
 
 @contextmanager
-def metrics_of(spark: SparkSession, address: tuple[str, int] | None) -> Iterator[Metrics | None]:
-    """Serve the metrics of a session's queries at (host, port); none without an address."""
+def reported_batches(
+    reporter: ProgressReporter, spark: SparkSession, address: tuple[str, int] | None, job: str = ""
+) -> Iterator[Callable[[str, Batch], None]]:
+    """What takes each batch with its stream's name, or with that of an aggregate of `job`.
+
+    It prints the batch, and counts it in metrics, which are served at (host, port) if there is an address.
+    """
     if address is None:
-        yield None
+        yield reporter.batch
         return
     from sordini.pipeline.jobs.metrics import Metrics
 
@@ -98,8 +102,15 @@ def metrics_of(spark: SparkSession, address: tuple[str, int] | None) -> Iterator
     metrics = Metrics()
     click.echo(f"Metrics at http://{host}:{metrics.serve(host, port)}/metrics", err=True)
     spark.streams.addListener(metrics)
+
+    def reported(name: str, batch: Batch) -> None:
+        reporter.batch(name, batch)
+        query = f"{job}/{name}" if job else name
+        metrics.wrote(query, batch.rows, batch.dead, batch.records)
+        metrics.kept_up(query, batch.files, batch.upkeep)
+
     try:
-        yield metrics
+        yield reported
     finally:
         spark.streams.removeListener(metrics)
 

@@ -24,6 +24,7 @@ def resume(call: CommandCall, *, written: str) -> None:
       sordini pipeline resume views.yaml
       sordini pipeline resume views.yaml --from-offsets '{"page_views": {"0": 1042, "1": 998}}'
     """
+    from sordini.pipeline.cli.printable_values import positions_text
     from sordini.pipeline.jobs import resume as jobs
     from sordini.pipeline.jobs.source_topics import SourceTopics
     from sordini.pipeline.source.positions import parse_offsets
@@ -39,5 +40,4 @@ def resume(call: CommandCall, *, written: str) -> None:
     if call.as_json:
         print_json({"batch": batch_id, "offsets": offsets})
         return
-    positions = ", ".join(f"{topic}-{number} at {at}" for topic, each in offsets.items() for number, at in each.items())
-    click.echo(f"{call.job.name} continues after batch {batch_id}: {positions}")
+    click.echo(f"{call.job.name} continues after batch {batch_id}: {positions_text(offsets)}")

@@ -21,8 +21,6 @@ from sordini.pipeline.cli.options import (
 if TYPE_CHECKING:
     from sordini.pipeline.jobs.table_doctor import TableReport
 
-JOB_FILES = frozenset({".yaml", ".yml", ".toml"})
-
 
 @click.command(cls=PipelineCommand)
 @click.argument("place", metavar="TABLE|JOB")
@@ -39,8 +37,9 @@ def doctor(place: str, *, bootstrap: str, as_json: bool) -> None:
       sordini pipeline doctor tables/views --json
     """
     from sordini.pipeline.jobs import table_doctor
+    from sordini.pipeline.jobs.job_file_tree import TREES
 
-    if Path(place).suffix in JOB_FILES:
+    if Path(place).suffix in TREES:
         job = read(Path(place), bootstrap)
         check_job_stores(job)
         reports = table_doctor.of_job(job)

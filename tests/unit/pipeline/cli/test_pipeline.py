@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from sordini.cli.__main__ import main
-from sordini.pipeline.cli.printable_values import printable
+from sordini.pipeline.cli.printable_values import positions_text, printable
 from sordini.pipeline.errors import INSTALL
 
 JOB = """\
@@ -153,6 +153,10 @@ def test_a_file_that_is_no_schema_is_reported() -> None:
     code, said = run("schema", "click")
     assert code == 1
     assert "examples/schemas/click.yaml" in said
+
+
+def test_positions_are_printed_partition_by_partition() -> None:
+    assert positions_text({"a": {0: 23, 1: 4}, "b": {0: 1}}) == "a-0 at 23, a-1 at 4, b-0 at 1"
 
 
 def test_a_library_that_is_not_there_is_named_with_its_cure(tmp_path: Path) -> None:

@@ -1,12 +1,16 @@
-"""What a load says at its end: what was written, also where it failed."""
+"""What a load says at its end: what was written, also where it failed; what is said and counted of a batch."""
 
 from __future__ import annotations
 
 import json
+import re
+from types import SimpleNamespace
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
-from sordini.pipeline.cli.progress import ProgressReporter
+from sordini.pipeline.cli.progress import ProgressReporter, reported_batches
 from sordini.pipeline.jobs.batch_writer import Batch
 from sordini.pipeline.jobs.load import Step
 
@@ -50,3 +54,31 @@ def test_for_programs_there_are_the_pieces_alone(capsys: pytest.CaptureFixture[s
         reporter.step(a_step(36, 4, 40, 80))
     said = capsys.readouterr()
     assert (json.loads(said.out)["rows"], said.err) == (36, "")
+
+
+@pytest.mark.parametrize(("job", "query"), [("", "visits"), ("views", "views/visits")])
+def test_a_batch_is_printed_and_counted_under_the_name_of_its_query(
+    capsys: pytest.CaptureFixture[str], job: str, query: str
+) -> None:
+    listeners: list[Any] = []
+    streams = SimpleNamespace(addListener=listeners.append, removeListener=listeners.remove)
+    spark: Any = SimpleNamespace(streams=streams)
+    with reported_batches(ProgressReporter(as_json=True), spark, ("127.0.0.1", 0), job) as on_batch:
+        assert len(listeners) == 1
+        on_batch("visits", a_step(36, 4, 40, 80).batch._replace(records=41))
+        said = capsys.readouterr()
+        address = re.search(r"http://\S+", said.err)
+        assert address is not None
+        with urlopen(address[0], timeout=10) as answer:
+            counted = answer.read().decode()
+    assert json.loads(said.out)["name"] == "visits"
+    for name, value in (("rows", 36), ("dead_letters", 4), ("records", 41), ("files", 1)):
+        assert f'sordini_pipeline_{name}_total{{query="{query}"}} {value}.0' in counted
+    assert listeners == []
+
+
+def test_without_an_address_a_batch_is_printed_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    spark: Any = None
+    with reported_batches(ProgressReporter(as_json=True), spark, None) as on_batch:
+        on_batch("visits", a_step(36, 4, 40, 80).batch)
+    assert json.loads(capsys.readouterr().out)["rows"] == 36
