@@ -4,14 +4,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from sordini.cli.common.settings_tree import near_to
 from sordini.pipeline.changes.collapse import Order, collapsed
 from sordini.pipeline.changes.decoding import ChangeColumns, from_json_changes
 from sordini.pipeline.error_messages import has_message, message_of
@@ -26,9 +23,11 @@ from sordini.pipeline.jobs.source_topics import Offsets, assignment, batch_optio
 from sordini.pipeline.jobs.state_folder import StateFolder, job_state
 from sordini.pipeline.jobs.topic_sink import TopicSink
 from sordini.pipeline.jobs.transactional_topic import TransactionalTopic
+from sordini.pipeline.jobs.transforms import transformed
 from sordini.pipeline.jobs.upkeep import Upkeep, UpkeepStep
 from sordini.pipeline.schemas import decoding
 from sordini.pipeline.schemas.fields import RECORD, RecordColumns
+from sordini.pipeline.schemas.values.plain_values import FIRST_US, LAST_US
 from sordini.pipeline.source.sink_options import TRANSACTIONAL_ID
 from sordini.pipeline.tables import Table, Upsert, Written, open_table
 from sordini.pipeline.tables.upsert import DELETED
@@ -234,17 +233,25 @@ def reader_options(job: Job) -> dict[str, str]:
 
 
 def read_records(job: Job, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
-    """The records from `start` up to `end`, as a batch."""
+    """The records from `start` up to `end`, as a batch. Partitions that only `end` has begin at 0."""
     options = reader_options(job)
     for name in ("subscribe", "subscribePattern"):
         options.pop(name, None)
-    edges = {"startingOffsets": offsets_text(start), "endingOffsets": offsets_text(end)}
-    return spark.read.format(job.source.format.value).options(assign=assignment(end), **edges, **options).load()
+    since = {topic: {number: start.get(topic, {}).get(number, 0) for number in each} for topic, each in end.items()}
+    # Without those that have no records in the range: their topics may be gone.
+    read = {
+        topic: {number: at for number, at in each.items() if since[topic][number] < at} for topic, each in end.items()
+    }
+    until = {topic: each for topic, each in read.items() if each} or end
+    since = {topic: {number: since[topic][number] for number in each} for topic, each in until.items()}
+    edges = {"startingOffsets": offsets_text(since), "endingOffsets": offsets_text(until)}
+    return spark.read.format(job.source.format.value).options(assign=assignment(until), **edges, **options).load()
 
 
 def decode(job: Job, records: DataFrame) -> decoding.Decoded:
     """Decode records to columns, or to a reason; see schemas/decoding.py."""
     how, prefix = job.decode, job.decode.record_prefix
+    records = _with_times_of_tables(records)
     if how.mode is DecodeMode.RAW:
         return decoding.raw(records, how.keep, prefix)
     schema = schema_now(job)
@@ -262,47 +269,16 @@ def decode(job: Job, records: DataFrame) -> decoding.Decoded:
             assert_never(how.mode)
 
 
-def transformed(job: Job, rows: DataFrame) -> DataFrame:
-    """The rows after the job's transform, if it has one. Raises PipelineError if that fails."""
-    if not job.transform:
-        return rows
-    function = load_transform(job)
-    try:
-        found = function(rows)
-    except Exception as error:  # All of them - the function is the user's.
-        reported = message_of(error) if has_message(error) else f"{type(error).__name__}: {error}"
-        raise PipelineError(f"transform {job.transform} failed: {reported}") from error
-    if not hasattr(found, "mapInArrow"):
-        raise PipelineError(f"transform {job.transform} returns {type(found).__name__}, and has to return a DataFrame")
-    return found
+def _with_times_of_tables(records: DataFrame) -> DataFrame:
+    """Records whose time is within the years 1 to 9999, or null.
 
-
-def load_transform(job: Job) -> Callable[[DataFrame], DataFrame]:
-    """The job's transform: its function, or imported; modules beside the job file take precedence.
-
-    Raises PipelineError.
+    A producer that takes microseconds for milliseconds makes times of the year 58000, which files have and readers of
+    tables have not: one such record would stop the job.
     """
-    if job.function is not None:
-        return job.function
-    module_name, _, function_name = job.transform.partition(":")
-    home = str(job.home)
-    if home not in sys.path:
-        sys.path.insert(0, home)
-    try:
-        found = getattr(import_module(module_name), function_name)
-    except (ImportError, SyntaxError) as error:
-        raise PipelineError(f"transform {job.transform} (looked for in {home} first): {error}") from error
-    except AttributeError:
-        module = import_module(module_name)
-        functions = [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
-        raise PipelineError(
-            f"transform {job.transform}: {module.__file__} has no {function_name}{near_to(function_name, functions)}"
-        ) from None
-    except Exception as error:  # All of them - the module is the user's, and anything may happen in it.
-        raise PipelineError(f"transform {job.transform}: {type(error).__name__}: {error}") from error
-    if not callable(found):
-        raise PipelineError(f"transform {job.transform} is no function, but {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
+    from pyspark.sql import functions as sql
+
+    first, last = (sql.timestamp_micros(sql.lit(at)) for at in (FIRST_US, LAST_US))
+    return records.withColumn("timestamp", sql.when(sql.col("timestamp").between(first, last), sql.col("timestamp")))
 
 
 def with_deletions(job: Job, rows: DataFrame) -> DataFrame:

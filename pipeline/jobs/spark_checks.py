@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from sordini.cli.common.settings_tree import near_to
 from sordini.pipeline.error_messages import has_message, message_of
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs.batch_writer import decode, load_transform, transformed, with_deletions, with_times
+from sordini.pipeline.jobs.batch_writer import decode, with_deletions, with_times
 from sordini.pipeline.jobs.job import Aggregate, Job, JobFileError, Sink, SinkKind, UpsertSettings
 from sordini.pipeline.jobs.job_file_tree import line_of
 from sordini.pipeline.jobs.row_columns import check_column
+from sordini.pipeline.jobs.transforms import load_transform, transformed
 from sordini.pipeline.jobs.windows import windowed
 from sordini.pipeline.tables import Upsert
 from sordini.pipeline.tables.columns import arrow_schema, check_partitions

@@ -9,8 +9,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sordini.pipeline.jobs.batch_writer import decode, transformed
+from sordini.pipeline.jobs.batch_writer import decode
 from sordini.pipeline.jobs.missing_rows import anti_join
+from sordini.pipeline.jobs.transforms import transformed
 from sordini.pipeline.tables.arrow_reading import Within
 
 if TYPE_CHECKING:

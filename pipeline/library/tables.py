@@ -31,7 +31,8 @@ class DeadLetter(NamedTuple):
     topic: str
     partition: int
     offset: int
-    timestamp: datetime
+    timestamp: datetime | None
+    """None where the record has none within the years 1 to 9999."""
     key: bytes | None
     value: bytes | None
 
@@ -112,5 +113,5 @@ def _table_of(job: Job, sink: Sink | None) -> Sink:
 
 def _dead_letter(row: Row) -> DeadLetter:
     key, value = (None if row[name] is None else bytes(row[name]) for name in ("key", "value"))
-    moment = _EPOCH + timedelta(microseconds=row["timestamp"])
+    moment = None if row["timestamp"] is None else _EPOCH + timedelta(microseconds=row["timestamp"])
     return DeadLetter(row["reason"], row["topic"], row["partition"], row["offset"], moment, key, value)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from sordini.pipeline.jobs.batch_writer import load_transform
 from sordini.pipeline.jobs.job import Job, JobFileError
 from sordini.pipeline.jobs.job_file import job_of_settings
+from sordini.pipeline.jobs.transforms import load_transform
 from tests.unit.pipeline.jobs.test_job_file import LARGE, SMALL, read
 
 
