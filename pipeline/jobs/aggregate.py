@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints, streaming_queries
 from sordini.pipeline.jobs.batch_writer import Batch, batch_of, in_tasks, open_sink_table
 from sordini.pipeline.jobs.graceful_stop import BatchGate, stop_on_signals
-from sordini.pipeline.jobs.load import find_pending, started_at
-from sordini.pipeline.jobs.source_topics import SourceTopics, offsets_text
+from sordini.pipeline.jobs.load import find_pending, known_ids, started_at
+from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics, offsets_text
 from sordini.pipeline.jobs.state_folder import StateFolder, job_state
 from sordini.pipeline.jobs.stream import fingerprint, stream_options
 from sordini.pipeline.jobs.upkeep import Upkeep
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from sordini.pipeline.jobs.job import Aggregate, Job
 
 OnBatch = Callable[["Aggregate", Batch], None]
+WRITTEN: Final = "written.json"
+"""The last batch that had windows: a table without it is an older copy."""
 
 
 def aggregate(
@@ -86,11 +88,13 @@ class _Starter:
         self, held: ExitStack, *, available_now: bool, on_batch: OnBatch, gate: BatchGate
     ) -> streaming_queries.Running:
         last = self._table.last()
-        choice = checkpoints.choose(self._state, last, self._fingerprint(), skips_batches=True)
+        written = int((self._state.read(WRITTEN) or {}).get("batch_id", -1))
+        choice = checkpoints.choose(self._state, last, self._fingerprint(), skips_batches=True, written=written)
         if choice.why:
             self._notice(f"{self._aggregate.name}: all is read again with a new checkpoint, as {choice.why}")
-        starting = self._starting(is_new=choice.is_new)
+        starting = self._starting(last, is_new=choice.is_new)
         if choice.is_new:
+            self._state.write(WRITTEN, {"batch_id": last[0] if last else -1})
             checkpoints.put_in_force(self._state, choice.checkpoint)
 
         def write(rows: DataFrame, batch_id: int) -> None:
@@ -127,6 +131,7 @@ class _Starter:
             new = not_yet_in(self._table, self._aggregate, kept, extent)
             new = in_tasks(self._table, self._aggregate.sink, new, extent.windows)
             written = self._table.append(new, batch_id, end)
+            self._state.write(WRITTEN, {"batch_id": batch_id})
             batch = batch_of(batch_id, written, 0, time.monotonic() - began)
             done = () if written.was_there else self._upkeep.after_batch(written.files, written.bytes)
             return batch._replace(upkeep=done)
@@ -155,13 +160,26 @@ class _Starter:
             )
         return found
 
-    def _starting(self, *, is_new: bool) -> str:
-        """Where a new checkpoint begins: where the first one did."""
+    def _starting(self, last: tuple[int, Offsets] | None, *, is_new: bool) -> str:
+        """Where a new checkpoint begins: where the first one did, without what is gone and was read before."""
         topics = SourceTopics.of(self._job)
         started = started_at(self._state, 0)
         if started is not None and not is_new:
             return offsets_text(started)
-        pending = find_pending(self._job, topics, self._state, 0, started)
+        if started is not None and last is not None:
+            started = still_there(started, topics.extent()[0], last[1])
+        pending = find_pending(self._job, topics, self._state, 0, started, known_ids(self._state, None))
         for said in pending.notices:
             self._notice(f"{self._aggregate.name}: {said}")
         return offsets_text(pending.start)
+
+
+def still_there(started: Offsets, begins: Offsets, reached: Offsets) -> Offsets:
+    """A first position past the records that retention deleted after they were read: those up to `reached`."""
+    return {
+        topic: {
+            number: max(at, min(begins.get(topic, {}).get(number, 0), reached.get(topic, {}).get(number, 0)))
+            for number, at in each.items()
+        }
+        for topic, each in started.items()
+    }

@@ -56,15 +56,16 @@ def backfill(
             f"job {job.name} upserts without a sequence, so earlier changes would replace newer rows: use --into with "
             "the location of a new table"
         )
+    if into and into.rstrip("/") == job.sink.location.rstrip("/") and "table" not in job.sink.options:
+        raise PipelineError(f"--into is {into}, which is the job's own table: leave it out to fill the gaps of that")
     if into:
         dead = _elsewhere(job.dead_letters or job.sink, f"{into.rstrip('/')}-dead")
         job = replace(job, sink=_elsewhere(job.sink, into), dead_letters=dead)
     writer = BatchWriter.of(job, spark, f"{job.name}/backfill")
     start, end = offsets_of(job, wanted)
     if not into:
-        end = _up_to(end, _reached(job))
-    last = writer.reached()
-    batch_id = last[0] + 1 if last else 0
+        end = _up_to(start, end, _reached(job))
+    batch_id = _next_batch(writer)
     records_all, done = distance(start, end), 0
     while distance(start, end) > 0 and not is_stopping():
         until = advance(Position(start, {}), Position(end, {}), job.source.records_max).offsets
@@ -141,12 +142,21 @@ def _reached(job: Job) -> Offsets:
     return last[1]
 
 
-def _up_to(end: Offsets, reached: Offsets) -> Offsets:
-    """Limit ends to the table's position; a partition that it lacks is left out."""
+def _up_to(start: Offsets, end: Offsets, reached: Offsets) -> Offsets:
+    """Limit ends to the table's position; a partition that it lacks, or that begins after it, is left out."""
     return {
-        topic: {number: min(at, reached.get(topic, {}).get(number, 0)) for number, at in each.items()}
+        topic: {
+            number: max(start[topic][number], min(at, reached.get(topic, {}).get(number, 0)))
+            for number, at in each.items()
+        }
         for topic, each in end.items()
     }
+
+
+def _next_batch(writer: BatchWriter) -> int:
+    """A number that neither table has: one of them may be older than the other, as it was restored from a copy."""
+    sinks = (one for one in (writer.sink, writer.dead_letters) if not isinstance(one, TopicSink))
+    return 1 + max((last[0] for one in sinks if (last := one.last()) is not None), default=-1)
 
 
 def _fill(writer: BatchWriter, start: Offsets, end: Offsets, batch_id: int) -> Batch:

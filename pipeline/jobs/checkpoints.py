@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sordini.pipeline.jobs.state_folder import StateError, StateFolder
-from sordini.pipeline.source.positions import Offsets, offsets_from_json, read_offsets
+from sordini.pipeline.source.positions import Offsets, Position, offsets_from_json, read_position
 
 CURRENT = "current.json"
 
@@ -50,30 +50,35 @@ def choose(
     *,
     table_has_position: bool = True,
     skips_batches: bool = False,
+    written: int = -1,
     topic_ids: Mapping[str, str] | None = None,
 ) -> Choice:
     """Choose the checkpoint to continue with.
 
     `table_has_position` is false for a sink that does not store its last batch; `skips_batches` is true if batches
-    without rows do not change the table. `topic_ids` are the topics' current ids, stored with a new checkpoint.
+    without rows do not change the table, and then `written` is the last batch that did. `topic_ids` are the topics'
+    current ids, stored with a new checkpoint.
     """
     ids = dict(topic_ids or {})
     current = read_current(state)
     next_id = last[0] + 1 if last else 0
+    # Of all folders: a state that was restored in part has some that are newer than its notes.
+    number = 1 + max((int(name) for name in state.names("") if name.isdecimal()), default=-1)
     if current is None:
         why = "the checkpoint is lost, the table has the position" if last else ""
-        number = 1 + max((int(name) for name in state.names("") if name.isdecimal()), default=-1)
         return Choice(Checkpoint(number, next_id, fingerprint, ids), is_new=True, why=why)
     why = ""
+    known_ids = {**current.topic_ids, **_last_ids(state, current)}
     if current.fingerprint != json.loads(json.dumps(fingerprint)):
         why = "the source is another one"
-    elif recreated := sorted(topic for topic, known in current.topic_ids.items() if ids.get(topic, known) != known):
+    elif recreated := sorted(topic for topic, known in known_ids.items() if ids.get(topic, known) != known):
         why = f"'{recreated[0]}' was deleted and created again"
     elif table_has_position:
-        why = _contradiction(state, current, last, skips_batches=skips_batches)
+        why = _contradiction(state, current, last, skips_batches=skips_batches, written=written)
     if not why:
         return Choice(current, is_new=False)
-    return Choice(Checkpoint(current.number + 1, next_id, fingerprint, ids), is_new=True, why=why)
+    number = max(number, current.number + 1)
+    return Choice(Checkpoint(number, next_id, fingerprint, ids), is_new=True, why=why)
 
 
 def read_current(state: StateFolder) -> Checkpoint | None:
@@ -105,16 +110,35 @@ def uncommitted_batch(state: StateFolder, last: tuple[int, Offsets] | None) -> t
     planned = _last(state, current, "offsets")
     if planned is None or planned == _last(state, current, "commits"):
         return None
-    if last != (current.first_batch_id + planned, planned_end(state, current, planned)):
+    end = planned_end(state, current, planned)
+    if end is None or last[0] != current.first_batch_id + planned or not _agrees(end, last[1]):
         return None
     start = planned_end(state, current, planned - 1)
     if start is None:
         start = offsets_from_json((state.read(CURRENT) or {}).get("start", {}), CURRENT)
-    return (start, last[1]) if start else None
+    return (start, end) if start else None
+
+
+def topic_ids_at(state: StateFolder, last: tuple[int, Offsets] | None) -> dict[str, str]:
+    """The ids of the topics that the offsets of the table's last batch belong to, if the checkpoint in force has it.
+
+    A stream finds topics that came, or were created again, while it ran.
+    """
+    current = read_current(state)
+    if current is None or last is None:
+        return {}
+    position = planned_position(state, current, last[0] - current.first_batch_id)
+    return position.topic_ids if position is not None and _agrees(position.offsets, last[1]) else {}
 
 
 def planned_end(state: StateFolder, checkpoint: Checkpoint, batch: int) -> Offsets | None:
-    """The end offsets of a batch of a checkpoint (with Spark's number); None if it was not planned.
+    """The end offsets of a batch of a checkpoint (with Spark's number); None if it was not planned."""
+    position = planned_position(state, checkpoint, batch)
+    return None if position is None else position.offsets
+
+
+def planned_position(state: StateFolder, checkpoint: Checkpoint, batch: int) -> Position | None:
+    """Where a batch of a checkpoint (with Spark's number) ends; None if it was not planned.
 
     Spark's file has a line with its version, one with metadata, and one for each source.
     """
@@ -124,7 +148,7 @@ def planned_end(state: StateFolder, checkpoint: Checkpoint, batch: int) -> Offse
     lines = text.splitlines()
     if len(lines) < 3:
         raise StateError(f"{state.location}/{checkpoint.folder}/offsets/{batch} is damaged")
-    return read_offsets(lines[2])
+    return read_position(lines[2])
 
 
 def unfinished(state: StateFolder) -> int | None:
@@ -147,19 +171,37 @@ def reached(state: StateFolder) -> tuple[int, Offsets] | None:
 
 
 def _contradiction(
-    state: StateFolder, current: Checkpoint, last: tuple[int, Offsets] | None, *, skips_batches: bool
+    state: StateFolder, current: Checkpoint, last: tuple[int, Offsets] | None, *, skips_batches: bool, written: int
 ) -> str:
     """Why a checkpoint does not belong to a table with this last batch; empty if it does."""
     numbers = [_last(state, current, log) for log in ("commits", "offsets")]
     known = [current.first_batch_id - 1 if number is None else current.first_batch_id + number for number in numbers]
     batch_id = last[0] if last else -1
+    if batch_id < written:
+        return f"the table is at batch {batch_id} and had batch {written}"
     if batch_id not in known and not (skips_batches and batch_id < max(known)):
         return f"the table is at batch {batch_id} and the checkpoint at {min(known)}"
     if last is None or batch_id < current.first_batch_id:
         return ""
     end = planned_end(state, current, batch_id - current.first_batch_id)
     forgotten = skips_batches and end is None  # Spark keeps the files of about a hundred batches.
-    return "" if end == last[1] or forgotten else f"the table has batch {batch_id} up to other offsets"
+    return (
+        ""
+        if forgotten or (end is not None and _agrees(end, last[1]))
+        else f"the table has batch {batch_id} up to other offsets"
+    )
+
+
+def _agrees(planned: Offsets, noted: Offsets) -> bool:
+    """Whether a table's offsets are those of a batch; it keeps the positions in topics that are not there, too."""
+    return all(noted.get(topic) == partitions for topic, partitions in planned.items())
+
+
+def _last_ids(state: StateFolder, checkpoint: Checkpoint) -> dict[str, str]:
+    """The topics' ids in the batch that was planned last."""
+    planned = _last(state, checkpoint, "offsets")
+    position = None if planned is None else planned_position(state, checkpoint, planned)
+    return {} if position is None else position.topic_ids
 
 
 def _last(state: StateFolder, checkpoint: Checkpoint, log: str) -> int | None:

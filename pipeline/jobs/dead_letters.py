@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from sordini.pipeline.error_messages import has_message, message_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.any_sink import AnySink
-from sordini.pipeline.jobs.missing_rows import rows_missing_from
+from sordini.pipeline.jobs.missing_rows import records_after, rows_missing_from
 from sordini.pipeline.jobs.source_topics import Offsets
 from sordini.pipeline.jobs.topic_sink import TopicSink
-from sordini.pipeline.jobs.transactional_topic import TransactionalTopic, furthest, letters_after
+from sordini.pipeline.jobs.transactional_topic import TransactionalTopic, furthest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,7 +59,7 @@ def write_dead_letters(
             return into.append(letters, batch_id, offsets).rows
         # An attempt that stored another batch under this number, or a later one, crashed before its commit.
         if isinstance(into, TransactionalTopic):
-            rest, end_offsets = letters_after(letters, last[1]), furthest(last[1], offsets)
+            rest, end_offsets = records_after(letters, last[1]), furthest(last[1], offsets)
             return into.append(rest, last[0] + 1, end_offsets).rows
         end = max(at for each in offsets.values() for at in each.values())
         return into.append(rows_missing_from(into, letters, 0, end), last[0] + 1, offsets).rows

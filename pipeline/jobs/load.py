@@ -15,7 +15,8 @@ from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints
 from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter
 from sordini.pipeline.jobs.load_pieces import DONE, INTENT, LoadPiece, last_noted_batch, open_piece
-from sordini.pipeline.jobs.source_topics import Offsets, PendingRecords, SourceTopics
+from sordini.pipeline.jobs.pending_records import PendingRecords
+from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics
 from sordini.pipeline.jobs.state_folder import StateFolder, job_state
 from sordini.pipeline.source.batch_planning import advance
 from sordini.pipeline.source.positions import Position, offsets_from_json
@@ -62,43 +63,57 @@ def load(
         done = sum(step.records for step in repeated)
         records_all = done + distance(pending.start, pending.end)
         start = pending.start
+        _show(job, topics, start, notice)
         while distance(start, pending.end) and not is_stopping():
             end = advance(Position(start, {}), Position(pending.end, {}), job.source.records_max).offsets
-            piece = LoadPiece(next_id, start, end)
+            piece = LoadPiece(next_id, {**pending.absent, **start}, {**pending.absent, **end})
             state.write(INTENT, piece.to_json())
             batch = write_piece(writer, state, piece)
             done += distance(start, end)
+            _show(job, topics, end, notice)
             yield Step(batch, distance(start, end), done, records_all, end)
             start, next_id = end, next_id + 1
+
+
+def _show(job: Job, topics: SourceTopics, offsets: Offsets, notice: Callable[[str], None]) -> None:
+    """Commit a position to the job's group, if it has one. The sink has it anyway, so a failure stops nothing."""
+    if not job.source.commit_group or not offsets:
+        return
+    try:
+        topics.commit(job.source.commit_group, offsets)
+    except PipelineError as error:
+        notice(f"offsets were not committed to group {job.source.commit_group}: {error}")
 
 
 def finish(writer: BatchWriter, state: StateFolder, topics: SourceTopics) -> list[Step]:
     """Repeat an intent without a done, a piece of `load` or a batch of `stream`, and return it.
 
     A piece before the sink's position is obsolete. A piece whose topic was recreated cannot be repeated, as other
-    records have its offsets: raises TopicRecreated then, unless the job continues regardless.
+    records have its offsets: raises TopicRecreated then, unless the job continues regardless. Of a piece that is in the
+    sink only dead letters can be missing: of records that the topics have no more there are none to be written.
     """
     reached = writer.reached()
     uncommitted_batch, piece = checkpoints.uncommitted_batch(state.below("stream"), reached), open_piece(state)
     if uncommitted_batch is None and piece is None:
         return []
     done: list[Step] = []
-    is_there = not topics.recreated(known_ids(state))
+    is_there = not topics.recreated(known_ids(state, reached))
     if uncommitted_batch is not None and reached is not None and is_there:
-        done.append(
-            _step(
-                writer.write(writer.records(*uncommitted_batch), *reached, distance(*uncommitted_batch)),
-                *uncommitted_batch,
-                done,
+        start, end = topics.left_of(*uncommitted_batch), uncommitted_batch[1]
+        if distance(start, end):
+            done.append(
+                _step(writer.write(writer.records(start, end), *reached, distance(start, end)), start, end, done)
             )
-        )
     if piece is None:
         return done
-    is_open = reached is None or reached[0] < piece.batch_id or reached == (piece.batch_id, piece.end)
+    start = piece.start
+    is_open = reached is None or reached[0] < piece.batch_id
+    if is_there and reached == (piece.batch_id, piece.end):
+        start = topics.left_of(piece.start, piece.end)
+        is_open = bool(distance(start, piece.end))
     if is_open and is_there:
-        done.append(_step(write_piece(writer, state, piece), piece.start, piece.end, done))
-    else:
-        state.write(DONE, piece.to_json())
+        done.append(_step(_write(writer, piece._replace(start=start)), start, piece.end, done))
+    state.write(DONE, piece.to_json())
     return done
 
 
@@ -111,10 +126,14 @@ def _step(batch: Batch, start: Offsets, end: Offsets, before: list[Step]) -> Ste
 
 def write_piece(writer: BatchWriter, state: StateFolder, piece: LoadPiece) -> Batch:
     """Read and write a piece, and store its done."""
-    size = distance(piece.start, piece.end)
-    batch = writer.write(writer.records(piece.start, piece.end), piece.batch_id, piece.end, size)
+    batch = _write(writer, piece)
     state.write(DONE, piece.to_json())
     return batch
+
+
+def _write(writer: BatchWriter, piece: LoadPiece) -> Batch:
+    size = distance(piece.start, piece.end)
+    return writer.write(writer.records(piece.start, piece.end), piece.batch_id, piece.end, size)
 
 
 def begin(writer: BatchWriter, state: StateFolder, topics: SourceTopics) -> tuple[int, PendingRecords]:
@@ -125,17 +144,25 @@ def begin(writer: BatchWriter, state: StateFolder, topics: SourceTopics) -> tupl
     """
     next_id, reached = position(writer, state)
     started = started_at(state, next_id)
-    return next_id, find_pending(writer.job, topics, state, next_id, reached if started is None else started)
+    known = known_ids(state, writer.reached())
+    return next_id, find_pending(writer.job, topics, state, next_id, reached if started is None else started, known)
 
 
 def find_pending(
-    job: Job, topics: SourceTopics, state: StateFolder, batch_id: int, reached: Offsets | None
+    job: Job,
+    topics: SourceTopics,
+    state: StateFolder,
+    batch_id: int,
+    reached: Offsets | None,
+    known: dict[str, str],
 ) -> PendingRecords:
-    """The records to read from a job's position (None: it never ran). A first position is stored before."""
-    known = known_ids(state)
+    """The records to read from a job's position (None: it never ran). A first position is stored before.
+
+    `known` are the ids of the topics that the position is of.
+    """
     pending = topics.pending(job, reached, known)
     if reached is None or pending.recreated:
-        state.write(STARTED, {"batch_id": batch_id, "offsets": pending.start})
+        state.write(STARTED, {"batch_id": batch_id, "offsets": {**pending.absent, **pending.start}})
     state.write(TOPIC_IDS, {**known, **pending.topic_ids})  # A deleted topic may be created again.
     return pending
 
@@ -148,9 +175,10 @@ def started_at(state: StateFolder, batch_id: int) -> Offsets | None:
     return offsets_from_json(started.get("offsets", {}), STARTED)
 
 
-def known_ids(state: StateFolder) -> dict[str, str]:
-    """The ids of the topics that the job stored last."""
-    return {topic: str(topic_id) for topic, topic_id in (state.read(TOPIC_IDS) or {}).items()}
+def known_ids(state: StateFolder, reached: tuple[int, Offsets] | None) -> dict[str, str]:
+    """The ids of the topics that the job's position is of: as they were stored last, or as a stream has found them."""
+    stored = {topic: str(topic_id) for topic, topic_id in (state.read(TOPIC_IDS) or {}).items()}
+    return {**stored, **checkpoints.topic_ids_at(state.below("stream"), reached)}
 
 
 def position(writer: BatchWriter, state: StateFolder) -> tuple[int, Offsets | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from sordini.pipeline.jobs.source_topics import Offsets
 from sordini.pipeline.schemas.fields import RECORD, RecordColumns
 from sordini.pipeline.tables import Table
 from sordini.pipeline.tables.arrow_reading import Within
@@ -36,3 +37,15 @@ def rows_missing_from(table: Table, rows: DataFrame, first: int, end: int, recor
     # The rows' own columns may have other names: a backfill looks for records before they are decoded.
     renamed = (sql.col(ours).alias(theirs) for ours, theirs in zip(record.identity, IDENTITY, strict=True))
     return anti_join(rows, there.select(*renamed), IDENTITY)
+
+
+def records_after(records: DataFrame, position: Offsets) -> DataFrame:
+    """The records, or their dead letters, from a position on; all of the partitions that it does not have."""
+    from pyspark.sql import functions as sql
+
+    condition = sql.lit(True)
+    for topic, partitions in position.items():
+        for number, at in partitions.items():
+            here = (sql.col("topic") == topic) & (sql.col("partition") == number)
+            condition = condition & (~here | (sql.col("offset") >= at))
+    return records.where(condition)

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final
 
 from sordini.pipeline.errors import PipelineError, TopicRecreated
 from sordini.pipeline.jobs.job import Job, JobSource
+from sordini.pipeline.jobs.pending_records import Extent, PendingRecords, pending_of
 from sordini.pipeline.source import offset_lookup
 from sordini.pipeline.source.client import Client
 from sordini.pipeline.source.options import Edge, OffsetsOrEdge, SourceOptions, Timestamps, read_options
 from sordini.pipeline.source.positions import Offsets
+from sordini.protocol.types import TopicPartition
 
 __all__ = ["Offsets", "PendingRecords", "RecordsLost", "SourceTopics", "assignment", "offsets_text"]
 
 
+_TRIES_MAX: Final = 4
+_RETRY_SECONDS: Final = 0.5
+"""A new leader may report an older end for a moment; the request is repeated before records count as lost."""
+
+
 class RecordsLost(PipelineError):
     """Unread records were lost, and the job is configured to stop then."""
-
-
-class PendingRecords(NamedTuple):
-    """The records to read: start, end, and the topics' ids."""
-
-    start: Offsets
-    end: Offsets
-    topic_ids: dict[str, str]
-    notices: tuple[str, ...] = ()
-    """Sentences about lost records, if the job continues regardless."""
-    recreated: tuple[str, ...] = ()
-    """Topics that were deleted and created again, and are read from their start."""
 
 
 @dataclass(frozen=True)
@@ -60,21 +56,26 @@ class SourceTopics:
         Raises Unreachable, UnknownTopic, Lost where retention passed the job, TopicRecreated.
         """
         with Client(self.options.client) as client:
-            ends = offset_lookup.ends(client, self.options)
-            begins = offset_lookup.start(client, replace(self.options, starting=Edge.EARLIEST))
-            first = offset_lookup.start(client, replace(self.options, starting=starting(job.source))).offsets
-        notices: list[str] = []
-        recreated = [] if reached is None else self._recreated(known_ids, ends.topic_ids)
-        start: Offsets = {}
-        for topic, partitions in ends.offsets.items():
-            done = {} if topic in recreated or reached is None else reached.get(topic, {})
-            otherwise = first if reached is None else begins.offsets
-            start[topic] = {number: done.get(number, otherwise[topic][number]) for number in partitions}
-        notices += [f"'{topic}' was deleted and created again: it is read from its start" for topic in recreated]
-        notices += _into_bounds(start, begins.offsets, ends.offsets)
-        if notices and self.fail_on_data_loss:
-            raise RecordsLost(f"{'; '.join(notices)} (source.fail_on_data_loss: false continues regardless)")
-        return PendingRecords(start, ends.offsets, ends.topic_ids, tuple(notices), tuple(recreated))
+            for _ in range(_TRIES_MAX):
+                extent = self._extent(client, job)
+                recreated = [] if reached is None else self._recreated(known_ids, extent.ends.topic_ids)
+                pending = pending_of(extent, reached, recreated)
+                if not pending.ends_behind:
+                    break
+                time.sleep(_RETRY_SECONDS)
+        if pending.notices and self.fail_on_data_loss:
+            raise RecordsLost(f"{'; '.join(pending.notices)} (source.fail_on_data_loss: false continues regardless)")
+        gone = sorted(topic for topic in pending.absent if job.source.reads(topic))
+        if not gone:
+            return pending
+        names, they = ", ".join(f"'{topic}'" for topic in gone), "it comes" if len(gone) == 1 else "they come"
+        absent = f"{names}: not in the cluster any more; the position is kept in case {they} back"
+        return pending._replace(notices=(*pending.notices, absent))
+
+    def _extent(self, client: Client, job: Job) -> Extent:
+        first = offset_lookup.start(client, replace(self.options, starting=starting(job.source))).offsets
+        begins = offset_lookup.start(client, replace(self.options, starting=Edge.EARLIEST)).offsets
+        return Extent(first, begins, offset_lookup.ends(client, self.options))
 
     def recreated(self, known_ids: Mapping[str, str]) -> list[str]:
         """The topics whose id has changed. Raises TopicRecreated, unless the job continues regardless."""
@@ -91,11 +92,35 @@ class SourceTopics:
         """The current first and end offsets of the partitions."""
         with Client(self.options.client) as client:
             begins = offset_lookup.start(client, replace(self.options, starting=Edge.EARLIEST)).offsets
-            return begins, offset_lookup.ends(client, self.options).offsets
+            ends = offset_lookup.ends(client, self.options).offsets
+        # Those that came between the two requests begin at 0.
+        return {
+            topic: {number: begins.get(topic, {}).get(number, 0) for number in each} for topic, each in ends.items()
+        }, ends
+
+    def left_of(self, start: Offsets, end: Offsets) -> Offsets:
+        """Where the records between two positions begin that the topics still have; at their end where none is left."""
+        begins, _ = self.extent()
+        return {
+            topic: {
+                number: min(max(start.get(topic, {}).get(number, 0), begins.get(topic, {}).get(number, last)), last)
+                for number, last in each.items()
+            }
+            for topic, each in end.items()
+        }
+
+    def commit(self, group: str, offsets: Offsets) -> None:
+        """Commit offsets to a group without members, for tools that show lag.
+
+        Raises Unreachable, Unauthorized, UnknownTopic, Refused.
+        """
+        named = {TopicPartition(topic, number): at for topic, each in offsets.items() for number, at in each.items()}
+        with Client(self.options.client) as client:
+            client.commit(group, named)
 
     def at_time(self, milliseconds: int) -> Offsets:
         """The first offsets at or after a time; the end offsets where there is none."""
-        where = Timestamps(milliseconds, {}, or_latest=True)
+        where = Timestamps(max(0, milliseconds), {}, or_latest=True)
         with Client(self.options.client) as client:
             return offset_lookup.start(client, replace(self.options, starting=where)).offsets
 
@@ -104,7 +129,7 @@ def starting(source: JobSource) -> OffsetsOrEdge:
     """The position of the first run, from the job file."""
     if source.starting in {"earliest", "latest"}:
         return Edge(source.starting)
-    return Timestamps(int(source.starting), {}, or_latest=True)
+    return Timestamps(max(0, int(source.starting)), {}, or_latest=True)  # Negative ones are names of offsets.
 
 
 def batch_options(source: JobSource) -> dict[str, str]:
@@ -126,18 +151,3 @@ def offsets_text(offsets: Offsets) -> str:
 def assignment(offsets: Offsets) -> str:
     """The partitions that offsets name, as sources take them for `assign`."""
     return json.dumps({topic: sorted(each) for topic, each in offsets.items()})
-
-
-def _into_bounds(start: Offsets, begins: Offsets, ends: Offsets) -> list[str]:
-    """Move positions to existing records; returns sentences with the partitions and reasons."""
-    notices = []
-    for topic, partitions in start.items():
-        for number, at in partitions.items():
-            first, last = begins[topic][number], ends[topic][number]
-            if at < first:
-                notices.append(f"{topic}-{number}: offsets {at} to {first - 1} were deleted before they were read")
-                partitions[number] = first
-            elif at > last:
-                notices.append(f"{topic}-{number} ends at offset {last}, but was read up to {at}")
-                partitions[number] = last
-    return notices

@@ -17,8 +17,9 @@ from sordini.pipeline.jobs import checkpoints, streaming_queries
 from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter, reader_options
 from sordini.pipeline.jobs.graceful_stop import BatchGate, stop_on_signals
 from sordini.pipeline.jobs.job import SourceFormat
-from sordini.pipeline.jobs.load import begin, distance, finish
-from sordini.pipeline.jobs.source_topics import SourceTopics, offsets_text
+from sordini.pipeline.jobs.load import begin, distance, finish, known_ids
+from sordini.pipeline.jobs.missing_rows import records_after
+from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics, offsets_text
 from sordini.pipeline.jobs.state_folder import StateFolder, job_state
 from sordini.pipeline.source.spark_versions import ADMISSION, is_before
 
@@ -77,10 +78,10 @@ def _start(
     for step in finish(writer, state, topics):
         on_batch(job, step.batch)
     _, pending = begin(writer, state, topics)
-    below = state.below("stream")
+    below, reached = state.below("stream"), writer.reached()
     choice = checkpoints.choose(
         below,
-        writer.reached(),
+        reached,
         fingerprint(job),
         table_has_position=not writer.sink_is_topic,
         topic_ids=pending.topic_ids,
@@ -92,13 +93,15 @@ def _start(
     if choice.is_new:
         checkpoints.put_in_force(below, choice.checkpoint, pending.start)
 
+    flow = _Flow(writer, topics, reached, known_ids(state, reached))
+
     def write(records: DataFrame, batch_id: int) -> None:
         number = batch_id - choice.checkpoint.first_batch_id
         end = checkpoints.planned_end(below, choice.checkpoint, number)
         if end is None:
             raise PipelineError(f"Spark's checkpoint {below.location} has no batch {number}, which it is running")
         start = checkpoints.planned_end(below, choice.checkpoint, number - 1) or pending.start
-        on_batch(job, writer.write(records, batch_id, end, distance(start, end)))
+        on_batch(job, flow.write(records, batch_id, start, end))
 
     frame = spark.readStream.format(job.source.format.value).options(**stream_options(job, offsets_text(pending.start)))
     return streaming_queries.start(
@@ -113,6 +116,35 @@ def _start(
         # Only the driver uses the checkpoint of a query without windows.
         mirror=held.enter_context(below.checkpoint(choice.checkpoint.folder, is_local=True)),
     )
+
+
+class _Flow:
+    """The batches of a query, from its checkpoint into the sink.
+
+    The sink keeps the job's positions in topics that are not there now, which the checkpoint does not have: a topic
+    that comes back is new to Spark, and only what follows its position is written.
+    """
+
+    def __init__(
+        self, writer: BatchWriter, topics: SourceTopics, reached: tuple[int, Offsets] | None, topic_ids: dict[str, str]
+    ) -> None:
+        self._writer = writer
+        self._topics = topics
+        self._topic_ids = topic_ids
+        self._last, self._position = (-1, {}) if reached is None else reached
+
+    def write(self, records: DataFrame, batch_id: int, start: Offsets, end: Offsets) -> Batch:
+        """Write a batch. One of an earlier run is not read again: `finish` has seen to its dead letters."""
+        if batch_id <= self._last:
+            return Batch(batch_id, 0, 0, 0, 0, 0.0, was_there=True, records=0)
+        back = {topic: at for topic, at in self._position.items() if topic in end and topic not in start}
+        if back:
+            recreated = self._topics.recreated(self._topic_ids)
+            records = records_after(records, {topic: at for topic, at in back.items() if topic not in recreated})
+        offsets = {**{topic: at for topic, at in self._position.items() if topic not in end}, **end}
+        batch = self._writer.write(records, batch_id, offsets, distance(start, end))
+        self._last, self._position = batch_id, offsets
+        return batch
 
 
 def fingerprint(job: Job) -> dict[str, Any]:

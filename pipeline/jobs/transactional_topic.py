@@ -151,18 +151,6 @@ def _staged(
     return found
 
 
-def letters_after(letters: DataFrame, reached: Offsets) -> DataFrame:
-    """The dead letters of records from a position on."""
-    from pyspark.sql import functions as sql
-
-    condition = sql.lit(True)
-    for topic, partitions in reached.items():
-        for number, at in partitions.items():
-            here = (sql.col("topic") == topic) & (sql.col("partition") == number)
-            condition = condition & (~here | (sql.col("offset") >= at))
-    return letters.where(condition)
-
-
 def furthest(first: Offsets, second: Offsets) -> Offsets:
     """The greater offset of each partition."""
     merged = {topic: dict(partitions) for topic, partitions in first.items()}

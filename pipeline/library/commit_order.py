@@ -95,6 +95,6 @@ def commits_of(job: Job, command: Literal["load", "stream"], checkpoint: str) ->
     else:
         steps.append(f"the rows, with the batch's number and the offsets after it, in one commit of {place}")
     steps.append(f"{folder}/{ends}")
-    if job.source.commit_group and command == "stream":
+    if job.source.commit_group:
         steps.append(f"the offsets, in the consumer group {job.source.commit_group}, for tools that show lag")
     return tuple(steps)

@@ -124,7 +124,7 @@ def _positions(job: Job, state: StateFolder, command: Command) -> _Positions:
     started = load.started_at(state, next_id)
     topics = SourceTopics.of(job)
     topics.check()
-    pending = topics.pending(job, offsets if started is None else started, load.known_ids(state))
+    pending = topics.pending(job, offsets if started is None else started, load.known_ids(state, last))
     holder = place_of_position(job)
     where = f"batch {next_id} is next; the offsets after batch {next_id - 1} are in {holder}"
     if last is None:

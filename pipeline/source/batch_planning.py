@@ -77,7 +77,8 @@ def advance(start: Position, latest: Position, offsets_max: int | None) -> Posit
     """Where a batch from `start` ends: at `latest`, or before it if `offsets_max` is less.
 
     With a limit each partition advances by its share of the lag, and all of them together by exactly the limit.
-    Partitions missing from `start` are new and begin at offset 0. `start` itself is returned when there is nothing
+    Partitions missing from `start` are new and begin at offset 0. The positions in topics that `latest` does not have
+    stay. `start` itself is returned when there is nothing
     new: Spark compares the texts.
     """
     waiting = ranges(start, latest)
@@ -85,8 +86,17 @@ def advance(start: Position, latest: Position, offsets_max: int | None) -> Posit
     offsets = {topic: dict(partitions) for topic, partitions in latest.offsets.items()}
     for (topic, partition, first, _), count in zip(waiting, taken, strict=True):
         offsets[topic][partition] = first + count
-    end = Position(offsets, latest.topic_ids, start.started_at if start.is_start else None)
+    end = with_absent(Position(offsets, latest.topic_ids, start.started_at if start.is_start else None), start)
     return start if end.offsets == start.offsets and end.topic_ids == start.topic_ids else end
+
+
+def with_absent(end: Position, start: Position) -> Position:
+    """The end with the positions in topics that are not there now: those that come back are read from there."""
+    absent = {topic: at for topic, at in start.offsets.items() if topic not in end.offsets}
+    if not absent:
+        return end
+    ids = {topic: start.topic_ids[topic] for topic in absent if topic in start.topic_ids}
+    return end._replace(offsets={**end.offsets, **absent}, topic_ids={**end.topic_ids, **ids})
 
 
 def is_to_wait(admission: Admission, waiting: int, waited_ms: float) -> bool:

@@ -69,6 +69,8 @@ class UnboundedStreamReader(DataSourceStreamReader):
         self._connected: Client | None = None
         self._reached: Position | None = None
         """Where the last micro-batch of this run ends; None until it is known."""
+        self._lost: set[str] = set()
+        """What the log has of losses."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a query without a checkpoint starts."""
@@ -78,19 +80,28 @@ class UnboundedStreamReader(DataSourceStreamReader):
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Spark's, before 4.2.
         """The log ends."""
         latest = offset_lookup.ends(self._client, self._options)
-        self._reached = latest if self._reached is None else advance(self._reached, latest, None)
+        if self._reached is None:
+            self._reached = latest
+        else:
+            self._report(missing(self._reached, latest))
+            self._reached = advance(self._reached, latest, None)
         return self._reached.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Split a micro-batch into tasks. Raises DataLost, with failOnDataLoss, for what is gone below `start`."""
         since, until = Position.from_json(start), Position.from_json(end)
-        lost = missing(since, until)
+        self._report(missing(since, until))
+        pieces = split(ranges(since, until), self._options.partitions_min, self._options.records_per_partition_max)
+        return [RangePartition(piece, until.topic_ids.get(piece.topic, "")) for piece in pieces]
+
+    def _report(self, lost: list[str]) -> None:
+        """Raises DataLost, with failOnDataLoss."""
         if lost and self._options.fail_on_data_loss:
             raise DataLost("; ".join(lost))
         for what in lost:
-            log.warning("records lost: %s", what)
-        pieces = split(ranges(since, until), self._options.partitions_min, self._options.records_per_partition_max)
-        return [RangePartition(piece, until.topic_ids.get(piece.topic, "")) for piece in pieces]
+            if what not in self._lost:
+                log.warning("records lost: %s", what)
+        self._lost.update(lost)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one piece, in a worker."""

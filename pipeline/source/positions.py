@@ -69,7 +69,12 @@ class Position(NamedTuple):
 
 def read_offsets(text: str) -> Offsets:
     """The offsets in a position's text, of this source or of the JVM's; raises BadPosition."""
-    return Position.from_json(_parsed(text, "a position")).offsets
+    return read_position(text).offsets
+
+
+def read_position(text: str) -> Position:
+    """The position in a text, of this source or of the JVM's; raises BadPosition."""
+    return Position.from_json(_parsed(text, "a position"))
 
 
 def lag(position: Offsets, latest: Offsets) -> Offsets:

@@ -71,6 +71,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Position | None = None
         self._advanced_at = float("-inf")
         self._committed: Offsets = {}
+        self._lost: list[str] = []
+        """What the log has of losses: a topic that is gone is one in every micro-batch."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a query without a checkpoint starts."""
@@ -101,8 +103,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         lost = missing(since, latest)
         if lost and self._options.fail_on_data_loss:
             raise DataLost("; ".join(lost))
-        for what in lost:
+        for what in self._unreported(lost):
             log.warning("records lost: %s", what)
+        self._lost = lost
         is_limited = not isinstance(limit, ReadAllAvailable)
         waited_ms = (self._ports.monotonic() - self._advanced_at) * 1000
         # With a target no more records arrive.
@@ -156,7 +159,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         group = self._options.commit_group
         if group is None or offsets == self._committed:
             return
-        named = {TopicPartition(topic, number): at for topic, each in offsets.items() for number, at in each.items()}
+        there = offsets.keys() if self._latest is None else self._latest.offsets.keys()
+        named = {
+            TopicPartition(topic, number): at
+            for topic, each in offsets.items()
+            if topic in there
+            for number, at in each.items()
+        }
         try:
             self._client.commit(group, named)
             self._committed = offsets
@@ -167,14 +176,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The log end offsets, or the target of the query where it has one."""
         if self._target is None:
             return self._latest_offsets(since)
-        if missing(since, self._target):
+        if self._unreported(missing(since, self._target)):
             self._target = self._latest_offsets(since)
         return self._target
+
+    def _unreported(self, lost: list[str]) -> list[str]:
+        return [what for what in lost if what not in self._lost]
 
     def _latest_offsets(self, since: Position) -> Position:
         latest = offset_lookup.ends(self._client, self._options)
         for _ in range(_LATEST_TRIES_MAX - 1):
-            if not missing(since, latest):
+            if not self._unreported(missing(since, latest)):
                 break
             self._ports.pause(_RETRY_SECONDS)
             latest = offset_lookup.ends(self._client, self._options)

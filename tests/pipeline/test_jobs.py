@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from sordini.pipeline.jobs.load_pieces import INTENT, LoadPiece
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.status import status
 from sordini.pipeline.jobs.stream import stream
+from tests.pipeline.topics import Place
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -264,6 +266,40 @@ def test_windows_are_written_once_by_stream_or_backfill(job: Job, spark: SparkSe
     [notice] = run()
     assert "all is read again" in notice
     assert windows(one.sink, spark) == found
+
+    # Nor does that need records which retention has deleted since they were read.
+    Place(job.source.bootstrap).delete_records(job.source.topics[0], {0: 30, 1: 30})
+    (job.home / ".sordini/events/aggregate-per_minute/current.json").unlink()
+    [notice] = run()
+    assert "all is read again" in notice
+    assert windows(one.sink, spark) == found
+
+
+@pytest.mark.long
+def test_windows_of_a_table_that_was_restored_from_an_older_copy_are_written_again(
+    job: Job, spark: SparkSession
+) -> None:
+    [one] = job.aggregates
+
+    def run() -> list[str]:
+        notices: list[str] = []
+        aggregate(job, spark, [one], available_now=True, on_batch=lambda *_: None, notice=notices.append)
+        return notices
+
+    table = Path(one.sink.location)
+    produce(job, 0, 100)
+    assert run() == []
+    shutil.copytree(table, job.home / "copy")
+    produce(job, 100, 100)
+    assert run() == []
+    found = windows(one.sink, spark)
+    produce(job, 200, 20)
+    shutil.rmtree(table)
+    shutil.copytree(job.home / "copy", table)
+    [notice] = run()
+    assert "all is read again with a new checkpoint, as the table is at batch" in notice
+    assert found.items() <= windows(one.sink, spark).items()
+    assert run() == []
 
 
 def windows(sink: Sink, spark: SparkSession) -> dict[tuple[int, str], int]:

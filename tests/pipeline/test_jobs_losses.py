@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sordini.pipeline.errors import PipelineError, TopicRecreated
-from sordini.pipeline.jobs.batch_writer import BatchWriter, open_sink_table
+from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter, open_sink_table
+from sordini.pipeline.jobs.graceful_stop import BatchGate
 from sordini.pipeline.jobs.load import load
-from sordini.pipeline.jobs.load_pieces import INTENT, LoadPiece
+from sordini.pipeline.jobs.load_pieces import DONE, INTENT, LoadPiece
 from sordini.pipeline.jobs.source_topics import RecordsLost
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.stream import stream
 from tests.pipeline.sent import KEEP
-from tests.pipeline.test_jobs import JOB, a_job, good, numbers, produce
+from tests.pipeline.test_jobs import JOB, a_job, good, numbers, produce, run_load
 from tests.pipeline.topics import Place
 
 if TYPE_CHECKING:
@@ -120,7 +122,9 @@ def test_a_topic_that_was_away_while_a_job_ran_is_known_to_be_another_when_it_co
     produce(named, 0, 60)
     list(load(job, spark, lambda: False, pytest.fail))
     place.delete_topic(topic)
-    assert list(load(job, spark, lambda: False, pytest.fail)) == []
+    notices: list[str] = []
+    assert list(load(job, spark, lambda: False, notices.append)) == []
+    assert notices == [f"'{topic}': not in the cluster any more; the position is kept in case it comes back"]
     place.make_topic(2, name=topic, configs=KEEP)
     produce(named, 1000, 100)
     with pytest.raises(TopicRecreated, match="deleted and created again"):
@@ -143,6 +147,72 @@ def test_a_piece_that_was_begun_is_not_made_of_another_topics_records(
         run(strict)
     run(regardless)
     assert numbers(strict.sink, spark) == [*good(40), *good(100, 1000)]
+
+
+@pytest.mark.slow
+def test_a_topic_that_a_job_leaves_out_for_a_while_is_gone_on_from_its_position(
+    place: Place, run: Run, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, both_times, _ = both(tmp_path, place)
+    beside = a_job(tmp_path, place.bootstrap, place.make_topic(2, configs=KEEP), "delta")
+    two = a_job(
+        tmp_path, place.bootstrap, topic, "delta", JOB.replace("[$topic]", f"[$topic, {beside.source.topics[0]}]")
+    )
+    produce(both_times, 0, 40)
+    produce(beside, 1000, 40)
+    run(two)
+    produce(both_times, 40, 20)
+    produce(beside, 1040, 20)
+    run(both_times)
+    assert numbers(two.sink, spark) == [*good(60), *good(40, 1000)]
+    run(two)
+    assert numbers(two.sink, spark) == [*good(60), *good(60, 1000)]
+
+
+@pytest.mark.long
+def test_a_topic_that_was_created_again_while_a_stream_ran_is_not_read_again_by_the_next_run(
+    place: Place, run: Run, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, strict, regardless = both(tmp_path, place)
+    produce(strict, 0, 40)
+    gate = BatchGate()
+
+    def on_batch(_: object, batch: Batch) -> None:
+        if batch.batch_id == 0:
+            place.recreate(topic, 2, configs=KEEP)
+            produce(strict, 1000, 20)
+        else:
+            gate.shut()
+
+    stream([regardless], spark, available_now=False, on_batch=on_batch, notice=pytest.fail, gate=gate)
+    assert numbers(strict.sink, spark) == [*good(40), *good(20, 1000)]
+    produce(strict, 2000, 20)
+    assert run(regardless) in (
+        [],
+        ["events: a new checkpoint begins, as the checkpoint is lost, the table has the position"],
+    )
+    assert numbers(strict.sink, spark) == [*good(40), *good(20, 1000), *good(20, 2000)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left", [0, 10], ids=["none is left", "some are left"])
+def test_a_piece_that_is_in_the_table_does_not_stop_a_job_whose_topic_has_its_records_no_more(
+    place: Place, run: Run, spark: SparkSession, tmp_path: Path, left: int
+) -> None:
+    topic, job, _ = both(tmp_path, place)
+    produce(job, 0, 40)
+    run_load(job, spark)
+    state = StateFolder(job.state)
+    begun = state.read(INTENT)
+    assert begun is not None
+    state.write(DONE, {**begun, "batch_id": -1})  # As if the process had been killed before.
+    assert job.dead_letters is not None
+    shutil.rmtree(job.dead_letters.location)  # As an earlier version left it, which wrote them last.
+    place.delete_records(topic, {0: 20 - left, 1: 20 - left})
+    produce(job, 40, 20)
+    run(job)
+    assert numbers(job.sink, spark) == good(60)
+    assert len(numbers(job.dead_letters, spark, "offset")) == 2 + left // 5
 
 
 @pytest.mark.long

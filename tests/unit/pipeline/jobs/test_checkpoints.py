@@ -101,6 +101,42 @@ def test_folders_of_a_forgotten_checkpoint_are_not_taken_up(tmp_path: Path) -> N
     assert choose(StateFolder(str(tmp_path)), None, SAME).checkpoint.number == 4
 
 
+def test_folders_that_are_newer_than_a_restored_note_are_not_taken_up(tmp_path: Path) -> None:
+    state = a_query(tmp_path, planned=1, committed=1)
+    spark_ran(tmp_path, 1, planned=4, committed=4)
+    choice = choose(state, (9, end(100)), SAME)
+    assert (choice.is_new, choice.checkpoint.number) == (True, 2)
+
+
+def test_a_table_that_keeps_the_position_in_a_topic_that_is_gone_agrees_with_a_checkpoint_without_it(
+    tmp_path: Path,
+) -> None:
+    state = a_query(tmp_path, planned=2, committed=2)
+    assert not choose(state, (2, {**end(30), "gone": {0: 7}}), SAME).is_new
+    assert choose(state, (2, {"gone": {0: 7}}), SAME).is_new
+
+
+def with_ids(folder: Path, batch: int, **ids: str) -> None:
+    """As the source logs a batch that read other topics than the one before."""
+    position = {"views": {"0": 10 * (batch + 1)}, "$topic_ids": ids}
+    (folder / "0" / "offsets" / str(batch)).write_text("\n".join(["v1", "{}", json.dumps(position)]))
+
+
+def test_a_topic_that_was_created_again_while_the_query_ran_is_known_to_the_batches_after_it(tmp_path: Path) -> None:
+    state = a_query(tmp_path, first=5, planned=2, committed=1)
+    put_in_force(state, Checkpoint(0, 5, SAME, {"views": "old"}))
+    with_ids(tmp_path, 1, views="old")
+    with_ids(tmp_path, 2, views="new")
+    assert not choose(state, (7, end(30)), SAME, topic_ids={"views": "new"}).is_new
+    assert not choose(state, (6, end(20)), SAME, topic_ids={"views": "new"}).is_new
+    assert choose(state, (7, end(30)), SAME, topic_ids={"views": "newest"}).is_new
+    assert checkpoints.topic_ids_at(state, (7, end(30))) == {"views": "new"}
+    assert checkpoints.topic_ids_at(state, (6, end(20))) == {"views": "old"}
+    assert checkpoints.topic_ids_at(state, (7, end(31))) == {}, "another run has written that batch"
+    assert checkpoints.topic_ids_at(state, (9, end(50))) == {}
+    assert checkpoints.topic_ids_at(state, None) == {}
+
+
 def test_another_source_gets_a_checkpoint_of_its_own(tmp_path: Path) -> None:
     state = a_query(tmp_path, planned=1, committed=1)
     choice = choose(state, (1, end(20)), {**SAME, "format": "kafka"})
@@ -114,6 +150,15 @@ def test_batches_without_rows_may_be_missing_in_the_table_of_an_aggregate(tmp_pa
     assert not choose(state, None, SAME, skips_batches=True).is_new
     assert choose(state, (2, end(31)), SAME, skips_batches=True).is_new
     assert choose(state, (6, end(70)), SAME, skips_batches=True).is_new
+
+
+def test_a_table_of_an_aggregate_that_lacks_its_last_windows_is_an_older_copy(tmp_path: Path) -> None:
+    state = a_query(tmp_path, planned=5, committed=5)
+    assert not choose(state, (2, end(30)), SAME, skips_batches=True, written=2).is_new
+    choice = choose(state, (2, end(30)), SAME, skips_batches=True, written=4)
+    assert (choice.is_new, choice.checkpoint.first_batch_id) == (True, 3)
+    assert choice.why == "the table is at batch 2 and had batch 4"
+    assert choose(state, None, SAME, skips_batches=True, written=4).is_new
 
 
 def test_a_sink_that_keeps_no_note_leaves_the_word_to_the_checkpoint(tmp_path: Path) -> None:

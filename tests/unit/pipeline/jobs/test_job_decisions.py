@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from sordini.pipeline.error_messages import root_cause_of
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.aggregate import still_there
 from sordini.pipeline.jobs.audit import compare, read_counts
+from sordini.pipeline.jobs.backfill import _up_to
 from sordini.pipeline.jobs.graceful_stop import BatchGate, Stopped
 from sordini.pipeline.jobs.job import Decode, Job, JobSource, SourceFormat, SparkSettings
 from sordini.pipeline.jobs.kafka_connector import CONNECTORS, NoConnector
@@ -285,3 +287,17 @@ def test_prometheus_is_answered_and_a_port_that_is_taken_is_reported() -> None:
 def test_a_source_that_does_not_tell_its_end_has_no_lag() -> None:
     assert lags({"endOffset": None, "latestOffset": None}) == []
     assert lags({"endOffset": "7", "latestOffset": {"views": {"0": 8}}}) == []
+
+
+def test_a_backfill_ends_at_the_tables_position_and_leaves_out_what_begins_after_it() -> None:
+    start: dict[str, dict[int, int]] = {"a": {0: 5, 1: 50, 2: 3}}
+    end: dict[str, dict[int, int]] = {"a": {0: 90, 1: 90, 2: 90}}
+    limited = _up_to(start, end, {"a": {0: 30, 1: 40}})
+    assert limited == {"a": {0: 30, 1: 50, 2: 3}}
+    assert distance(start, limited) == 25
+
+
+def test_records_that_an_aggregate_has_read_are_not_lost_when_retention_deletes_them() -> None:
+    started = {"a": {0: 5, 1: 5, 2: 5}, "gone": {0: 3}}
+    begins: dict[str, dict[int, int]] = {"a": {0: 0, 1: 40, 2: 90}}
+    assert still_there(started, begins, {"a": {0: 60, 1: 60, 2: 60}}) == {"a": {0: 5, 1: 40, 2: 60}, "gone": {0: 3}}

@@ -24,6 +24,11 @@ def test_the_first_batch_of_a_checkpoint_begins_where_the_checkpoint_does(tmp_pa
     assert uncommitted_batch(state, (3, end(10))) == (end(4), end(10))
 
 
+def test_of_a_batch_whose_table_keeps_more_positions_the_range_is_the_checkpoints(tmp_path: Path) -> None:
+    state = a_query(tmp_path, planned=2, committed=1)
+    assert uncommitted_batch(state, (5, {**end(30), "gone": {0: 7}})) == (end(20), end(30))
+
+
 def test_what_is_committed_or_not_in_the_table_or_anothers_is_not_half_done(tmp_path: Path) -> None:
     state = a_query(tmp_path, planned=2, committed=1)
     assert uncommitted_batch(state, (4, end(20))) is None

@@ -223,6 +223,28 @@ def test_a_topic_that_was_made_again_stops_a_query_or_is_read_from_its_start_as_
     assert [(part.piece, part.topic_id) for part in planned(lenient, end, again)] == [(("a", 0, 0, 15), "another")]
 
 
+def test_a_topic_that_is_away_for_a_while_is_gone_on_from_where_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    cluster, clock = Cluster({"view-a": 10, "view-b": 5}), Clock()
+    lenient = reader(cluster, clock, subscribePattern="view-.*", failOnDataLoss="false", commit_group="g")
+    end = lenient.latestOffset(lenient.initialOffset(), ALL)
+    away = cluster.ends.pop("view-b")
+    cluster.ends["view-a"] = 12
+    without = lenient.latestOffset(end, ALL)
+    began = clock.seconds
+    cluster.ends["view-a"] = 14
+    without = lenient.latestOffset(without, ALL)
+    assert lenient.latestOffset(without, ALL) == without
+    assert clock.seconds == began, "a loss that is known is not asked about again"
+    assert [record.message for record in caplog.records] == ["records lost: topic 'view-b' does not exist any more"]
+    assert cluster.groups[-1] == ("g", {("view-a", 0): 14})
+    cluster.ends["view-b"] = away + 3
+    back = lenient.latestOffset(without, ALL)
+    assert [part.piece for part in planned(lenient, without, back)] == [("view-b", 0, 5, 8)]
+    cluster.ids["view-b"] = "another"
+    again = lenient.latestOffset(without, ALL)
+    assert [part.piece for part in planned(lenient, without, again)] == [("view-b", 0, 0, 8)]
+
+
 def test_tasks_are_as_many_as_asked() -> None:
     stream = reader(Cluster({"a": 10, "b": 2}), minPartitions="4")
     start = stream.initialOffset()
